@@ -1,0 +1,1 @@
+"""Checks of a spec against its devices, one rule per file."""

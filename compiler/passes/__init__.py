@@ -1,0 +1,1 @@
+"""Passes: plain functions that work out a part of the plan."""

@@ -1,0 +1,20 @@
+"""The examples of a step come out even over the clones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.passes.towers import clone_count
+from compiler.topology import Topology
+from dsl import ir
+from dsl.diagnostics import Diagnostic
+from dsl.errors import plan as errors
+
+
+def batches_fit_clones(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
+    """Report a global batch that does not divide, or a list of batches of another length than the clones."""
+    clones, count = spec.clones, clone_count(spec, topology)
+    if isinstance(clones.batch, tuple) and len(clones.batch) != count:
+        yield errors.batch_list_length(len(clones.batch), count, clones.span_of("batch"))
+    if clones.batch is None and clones.global_batch is not None and clones.global_batch % count:
+        yield errors.uneven_batch(clones.global_batch, count, clones.span_of("global_batch"))

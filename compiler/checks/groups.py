@@ -1,0 +1,26 @@
+"""Groups of devices can be filled, and `group[k]` names one of a group's devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.rules import Rulebook
+from compiler.topology import Topology
+from dsl import ir
+from dsl.diagnostics import Diagnostic
+from dsl.errors import plan as errors
+
+
+def groups_fit_devices(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
+    """Report a group that cannot be filled once, and a member index beyond the group's size."""
+    book = Rulebook(spec.place.rules, topology)
+    why = book.decide("clones")
+    size = 1
+    if why is not None and why.rule is not None and isinstance(why.rule.target, ir.Groups):
+        size = why.rule.target.size
+        devices = len(topology.resolve_set(why.rule.target.devices))
+        if devices < size:
+            yield errors.clones_exceed_group(size, devices, why.rule.target.span, spec.devices.span)
+    for rule in spec.place.rules:
+        if isinstance(rule.target, ir.GroupMember) and rule.target.index >= size:
+            yield errors.no_group_member(rule.target.index, size, rule.target.span)

@@ -1,0 +1,42 @@
+"""Lay out the towers: how many, on which devices, under which scope, with how many examples each."""
+
+from __future__ import annotations
+
+from compiler.plan import Tower
+from compiler.rules import Rulebook
+from compiler.topology import Topology
+from dsl import ir
+
+DEFAULT_BATCH = 32
+
+
+def clone_count(spec: ir.Spec, topology: Topology) -> int:
+    """Return how many towers there are: `clones.count`, or one per device (or group) given to clones."""
+    if spec.clones.count is not None:
+        return spec.clones.count
+    return len(Rulebook(spec.place.rules, topology).clone_groups()[0])
+
+
+def batches(clones: ir.Clones, count: int) -> tuple[int, ...]:
+    """Return the examples per step of each clone; the checks have seen to it that they come out even."""
+    if isinstance(clones.batch, tuple):
+        return clones.batch
+    if clones.batch is None and clones.global_batch is not None:
+        return (clones.global_batch // count,) * count
+    return (clones.batch or DEFAULT_BATCH,) * count
+
+
+def lay_out_towers(spec: ir.Spec, topology: Topology) -> tuple[Tower, ...]:
+    """Give each clone a device or group, in order and wrapping round; a single clone has no scope of its own."""
+    groups, why = Rulebook(spec.place.rules, topology).clone_groups()
+    count = clone_count(spec, topology)
+    return tuple(
+        Tower(
+            index=index,
+            scope=f"clone_{index}" if count > 1 else "",
+            devices=groups[index % len(groups)],
+            batch=batch,
+            why=why,
+        )
+        for index, batch in enumerate(batches(spec.clones, count))
+    )

@@ -1,0 +1,49 @@
+"""The pipeline up to the plan: checks first, all of them, then passes, each a plain function.
+
+Nothing here imports TensorFlow. `compiler.graph.build` goes on from the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from compiler import topology
+from compiler.checks.batches import batches_fit_clones
+from compiler.checks.groups import groups_fit_devices
+from compiler.checks.supported import parts_are_supported
+from compiler.checks.targets import targets_name_devices
+from compiler.elaborate import elaborate
+from compiler.passes.towers import lay_out_towers
+from compiler.plan import Plan
+from dsl import ir
+from dsl.diagnostics import Diagnostic, Diagnostics, SpecError
+
+Check = Callable[[ir.Spec, topology.Topology], Iterable[Diagnostic]]
+
+CHECKS: tuple[Check, ...] = (
+    parts_are_supported,
+    targets_name_devices,
+    groups_fit_devices,
+    batches_fit_clones,
+)
+
+
+def make_plan(spec: ir.Spec, *, emulate: bool = False, visible_gpus: int = 0) -> Plan:
+    """Return the plan of a checked spec.
+
+    `visible_gpus` counts this machine's GPUs and matters only where the spec declares no devices. Raises SpecError
+    with everything that the checks found.
+    """
+    devices = topology.declare(spec.devices, visible_gpus)
+    found = Diagnostics()
+    for check in CHECKS:
+        found.extend(check(spec, devices))
+        if found.has_errors:
+            raise SpecError(found)
+    return Plan(
+        spec=spec,
+        model=elaborate(spec),
+        topology=devices,
+        towers=lay_out_towers(spec, devices),
+        emulate=emulate,
+    )

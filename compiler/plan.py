@@ -1,0 +1,102 @@
+"""The plan: everything that is decided before a TensorFlow graph exists."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen
+
+from compiler.model_graph import ModelGraph
+from compiler.topology import Device, Topology
+from dsl import ir
+
+Reason = Literal["rule", "default", "follows"]
+
+
+@frozen
+class Why:
+    """What put something on its device: a rule of the spec, a default, or a thing that it follows.
+
+    `text` is the rule as it stands in the spec (or would stand, for a default), or the name of what is followed.
+    `beaten` are the rules that matched as well and came earlier.
+    """
+
+    text: str
+    reason: Reason
+    rule: ir.Rule | None = field(default=None, repr=False)
+    beaten: tuple[ir.Rule, ...] = field(default=(), repr=False)
+
+
+@frozen
+class Placed:
+    """A device, and why."""
+
+    device: Device
+    why: Why
+
+
+@frozen
+class Tower:
+    """One clone: its name scope (empty where it is the only one), its device or group of devices, its batch."""
+
+    index: int
+    scope: str
+    devices: tuple[Device, ...]
+    batch: int
+    why: Why = field(eq=False, repr=False)
+
+    @property
+    def device(self) -> Device:
+        """Where the ops of the tower go that no rule sends elsewhere."""
+        return self.devices[0]
+
+    def op_name(self, inner: str) -> str:
+        """Return the name in the whole graph of the op that is called `inner` inside the tower."""
+        return f"{self.scope}/{inner}" if self.scope else inner
+
+
+@frozen
+class Plan:
+    """A checked spec with its model flattened, its devices listed and its towers laid out."""
+
+    spec: ir.Spec
+    model: ModelGraph
+    topology: Topology
+    towers: tuple[Tower, ...]
+    emulate: bool = False
+
+    @property
+    def global_batch(self) -> int:
+        """Examples that one synchronous step takes, over all clones."""
+        return sum(tower.batch for tower in self.towers)
+
+    @property
+    def update(self) -> ir.Update:
+        """How gradients become weights."""
+        return self.spec.update
+
+    def tensorflow_device(self, device: Device) -> str:
+        """Return the name under which the session knows `device`."""
+        return device.emulated_name if self.emulate else device.tensorflow_name
+
+
+@frozen
+class VariableInfo:
+    """What placement needs to know of a variable, in creation order. `slot_bytes` are those of all its slots."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    bytes: int
+    trainable: bool = True
+    slot_bytes: int = 0
+
+
+@frozen
+class VariablePlacement:
+    """Where a variable lives. `copies` are the devices of all its copies where it is replicated, else empty."""
+
+    info: VariableInfo
+    placed: Placed
+    slots: Placed
+    copies: tuple[Device, ...] = ()

@@ -1,0 +1,106 @@
+"""The devices that a spec declares, and which of them a pattern such as `worker[1].gpu[0..3]` means."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import frozen
+
+from dsl import ir
+
+PARAMETER_SERVER = "ps"
+LOCAL_JOB = "localhost"
+
+
+@frozen
+class Device:
+    """One device. `job` is None on this machine; `ordinal` is its place in the order of declaration."""
+
+    kind: Literal["gpu", "cpu"]
+    index: int
+    job: str | None = None
+    task: int = 0
+    ordinal: int = 0
+
+    @property
+    def ref(self) -> str:
+        """The name that specs, maps and messages use: `gpu[0]`, `worker[1].gpu[0]`."""
+        name = f"{self.kind}[{self.index}]"
+        return name if self.job is None else f"{self.job}[{self.task}].{name}"
+
+    @property
+    def host(self) -> tuple[str | None, int]:
+        """The process that owns the device: job and task."""
+        return (self.job, self.task)
+
+    @property
+    def tensorflow_name(self) -> str:
+        """The full name in TensorFlow's own notation."""
+        return f"/job:{self.job or LOCAL_JOB}/replica:0/task:{self.task}/device:{self.kind.upper()}:{self.index}"
+
+    @property
+    def emulated_name(self) -> str:
+        """The logical CPU of this process that stands for the device under `--emulate`."""
+        return f"/job:{LOCAL_JOB}/replica:0/task:0/device:CPU:{self.ordinal}"
+
+
+@frozen
+class Topology:
+    """All devices of a deployment, in the order of declaration, CPUs of a task before its GPUs."""
+
+    devices: tuple[Device, ...]
+
+    def select(self, kind: str, job: str | None = None) -> tuple[Device, ...]:
+        """Return the devices of a kind, of one job or of every worker, by task and then by index."""
+        return tuple(each for each in self.devices if each.kind == kind and self._in_job(each, job))
+
+    def _in_job(self, device: Device, job: str | None) -> bool:
+        return device.job == job if job is not None else device.job != PARAMETER_SERVER
+
+    def resolve(self, pattern: ir.DevicePattern) -> tuple[Device, ...]:
+        """Return the devices that `pattern` names, in its own order of indices; unknown ones are left out."""
+        found = self.select(pattern.kind, pattern.job)
+        if pattern.job is not None and pattern.tasks is not None:
+            found = tuple(each for task in pattern.tasks for each in found if each.task == task)
+        if pattern.indices is None:
+            return found
+        hosts = dict.fromkeys(each.host for each in found)
+        return tuple(
+            each for host in hosts for index in pattern.indices for each in found if (each.host, each.index) == (host, index)
+        )
+
+    def resolve_set(self, devices: ir.DeviceSet) -> tuple[Device, ...]:
+        """Return the devices of a set in the order in which they are used."""
+        return tuple(each for pattern in devices.patterns for each in self.resolve(pattern))
+
+    def first_cpu(self, job: str | None = None, task: int = 0) -> Device:
+        """Return CPU 0 of a task; the first worker's, or this machine's, where no job is named."""
+        cpus = self.select("cpu", job)
+        return next((each for each in cpus if each.task == task), cpus[0])
+
+    @property
+    def parameter_servers(self) -> tuple[Device, ...]:
+        """CPU 0 of each task of the job `ps`."""
+        return tuple(each for each in self.select("cpu", PARAMETER_SERVER) if each.index == 0)
+
+
+def declare(devices: ir.Devices, visible_gpus: int) -> Topology:
+    """Return the devices of a `devices` block.
+
+    `visible_gpus` counts the GPUs of this machine; it is used where the block does not say how many there are.
+    """
+    listed: list[Device] = []
+
+    def add(job: str | None, task: int, cpus: int, gpus: int) -> None:
+        for kind, count in (("cpu", cpus), ("gpu", gpus)):
+            for index in range(count):
+                listed.append(Device("cpu" if kind == "cpu" else "gpu", index, job, task, len(listed)))
+
+    for job in devices.jobs:
+        for task in range(job.tasks):
+            add(job.name, task, max(job.cpu, 1), job.gpu)
+    if not devices.jobs:
+        said_nothing = devices.gpu is None and devices.cpu is None
+        gpus = visible_gpus if said_nothing else devices.gpu or 0
+        add(None, 0, max(devices.cpu or 1, 1), gpus)
+    return Topology(tuple(listed))

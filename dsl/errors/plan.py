@@ -1,0 +1,152 @@
+"""TFD5xx: what is wrong with a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dsl.codes import name_of
+from dsl.diagnostics import Diagnostic, Label
+from dsl.source import Span
+
+
+def _error(code: str, message: str, span: Span | None, **more: object) -> Diagnostic:
+    return Diagnostic(code, name_of(code), message, span, **more)  # type: ignore[arg-type]  # passed on as given
+
+
+def uneven_batch(global_batch: int, clones: int, span: Span | None) -> Diagnostic:
+    """Report a global batch that the clones cannot share evenly."""
+    below = global_batch // clones * clones
+    nearest = [str(each) for each in (below, below + clones) if each > 0]
+    return _error(
+        "TFD501",
+        f"a global batch of {global_batch} does not divide evenly among {clones} clones",
+        span,
+        text=f"{global_batch} / {clones} leaves {global_batch % clones}",
+        help=f"use {' or '.join(nearest)}, or give `batch` a list with one figure per clone",
+    )
+
+
+def batch_list_length(given: int, clones: int, span: Span | None) -> Diagnostic:
+    """Report a list of batches whose length is not the number of clones."""
+    return _error(
+        "TFD502",
+        f"`batch` lists {given} figures for {clones} clones",
+        span,
+        text=f"{given} here",
+        help=f"give {clones} figures, or one figure for all clones",
+    )
+
+
+def no_device(what: str, text: str, span: Span | None) -> Diagnostic:
+    """Report a rule or default whose target names no device at all."""
+    return _error(
+        "TFD503",
+        f"there is no device for {what}",
+        span,
+        text="names no device",
+        notes=(f"the placement is `{text}`",),
+        help="declare the devices in `devices`, or place onto ones that are there",
+    )
+
+
+def device_not_present(ref: str, span: Span | None, found: Sequence[str]) -> Diagnostic:
+    """Report a declared device that this machine does not have."""
+    there = ", ".join(f"`{each}`" for each in found) or "none"
+    return _error(
+        "TFD504",
+        f"this machine has no `{ref}`",
+        span,
+        notes=(f"devices found: {there}",),
+        help="run with `--emulate` to put every declared device on a logical CPU of its own, or change `devices`",
+    )
+
+
+def not_supported_yet(what: str, span: Span | None, instead: str) -> Diagnostic:
+    """Report a part of the language that is understood and cannot be compiled by this version."""
+    return _error("TFD505", f"{what} cannot be compiled by this version", span, text="here", help=f"use {instead}")
+
+
+def shape_mismatch(step: str, shapes: Sequence[str], reason: str, span: Span | None) -> Diagnostic:
+    """Report a step of the model that cannot take the shapes that reach it."""
+    reach = " and ".join(f"`{each}`" for each in shapes)
+    return _error(
+        "TFD506",
+        f"`{step}` cannot be applied here",
+        span,
+        text=f"gets {reach}",
+        notes=(reason,) if reason else (),
+    )
+
+
+def layer_cannot_be_made(step: str, reason: str, span: Span | None) -> Diagnostic:
+    """Report a layer, loss, metric or optimizer whose arguments Keras does not take."""
+    return _error("TFD507", f"`{step}` cannot be made with these arguments", span, text="here", notes=(reason,))
+
+
+def no_optimizer(span: Span | None) -> Diagnostic:
+    """Report a spec that is to be trained without an optimizer."""
+    return _error(
+        "TFD508",
+        "there is no optimizer to train with",
+        span,
+        help="write `update { optimizer = Adam(learning_rate = 1e-3) }`",
+    )
+
+
+def nothing_to_train_on(span: Span | None, missing: str) -> Diagnostic:
+    """Report a spec that is to be trained and lacks `data.train` or a length of training."""
+    return _error("TFD509", f"there is no {missing}, which training needs", span)
+
+
+def no_gradient(variables: Sequence[str], span: Span | None) -> Diagnostic:
+    """Report a model none of whose weights the loss depends on."""
+    listed = ", ".join(f"`{each}`" for each in variables[:5])
+    return _error(
+        "TFD510",
+        "the loss does not depend on any weight",
+        span,
+        notes=(f"weights: {listed}",) if variables else ("the model has no weights",),
+        help="take the prediction of the loss from a layer with weights",
+    )
+
+
+def rule_matches_nothing(selector: str, names: Sequence[str], span: Span | None) -> Diagnostic:
+    """Report a rule whose glob matches no variable or op."""
+    nearest = ", ".join(f"`{each}`" for each in names)
+    return _error(
+        "TFD511",
+        f"`{selector}` matches nothing",
+        span,
+        text="no such name",
+        notes=(f"the nearest names are {nearest}",) if names else (),
+    )
+
+
+def stray_op(op: str, device: str | None, reason: str, span: Span | None) -> Diagnostic:
+    """Report an op that no rule, default or resource has given a device, or that sits where it may not."""
+    place = f"on `{device}`" if device else "without a device"
+    return _error("TFD512", f"the op `{op}` is {place}: {reason}", span)
+
+
+def clones_exceed_group(size: int, devices: int, span: Span | None, label: Span | None) -> Diagnostic:
+    """Report a group size that the set of devices cannot fill once."""
+    return _error(
+        "TFD513",
+        f"a group of {size} devices cannot be made from {devices}",
+        span,
+        text=f"{devices} devices",
+        labels=(Label(label, "the devices are declared here"),) if label is not None else (),
+    )
+
+
+def no_group_member(index: int, size: int, span: Span | None) -> Diagnostic:
+    """Report `group[k]` where a clone has no device k."""
+    owns = "one device" if size == 1 else f"{size} devices (0..{size - 1})"
+    return _error(
+        "TFD514",
+        f"`group[{index}]` does not exist",
+        span,
+        text=f"index {index}",
+        notes=(f"each clone owns {owns}",),
+        help=f"give clones larger groups: `clones -> groups(gpu[*], size = {index + 1})`",
+    )

@@ -1,0 +1,35 @@
+"""Declare a model, devices, clones and placement in a text file; train it as a TensorFlow multi-tower graph.
+
+`import tfdeploy` is all that users import; each name is loaded when it is first used, so that TensorFlow
+starts only where it is needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dsl.diagnostics import Diagnostic, RunError, SpecError
+
+_HOMES = {
+    "Diagnostic": "dsl.diagnostics",
+    "RunError": "dsl.diagnostics",
+    "SpecError": "dsl.diagnostics",
+}
+
+__all__ = ["Diagnostic", "RunError", "SpecError"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the public name `name` from where it lives."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

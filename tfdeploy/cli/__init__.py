@@ -1,0 +1,35 @@
+"""The command line. `tfdeploy COMMAND ...` and `compile-and-run ...` start here.
+
+To add a command: write `tfdeploy/cli/NAME.py` with a click command `command` whose function is decorated with
+`@common_options`, takes a `Common` first and returns an exit code, and add a row to `COMMANDS` in
+`tfdeploy/cli/group.py`. Heavy imports (TensorFlow, rich, cattrs) stand inside the function. Faults are
+left to rise: `tfdeploy/cli/faults.py` makes diagnostics and exit codes of `SpecError`, `RunError` and others.
+A few lines suffice:
+
+    @click.command()
+    @click.argument("spec")
+    @common_options
+    def command(common: Common, spec: str) -> int:
+        '''Build the graph of SPEC and print its placement map.'''
+        loaded = grammar.load(spec, common.overrides, allow_python=common.allow_python)
+        ...
+        return 0
+"""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """Run `tfdeploy` with the arguments of this process and exit."""
+    from tfdeploy.cli.faults import run
+    from tfdeploy.cli.group import tfdeploy
+
+    run(tfdeploy, "tfdeploy")
+
+
+def compile_and_run() -> None:
+    """Run `compile-and-run`, the command that is also `tfdeploy compile-and-run`, and exit."""
+    from tfdeploy.cli.faults import run
+    from tfdeploy.cli.group import load
+
+    run(load("compile-and-run"), "compile-and-run")

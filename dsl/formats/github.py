@@ -1,0 +1,35 @@
+"""Diagnostics as workflow commands of GitHub Actions, which show them beside the changed lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dsl.diagnostics import Diagnostic
+
+
+def github(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
+    """Yield a workflow command for each; notes and help follow the message on lines of their own."""
+    for each in diagnostics:
+        properties = [("title", f"{each.code} {each.name}")]
+        if each.span is not None:
+            begin, finish = each.span.begin, each.span.finish
+            place = [("file", each.span.source.name), ("line", begin.line), ("endLine", finish.line)]
+            if begin.line == finish.line:  # columns are shown for stretches of one line alone
+                place += [("col", begin.column), ("endColumn", finish.column)]
+            properties = [(key, str(value)) for key, value in place] + properties
+        lines = [each.message, *(f"note: {note}" for note in each.notes)]
+        if each.help:
+            lines.append(f"help: {each.help}")
+        settings = ",".join(f"{key}={_property(value)}" for key, value in properties)
+        yield f"::{each.severity.value} {settings}::{_data(chr(10).join(lines))}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,98 @@
+"""Diagnostics as people read them: message, place, the lines with markers, notes and help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.formats.cells import visible
+from dsl.formats.snippet import Mark, Piece, mark, snippet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from dsl.diagnostics import Diagnostic
+    from dsl.source import Source
+
+_STYLES = {
+    "error": "\x1b[1;31m",
+    "warning": "\x1b[1;33m",
+    "title": "\x1b[1m",
+    "frame": "\x1b[1;34m",
+    "gap": "\x1b[1;34m",
+    "secondary": "\x1b[1;34m",
+    "note": "\x1b[1m",
+}
+_RESET = "\x1b[0m"
+
+
+def human(diagnostics: Sequence[Diagnostic], *, color: bool = False) -> Iterator[str]:
+    """Yield the text of each of `diagnostics`, in paragraphs."""
+    for each in diagnostics:
+        yield "".join(_line(row, each.severity.value, color=color) + "\n" for row in _rows(each))
+
+
+def _line(row: Iterable[Piece], severity: str, *, color: bool) -> str:
+    if not color:
+        return "".join(piece.text for piece in row).rstrip()
+    text = ""
+    style = ""
+    for piece in row:
+        wanted = _STYLES.get(severity if piece.style == "primary" else piece.style, "")
+        if wanted != style and (piece.text.strip() or not wanted):
+            text += (_RESET if style else "") + wanted
+            style = wanted
+        text += piece.text
+    return text + _RESET if style else text.rstrip()
+
+
+def _rows(diagnostic: Diagnostic) -> Iterator[list[Piece]]:
+    severity = diagnostic.severity.value
+    message = visible(diagnostic.message)
+    yield [Piece(f"{severity}[{diagnostic.code}]", severity), Piece(f": {message}", "title")]
+    gutter = 1
+    span = diagnostic.span
+    if span is not None:
+        marked = _marked(diagnostic)
+        gutter = max(len(str(each.last)) for marks in marked.values() for each in marks)
+        arrow = "-->"
+        for source, marks in marked.items():
+            lead = min(marks, key=lambda each: (not each.primary, each.first, each.start))
+            place = f"{visible(source.name)}:{lead.first}:{lead.start + 1}"
+            yield [Piece(f"{'':{gutter}}{arrow}", "frame"), Piece(f" {place}")]
+            yield _bar(gutter)
+            yield from snippet(source, marks, gutter)
+            arrow = ":::"
+    said = [
+        *(("note", note) for note in diagnostic.notes),
+        *([("help", diagnostic.help)] if diagnostic.help else []),
+    ]
+    if span is not None and said:
+        yield _bar(gutter)
+    for kind, text in said:
+        yield from _remark(kind, text, gutter)
+
+
+def _marked(diagnostic: Diagnostic) -> dict[Source, list[Mark]]:
+    """Return the marks of each source, the one at fault first."""
+    marked: dict[Source, list[Mark]] = {}
+    if diagnostic.span is not None:
+        marked[diagnostic.span.source] = [mark(diagnostic.span, diagnostic.text, primary=True)]
+    for label in diagnostic.labels:
+        marked.setdefault(label.span.source, []).append(mark(label.span, label.text, primary=False))
+    return marked
+
+
+def _bar(gutter: int) -> list[Piece]:
+    return [Piece(f"{'':{gutter}} |", "frame")]
+
+
+def _remark(kind: str, text: str, gutter: int) -> Iterator[list[Piece]]:
+    first, *rest = text.split("\n")
+    yield [
+        Piece(f"{'':{gutter}} =", "frame"),
+        Piece(" "),
+        Piece(f"{kind}:", "note"),
+        Piece(f" {visible(first)}"),
+    ]
+    for line in rest:
+        yield [Piece(" " * (gutter + len(kind) + 5)), Piece(visible(line))]

@@ -1,0 +1,61 @@
+"""Diagnostics as text, in the format that is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import MAX_SHOWN, Diagnostic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+FORMATS = ("human", "concise", "json", "github", "sarif")
+
+
+def render(diagnostics: Iterable[Diagnostic], format: str = "human", *, color: bool = False) -> str:  # noqa: A002
+    """Return `diagnostics` in `format`, one of FORMATS; with nothing to show, an empty text or log.
+
+    At most MAX_SHOWN are shown; the human format, which alone knows colour, gives the number of all.
+    """
+    found = list(diagnostics)
+    shown = found[:MAX_SHOWN]
+    if format == "human":
+        from dsl.formats.human import human
+
+        paragraphs = [*human(shown, color=color), *([f"{summary(found)}\n"] if found else [])]
+        return "\n".join(paragraphs)
+    if format == "concise":
+        from dsl.formats.concise import concise
+
+        return "".join(f"{line}\n" for line in concise(shown))
+    if format == "json":
+        from dsl.formats.envelope import envelope
+
+        return envelope(found, shown)
+    if format == "github":
+        from dsl.formats.github import github
+
+        return "".join(f"{line}\n" for line in github(shown))
+    if format == "sarif":
+        from dsl.formats.sarif import sarif
+
+        return sarif(shown)
+    raise ValueError(f"there is no format {format!r}")
+
+
+def summary(diagnostics: Sequence[Diagnostic]) -> str:
+    """Return how many errors and warnings there are, how many of them are shown and how many can be fixed."""
+    errors = sum(each.is_error for each in diagnostics)
+    warnings = len(diagnostics) - errors
+    counts = [_count(number, noun) for number, noun in ((errors, "error"), (warnings, "warning")) if number]
+    text = ", ".join(counts) or "no errors"
+    if len(diagnostics) > MAX_SHOWN:
+        text += f" (the first {MAX_SHOWN} are shown)"
+    fixable = sum(each.fix is not None and each.fix.applicability == "safe" for each in diagnostics)
+    if fixable:
+        text += f"; `tfdeploy check --fix` mends {fixable}"
+    return text
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

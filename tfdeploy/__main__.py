@@ -1,0 +1,5 @@
+"""`python -m tfdeploy`."""
+
+from tfdeploy.cli import main
+
+main()

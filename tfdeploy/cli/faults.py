@@ -1,0 +1,106 @@
+"""The one place where what went wrong becomes a message and an exit code.
+
+0 fine; 1 the spec has errors; 2 wrong usage, a missing file, a run that cannot go on, or a fault of the tool;
+130 interrupted. (143, terminated, is raised by the runtime as SystemExit after its checkpoint is written.)
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from dsl.codes import is_file_fault, name_of
+from dsl.diagnostics import Diagnostic, RunError, SpecError
+from tfdeploy.cli.options import Common
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+SPEC_ERROR = 1
+FAULT = 2
+INTERRUPTED = 130
+
+
+def run(command: click.Command, name: str) -> NoReturn:
+    """Run `command`, known as `name`, with the arguments of this process, and exit with its code."""
+    early = Common(debug="--debug" in sys.argv)
+    sys.exit(guarded(early, lambda: command.main(prog_name=name, standalone_mode=False)))
+
+
+def guarded(common: Common, action: Callable[[], int | None]) -> int:
+    """Do `action` and return its exit code; report what it raises."""
+    try:
+        code = action() or 0
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _closed_pipe()
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        return FAULT
+    except Exception as error:  # noqa: BLE001 the one place that catches everything
+        return _report(error, common)
+    return code
+
+
+def exit_code(diagnostics: Iterable[Diagnostic]) -> int:
+    """Return 0 where nothing is an error, 2 where a file could not be had, else 1."""
+    errors = [each for each in diagnostics if each.is_error]
+    if any(is_file_fault(each.code) for each in errors):
+        return FAULT
+    return SPEC_ERROR if errors else 0
+
+
+def show(diagnostics: Iterable[Diagnostic], common: Common) -> None:
+    """Write `diagnostics` to standard error for people to read."""
+    from dsl.render import render
+
+    sys.stderr.write(render(diagnostics, "human", color=common.color_errors))
+
+
+def _report(error: Exception, common: Common) -> int:
+    if common.debug:
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, SpecError):
+        show(error.diagnostics, common)
+        return exit_code(error.diagnostics)
+    if isinstance(error, RunError):
+        show([error.diagnostic], common)
+    elif isinstance(error, OSError) and error.filename is not None:
+        show([_file_system_error(error)], common)
+    else:
+        show([_internal_fault(error)], common)
+    return FAULT
+
+
+def _file_system_error(error: OSError) -> Diagnostic:
+    reason = (error.strerror or "failed").lower()
+    return Diagnostic("TFD199", name_of("TFD199"), f"`{os.fsdecode(error.filename)}`: {reason}")
+
+
+def _internal_fault(error: Exception) -> Diagnostic:
+    from importlib.metadata import version
+
+    what = f"{type(error).__name__}: {error}".rstrip(": ")
+    return Diagnostic(
+        "TFD901",
+        name_of("TFD901"),
+        f"tfdeploy itself failed: {what}",
+        notes=(f"tfdeploy {version('tfdeploy')}, Python {sys.version.split()[0]}",),
+        help="run again with `--debug` and report what it prints, with the spec and the command line",
+    )
+
+
+def _closed_pipe() -> int:
+    """Let the interpreter's last flush go nowhere: who read our output has gone."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    return FAULT

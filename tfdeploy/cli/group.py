@@ -1,0 +1,75 @@
+"""The group of commands; a command's module is imported only when the command is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    # name: (module, one line for the list of commands), in the order in which `--help` shows them
+}
+"""Every command there is."""
+
+
+def load(name: str) -> click.Command:
+    """Import the module of command `name` and return its `command`."""
+    module, _ = COMMANDS[name]
+    command: click.Command = import_module(module).command
+    return command
+
+
+class CommandGroup(click.Group):
+    """A group that knows its commands by name and loads them late."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load the command called `cmd_name`, or None where there is none."""
+        del ctx
+        return load(cmd_name) if cmd_name in COMMANDS else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of `args`; for an unknown one name the nearest."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            ctx.fail(_unknown(name))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        del ctx
+        if COMMANDS:
+            with formatter.section("Commands"):
+                formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, n=1)
+    hint = f"; there is a command with a similar name: {near[0]}" if near else ""
+    return f"there is no command {name!r}{hint}"
+
+
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        click.echo(f"tfdeploy {version('tfdeploy')}")
+        ctx.exit()
+
+
+@click.group(
+    cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
+)
+def tfdeploy() -> None:
+    """Train what a spec declares: a model, devices, clones of it, and where everything goes."""

@@ -1,0 +1,106 @@
+"""The options that every command has."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec
+
+import click
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+
+
+@frozen
+class Common:
+    """What the common options say.
+
+    `overrides` are the (path, value) pairs of `--set` in the order in which they were given.
+    """
+
+    overrides: tuple[tuple[str, str], ...] = ()
+    allow_python: bool = False
+    color: Literal["auto", "always", "never"] = "auto"
+    verbose: bool = False
+    debug: bool = False
+
+    @property
+    def color_errors(self) -> bool:
+        """Whether standard error is written in colour."""
+        return colored(self.color, is_terminal=sys.stderr.isatty())
+
+    @property
+    def color_output(self) -> bool:
+        """Whether standard output is written in colour."""
+        return colored(self.color, is_terminal=sys.stdout.isatty())
+
+
+def colored(wish: str, *, is_terminal: bool) -> bool:
+    """Decide on colour: `always` and `never` hold, `auto` asks NO_COLOR, FORCE_COLOR and the terminal."""
+    if wish != "auto":
+        return wish == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return is_terminal and os.environ.get("TERM") != "dumb"
+
+
+def _pairs(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for value in values:
+        path, equals, text = value.partition("=")
+        if not equals or not path.strip():
+            raise click.BadParameter(f"{value!r} is not of the form PATH=VALUE", ctx, param)
+        pairs.append((path.strip(), text))
+    return tuple(pairs)
+
+
+_OPTIONS = (
+    click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="PATH=VALUE",
+        callback=_pairs,
+        help="Replace an attribute, as in clones.count=4; may be given several times.",
+    ),
+    click.option("--allow-python", is_flag=True, help="Let the spec load code with python(...)."),
+    click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        help="Colour the output; auto means on a terminal.",
+    ),
+    click.option("-v", "--verbose", is_flag=True, help="Say more, TensorFlow's own messages included."),
+    click.option("--debug", is_flag=True, help="Show a traceback when tfdeploy itself fails."),
+)
+
+
+def common_options(function: Callable[Concatenate[Common, P], int]) -> Callable[..., int]:
+    """Give a command's function the common options, as a `Common` in first place, and handle its faults."""
+    from tfdeploy.cli.faults import guarded
+
+    @wraps(function)
+    def command(
+        *args: Any,
+        overrides: tuple[tuple[str, str], ...],
+        allow_python: bool,
+        color: Literal["auto", "always", "never"],
+        verbose: bool,
+        debug: bool,
+        **options: Any,
+    ) -> int:
+        common = Common(overrides, allow_python, color, verbose, debug)
+        return guarded(common, lambda: function(common, *args, **options))
+
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command

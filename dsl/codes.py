@@ -49,7 +49,27 @@ _ROWS = (
     Code("TFD513", "group-too-large", "a group of more devices than there are", "plan"),
     Code("TFD514", "no-group-member", "a device that the groups of the clones do not have", "plan"),
     # TFD6xx: lint.
-    # TFD7xx: running.
+    # TFD7xx: running. TFD70x and TFD71x: data, with file, record and field; TFD72x: a spec and its data.
+    Code("TFD701", "data-missing", "a data file or folder is not there", "run"),
+    Code("TFD702", "data-unreadable", "a data file cannot be opened or is of another format", "run"),
+    Code("TFD703", "data-empty", "data without a single example", "run"),
+    Code("TFD704", "field-missing", "a column, array or feature that the data lacks", "run"),
+    Code("TFD705", "row-length", "a row with too few or too many cells", "run"),
+    Code("TFD706", "not-a-number", "a cell that is not a number", "run"),
+    Code("TFD707", "value-out-of-range", "a value that its dtype or the classes do not allow", "run"),
+    Code("TFD708", "quoting", "quotes that do not pair up", "run"),
+    Code("TFD709", "bad-header", "a first row that cannot serve as header", "run"),
+    Code("TFD710", "data-damaged", "a file that was cut off or altered", "run"),
+    Code("TFD711", "record-shape", "a record whose size differs from what is wanted", "run"),
+    Code("TFD712", "record-kind", "an array or feature of a type that cannot be used", "run"),
+    Code("TFD713", "unreadable-image", "an image that cannot be decoded", "run"),
+    Code("TFD714", "python-data", "a Python function that does not give examples", "run"),
+    Code("TFD715", "unreadable-record", "a record that TensorFlow refuses", "run"),
+    Code("TFD720", "unknown-tensor", "a transform of a tensor that the examples lack", "run"),
+    Code("TFD721", "input-without-data", "an input of the model for which there is no data", "run"),
+    Code("TFD722", "data-does-not-fit", "data of another dtype or shape than the model's input", "run"),
+    Code("TFD723", "transform-does-not-apply", "a transform that cannot be applied to its tensor", "run"),
+    Code("TFD724", "bad-data-argument", "an argument of a source or transform without a meaning", "run"),
     # TFD9xx: the tool's own fault.
     Code("TFD901", "internal-fault", "a fault of tfdeploy itself", "tool"),
 )

@@ -1,0 +1,258 @@
+"""TFD701 to TFD729: what is wrong with data, each fault with its file, record and field.
+
+Factories of faults of the data itself take a `Where`; those of a spec that does not
+go with its data take a span.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+
+from dsl.codes import name_of
+from dsl.diagnostics import Diagnostic, Label
+from dsl.source import Position, Source, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@frozen(slots=False, eq=False)
+class Excerpt(Source):
+    """One line of a large data file, which knows its number there; positions are those of the whole file."""
+
+    number: int = 1
+
+    def position(self, offset: int) -> Position:
+        """Return line and column of `offset`, an offset into the line."""
+        offset = min(max(offset, 0), len(self.text))
+        return Position(self.number, offset + 1, offset)
+
+    def line(self, number: int) -> str:
+        """Return the line where `number` is its own, else an empty one."""
+        return self.text if number == self.number else ""
+
+    @cached_property
+    def line_count(self) -> int:
+        """The number of the last line that can be shown."""
+        return self.number
+
+
+@frozen
+class Where:
+    """A place in the data: `path` as the user can open it and `place` in words (`row 18`).
+
+    `span` points into the file itself where that is text, `call` at the source in the spec.
+    """
+
+    path: str
+    place: str = ""
+    span: Span | None = field(default=None, eq=False)
+    call: Span | None = field(default=None, eq=False)
+
+    @property
+    def words(self) -> str:
+        """File and place, as a message begins."""
+        return f"`{self.path}`, {self.place}" if self.place else f"`{self.path}`"
+
+
+def _fault(
+    code: str,
+    where: Where,
+    message: str,
+    text: str = "",
+    *,
+    notes: Sequence[str] = (),
+    advice: str | None = None,
+) -> Diagnostic:
+    both = where.span is not None and where.call is not None
+    return Diagnostic(
+        code,
+        name_of(code),
+        f"{where.words}: {message}",
+        where.span or where.call,
+        text,
+        labels=(Label(where.call, "read by this source"),) if both and where.call is not None else (),
+        notes=tuple(notes),
+        help=advice,
+    )
+
+
+def _spec_fault(
+    code: str,
+    message: str,
+    span: Span | None,
+    text: str,
+    notes: Sequence[str] = (),
+    advice: str | None = None,
+) -> Diagnostic:
+    return Diagnostic(code, name_of(code), message, span, text, notes=tuple(notes), help=advice)
+
+
+def _listed(names: Sequence[str], most: int = 10) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+def missing(where: Where, *, nearest: str | None = None, folder: bool = False) -> Diagnostic:
+    """Report a data file or folder that is not there, or a glob that matches nothing."""
+    kind = "folder" if folder else "file"
+    is_glob = any(sign in where.path for sign in "*?[")
+    message = "no file matches" if is_glob else f"there is no such {kind}"
+    return _fault(
+        "TFD701",
+        where,
+        message,
+        "not found",
+        notes=("paths are relative to the folder of the spec",),
+        advice=f"a file with a similar name is there: `{nearest}`" if nearest else None,
+    )
+
+
+def unreadable(where: Where, reason: str, *, advice: str | None = None) -> Diagnostic:
+    """Report a file that cannot be opened or is not of the format that the source reads."""
+    return _fault("TFD702", where, reason, "cannot be read", advice=advice)
+
+
+def empty(where: Where, what: str, *, advice: str | None = None) -> Diagnostic:
+    """Report data without a single example."""
+    return _fault("TFD703", where, what, "no examples", advice=advice)
+
+
+# --- fields -----------------------------------------------------------------------------------------------
+
+
+def missing_field(
+    where: Where, kind: str, name: str, names: Sequence[str], nearest: str | None
+) -> Diagnostic:
+    """Report a column, array or feature that the file lacks; `kind` is the word for it."""
+    return _fault(
+        "TFD704",
+        where,
+        f"there is no {kind} `{name}`",
+        "not found",
+        notes=(f"there is {_listed(names)}" if names else f"there is no {kind} at all",),
+        advice=f"there is a {kind} with a similar name: `{nearest}`" if nearest else None,
+    )
+
+
+def row_length(where: Where, found: int, wanted: int) -> Diagnostic:
+    """Report a row with fewer or more cells than the header has columns."""
+    return _fault(
+        "TFD705",
+        where,
+        f"{found} cell{'s' if found != 1 else ''} where the header has {wanted}",
+        f"the row ends after {found}" if found < wanted else "one cell too many",
+    )
+
+
+def not_a_number(where: Where, cell: str, wanted: str) -> Diagnostic:
+    """Report a cell that is not a number of the type that is wanted."""
+    shown = cell if len(cell) <= 40 else cell[:37] + "..."  # noqa: PLR2004 keeps the message on one line
+    message = f"`{shown}` is not {wanted}" if cell.strip() else f"the cell is empty, not {wanted}"
+    return _fault("TFD706", where, message, f"not {wanted}")
+
+
+def out_of_range(where: Where, value: str, reason: str, *, advice: str | None = None) -> Diagnostic:
+    """Report a number that its dtype or the number of classes does not allow."""
+    return _fault("TFD707", where, f"`{value}` {reason}", "out of range", advice=advice)
+
+
+def quoting(where: Where, reason: str) -> Diagnostic:
+    """Report quotes that do not pair up as CSV wants them."""
+    return _fault("TFD708", where, reason, "here")
+
+
+def header(where: Where, reason: str, *, notes: Sequence[str] = (), advice: str | None = None) -> Diagnostic:
+    """Report a first row that cannot serve as header."""
+    return _fault("TFD709", where, reason, "header", notes=notes, advice=advice)
+
+
+# --- records ----------------------------------------------------------------------------------------------
+
+
+def damaged(where: Where, reason: str, *, advice: str | None = None) -> Diagnostic:
+    """Report a file that was cut off or whose bytes are not those that were written."""
+    return _fault("TFD710", where, reason, "damaged", advice=advice)
+
+
+def wrong_shape(where: Where, found: str, wanted: str, *, advice: str | None = None) -> Diagnostic:
+    """Report a record whose size does not fit the others or what the spec says."""
+    return _fault("TFD711", where, f"{found} where {wanted} is wanted", found, advice=advice)
+
+
+def wrong_kind(where: Where, found: str, wanted: str, *, advice: str | None = None) -> Diagnostic:
+    """Report an array or feature of a type that cannot be used."""
+    return _fault("TFD712", where, f"holds {found}, not {wanted}", found, advice=advice)
+
+
+def image(where: Where, reason: str, *, advice: str | None = None) -> Diagnostic:
+    """Report an image that cannot be decoded, or of a format that is not read."""
+    return _fault("TFD713", where, reason, "not a readable image", advice=advice)
+
+
+def python_function(where: Where, reason: str, *, advice: str | None = None) -> Diagnostic:
+    """Report a function named by `python(...)` that is missing, fails, or gives no examples."""
+    return _fault("TFD714", where, reason, "this function", advice=advice)
+
+
+def unexplained(where: Where, reason: str) -> Diagnostic:
+    """Report a record that TensorFlow refuses for a reason that has no code of its own."""
+    return _fault("TFD715", where, "the record cannot be read", "", notes=(reason,))
+
+
+# --- the spec and its data --------------------------------------------------------------------------------
+
+
+def unknown_tensor(name: str, names: Sequence[str], nearest: str | None, span: Span | None) -> Diagnostic:
+    """Report a transform of a tensor that the examples do not have."""
+    return _spec_fault(
+        "TFD720",
+        f"the examples have no tensor `{name}`",
+        span,
+        "not in the examples",
+        (f"they have {_listed(names)}",) if names else (),
+        f"there is a tensor with a similar name: `{nearest}`" if nearest else None,
+    )
+
+
+def lacks_input(
+    split: str, name: str, names: Sequence[str], nearest: str | None, span: Span | None
+) -> Diagnostic:
+    """Report a model input for which the examples of a split have no tensor."""
+    advice = f"rename it: `-> rename({name} = {nearest})`" if nearest else None
+    return _spec_fault(
+        "TFD721",
+        f"the examples of `{split}` lack `{name}`, an input of the model",
+        span,
+        f"gives {_listed(names)}" if names else "",
+        (),
+        advice,
+    )
+
+
+def does_not_fit(name: str, found: str, wanted: str, span: Span | None, advice: str) -> Diagnostic:
+    """Report a tensor whose dtype or shape after the transforms is not that of the input it feeds."""
+    return _spec_fault(
+        "TFD722",
+        f"`{name}` is {found} where the model's input is {wanted}",
+        span,
+        f"gives {found}",
+        (),
+        advice,
+    )
+
+
+def bad_transform(transform: str, reason: str, span: Span | None, advice: str | None = None) -> Diagnostic:
+    """Report a transform that cannot be applied to the tensor that reaches it."""
+    return _spec_fault("TFD723", f"`{transform}` cannot be applied: {reason}", span, "here", (), advice)
+
+
+def bad_argument(call: str, reason: str, span: Span | None, advice: str | None = None) -> Diagnostic:
+    """Report an argument of a source or transform that has no meaning."""
+    return _spec_fault("TFD724", f"`{call}` {reason}", span, "here", (), advice)

@@ -1,6 +1,6 @@
 """What Keras takes: names, arguments and words, from a table, so that no check needs TensorFlow.
 
-The table is `dsl/keras_signatures.json`; `tools/make_signatures.py` makes it from the installed Keras. A record
+The table is `dsl/keras_signatures.json`, made by `tools/make_signatures.py` from the installed Keras. A record
 is built when it is first asked for.
 """
 
@@ -34,8 +34,8 @@ class Argument:
 
     `kind` says what it takes: `shape` an integer or a (nested) list of them, `word` one of `words`, `call` a
     call of an object of `category` or one of `words`, and `any` what no other kind describes. A `float` takes
-    integers too, and a call where it has a `category` (a learning rate takes a schedule). `none` is taken where
-    `nullable`. `positional` arguments may be given by position, in the order of the signature.
+    integers too, and a call where it has a `category` (a learning rate takes a schedule). `none` is taken
+    where `nullable`. `positional` arguments may be given by position, in the order of the signature.
     """
 
     name: str

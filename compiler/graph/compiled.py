@@ -1,0 +1,104 @@
+"""What compiling a spec gives: a graph that any session can run, and handles on its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+from attrs import define, field, frozen
+
+from compiler.graph.inputs import InputPipe
+from compiler.graph.ledger import Ledger
+from compiler.graph.template import WeightInfo
+from compiler.graph.variables import GraphVariable
+from compiler.placement_map import PlacementMap
+from compiler.plan import Plan
+
+
+@frozen
+class Clone:
+    """One tower. `loss` is the mean over its own batch, without regularisation; `outputs` what the model returns."""
+
+    index: int
+    scope: str
+    device: str
+    outputs: tf.Tensor = field(repr=False)
+    loss: tf.Tensor = field(repr=False)
+
+
+@frozen
+class MetricTensors:
+    """A Keras metric over the global batch of a step.
+
+    `states` are its state variables as this batch alone leaves them: add those of several batches up and feed the sums
+    in their place, and `result` is the metric over all of them.
+    """
+
+    states: tuple[tf.Tensor, ...] = field(repr=False)
+    result: tf.Tensor = field(repr=False)
+
+
+@frozen
+class Evaluation:
+    """The tower without training behaviour, for a batch of any size, with the averaged weights where `ema` is set.
+
+    `loss` is the mean over the batch, without `regularization` (a scalar of its own); `count` is the batch's size.
+    """
+
+    pipe: InputPipe = field(repr=False)
+    outputs: tf.Tensor = field(repr=False)
+    loss: tf.Tensor = field(repr=False)
+    count: tf.Tensor = field(repr=False)
+    metrics: Mapping[str, MetricTensors] = field(repr=False)
+
+
+@define
+class CompiledGraph:
+    """A compiled spec.
+
+    `data_loss` is the mean loss over the global batch, `total_loss` the same with the regularisation term.
+    `train_op` does one step; it is None where the spec has no optimizer. `saved` are the variables of a checkpoint by
+    their names there; after restoring them, run `after_restore_op`. `init_op` starts everything but the data.
+    """
+
+    plan: Plan = field(repr=False)
+    graph: tf.Graph = field(repr=False)
+    ledger: Ledger = field(repr=False)
+    weights: Mapping[str, WeightInfo] = field(repr=False)
+    variables: Mapping[str, GraphVariable] = field(repr=False)
+    clones: tuple[Clone, ...]
+    global_step: Any
+    total_loss: tf.Tensor
+    data_loss: tf.Tensor
+    regularization: tf.Tensor
+    metrics: Mapping[str, MetricTensors]
+    learning_rate: tf.Tensor | None
+    train_op: tf.Operation | None
+    summary_op: tf.Tensor | None
+    init_op: tf.Operation
+    after_restore_op: tf.Operation
+    saved: Mapping[str, Any] = field(repr=False)
+    train_input: InputPipe = field(repr=False)
+    evaluation: Evaluation = field(repr=False)
+    seed: int = 0
+    _assigned: dict[str, str] = field(factory=dict, repr=False)
+
+    @property
+    def placement(self) -> PlacementMap:
+        """The placement map; `assigned` is filled in for ops that `record_assigned` has seen."""
+        from compiler.graph.mapping import map_placement
+
+        return map_placement(self, self._assigned)
+
+    def record_assigned(self, metadata: Any) -> None:
+        """Take the devices that TensorFlow really chose from a `RunMetadata` with partition graphs."""
+        for partition in metadata.partition_graphs:
+            for node in partition.node:
+                self._assigned[node.name] = node.device
+
+    def session_config(self, **more: Any) -> tf.compat.v1.ConfigProto:
+        """Return the session options of the spec's `devices` block; `more` are further ConfigProto fields."""
+        from compiler.graph.session_options import session_config
+
+        return session_config(self.plan, **more)

@@ -1,0 +1,131 @@
+"""The Keras objects of a model: layers, losses and metrics, made from the calls of the spec."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Literal
+
+import keras
+from attrs import define, field
+
+from compiler.graph.python_objects import load_object
+from compiler.model_graph import CallNode, LayerNode, ModelGraph
+from dsl import ir
+from dsl.diagnostics import SpecError
+from dsl.errors import plan as errors
+
+_NAMESPACES: dict[str, tuple[Any, ...]] = {
+    "layer": (keras.layers,),
+    "loss": (keras.losses,),
+    "metric": (keras.metrics,),
+    "schedule": (keras.optimizers.schedules,),
+    "regularizer": (keras.regularizers,),
+}
+_ANY = (
+    keras.layers,
+    keras.initializers,
+    keras.regularizers,
+    keras.constraints,
+    keras.optimizers.schedules,
+    keras.dtype_policies,
+)
+
+
+def make(call: ir.Call, category: Literal["layer", "loss", "metric", "schedule", "regularizer"], **more: Any) -> Any:
+    """Return the Keras object that `call` describes; `more` are arguments that the spec does not write.
+
+    Raises SpecError where Keras refuses the arguments.
+    """
+    return _construct(call, _find(call.name, _NAMESPACES[category]), more)
+
+
+def _construct(call: ir.Call, maker: Callable[..., Any], more: dict[str, Any]) -> Any:
+    args = [_argument(each) for each in call.args]
+    kwargs = {key: _argument(value) for key, value in call.kwargs.items()}
+    try:
+        return maker(*args, **kwargs, **more)
+    except (TypeError, ValueError, ImportError) as fault:
+        raise SpecError([errors.layer_cannot_be_made(call.name, first_sentence(fault), call.span)]) from fault
+
+
+def _find(name: str, namespaces: tuple[Any, ...]) -> Callable[..., Any]:
+    for namespace in namespaces:
+        found = getattr(namespace, name.rpartition(".")[2], None)
+        if callable(found):
+            maker: Callable[..., Any] = found
+            return maker
+    raise LookupError(f"Keras has no {name}")
+
+
+def _argument(value: ir.Value) -> Any:
+    if isinstance(value, ir.Call):
+        return _construct(value, _find(value.name, _ANY), {})
+    if isinstance(value, tuple):
+        return [_argument(each) for each in value]
+    return value
+
+
+def first_sentence(fault: Exception) -> str:
+    """Return what Keras says went wrong, on one line and without the dump of all arguments that follows."""
+    lines = [line.strip() for line in str(fault).splitlines() if line.strip()]
+    text = lines[0] if lines else type(fault).__name__
+    return text.split(". ")[0].removesuffix(".")
+
+
+@define
+class Network:
+    """The layers of a model, one Keras object each, in the order of `ModelGraph.layers`.
+
+    A layer is built at its first call, so tracing a tower builds the network.
+    """
+
+    model: ModelGraph
+    layers: list[keras.Layer] = field(repr=False)
+
+    @classmethod
+    def of(cls, model: ModelGraph, *, precision: str = "float32", base: str = ".") -> Network:
+        """Make the layers of `model`; `base` is the folder in which `python(...)` looks first."""
+        return cls(model, [_make_layer(node, precision, base) for node in model.layers])
+
+    def apply(self, call: CallNode, values: list[Any], **arguments: Any) -> Any:
+        """Call the layer of `call` on tensors; `arguments` such as `training` only where the layer takes them."""
+        layer = self.layers[call.layer]
+        taken = {key: value for key, value in arguments.items() if takes(layer, key)}
+        return layer(*spread(layer, values), **taken)
+
+
+def spread(layer: keras.Layer, values: list[Any]) -> list[Any]:
+    """Return the positional arguments for a call: one tensor, a list of them, or several arguments.
+
+    Merging layers take one list (`Add`), attention takes several arguments (`MultiHeadAttention`).
+    """
+    if len(values) == 1:
+        return values
+    parameters = list(inspect.signature(layer.call).parameters.values())
+    required = [each for each in parameters if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD]
+    return values if len(required) > 1 else [values]
+
+
+def takes(layer: keras.Layer, argument: str) -> bool:
+    """Whether the layer's `call` has an argument of that name."""
+    return argument in inspect.signature(layer.call).parameters
+
+
+def _make_layer(node: LayerNode, precision: str, base: str) -> keras.Layer:
+    more: dict[str, Any] = {"name": node.keras_name}
+    if node.kind == "python":
+        return _python_layer(node, base)
+    if precision != "float32" and node.kind == "layer" and "dtype" not in node.call.kwargs:
+        more["dtype"] = precision
+    namespace = keras.applications if node.kind == "application" else keras.layers
+    return _construct(node.call, _find(node.call.name, (namespace,)), more)
+
+
+def _python_layer(node: LayerNode, base: str) -> keras.Layer:
+    layer = _construct(node.call, load_object(node.call.name, base, node.call.span), {})
+    if not isinstance(layer, keras.Layer):
+        reason = f"it returned {type(layer).__name__}, not a Keras layer or model"
+        raise SpecError([errors.layer_cannot_be_made(node.call.name, reason, node.call.span)])
+    layer.name = node.keras_name
+    return layer

@@ -1,0 +1,49 @@
+"""Regularisation: once per step however many clones there are, beside the variable it concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import tensorflow as tf
+from attrs import evolve
+
+from compiler.graph.network import make
+from compiler.graph.template import WeightInfo
+from compiler.graph.variables import GraphVariable
+from dsl import ir
+
+
+def with_regularizers(weights: Mapping[str, WeightInfo], regularize: ir.Call | None) -> dict[str, WeightInfo]:
+    """Give every kernel that has no regularizer of its own that of the model; biases and norms stay as they are."""
+    if regularize is None:
+        return dict(weights)
+    shared = make(regularize, "regularizer")
+    return {
+        name: evolve(info, regularizer=shared) if info.regularizer is None and _is_kernel(info) else info
+        for name, info in weights.items()
+    }
+
+
+def _is_kernel(info: WeightInfo) -> bool:
+    return info.trainable and info.name.rpartition("/")[2].endswith("kernel")
+
+
+def add_regularization(variable: GraphVariable, copy: int, gradient: Any) -> Any:
+    """Return `gradient` with that of the variable's regularizer added; a sparse gradient becomes dense where there is one."""
+    regularizer = variable.info.regularizer
+    if regularizer is None:
+        return gradient
+    weight = tf.raw_ops.ReadVariableOp(resource=variable.copies[copy].handle, dtype=variable.info.dtype)
+    own = tf.gradients(regularizer(weight), weight)[0]
+    return tf.convert_to_tensor(gradient) + own if isinstance(gradient, tf.IndexedSlices) else gradient + own
+
+
+def regularization_loss(variables: Iterable[GraphVariable]) -> list[tf.Tensor]:
+    """Return the terms that regularizers add to the loss, each made on the current device."""
+    terms = []
+    for variable in variables:
+        if variable.info.regularizer is not None and variable.info.trainable:
+            weight = tf.raw_ops.ReadVariableOp(resource=variable.copies[0].handle, dtype=variable.info.dtype)
+            terms.append(tf.cast(variable.info.regularizer(weight), tf.float32))
+    return terms

@@ -1,0 +1,131 @@
+"""The arguments of a source or transform, by name and checked, with the span of each for messages."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NoReturn
+
+from attrs import frozen
+
+from dsl import ir
+from dsl.diagnostics import SpecError
+from dsl.errors import running_data as errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dsl.source import Span
+
+MISSING = object()
+"""Stands for an argument without a default."""
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """Return the one of `names` that is most like `name`, None where none is."""
+    found = get_close_matches(name, list(names), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+@frozen
+class Arguments:
+    """The arguments of `call`; `values` are those of its parameters, `others` further keywords."""
+
+    call: ir.Call
+    values: Mapping[str, ir.Value]
+    others: Mapping[str, ir.Value]
+    spans: Mapping[str, Span]
+
+    def span(self, name: str | None = None) -> Span | None:
+        """Return where argument `name` was written, else the span of the whole call."""
+        return self.spans.get(name or "", self.call.span)
+
+    def refuse(self, reason: str, name: str | None = None, advice: str | None = None) -> NoReturn:
+        """Raise the SpecError of an argument without a meaning."""
+        raise SpecError([errors.bad_argument(self.call.name, reason, self.span(name), advice)])
+
+    def _wrong(self, name: str, wanted: str) -> NoReturn:
+        self.refuse(f"takes {wanted} as `{name}`", name)
+
+    def text(self, name: str) -> str:
+        """Return argument `name`, a string."""
+        value = self.values[name]
+        return value if isinstance(value, str) else self._wrong(name, "a string")
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return argument `name`, a string or a list of strings, as a list."""
+        return self.as_texts(name, self.values[name])
+
+    def as_texts(self, name: str, value: ir.Value) -> tuple[str, ...]:
+        """Return `value`, which argument `name` holds, as a list of strings."""
+        items = value if isinstance(value, tuple) else (value,)
+        texts = tuple(item for item in items if isinstance(item, str))
+        return texts if texts and len(texts) == len(items) else self._wrong(name, "a string or a list of strings")
+
+    def integer(self, name: str, least: int = 0) -> int:
+        """Return argument `name`, a whole number of at least `least`."""
+        value = self.values[name]
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            self._wrong(name, f"a whole number from {least}")
+        return value
+
+    def number(self, name: str) -> float:
+        """Return argument `name`, a number."""
+        value = self.values[name]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self._wrong(name, "a number")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Return argument `name`, true or false."""
+        value = self.values[name]
+        return value if isinstance(value, bool) else self._wrong(name, "true or false")
+
+    def shape(self, name: str, *, unknown: bool = False) -> tuple[int, ...]:
+        """Return argument `name`, a list of sizes; one may be -1 where `unknown`."""
+        value = self.values[name]
+        items = value if isinstance(value, tuple) else (value,)
+        sizes = tuple(item for item in items if isinstance(item, int) and not isinstance(item, bool))
+        if len(sizes) != len(items) or any(size < 1 and not (unknown and size == -1) for size in sizes):
+            self._wrong(name, "a list of sizes from 1")
+        return sizes
+
+    def word(self, name: str, choices: Sequence[str]) -> str:
+        """Return argument `name`, one of `choices`."""
+        value = self.values[name]
+        if value is None and "none" in choices:
+            return "none"
+        if not isinstance(value, str) or value not in choices:
+            self._wrong(name, "one of " + ", ".join(f"`{each}`" for each in sorted(choices)))
+        return value
+
+
+def bind(call: ir.Call, *, others: bool = False, **parameters: object) -> Arguments:
+    """Give the arguments of `call` to `parameters` (name to default, MISSING where there is none) in their order.
+
+    Keywords that are no parameters are refused unless `others`. Raises SpecError.
+    """
+    names = list(parameters)
+    spans = dict(call.kwarg_spans)
+    spans.update(zip(names, call.arg_spans, strict=False))
+    bound = Arguments(call, {}, {}, spans)
+    if len(call.args) > len(names):
+        many = f"{len(names)} positional argument{'s' if len(names) != 1 else ''}"
+        bound.refuse(f"takes {many if names else 'no positional arguments'}, not {len(call.args)}")
+    values: dict[str, ir.Value] = dict(zip(names, call.args, strict=False))
+    extra: dict[str, ir.Value] = {}
+    for name, value in call.kwargs.items():
+        if name in values:
+            bound.refuse(f"is given `{name}` twice", name)
+        if name in parameters:
+            values[name] = value
+        elif others:
+            extra[name] = value
+        else:
+            near = nearest(name, names)
+            bound.refuse(f"has no argument `{name}`", name, f"there is `{near}`" if near else None)
+    for name, default in parameters.items():
+        if name not in values:
+            if default is MISSING:
+                bound.refuse(f"lacks its argument `{name}`")
+            values[name] = default  # type: ignore[assignment]  # defaults are values of the language
+    return Arguments(call, values, extra, spans)

@@ -1,0 +1,86 @@
+"""What a source is: raw records in a fixed order, and how they become tensors.
+
+A source keeps the two apart so that raw records (a line of text, the name of an image) can be shuffled, skipped
+and dealt out cheaply, and only what is used is decoded, a whole batch at a time where `decode` allows it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from attrs import field, frozen
+
+from dsl.errors.running_data import Where, unexplained
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from compiler.graph.sources.options import Field
+    from dsl import ir
+    from dsl.diagnostics import Diagnostic
+    from dsl.source import Span
+
+Tensors = dict[str, Any]
+"""Tensors of one example or of a batch of them, by name, as tf.data wants them."""
+
+
+@frozen
+class Context:
+    """What a source may know of its surroundings.
+
+    `read_as` is the dtype in which each tensor serves best, for formats without dtypes of their own; tensors that
+    are not in it feed nothing. `seed` is that of the spec.
+    """
+
+    base: Path
+    read_as: Mapping[str, str] = field(factory=dict)
+    seed: int | None = None
+
+
+class Source(ABC):
+    """Examples of one kind of file. Making one reads as much as is needed to know its `fields`.
+
+    `call` is the source in the spec. Raises SpecError for wrong arguments, RunError for files that are not there or
+    are not what they should be.
+    """
+
+    per_record: ClassVar[bool] = False
+    """Whether `decode` takes one record at a time, not a batch of them."""
+    in_process = False
+    """Whether examples come from Python, so that reading must happen in the process of the client."""
+
+    fields: tuple[Field, ...]
+
+    def __init__(self, call: ir.Call, context: Context) -> None:
+        self.call = call
+        self.context = context
+
+    @property
+    def span(self) -> Span | None:
+        """The source in the spec."""
+        return self.call.span
+
+    @abstractmethod
+    def count(self) -> int | None:
+        """Return how many records there are; None where only reading them all would tell."""
+
+    @abstractmethod
+    def records(self) -> Any:
+        """Return the raw records in their order as a tf.data.Dataset of the current graph."""
+
+    @abstractmethod
+    def decode(self, record: Any) -> Tensors:
+        """Return the tensors of a batch of raw records (of one where `per_record`), each of its field's dtype."""
+
+    def check(self) -> None:
+        """Look at the files as far as that is quick; raises RunError."""
+
+    def where(self, index: int) -> Where:
+        """Return where record `index` (from 0) is, for a message."""
+        return Where(self.call.name, f"example {index + 1}", call=self.span)
+
+    def fault(self, index: int, reason: str) -> Diagnostic:
+        """Say what is wrong with record `index`, which TensorFlow refused for `reason`."""
+        return unexplained(self.where(index), reason)

@@ -1,0 +1,100 @@
+"""Finding and opening data files, with a located fault for whatever can be wrong with that."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import re
+from difflib import get_close_matches
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
+
+from dsl.diagnostics import RunError
+from dsl.errors import running_data as errors
+from dsl.errors.running_data import Where
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsl.source import Span
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+def natural_key(name: str) -> list[tuple[int, int, str]]:
+    """Return a key that sorts `part-2` before `part-10`."""
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"([0-9]+)", name) if part]
+
+
+def find_files(patterns: Sequence[str], base: Path, call: Span | None) -> tuple[Path, ...]:
+    """Return the files that `patterns` (paths or globs, relative to `base`) name, globs in natural order.
+
+    Raises RunError for a path that is not there or is a folder, and a glob that matches nothing.
+    """
+    found: list[Path] = []
+    for pattern in patterns:
+        path = base / pattern
+        if path.exists():
+            if path.is_dir():
+                where = Where(str(path), call=call)
+                advice = "name the files in it, `*` for any part of a name"
+                raise RunError(errors.unreadable(where, "this is a folder, not a file", advice=advice))
+            found.append(path)
+            continue
+        matches = sorted(glob.glob(str(path)), key=natural_key)  # noqa: PTH207 absolute patterns too
+        found += [Path(match) for match in matches if Path(match).is_file()]
+        if not matches:
+            raise RunError(errors.missing(Where(str(path), call=call), nearest=_similar(path)))
+    return tuple(found)
+
+
+def find_folder(name: str, base: Path, call: Span | None) -> Path:
+    """Return the folder `name`, relative to `base`; raises RunError where there is none."""
+    path = base / name
+    if path.is_dir():
+        return path
+    where = Where(str(path), call=call)
+    if path.exists():
+        raise RunError(errors.unreadable(where, "this is a file, not a folder"))
+    raise RunError(errors.missing(where, nearest=_similar(path), folder=True))
+
+
+def _similar(path: Path) -> str | None:
+    try:
+        names = [each.name for each in path.parent.iterdir()]
+    except OSError:
+        return None
+    found = get_close_matches(path.name, names, n=1)
+    return found[0] if found else None
+
+
+def is_gzip(path: Path, call: Span | None) -> bool:
+    """Whether the file begins as gzip files do."""
+    return read_start(path, 2, call) == GZIP_MAGIC
+
+
+def read_start(path: Path, size: int, call: Span | None) -> bytes:
+    """Return the first `size` bytes of a file as it is on disk; raises RunError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError as fault:
+        raise RunError(cannot_open(path, fault, call)) from fault
+
+
+def open_binary(path: Path, *, compressed: bool) -> IO[bytes]:
+    """Open a file for reading bytes, through gzip where it is `compressed`."""
+    return cast("IO[bytes]", gzip.open(path, "rb")) if compressed else path.open("rb")
+
+
+def cannot_open(path: Path, fault: OSError, call: Span | None) -> errors.Diagnostic:
+    """Report a file that the operating system refuses to read."""
+    return errors.unreadable(Where(str(path), call=call), (fault.strerror or str(fault)).lower())
+
+
+def size_of(path: Path, call: Span | None) -> int:
+    """Return the bytes of a file on disk; raises RunError."""
+    try:
+        return path.stat().st_size
+    except OSError as fault:
+        raise RunError(cannot_open(path, fault, call)) from fault

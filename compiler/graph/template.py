@@ -1,0 +1,61 @@
+"""A traced tower: one GraphDef with ports in place of weights, inputs and seeds, to be stamped once per clone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from attrs import field, frozen
+
+Role = Literal[
+    "input", "variable", "read", "forward", "gradient", "aggregate", "update", "metric", "summary", "evaluation",
+    "save", "init",
+]  # fmt: skip
+
+
+@frozen
+class WeightInfo:
+    """A weight as Keras made it. `name` is its name in every mode; `initializer` is Keras's, called as (shape, dtype)."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    trainable: bool
+    bytes: int
+    initializer: Any = field(repr=False, eq=False)
+    regularizer: Any = field(default=None, repr=False, eq=False)
+    constraint: Any = field(default=None, repr=False, eq=False)
+
+
+@frozen
+class Gradient:
+    """Tensor names of a gradient: dense, or rows (`values`) of an embedding at `indices`."""
+
+    values: str
+    indices: str | None = None
+
+
+@frozen
+class Template:
+    """A tower, traced once.
+
+    Names are those inside a tower, and tensors are named as in a GraphDef (`node`, or `node:1` for a second output).
+    Ports are placeholders: `weights` maps a weight to its port, `inputs` a model input. `seed` is the port of the
+    tower's random state, None where nothing is drawn; `scale` that of the factor on its loss before differentiation; `inverse_share` that of
+    one over the tower's share in a mean.
+    `follows` maps a gradient op to the forward op that it differentiates.
+    """
+
+    graph_def: Any = field(repr=False)
+    weights: Mapping[str, str]
+    inputs: Mapping[str, str]
+    seed: str | None
+    scale: str | None
+    inverse_share: str | None
+    roles: Mapping[str, Role] = field(repr=False)
+    follows: Mapping[str, str] = field(repr=False)
+    output: str
+    loss: str
+    gradients: Mapping[str, Gradient]
+    state_updates: Mapping[str, str]
+    metric_states: Mapping[str, tuple[str, ...]]

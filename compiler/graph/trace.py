@@ -1,0 +1,251 @@
+"""Trace one tower of a model: forward pass, loss, gradients, new statistics and metric states.
+
+Layers are called as pure functions: in a Keras stateless scope their variables stand for placeholders (ports), so that
+outputs and new values of statistics come back as tensors and nothing is assigned behind one's back.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+import tensorflow as tf
+from attrs import define, field
+
+from compiler.graph.dtypes import size_in_bytes
+from compiler.graph.network import Network, first_sentence, make
+from compiler.graph.template import Gradient, Template, WeightInfo
+from compiler.graph.trim import TracedTensors, trim
+from compiler.model_graph import CallNode, ModelGraph, ObjectiveNode
+from dsl.diagnostics import SpecError
+from dsl.errors import plan as errors
+from dsl.source import Span
+
+SEED_STATE = "seed_generator_state"  # what Keras calls the state of every SeedGenerator
+PORTS = "ports"
+
+
+@define
+class Tracer:
+    """Traces towers of one model; all traces share its layers, and the first one builds them.
+
+    `weights` lists their weights by name, in creation order, once a tower has been traced.
+    """
+
+    model: ModelGraph
+    seed: int
+    precision: str = "float32"
+    base: str = "."
+    weights: dict[str, WeightInfo] = field(factory=dict)
+    _network: Network | None = field(default=None, repr=False)
+    _names: dict[int, str] = field(factory=dict, repr=False)  # id of a Keras variable -> weight name
+
+    def trace(self, batch: int | None, *, training: bool) -> Template:
+        """Return the template of a tower for `batch` examples, or for any number of them where it is None.
+
+        Raises SpecError with the span of the step that Keras refuses.
+        """
+        scope = keras.StatelessScope(collect_losses=True, initialize_variables=False)
+        with tf.Graph().as_default() as graph, scope, _seeded(self.seed):
+            if self._network is None:
+                self._network = Network.of(self.model, precision=self.precision, base=self.base)
+            return _Trace(self, self._network, graph, scope, batch, training).run()
+
+    def name_of(self, variable: Any) -> str:
+        """Return the weight name of a Keras variable of the network."""
+        return self._names[id(variable)]
+
+    def register(self, variable: Any, path: str, keras_name: str) -> WeightInfo:
+        """Name a Keras variable of the layer at `path`; the name is the same in every mode and placement."""
+        known = self._names.get(id(variable))
+        if known is not None:
+            return self.weights[known]
+        relative = variable.path.removeprefix(keras_name + "/")
+        name = _unique(f"{path}/{relative}", self.weights)
+        shape, dtype = tuple(variable.shape), variable.dtype
+        info = WeightInfo(
+            name=name,
+            shape=shape,
+            dtype=dtype,
+            trainable=bool(variable.trainable),
+            bytes=size_in_bytes(shape, dtype) or 0,
+            initializer=variable._initializer,  # noqa: SLF001  # Keras has no public name for it
+            regularizer=variable.regularizer,
+            constraint=variable.constraint,
+        )
+        self._names[id(variable)] = name
+        self.weights[name] = info
+        return info
+
+
+@define
+class _Trace:
+    tracer: Tracer
+    network: Network
+    graph: tf.Graph
+    scope: Any
+    batch: int | None
+    training: bool
+    ports: dict[str, tf.Tensor] = field(factory=dict)  # weight name -> placeholder
+    variables: dict[str, Any] = field(factory=dict)  # weight name -> Keras variable
+    values: dict[int, Any] = field(factory=dict)  # value of the model graph -> tensor
+    seed: tf.Tensor | None = None
+    inverse_share: tf.Tensor | None = None
+
+    @property
+    def model(self) -> ModelGraph:
+        return self.tracer.model
+
+    def run(self) -> Template:
+        inputs = {each.name: self._input(each.name, each.dtype, each.shape) for each in self.model.inputs}
+        self.values = {each.value: inputs[each.name] for each in self.model.inputs}
+        for call in self.model.calls:
+            with _located(self, call):
+                self.values[call.value] = self._call(call)
+        loss = self._loss()
+        metrics = {each.name: self._metric(each) for each in self.model.metrics}
+        scale = _port(loss.dtype, (), "scale") if self.training else None
+        updates = {name: self.scope.get_current_value(self.variables[name]) for name in self.ports}
+        traced = TracedTensors(
+            output=self.values[self.model.output],
+            loss=loss,
+            gradients=self._gradients(loss, scale) if scale is not None else {},
+            state_updates={name: value for name, value in updates.items() if value is not self.ports[name]},
+            metric_states=metrics,
+            weights=self.ports,
+            inputs=inputs,
+            seed=self.seed,
+            scale=scale,
+            inverse_share=self.inverse_share,
+        )
+        return trim(self.graph, traced, {each.keras_name: each.path for each in self.model.layers})
+
+    def _input(self, name: str, dtype: str, shape: tuple[int, ...]) -> tf.Tensor:
+        return _port(dtype, (self.batch, *shape), f"inputs/{name}")
+
+    def _call(self, call: CallNode) -> Any:
+        node, layer = self.model.layers[call.layer], self.network.layers[call.layer]
+        values = [self.values[each] for each in call.inputs]
+        if not layer.built:
+            self._build(call, layer, values)
+        with layer._open_name_scope():  # noqa: SLF001  # else Keras opens it twice, and ops are called `conv1_1/...`
+            self._connect(layer, node.path, node.keras_name)
+            return self.network.apply(call, values, training=self.training)
+
+    def _build(self, call: CallNode, layer: Any, values: list[Any]) -> None:
+        """Make the variables of a layer, in a graph that is thrown away.
+
+        Its `build` is enough where that takes one shape and there are no inner layers; else the layer is called.
+        """
+        own_build = not getattr(type(layer).build, "_is_default", False)
+        with tf.Graph().as_default():
+            if len(values) == 1 and own_build and not layer._layers:  # noqa: SLF001  # inner layers need a call
+                layer.build(values[0].shape)
+            else:
+                twins = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in values]
+                losses = len(self.scope.losses)
+                self.network.apply(call, twins, training=self.training)
+                del self.scope.losses[losses:]
+
+    def _connect(self, layer: Any, path: str, keras_name: str) -> None:
+        """Let the layer's variables stand for ports, seeds for the tower's own random state."""
+        for variable in layer.variables:
+            if variable.name == SEED_STATE:
+                self._connect_seed(variable)
+                continue
+            info = self.tracer.register(variable, path, keras_name)
+            if info.name not in self.ports:
+                port = _port(info.dtype, info.shape, f"weights/{info.name}")
+                self.ports[info.name] = port
+                self.variables[info.name] = variable
+                self.scope.add_update((variable, port))
+
+    def _connect_seed(self, variable: Any) -> None:
+        """Give a random layer a stream of its own: the tower's seed, mixed with the name of the layer."""
+        if self.seed is None:
+            self.seed = _port(tf.uint32, (2,), "seed")
+        own = tf.constant([zlib.crc32(variable.path.encode()), 0], tf.uint32)
+        state = tf.bitwise.bitwise_xor(self.seed, own)
+        self.scope.add_update((variable, tf.cast(state, variable.dtype)))
+
+    def _loss(self) -> tf.Tensor:
+        terms = [self._objective_loss(each) for each in self.model.losses]
+        with tf.name_scope("loss/"):
+            if self.training:  # what layers added: activity regularisation
+                terms += [tf.cast(each, tf.float32) for each in self.scope.losses]
+            return tf.add_n(terms, name="sum") if len(terms) > 1 else tf.identity(terms[0], name="sum")
+
+    def _objective_loss(self, node: ObjectiveNode) -> tf.Tensor:
+        loss = make(node.call, "loss")
+        target, prediction = self.values[node.target], self.values[node.prediction]
+        with tf.name_scope("loss/"), _refusal(node.call.name, [target, prediction], node.span):
+            value = tf.cast(loss(target, prediction), tf.float32)
+            if loss.reduction == "sum" and self.training:
+                value = value * self._inverse_share()
+            return value * node.weight if node.weight != 1.0 else value
+
+    def _inverse_share(self) -> tf.Tensor:
+        """Return the port that undoes the tower's share in the mean, for a loss that is a sum over examples."""
+        if self.inverse_share is None:
+            self.inverse_share = _port(tf.float32, (), "inverse_share")
+        return self.inverse_share
+
+    def _metric(self, node: ObjectiveNode) -> tuple[tf.Tensor, ...]:
+        """Return what this tower's examples add to the state of a metric, from zero."""
+        metric = make(node.call, "metric")
+        target, prediction = self.values[node.target], self.values[node.prediction]
+        with tf.name_scope(f"metrics/{node.name}"), _refusal(node.call.name, [target, prediction], node.span):
+            start = [tf.zeros(each.shape, each.dtype) for each in metric.variables]
+            return tuple(tf.identity(each) for each in metric.stateless_update_state(start, target, prediction))
+
+    def _gradients(self, loss: tf.Tensor, scale: tf.Tensor) -> dict[str, Any]:
+        with tf.name_scope("loss/"):
+            loss = tf.multiply(loss, scale, name="scaled")
+        names = [name for name in self.ports if self.tracer.weights[name].trainable]
+        found = tf.gradients(loss, [self.ports[name] for name in names], name="gradients")
+        return {name: each for name, each in zip(names, found, strict=True) if each is not None}
+
+
+def _port(dtype: Any, shape: tuple[int | None, ...], name: str) -> tf.Tensor:
+    with tf.name_scope(""):
+        return tf.compat.v1.placeholder(dtype, shape, name=f"{PORTS}/{name}")
+
+
+@contextmanager
+def _located(trace: _Trace, call: CallNode) -> Iterator[None]:
+    step = trace.model.layers[call.layer].call.name
+    with _refusal(step, [trace.values[each] for each in call.inputs], call.span):
+        yield
+
+
+@contextmanager
+def _refusal(step: str, values: list[Any], span: Span | None) -> Iterator[None]:
+    """Turn what Keras and TensorFlow say of shapes and types into a diagnostic at the step."""
+    try:
+        yield
+    except (TypeError, ValueError, IndexError, tf.errors.InvalidArgumentError) as fault:
+        shapes = [f"{tuple(each.shape)} {tf.as_dtype(each.dtype).name}" for each in values]
+        raise SpecError([errors.shape_mismatch(step, shapes, first_sentence(fault), span)]) from fault
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Let Keras draw the seeds of its initializers from `seed`, and leave Python's generator as it was."""
+    state = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(state)
+
+
+def _unique(name: str, taken: dict[str, WeightInfo]) -> str:
+    candidate, number = name, 0
+    while candidate in taken:
+        number += 1
+        candidate = f"{name}_{number}"
+    return candidate

@@ -1,0 +1,148 @@
+"""Make a template from a traced graph: only what is needed, named after the model, each node with its role."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+from attrs import frozen
+
+from compiler.graph.template import Gradient, Role, Template
+
+_GRADIENT = re.compile(r"^gradients/(?:(?P<forward>.+)_grad/)?")
+_OWN_PREFIXES = ("gradients/",)
+
+
+@frozen
+class TracedTensors:
+    """What a trace leaves: tensors of the graph, by what they are."""
+
+    output: tf.Tensor
+    loss: tf.Tensor
+    gradients: Mapping[str, Any]
+    state_updates: Mapping[str, tf.Tensor]
+    metric_states: Mapping[str, tuple[tf.Tensor, ...]]
+    weights: Mapping[str, tf.Tensor]
+    inputs: Mapping[str, tf.Tensor]
+    seed: tf.Tensor | None
+    scale: tf.Tensor | None
+    inverse_share: tf.Tensor | None
+
+    def results(self) -> Iterator[tf.Tensor]:
+        """Yield every tensor that the rest of the graph may ask for."""
+        yield self.output
+        yield self.loss
+        yield from self.state_updates.values()
+        for states in self.metric_states.values():
+            yield from states
+        for gradient in self.gradients.values():
+            yield from (gradient.values, gradient.indices) if isinstance(gradient, tf.IndexedSlices) else (gradient,)
+
+
+def trim(graph: tf.Graph, traced: TracedTensors, paths: Mapping[str, str]) -> Template:
+    """Return the template of a traced tower; `paths` maps the names that Keras knows layers by to those of the model."""
+    needed = _ancestors(each.op for each in traced.results())
+    graph_def = graph.as_graph_def()
+    rename = _Renamer(paths)
+    kept = [node for node in graph_def.node if node.name in needed]
+    names = {node.name: rename(node.name) for node in kept}
+    for node in kept:
+        _rewrite(node, names)
+    trimmed = tf.compat.v1.GraphDef(node=kept, library=graph_def.library, versions=graph_def.versions)
+
+    def name(tensor: tf.Tensor) -> str:
+        base = names[tensor.op.name]
+        return base if tensor.value_index == 0 else f"{base}:{tensor.value_index}"
+
+    def port(tensor: tf.Tensor | None) -> str | None:
+        return names.get(tensor.op.name) if tensor is not None else None
+
+    follows = _follows(trimmed)
+    return Template(
+        graph_def=trimmed,
+        weights={weight: port(tensor) or "" for weight, tensor in traced.weights.items() if port(tensor)},
+        inputs={each: port(tensor) or "" for each, tensor in traced.inputs.items() if port(tensor)},
+        seed=port(traced.seed),
+        scale=port(traced.scale),
+        inverse_share=port(traced.inverse_share),
+        roles={node.name: _role(node.name) for node in trimmed.node},
+        follows=follows,
+        output=name(traced.output),
+        loss=name(traced.loss),
+        gradients={weight: _gradient(each, name) for weight, each in traced.gradients.items()},
+        state_updates={weight: name(each) for weight, each in traced.state_updates.items()},
+        metric_states={metric: tuple(map(name, states)) for metric, states in traced.metric_states.items()},
+    )
+
+
+def _gradient(gradient: Any, name: Any) -> Gradient:
+    if isinstance(gradient, tf.IndexedSlices):
+        return Gradient(name(gradient.values), name(gradient.indices))
+    return Gradient(name(gradient))
+
+
+def _ancestors(ops: Iterable[Any]) -> set[str]:
+    """Return the names of the ops and of everything they depend on."""
+    seen: set[str] = set()
+    pending = list(ops)
+    while pending:
+        op = pending.pop()
+        if op.name not in seen:
+            seen.add(op.name)
+            pending += [each.op for each in op.inputs]
+            pending += op.control_inputs
+    return seen
+
+
+class _Renamer:
+    """Gives nodes the names of the model's layers, in which blocks are scopes: `encoder_query/MatMul` -> `encoder/query/MatMul`."""
+
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self._paths = {keras: path for keras, path in paths.items() if keras != path}
+
+    def __call__(self, name: str) -> str:
+        if not self._paths:
+            return name
+        own = "gradients/" if name.startswith("gradients/") else ""
+        scope, slash, rest = name.removeprefix(own).partition("/")
+        path = self._paths.get(scope)
+        if path is None:  # a layer called for the second time: `query_1`
+            base, _, number = scope.rpartition("_")
+            path = f"{self._paths[base]}_{number}" if base in self._paths and number.isdigit() else None
+        return f"{own}{path}{slash}{rest}" if path is not None else name
+
+
+def _rewrite(node: Any, names: Mapping[str, str]) -> None:
+    node.name = names[node.name]
+    node.device = ""
+    if "_class" in node.attr:  # devices are given op by op, so colocation has nothing left to say
+        del node.attr["_class"]
+    for at, each in enumerate(node.input):
+        control = "^" if each.startswith("^") else ""
+        base, colon, index = each.removeprefix("^").partition(":")
+        node.input[at] = f"{control}{names[base]}{colon}{index}"
+
+
+def _role(name: str) -> Role:
+    if name.startswith("gradients/"):
+        return "gradient"
+    if name.startswith("metrics/"):
+        return "metric"
+    return "forward"
+
+
+def _follows(graph_def: Any) -> dict[str, str]:
+    """Map gradient ops to the forward op that they differentiate; sums of gradients follow what made their first input."""
+    follows: dict[str, str] = {}
+    for node in graph_def.node:
+        match = _GRADIENT.match(node.name)
+        if match is None:
+            continue
+        forward = match.group("forward")
+        if forward is None and node.input:
+            forward = follows.get(node.input[0].removeprefix("^").partition(":")[0])
+        if forward is not None:
+            follows[node.name] = forward
+    return follows

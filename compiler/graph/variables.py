@@ -1,0 +1,156 @@
+"""Variables: made once, under names that no mode or placement changes, on the devices that the rules give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+from attrs import define, field, frozen
+
+from compiler.graph.ledger import Ledger
+from compiler.graph.stamp import WeightSource
+from compiler.graph.template import Role, WeightInfo
+from compiler.plan import Placed, Plan, VariableInfo, VariablePlacement, Why
+from compiler.rules import Rulebook
+from compiler.topology import Device
+
+
+@frozen
+class SlotSpec:
+    """A slot of an optimizer: the suffix of its name, and the value that its elements start from."""
+
+    suffix: str
+    initial: float = 0.0
+
+
+@define
+class GraphVariable:
+    """A variable of the model in the graph.
+
+    `copies` holds one tf.Variable, or one per clone where the variable is replicated; `slots` maps a suffix to the
+    slot of each copy; `average` is the moving average of copy 0.
+    """
+
+    info: WeightInfo
+    placement: VariablePlacement
+    copies: list[Any] = field(factory=list, repr=False)
+    slots: dict[str, list[Any]] = field(factory=dict, repr=False)
+    average: Any = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Its name in every mode."""
+        return self.info.name
+
+    @property
+    def replicated(self) -> bool:
+        """Whether each clone has a copy of its own."""
+        return len(self.placement.copies) > 0
+
+    def copy_of(self, clone: int) -> int:
+        """Return which copy clone `clone` reads."""
+        return clone if self.replicated else 0
+
+    def device_of(self, copy: int) -> Device:
+        """Return where a copy lives."""
+        return self.placement.copies[copy] if self.replicated else self.placement.placed.device
+
+    def placed(self, copy: int = 0) -> Placed:
+        """Return where a copy lives, and why."""
+        return Placed(self.device_of(copy), self.placement.placed.why)
+
+    def beside(self, copy: int = 0) -> Placed:
+        """Return the same place for an op that is there because the variable is."""
+        return Placed(self.device_of(copy), Why(self.name, "follows"))
+
+    def source(self, clone: int) -> WeightSource:
+        """Return what clone `clone` reads."""
+        copy = self.copy_of(clone)
+        return WeightSource(self.copies[copy].handle, self.placed(copy))
+
+
+def place_variables(
+    weights: Mapping[str, WeightInfo], plan: Plan, rulebook: Rulebook, slot_count: int
+) -> tuple[VariablePlacement, ...]:
+    """Decide where each weight lives; `slot_count` slots of its size come with each trainable one."""
+    infos = [
+        VariableInfo(
+            name=weight.name,
+            shape=weight.shape,
+            dtype=weight.dtype,
+            bytes=weight.bytes,
+            trainable=weight.trainable,
+            slot_bytes=weight.bytes * slot_count if weight.trainable else 0,
+        )
+        for weight in weights.values()
+    ]
+    return rulebook.variables(infos, plan.towers)
+
+
+def create_variables(
+    weights: Mapping[str, WeightInfo],
+    placements: Sequence[VariablePlacement],
+    slots: Sequence[SlotSpec],
+    ledger: Ledger,
+    *,
+    averaged: bool,
+) -> dict[str, GraphVariable]:
+    """Make every variable with its slots, and its moving average where `averaged`; return them by name."""
+    made: dict[str, GraphVariable] = {}
+    for info, placement in zip(weights.values(), placements, strict=True):
+        variable = GraphVariable(info, placement)
+        for copy in range(len(placement.copies) or 1):
+            variable.copies.append(_create_copy(variable, copy, ledger))
+            if info.trainable:
+                for slot in slots:
+                    variable.slots.setdefault(slot.suffix, []).append(_create_slot(variable, slot, copy, ledger))
+        if averaged and info.trainable:
+            place = _slot_place(variable, 0)
+            name = f"{info.name}/ExponentialMovingAverage"
+            variable.average = create_variable(name, variable.copies[0].initial_value, place, ledger)
+        made[info.name] = variable
+    return made
+
+
+def create_variable(name: str, initial: Any, placed: Placed, ledger: Ledger, dtype: Any = None) -> Any:
+    """Make one tf.Variable; `initial` is a tensor, or a function that makes one on the variable's device."""
+
+    def role(op: Any) -> Role:
+        if op.type == "VarHandleOp":
+            return "variable"
+        return "save" if op.type == "ReadVariableOp" else "init"
+
+    with ledger.place(placed, role):
+        value = initial() if callable(initial) else initial
+        return tf.compat.v1.Variable(value, use_resource=True, trainable=False, name=name, dtype=dtype)
+
+
+def _create_copy(variable: GraphVariable, copy: int, ledger: Ledger) -> Any:
+    info = variable.info
+
+    def initial() -> tf.Tensor:
+        with tf.name_scope(f"{info.name}/Initializer/"):
+            return tf.cast(info.initializer(info.shape, dtype=info.dtype), info.dtype)
+
+    if copy == 0:
+        return create_variable(info.name, initial, variable.placed(), ledger)
+    name = f"{info.name}/replica_{copy}"
+    return create_variable(name, variable.copies[0].initial_value, variable.placed(copy), ledger)
+
+
+def _create_slot(variable: GraphVariable, slot: SlotSpec, copy: int, ledger: Ledger) -> Any:
+    info = variable.info
+
+    def initial() -> tf.Tensor:
+        return tf.fill(info.shape, tf.constant(slot.initial, info.dtype))
+
+    suffix = f"/replica_{copy}" if copy else ""
+    return create_variable(f"{info.name}/{slot.suffix}{suffix}", initial, _slot_place(variable, copy), ledger)
+
+
+def _slot_place(variable: GraphVariable, copy: int) -> Placed:
+    slots = variable.placement.slots
+    if slots.why.reason == "follows":
+        return variable.beside(copy)
+    return slots

@@ -1,0 +1,141 @@
+"""The placement map: for every op and variable where it went, and which line of the spec put it there.
+
+These records are `placement.json`; fields may be added within a major format version, none is removed.
+"""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+
+from compiler.plan import Why
+
+FORMAT_VERSION = "1.0"
+
+
+@frozen
+class RuleRef:
+    """What placed a thing: a rule with its place in the spec, a default, or what it follows."""
+
+    file: str | None
+    line: int | None
+    column: int | None
+    text: str
+    reason: str
+
+    @classmethod
+    def of(cls, why: Why) -> RuleRef:
+        """Return the record for a reason of the compiler."""
+        span = why.rule.span if why.rule is not None and why.reason == "rule" else None
+        if span is None:
+            return cls(None, None, None, why.text, why.reason)
+        return cls(span.source.name, span.begin.line, span.begin.column, why.text, why.reason)
+
+
+@frozen
+class MapSpec:
+    """Which spec the map is of."""
+
+    path: str
+    sha256: str
+
+
+@frozen
+class MapMode:
+    """How the graph updates its weights."""
+
+    update: str
+    replication: str
+    aggregate: str
+    reduce: str
+    clones: int
+
+
+@frozen
+class MapDevice:
+    """A device, and what is on it."""
+
+    ref: str
+    device: str
+    ops: int
+    variable_bytes: int
+    slot_bytes: int
+
+
+@frozen
+class MapClone:
+    """A tower."""
+
+    index: int
+    scope: str
+    devices: tuple[str, ...]
+    batch: int
+
+
+@frozen
+class MapSlot:
+    """A slot of a variable."""
+
+    name: str
+    bytes: int
+    device: str
+
+
+@frozen
+class MapVariable:
+    """A variable; `copies` are the devices of all its copies where it is replicated."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    bytes: int
+    trainable: bool
+    device: str
+    copies: tuple[str, ...]
+    slots: tuple[MapSlot, ...]
+    rule: RuleRef
+
+
+@frozen
+class MapOp:
+    """An op: `requested` is what the compiler asked for, `assigned` what TensorFlow did, None before a step has run."""
+
+    name: str
+    type: str
+    clone: int | None
+    role: str
+    requested: str
+    assigned: str | None
+    rule: RuleRef
+
+
+@frozen
+class MapTransfer:
+    """Tensors that go from one device to another in a step; those of unknown size are counted in `bytes_unknown`."""
+
+    from_device: str
+    to_device: str
+    tensors: int
+    bytes: int
+    bytes_unknown: int
+
+
+@frozen
+class PlacementMap:
+    """The whole map."""
+
+    spec: MapSpec
+    tensorflow: str
+    mode: MapMode
+    devices: tuple[MapDevice, ...]
+    clones: tuple[MapClone, ...]
+    variables: tuple[MapVariable, ...]
+    ops: tuple[MapOp, ...] = field(repr=False)
+    transfers: tuple[MapTransfer, ...]
+    misplaced: tuple[MapOp, ...]
+    format_version: str = FORMAT_VERSION
+
+    def to_json(self) -> str:
+        """Return the text of `placement.json`."""
+        from compiler.placement_json import dump
+
+        return dump(self)

@@ -1,7 +1,7 @@
 """What Keras takes: names, arguments and words, from a table, so that no check needs TensorFlow.
 
-The table is `dsl/keras_signatures.json`; `tools/make_signatures.py` makes it from the installed Keras. A row is
-made a record when it is first asked for.
+The table, `dsl/keras_signatures.json`, is made by `tools/make_signatures.py` from the installed Keras; a row
+becomes a record when it is first asked for.
 """
 
 from __future__ import annotations

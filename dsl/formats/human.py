@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl.formats.cells import visible
-from dsl.formats.snippet import Mark, Piece, mark, snippet
+from dsl.formats.pieces import Mark, Piece, mark
+from dsl.formats.snippet import snippet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +19,6 @@ _STYLES = {
     "warning": "\x1b[1;33m",
     "title": "\x1b[1m",
     "frame": "\x1b[1;34m",
-    "gap": "\x1b[1;34m",
     "secondary": "\x1b[1;34m",
     "note": "\x1b[1m",
 }

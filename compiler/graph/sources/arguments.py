@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from attrs import frozen
 
-from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors import running_data as errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from dsl import ir
     from dsl.source import Span
 
 MISSING = object()
@@ -59,7 +59,11 @@ class Arguments:
         """Return `value`, which argument `name` holds, as a list of strings."""
         items = value if isinstance(value, tuple) else (value,)
         texts = tuple(item for item in items if isinstance(item, str))
-        return texts if texts and len(texts) == len(items) else self._wrong(name, "a string or a list of strings")
+        return (
+            texts
+            if texts and len(texts) == len(items)
+            else self._wrong(name, "a string or a list of strings")
+        )
 
     def integer(self, name: str, least: int = 0) -> int:
         """Return argument `name`, a whole number of at least `least`."""
@@ -100,8 +104,9 @@ class Arguments:
 
 
 def bind(call: ir.Call, *, others: bool = False, **parameters: object) -> Arguments:
-    """Give the arguments of `call` to `parameters` (name to default, MISSING where there is none) in their order.
+    """Give the arguments of `call` to `parameters` in their order.
 
+    Each parameter is a name with its default, MISSING where it has none.
     Keywords that are no parameters are refused unless `others`. Raises SpecError.
     """
     names = list(parameters)

@@ -1,7 +1,8 @@
 """What a source is: raw records in a fixed order, and how they become tensors.
 
-A source keeps the two apart so that raw records (a line of text, the name of an image) can be shuffled, skipped
-and dealt out cheaply, and only what is used is decoded, a whole batch at a time where `decode` allows it.
+A source keeps the two apart so that raw records (a line of text, the name of an image) can be shuffled,
+skipped and dealt out cheaply, and only what is used is decoded, a whole batch at a time where `decode`
+allows it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ Tensors = dict[str, Any]
 class Context:
     """What a source may know of its surroundings.
 
-    `read_as` is the dtype in which each tensor serves best, for formats without dtypes of their own; tensors that
-    are not in it feed nothing. `seed` is that of the spec.
+    `read_as` is the dtype in which each tensor serves best, for formats without dtypes of their own;
+    tensors that are not in it feed nothing. `seed` is that of the spec.
     """
 
     base: Path
@@ -42,14 +43,20 @@ class Context:
 class Source(ABC):
     """Examples of one kind of file. Making one reads as much as is needed to know its `fields`.
 
-    `call` is the source in the spec. Raises SpecError for wrong arguments, RunError for files that are not there or
-    are not what they should be.
+    `call` is the source in the spec. Raises SpecError for wrong arguments, RunError for files that are not
+    there or are not what they should be.
     """
 
+    names_tensors: ClassVar[bool] = False
+    """Whether keywords of the call name the tensors, as in `csv("x.csv", digit = "column")`."""
     per_record: ClassVar[bool] = False
     """Whether `decode` takes one record at a time, not a batch of them."""
     in_process = False
     """Whether examples come from Python, so that reading must happen in the process of the client."""
+    unrepeatable = False
+    """Whether reading again may give other examples, so that a fault must be noted when it happens."""
+    failure: Diagnostic | None = None
+    """A fault that was noted while Python gave examples."""
 
     fields: tuple[Field, ...]
 
@@ -72,10 +79,11 @@ class Source(ABC):
 
     @abstractmethod
     def decode(self, record: Any) -> Tensors:
-        """Return the tensors of a batch of raw records (of one where `per_record`), each of its field's dtype."""
+        """Return the tensors of a batch of raw records, or of one where `per_record`."""
 
     def check(self) -> None:
         """Look at the files as far as that is quick; raises RunError."""
+        return
 
     def where(self, index: int) -> Where:
         """Return where record `index` (from 0) is, for a message."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -18,6 +17,7 @@ from dsl.source import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from compiler.graph.sources.csv_text import Row
     from dsl.diagnostics import Diagnostic
@@ -28,7 +28,7 @@ WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 @frozen
 class Column:
-    """A column that is read: where it stands among those of the header, and as which dtype its cells count."""
+    """A column that is read: its place in the header, and the dtype of its cells."""
 
     index: int
     name: str
@@ -78,7 +78,9 @@ class Table:
         if row is None:
             raise RunError(errors.empty(whole, "the file holds nothing but blank lines"))
         if row.number != 1:
-            raise RunError(errors.header(whole, "the first line is blank where the names of the columns are wanted"))
+            raise RunError(
+                errors.header(whole, "the first line is blank where the names of the columns are wanted")
+            )
         return self._names(row, whole)
 
     def _names(self, row: Row, whole: Where) -> tuple[str, ...]:
@@ -89,15 +91,21 @@ class Table:
             raise RunError(errors.unreadable(whole, "this is not text"))
         if b"\r" in raw:
             reason = "the lines end with lone carriage returns"
-            raise RunError(errors.unreadable(whole, reason, advice="save it with newlines at the ends of lines"))
+            raise RunError(
+                errors.unreadable(whole, reason, advice="save it with newlines at the ends of lines")
+            )
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError as fault:
-            raise RunError(errors.unreadable(whole, f"the header is not UTF-8 (byte {fault.start + 1})")) from fault
+            raise RunError(
+                errors.unreadable(whole, f"the header is not UTF-8 (byte {fault.start + 1})")
+            ) from fault
         try:
             names = tuple(cell.text.strip() for cell in csv_text.cells(text))
         except csv_text.QuoteError as fault:
-            raise RunError(errors.quoting(self.at(row, fault.start, fault.start + 1), fault.reason)) from fault
+            raise RunError(
+                errors.quoting(self.at(row, fault.start, fault.start + 1), fault.reason)
+            ) from fault
         return names
 
     def at(self, row: Row, start: int, end: int, column: str | None = None) -> Where:
@@ -126,7 +134,7 @@ class Table:
         for column in sorted(columns, key=lambda each: each.index):
             cell = found[column.index]
             place = self.at(row, cell.start, cell.end, column.name)
-            fault = csv_cells.fault(place, cell.text, column.dtype)
-            if fault is not None:
-                return fault
+            wrong = csv_cells.fault(place, cell.text, column.dtype)
+            if wrong is not None:
+                return wrong
         return None

@@ -1,6 +1,7 @@
 """The text of CSV files: records, cells with their places, and faults in them, without TensorFlow.
 
-TensorFlow's decoder reads the examples; what stands here finds the header, counts, and tells where a fault is.
+TensorFlow's decoder reads the examples; what stands here finds the header, counts, and tells where a fault
+is.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ QUOTE = '"'
 
 @frozen
 class Row:
-    """A record of a file: `number` is that of its (first) line from 1, `text` is without the end of the line."""
+    """A record of a file: the number of its first line, from 1, and its bytes without the line end."""
 
     number: int
     raw: bytes
@@ -51,7 +52,7 @@ class QuoteError(Exception):
 
 @frozen
 class Layout:
-    """How the records of a file lie in it: how many, the header included, and what makes reading them harder."""
+    """How many records a file has, the header included, and what makes reading them harder."""
 
     records: int
     blank_lines: bool = False

@@ -16,6 +16,7 @@ from dsl.errors.running_data import Where
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dsl.diagnostics import Diagnostic
     from dsl.source import Span
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -23,7 +24,9 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:
     """Return a key that sorts `part-2` before `part-10`."""
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"([0-9]+)", name) if part]
+    return [
+        (0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"([0-9]+)", name) if part
+    ]
 
 
 def find_files(patterns: Sequence[str], base: Path, call: Span | None) -> tuple[Path, ...]:
@@ -87,7 +90,7 @@ def open_binary(path: Path, *, compressed: bool) -> IO[bytes]:
     return cast("IO[bytes]", gzip.open(path, "rb")) if compressed else path.open("rb")
 
 
-def cannot_open(path: Path, fault: OSError, call: Span | None) -> errors.Diagnostic:
+def cannot_open(path: Path, fault: OSError, call: Span | None) -> Diagnostic:
     """Report a file that the operating system refuses to read."""
     return errors.unreadable(Where(str(path), call=call), (fault.strerror or str(fault)).lower())
 

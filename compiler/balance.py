@@ -1,7 +1,7 @@
 """Spreading variables over devices by size.
 
-Longest processing time first (Graham, 1969): the largest variable goes to the least loaded device. The result is at
-most 4/3 of the best one, and does not depend on the order in which variables were created.
+Longest processing time first (Graham, 1969): the largest variable goes to the least loaded device. The result
+is at most 4/3 of the best one, and does not depend on the order in which variables were created.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from compiler.topology import Device
 def spread_by_bytes(
     infos: Sequence[VariableInfo], devices: Sequence[Device], load: Mapping[Device, int]
 ) -> list[Device]:
-    """Return a device for each variable, counting its slots; `load` is what the devices carry already, in bytes."""
+    """Return a device for each variable, slots counted; `load` is what devices carry already, in bytes."""
     weights = {device: load.get(device, 0) for device in dict.fromkeys(devices)}
     order = sorted(range(len(infos)), key=lambda at: (-_weight(infos[at]), infos[at].name))
     chosen: dict[int, Device] = {}

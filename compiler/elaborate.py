@@ -1,7 +1,7 @@
 """IR of a model -> flat graph of layer calls.
 
-`layer` blocks are expanded where they are used, `repeat` is unrolled, shared layers are called several times, and
-every layer gets a name that depends on the spec alone.
+`layer` blocks are expanded where they are used, `repeat` is unrolled, shared layers are called several times,
+and every layer gets a name that depends on the spec alone.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from attrs import define, evolve, field
 
 from compiler.model_graph import CallNode, InputNode, LayerNode, ModelGraph, ObjectiveNode
 from dsl import ir
-from dsl.values import arithmetic
+from dsl.values import calculate, negate
 
 
 def elaborate(spec: ir.Spec) -> ModelGraph:
-    """Return the model of `spec` as a graph of layers. The spec must have passed the checks of the language."""
+    """Return the model of `spec`, which has passed the checks of the language, as a graph of layers."""
     builder = _Builder({block.name: block for block in spec.layers})
     return builder.model(spec.model)
 
@@ -46,7 +46,8 @@ class _Builder:
         scope = _Scope("")
         self._bind_all(model.bindings, scope)
         losses = tuple(
-            self._objective(snake_case(term.objective.call.name), term.objective, scope, term.weight) for term in model.loss
+            self._objective(snake_case(term.objective.call.name), term.objective, scope, term.weight)
+            for term in model.loss
         )
         metrics = tuple(self._objective(each.name, each.objective, scope) for each in model.metrics)
         output = self._value(model.output, scope) if model.output is not None else losses[0].prediction
@@ -62,7 +63,9 @@ class _Builder:
             names=tuple(self.names),
         )
 
-    def _objective(self, name: str, objective: ir.Objective, scope: _Scope, weight: float = 1.0) -> ObjectiveNode:
+    def _objective(
+        self, name: str, objective: ir.Objective, scope: _Scope, weight: float = 1.0
+    ) -> ObjectiveNode:
         target = self._value(objective.target, scope)
         prediction = self._value(objective.prediction, scope)
         return ObjectiveNode(name, _plain(objective.call, {}), target, prediction, weight, objective.span)
@@ -80,7 +83,9 @@ class _Builder:
 
     def _input(self, binding: ir.Binding, value: ir.Input) -> int:
         number = self._new_value(binding.name)
-        self.inputs.append(InputNode(binding.name, value.dtype or "float32", value.shape or (), number, binding.span))
+        self.inputs.append(
+            InputNode(binding.name, value.dtype or "float32", value.shape or (), number, binding.span)
+        )
         return number
 
     def _new_value(self, name: str) -> int:
@@ -128,10 +133,16 @@ class _Builder:
     def _layer(self, step: ir.Step, scope: _Scope, default_name: str | None = None) -> int:
         call = _plain(step.call, scope.parameters)
         given = call.kwargs.get("name")
-        short = given if isinstance(given, str) else default_name or snake_case(call.name.split(".")[-1].split(":")[-1])
+        short = (
+            given
+            if isinstance(given, str)
+            else default_name or snake_case(call.name.split(".")[-1].split(":")[-1])
+        )
         kwargs = {key: value for key, value in call.kwargs.items() if key != "name"}
         kind = step.kind if step.kind in {"application", "python"} else "layer"
-        self.layers.append(LayerNode(self._unique(scope.prefix + short), kind, evolve(call, kwargs=kwargs), step.span))  # type: ignore[arg-type]  # narrowed by the line above
+        self.layers.append(
+            LayerNode(self._unique(scope.prefix + short), kind, evolve(call, kwargs=kwargs), step.span)
+        )
         return len(self.layers) - 1
 
     def _unique(self, path: str) -> str:
@@ -159,7 +170,9 @@ class _Builder:
 def _arguments(block: ir.LayerBlock, call: ir.Call, outer: Mapping[str, ir.Value]) -> dict[str, ir.Value]:
     """Return the values of a block's parameters in one use of it."""
     values = {each.name: each.default for each in block.parameters if each.has_default}
-    values |= {each.name: _evaluate(value, outer) for each, value in zip(block.parameters, call.args, strict=False)}
+    values |= {
+        each.name: _evaluate(value, outer) for each, value in zip(block.parameters, call.args, strict=False)
+    }
     values |= {key: _evaluate(value, outer) for key, value in call.kwargs.items() if key != "name"}
     return values
 
@@ -178,12 +191,20 @@ def _evaluate(value: ir.Value, parameters: Mapping[str, ir.Value]) -> ir.Value:
         return parameters[value.name]
     if isinstance(value, ir.Arithmetic):
         left = _evaluate(value.left, parameters)
-        right = None if value.right is None else _evaluate(value.right, parameters)
-        return arithmetic(value.operator, left, right)
+        if value.operator == "negate":
+            return _plain_number(negate(left))
+        return _plain_number(calculate(value.operator, left, _evaluate(value.right, parameters)))
     if isinstance(value, tuple):
         return tuple(_evaluate(each, parameters) for each in value)
     if isinstance(value, ir.Call):
         return _plain(value, parameters)
+    return value
+
+
+def _plain_number(value: object) -> int | float:
+    """Return the result of arithmetic on layer parameters, which have no units."""
+    if not isinstance(value, int | float):
+        raise TypeError("arithmetic on layer parameters gave no plain number")
     return value
 
 

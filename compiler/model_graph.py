@@ -25,7 +25,8 @@ class InputNode:
 class LayerNode:
     """One layer with weights of its own.
 
-    `path` is its name inside a tower, blocks before it (`encoder/attention/query`); `call` holds plain values only.
+    `path` is its name inside a tower, blocks before it (`encoder/attention/query`); `call` holds plain values
+    only.
     """
 
     path: str

@@ -31,8 +31,8 @@ CHECKS: tuple[Check, ...] = (
 def make_plan(spec: ir.Spec, *, emulate: bool = False, visible_gpus: int = 0) -> Plan:
     """Return the plan of a checked spec.
 
-    `visible_gpus` counts this machine's GPUs and matters only where the spec declares no devices. Raises SpecError
-    with everything that the checks found.
+    `visible_gpus` counts this machine's GPUs and matters only where the spec declares no devices. Raises
+    SpecError with everything that the checks found.
     """
     devices = topology.declare(spec.devices, visible_gpus)
     found = Diagnostics()

@@ -97,7 +97,7 @@ class MapVariable:
 
 @frozen
 class MapOp:
-    """An op: `requested` is what the compiler asked for, `assigned` what TensorFlow did, None before a step has run."""
+    """An op: `requested` by the compiler, `assigned` by TensorFlow (None before it has run)."""
 
     name: str
     type: str
@@ -110,7 +110,7 @@ class MapOp:
 
 @frozen
 class MapTransfer:
-    """Tensors that go from one device to another in a step; those of unknown size are counted in `bytes_unknown`."""
+    """Tensors that a step sends between two devices; `bytes_unknown` counts those of unknown size."""
 
     from_device: str
     to_device: str

@@ -17,8 +17,8 @@ Reason = Literal["rule", "default", "follows"]
 class Why:
     """What put something on its device: a rule of the spec, a default, or a thing that it follows.
 
-    `text` is the rule as it stands in the spec (or would stand, for a default), or the name of what is followed.
-    `beaten` are the rules that matched as well and came earlier.
+    `text` is the rule as it stands in the spec (or would stand, for a default), or the name of what is
+    followed. `beaten` are the rules that matched as well and came earlier.
     """
 
     text: str
@@ -37,7 +37,7 @@ class Placed:
 
 @frozen
 class Tower:
-    """One clone: its name scope (empty where it is the only one), its device or group of devices, its batch."""
+    """One clone: its name scope (empty for the only one), its device or group of devices, its batch."""
 
     index: int
     scope: str
@@ -82,7 +82,7 @@ class Plan:
 
 @frozen
 class VariableInfo:
-    """What placement needs to know of a variable, in creation order. `slot_bytes` are those of all its slots."""
+    """What placement needs to know of a variable; `slot_bytes` are those of all its slots."""
 
     name: str
     shape: tuple[int, ...]
@@ -94,7 +94,7 @@ class VariableInfo:
 
 @frozen
 class VariablePlacement:
-    """Where a variable lives. `copies` are the devices of all its copies where it is replicated, else empty."""
+    """Where a variable lives; `copies` are the devices of all its copies where it is replicated."""
 
     info: VariableInfo
     placed: Placed

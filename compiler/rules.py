@@ -1,8 +1,8 @@
 """Placement rules: which rule speaks for a thing, and which device it gives.
 
-Rules are read top to bottom and the last one that matches wins. Where none speaks the defaults are those of slim's
-`model_deploy`: clones on the GPUs (or the CPUs where there are none), variables on the CPU or round-robin over the
-parameter servers, inputs on the worker's CPU, updates with the variable.
+Rules are read top to bottom and the last one that matches wins. Where none speaks the defaults are those of
+slim's `model_deploy`: clones on the GPUs (or the CPUs where there are none), variables on the CPU or
+round-robin over the parameter servers, inputs on the worker's CPU, updates with the variable.
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ class Rulebook:
     topology: Topology
 
     def decide(self, role: str, name: str | None = None) -> Why | None:
-        """Return the rule that wins for `role` (and for `name`, where rules of the role have globs), or None."""
-        matching = [rule for rule in self.rules if rule.selector.role == role and _matches(rule.selector.pattern, name)]
+        """Return the rule that wins for `role` (and `name`, where its rules have globs), or None."""
+        matching = [
+            rule
+            for rule in self.rules
+            if rule.selector.role == role and _matches(rule.selector.pattern, name)
+        ]
         if not matching:
             return None
         winner = matching[-1]
@@ -40,7 +44,9 @@ class Rulebook:
         why = self.decide("clones")
         if why is None:
             kind = "gpu" if self.topology.select("gpu") else "cpu"
-            return tuple((each,) for each in self.topology.select(kind)), Why(f"clones -> {kind}[*]", "default")
+            return tuple((each,) for each in self.topology.select(kind)), Why(
+                f"clones -> {kind}[*]", "default"
+            )
         target = _target(why)
         if isinstance(target, ir.Groups):
             devices = self.topology.resolve_set(target.devices)
@@ -70,7 +76,7 @@ class Rulebook:
         return Placed(device, Why(f"global_step -> {device.ref}", "default"))
 
     def updates(self, variable: VariablePlacement) -> Placed:
-        """Return where the gradients of `variable` are aggregated and applied: with it, unless a rule says otherwise."""
+        """Return where the gradients of `variable` are aggregated: with it, unless a rule says otherwise."""
         why = self.decide("updates")
         if why is None:
             return Placed(variable.placed.device, Why(variable.info.name, "follows"))
@@ -97,7 +103,9 @@ class Rulebook:
 
     # --- variables ----------------------------------------------------------------------------------------
 
-    def variables(self, infos: Sequence[VariableInfo], towers: Sequence[Tower]) -> tuple[VariablePlacement, ...]:
+    def variables(
+        self, infos: Sequence[VariableInfo], towers: Sequence[Tower]
+    ) -> tuple[VariablePlacement, ...]:
         """Place every variable; the answer is in the order of `infos`."""
         decided = [self.decide("variables", info.name) or self._default_variables() for info in infos]
         placed: dict[int, VariablePlacement] = {}
@@ -106,7 +114,9 @@ class Rulebook:
         for rule in sorted(groups, key=_is_balanced):  # what is pinned loads the devices before balancing
             members = [at for at, why in enumerate(decided) if why.rule == rule]
             target = self._default_variable_target() if rule is None else rule.target
-            for at, devices in zip(members, self._spread(target, [infos[at] for at in members], towers, load), strict=True):
+            for at, devices in zip(
+                members, self._spread(target, [infos[at] for at in members], towers, load), strict=True
+            ):
                 info = infos[at]
                 for device in devices:
                     load[device] = load.get(device, 0) + info.bytes + info.slot_bytes
@@ -116,7 +126,11 @@ class Rulebook:
         return tuple(placed[at] for at in range(len(infos)))
 
     def _spread(
-        self, target: ir.Target, infos: Sequence[VariableInfo], towers: Sequence[Tower], load: dict[Device, int]
+        self,
+        target: ir.Target,
+        infos: Sequence[VariableInfo],
+        towers: Sequence[Tower],
+        load: dict[Device, int],
     ) -> list[tuple[Device, ...]]:
         if isinstance(target, ir.Replicated):
             homes = tuple(tower.device for tower in towers)

@@ -36,7 +36,9 @@ class Device:
     @property
     def tensorflow_name(self) -> str:
         """The full name in TensorFlow's own notation."""
-        return f"/job:{self.job or LOCAL_JOB}/replica:0/task:{self.task}/device:{self.kind.upper()}:{self.index}"
+        return (
+            f"/job:{self.job or LOCAL_JOB}/replica:0/task:{self.task}/device:{self.kind.upper()}:{self.index}"
+        )
 
     @property
     def emulated_name(self) -> str:
@@ -66,7 +68,11 @@ class Topology:
             return found
         hosts = dict.fromkeys(each.host for each in found)
         return tuple(
-            each for host in hosts for index in pattern.indices for each in found if (each.host, each.index) == (host, index)
+            each
+            for host in hosts
+            for index in pattern.indices
+            for each in found
+            if (each.host, each.index) == (host, index)
         )
 
     def resolve_set(self, devices: ir.DeviceSet) -> tuple[Device, ...]:
@@ -87,7 +93,8 @@ class Topology:
 def declare(devices: ir.Devices, visible_gpus: int) -> Topology:
     """Return the devices of a `devices` block.
 
-    `visible_gpus` counts the GPUs of this machine; it is used where the block does not say how many there are.
+    `visible_gpus` counts the GPUs of this machine; it is used where the block does not say how many there
+    are.
     """
     listed: list[Device] = []
 

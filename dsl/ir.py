@@ -7,33 +7,25 @@ same are equal. `block.span_of("attribute")` is where a value was written, or th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
 from dsl.source import Span
 
 
-def _span() -> Any:
-    return field(default=None, eq=False, repr=False, kw_only=True)
-
-
-def _spans() -> Any:
-    return field(factory=dict, eq=False, repr=False, kw_only=True)
-
-
 @frozen
 class Node:
     """What every record of the IR has: where it was written (none for a default)."""
 
-    span: Span | None = _span()
+    span: Span | None = field(default=None, eq=False, repr=False, kw_only=True)
 
 
 @frozen
 class Block(Node):
     """A block of the spec. `spans` maps each attribute that was written to the span of its value."""
 
-    spans: Mapping[str, Span] = _spans()
+    spans: Mapping[str, Span] = field(factory=dict, eq=False, repr=False, kw_only=True)
 
     def span_of(self, attribute: str) -> Span | None:
         """Return where the value of `attribute` was written, else the span of the block."""
@@ -70,9 +62,9 @@ class Call(Node):
     name: str
     args: tuple[Value, ...] = ()
     kwargs: Mapping[str, Value] = field(factory=dict)
-    name_span: Span | None = _span()
+    name_span: Span | None = field(default=None, eq=False, repr=False, kw_only=True)
     arg_spans: tuple[Span, ...] = field(default=(), eq=False, repr=False, kw_only=True)
-    kwarg_spans: Mapping[str, Span] = _spans()
+    kwarg_spans: Mapping[str, Span] = field(factory=dict, eq=False, repr=False, kw_only=True)
 
 
 Value: TypeAlias = "int | float | bool | str | tuple[Value, ...] | Call | Parameter | Arithmetic | None"
@@ -108,8 +100,8 @@ class Step(Node):
     """One `-> Name(...)` of a flow. `kind` says what the name was found to be.
 
     `layer` a Keras layer class, `application` a model of `keras.applications`, `block` a `layer` block of
-    the spec, `shared` a `layer(...)` binding, `repeat` a chain of `count` copies of its `inner` step, `python` an imported
-    function that makes a layer.
+    the spec, `shared` a `layer(...)` binding, `repeat` a chain of `count` copies of its `inner`
+    step, `python` an imported function that makes a layer.
     """
 
     kind: Literal["layer", "application", "block", "shared", "repeat", "python"]
@@ -142,7 +134,7 @@ class Binding(Node):
 
     name: str
     value: Input | SharedLayer | Ref | Group | Flow
-    name_span: Span | None = _span()
+    name_span: Span | None = field(default=None, eq=False, repr=False, kw_only=True)
 
 
 @frozen
@@ -256,7 +248,7 @@ class Devices(Block):
 
 @frozen
 class Clones(Block):
-    """How many towers, and the examples each takes a step: `batch` (one figure, or one per clone) or `global_batch`."""
+    """How many towers, and their examples per step: `batch` (one figure, or one per clone) or `global_batch`."""
 
     count: int | None = None
     batch: int | tuple[int, ...] | None = None

@@ -19,7 +19,9 @@ def parts_are_supported(spec: ir.Spec, topology: Topology) -> Iterator[Diagnosti
     if update.mode != "sync":
         yield errors.not_supported_yet(f"`mode = {update.mode}`", update.span_of("mode"), "`sync`")
     if update.aggregate.name != "add_n":
-        yield errors.not_supported_yet(f"`aggregate = {update.aggregate.name}`", update.span_of("aggregate"), "`add_n`")
+        yield errors.not_supported_yet(
+            f"`aggregate = {update.aggregate.name}`", update.span_of("aggregate"), "`add_n`"
+        )
     yield from _numerics(update)
     for rule in spec.place.rules:
         if isinstance(rule.target, ir.Replicated):

@@ -18,7 +18,7 @@ from compiler.plan import Plan
 
 @frozen
 class Clone:
-    """One tower. `loss` is the mean over its own batch, without regularisation; `outputs` what the model returns."""
+    """One tower: `outputs` of the model, and `loss`, the mean over its own batch without regularisation."""
 
     index: int
     scope: str
@@ -31,8 +31,8 @@ class Clone:
 class MetricTensors:
     """A Keras metric over the global batch of a step.
 
-    `states` are its state variables as this batch alone leaves them: add those of several batches up and feed the sums
-    in their place, and `result` is the metric over all of them.
+    `states` are its state variables as this batch alone leaves them: add those of several batches up and feed
+    the sums in their place, and `result` is the metric over all of them.
     """
 
     states: tuple[tf.Tensor, ...] = field(repr=False)
@@ -41,9 +41,10 @@ class MetricTensors:
 
 @frozen
 class Evaluation:
-    """The tower without training behaviour, for a batch of any size, with the averaged weights where `ema` is set.
+    """The tower as it predicts, for a batch of any size, with the averaged weights where `ema` is set.
 
-    `loss` is the mean over the batch, without `regularization` (a scalar of its own); `count` is the batch's size.
+    `loss` is the mean over the batch, without `regularization` (a scalar of its own); `count` is the batch's
+    size.
     """
 
     pipe: InputPipe = field(repr=False)
@@ -58,8 +59,9 @@ class CompiledGraph:
     """A compiled spec.
 
     `data_loss` is the mean loss over the global batch, `total_loss` the same with the regularisation term.
-    `train_op` does one step; it is None where the spec has no optimizer. `saved` are the variables of a checkpoint by
-    their names there; after restoring them, run `after_restore_op`. `init_op` starts everything but the data.
+    `train_op` does one step; it is None where the spec has no optimizer. `saved` are the variables of a
+    checkpoint by their names there; after restoring them, run `after_restore_op`. `init_op` starts everything
+    but the data.
     """
 
     plan: Plan = field(repr=False)

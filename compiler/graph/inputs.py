@@ -1,7 +1,7 @@
 """Where examples enter the graph: an iterator on the input device, its batches cut into one piece per clone.
 
-The iterator knows only types and shapes. The data set is attached when it is needed, so that a graph can be built,
-looked at and saved where its data is not.
+The iterator knows only types and shapes. The data set is attached when it is needed, so that a graph can be
+built, looked at and saved where its data is not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class InputPipe:
     batch: Mapping[str, tf.Tensor] = field(repr=False)
 
     def attach(self, make_dataset: Callable[[], tf.data.Dataset]) -> tf.Operation:
-        """Connect the data set that `make_dataset` makes in the graph; return the op that starts it from its beginning.
+        """Connect the data set that `make_dataset` makes in the graph; return the op that starts it.
 
         The data set's elements are dicts of batched tensors under the names of the model's inputs.
         """
@@ -55,5 +55,7 @@ def split_batch(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Tens
     if len(sizes) == 1:
         return [dict(pipe.batch)]
     with pipe.ledger.place(pipe.placed, "input"), tf.name_scope("input/"):
-        pieces = {name: tf.split(tensor, list(sizes), name=f"split/{name}") for name, tensor in pipe.batch.items()}
+        pieces = {
+            name: tf.split(tensor, list(sizes), name=f"split/{name}") for name, tensor in pipe.batch.items()
+        }
     return [{name: parts[clone] for name, parts in pieces.items()} for clone in range(len(sizes))]

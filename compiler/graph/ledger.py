@@ -1,7 +1,7 @@
 """The ledger: for every op of the graph its device, its role, its clone, and what put it there.
 
-Ops of ours are made under `Ledger.place`, whose device function enters each op as it is created; stamped ops are
-entered by name. An op that is in no entry is a stray, which the compile refuses.
+Ops of ours are made under `Ledger.place`, whose device function enters each op as it is created; stamped ops
+are entered by name. An op that is in no entry is a stray, which the compile refuses.
 """
 
 from __future__ import annotations
@@ -55,8 +55,14 @@ class Ledger:
                 self.enter(op.name, Entry(placed, role if isinstance(role, str) else role(op), clone))
             return op.device or name
 
+        graph = tf.compat.v1.get_default_graph()
+        ops, entered = graph.num_operations(), len(self.entries)
         with tf.compat.v1.device(choose):
             yield
+        if graph.num_operations() - ops > len(self.entries) - entered:
+            # tf.gradients, iterators and assignments of initial values pass device functions by
+            for op in graph.get_operations()[ops:]:
+                op._set_device(choose(op))  # noqa: SLF001  # what a device function does
 
     def enter(self, op_name: str, entry: Entry) -> None:
         """Keep where an op was put."""

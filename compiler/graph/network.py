@@ -32,7 +32,9 @@ _ANY = (
 )
 
 
-def make(call: ir.Call, category: Literal["layer", "loss", "metric", "schedule", "regularizer"], **more: Any) -> Any:
+def make(
+    call: ir.Call, category: Literal["layer", "loss", "metric", "schedule", "regularizer"], **more: Any
+) -> Any:
     """Return the Keras object that `call` describes; `more` are arguments that the spec does not write.
 
     Raises SpecError where Keras refuses the arguments.
@@ -89,7 +91,7 @@ class Network:
         return cls(model, [_make_layer(node, precision, base) for node in model.layers])
 
     def apply(self, call: CallNode, values: list[Any], **arguments: Any) -> Any:
-        """Call the layer of `call` on tensors; `arguments` such as `training` only where the layer takes them."""
+        """Call the layer of `call` on tensors, with those of `arguments` (`training`, say) that it takes."""
         layer = self.layers[call.layer]
         taken = {key: value for key, value in arguments.items() if takes(layer, key)}
         return layer(*spread(layer, values), **taken)
@@ -103,7 +105,9 @@ def spread(layer: keras.Layer, values: list[Any]) -> list[Any]:
     if len(values) == 1:
         return values
     parameters = list(inspect.signature(layer.call).parameters.values())
-    required = [each for each in parameters if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD]
+    required = [
+        each for each in parameters if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
+    ]
     return values if len(required) > 1 else [values]
 
 

@@ -15,7 +15,7 @@ from dsl import ir
 
 
 def with_regularizers(weights: Mapping[str, WeightInfo], regularize: ir.Call | None) -> dict[str, WeightInfo]:
-    """Give every kernel that has no regularizer of its own that of the model; biases and norms stay as they are."""
+    """Give every kernel without a regularizer of its own that of the model."""
     if regularize is None:
         return dict(weights)
     shared = make(regularize, "regularizer")
@@ -30,13 +30,15 @@ def _is_kernel(info: WeightInfo) -> bool:
 
 
 def add_regularization(variable: GraphVariable, copy: int, gradient: Any) -> Any:
-    """Return `gradient` with that of the variable's regularizer added; a sparse gradient becomes dense where there is one."""
+    """Return `gradient` with that of the variable's regularizer added, which makes a sparse one dense."""
     regularizer = variable.info.regularizer
     if regularizer is None:
         return gradient
     weight = tf.raw_ops.ReadVariableOp(resource=variable.copies[copy].handle, dtype=variable.info.dtype)
     own = tf.gradients(regularizer(weight), weight)[0]
-    return tf.convert_to_tensor(gradient) + own if isinstance(gradient, tf.IndexedSlices) else gradient + own
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.tensor_scatter_nd_add(own, tf.expand_dims(gradient.indices, 1), gradient.values)
+    return gradient + own
 
 
 def regularization_loss(variables: Iterable[GraphVariable]) -> list[tf.Tensor]:

@@ -1,7 +1,8 @@
 """Stamp towers: write the nodes of a template once per clone, with names, devices and inputs of their own.
 
-All clones go into one GraphDef, which is imported once. Ports are replaced on the way: a weight by a read of its
-variable on the variable's device, an input, seed or scale by the tensor that the rest of the graph gives it.
+All clones go into one GraphDef, which is imported once. Ports are replaced on the way: a weight by a read of
+its variable on the variable's device, an input, seed or scale by the tensor that the rest of the graph gives
+it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class WeightSource:
 class Bindings:
     """What takes the place of a template's ports in one tower.
 
-    `scale` is the factor on the tower's loss (its share of the global batch, for a mean); `inverse_share` is one over
-    that share.
+    `scale` is the factor on the tower's loss (its share of the global batch, for a mean); `inverse_share` is
+    one over that share.
     """
 
     tower: Tower
@@ -65,7 +66,7 @@ class StampedTower:
         return self.graph.get_tensor_by_name(f"{self.tower.op_name(base)}:{index or 0}")
 
     def gradient(self, weight: str) -> tf.Tensor | tf.IndexedSlices:
-        """Return the gradient of the tower's (scaled) loss with respect to a weight; sparse ones stay sparse."""
+        """Return the gradient of the tower's (scaled) loss by a weight; sparse ones stay sparse."""
         found = self.template.gradients[weight]
         if found.indices is None:
             return self.tensor(found.values)
@@ -172,7 +173,7 @@ class _Writer:
         return f"{target}:{index}" if index else target
 
     def _placed(self, inner: str) -> Placed:
-        """Return where an op of the tower goes: by a rule on its own or its forward op's name, else with its tower."""
+        """Return where an op goes: by a rule on its own or its forward op's name, else with its tower."""
         forward = self.template.follows.get(inner, inner)
         ruled = self.rulebook.op(forward, self.bindings.tower)
         if ruled is None:

@@ -1,4 +1,4 @@
-"""A traced tower: one GraphDef with ports in place of weights, inputs and seeds, to be stamped once per clone."""
+"""A traced tower: one GraphDef with ports for weights, inputs and seeds, to be stamped once per clone."""
 
 from __future__ import annotations
 
@@ -8,14 +8,24 @@ from typing import Any, Literal
 from attrs import field, frozen
 
 Role = Literal[
-    "input", "variable", "read", "forward", "gradient", "aggregate", "update", "metric", "summary", "evaluation",
-    "save", "init",
-]  # fmt: skip
+    "input",
+    "variable",
+    "read",
+    "forward",
+    "gradient",
+    "aggregate",
+    "update",
+    "metric",
+    "summary",
+    "evaluation",
+    "save",
+    "init",
+]
 
 
 @frozen
 class WeightInfo:
-    """A weight as Keras made it. `name` is its name in every mode; `initializer` is Keras's, called as (shape, dtype)."""
+    """A weight as Keras made it, by its name in every mode; `initializer` is called as (shape, dtype)."""
 
     name: str
     shape: tuple[int, ...]
@@ -39,11 +49,11 @@ class Gradient:
 class Template:
     """A tower, traced once.
 
-    Names are those inside a tower, and tensors are named as in a GraphDef (`node`, or `node:1` for a second output).
-    Ports are placeholders: `weights` maps a weight to its port, `inputs` a model input. `seed` is the port of the
-    tower's random state, None where nothing is drawn; `scale` that of the factor on its loss before differentiation; `inverse_share` that of
-    one over the tower's share in a mean.
-    `follows` maps a gradient op to the forward op that it differentiates.
+    Names are those inside a tower, and tensors are named as in a GraphDef (`node`, or `node:1` for a second
+    output). Ports are placeholders: `weights` maps a weight to its port, `inputs` a model input. `seed` is
+    the port of the tower's random state, None where nothing is drawn; `scale` that of the factor on its loss
+    before differentiation; `inverse_share` that of one over the tower's share in a mean. `follows` maps a
+    gradient op to the forward op that it differentiates.
     """
 
     graph_def: Any = field(repr=False)

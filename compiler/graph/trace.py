@@ -1,7 +1,8 @@
 """Trace one tower of a model: forward pass, loss, gradients, new statistics and metric states.
 
-Layers are called as pure functions: in a Keras stateless scope their variables stand for placeholders (ports), so that
-outputs and new values of statistics come back as tensors and nothing is assigned behind one's back.
+Layers are called as pure functions: in a Keras stateless scope their variables stand for placeholders
+(ports), so that outputs and new values of statistics come back as tensors and nothing is assigned behind
+one's back.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import keras
 import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.dtypes import size_in_bytes
+from compiler.graph.keras_scope import stateless
 from compiler.graph.network import Network, first_sentence, make
-from compiler.graph.template import Gradient, Template, WeightInfo
+from compiler.graph.template import Template, WeightInfo
 from compiler.graph.trim import TracedTensors, trim
 from compiler.model_graph import CallNode, ModelGraph, ObjectiveNode
 from dsl.diagnostics import SpecError
@@ -49,8 +50,7 @@ class Tracer:
 
         Raises SpecError with the span of the step that Keras refuses.
         """
-        scope = keras.StatelessScope(collect_losses=True, initialize_variables=False)
-        with tf.Graph().as_default() as graph, scope, _seeded(self.seed):
+        with tf.Graph().as_default() as graph, stateless() as scope, _seeded(self.seed):
             if self._network is None:
                 self._network = Network.of(self.model, precision=self.precision, base=self.base)
             return _Trace(self, self._network, graph, scope, batch, training).run()
@@ -139,7 +139,8 @@ class _Trace:
     def _build(self, call: CallNode, layer: Any, values: list[Any]) -> None:
         """Make the variables of a layer, in a graph that is thrown away.
 
-        Its `build` is enough where that takes one shape and there are no inner layers; else the layer is called.
+        Its `build` is enough where that takes one shape and there are no inner layers; else the layer is
+        called.
         """
         own_build = not getattr(type(layer).build, "_is_default", False)
         with tf.Graph().as_default():
@@ -189,7 +190,7 @@ class _Trace:
             return value * node.weight if node.weight != 1.0 else value
 
     def _inverse_share(self) -> tf.Tensor:
-        """Return the port that undoes the tower's share in the mean, for a loss that is a sum over examples."""
+        """Return the port that undoes the tower's share in a mean, for a loss that is a sum."""
         if self.inverse_share is None:
             self.inverse_share = _port(tf.float32, (), "inverse_share")
         return self.inverse_share
@@ -200,7 +201,9 @@ class _Trace:
         target, prediction = self.values[node.target], self.values[node.prediction]
         with tf.name_scope(f"metrics/{node.name}"), _refusal(node.call.name, [target, prediction], node.span):
             start = [tf.zeros(each.shape, each.dtype) for each in metric.variables]
-            return tuple(tf.identity(each) for each in metric.stateless_update_state(start, target, prediction))
+            return tuple(
+                tf.identity(each) for each in metric.stateless_update_state(start, target, prediction)
+            )
 
     def _gradients(self, loss: tf.Tensor, scale: tf.Tensor) -> dict[str, Any]:
         with tf.name_scope("loss/"):

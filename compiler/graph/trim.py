@@ -1,4 +1,4 @@
-"""Make a template from a traced graph: only what is needed, named after the model, each node with its role."""
+"""Make a template from a traced graph: what is needed, named after the model, each node with its role."""
 
 from __future__ import annotations
 
@@ -38,11 +38,13 @@ class TracedTensors:
         for states in self.metric_states.values():
             yield from states
         for gradient in self.gradients.values():
-            yield from (gradient.values, gradient.indices) if isinstance(gradient, tf.IndexedSlices) else (gradient,)
+            yield from (
+                (gradient.values, gradient.indices) if isinstance(gradient, tf.IndexedSlices) else (gradient,)
+            )
 
 
 def trim(graph: tf.Graph, traced: TracedTensors, paths: Mapping[str, str]) -> Template:
-    """Return the template of a traced tower; `paths` maps the names that Keras knows layers by to those of the model."""
+    """Return the template of a traced tower; `paths` maps Keras's names of layers to those of the model."""
     needed = _ancestors(each.op for each in traced.results())
     graph_def = graph.as_graph_def()
     rename = _Renamer(paths)
@@ -97,7 +99,7 @@ def _ancestors(ops: Iterable[Any]) -> set[str]:
 
 
 class _Renamer:
-    """Gives nodes the names of the model's layers, in which blocks are scopes: `encoder_query/MatMul` -> `encoder/query/MatMul`."""
+    """Gives nodes the names of the model's layers: `encoder_query/MatMul` -> `encoder/query/MatMul`."""
 
     def __init__(self, paths: Mapping[str, str]) -> None:
         self._paths = {keras: path for keras, path in paths.items() if keras != path}
@@ -134,7 +136,10 @@ def _role(name: str) -> Role:
 
 
 def _follows(graph_def: Any) -> dict[str, str]:
-    """Map gradient ops to the forward op that they differentiate; sums of gradients follow what made their first input."""
+    """Map gradient ops to the forward op that they differentiate.
+
+    Sums of gradients follow what made their first input.
+    """
     follows: dict[str, str] = {}
     for node in graph_def.node:
         match = _GRADIENT.match(node.name)

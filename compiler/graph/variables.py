@@ -28,8 +28,8 @@ class SlotSpec:
 class GraphVariable:
     """A variable of the model in the graph.
 
-    `copies` holds one tf.Variable, or one per clone where the variable is replicated; `slots` maps a suffix to the
-    slot of each copy; `average` is the moving average of copy 0.
+    `copies` holds one tf.Variable, or one per clone where the variable is replicated; `slots` maps a suffix
+    to the slot of each copy; `average` is the moving average of copy 0.
     """
 
     info: WeightInfo
@@ -63,6 +63,11 @@ class GraphVariable:
     def beside(self, copy: int = 0) -> Placed:
         """Return the same place for an op that is there because the variable is."""
         return Placed(self.device_of(copy), Why(self.name, "follows"))
+
+    def slot_place(self, copy: int) -> Placed:
+        """Return where the slots of a copy live: with it, unless a rule for slots says otherwise."""
+        slots = self.placement.slots
+        return self.beside(copy) if slots.why.reason == "follows" else slots
 
     def source(self, clone: int) -> WeightSource:
         """Return what clone `clone` reads."""
@@ -104,9 +109,11 @@ def create_variables(
             variable.copies.append(_create_copy(variable, copy, ledger))
             if info.trainable:
                 for slot in slots:
-                    variable.slots.setdefault(slot.suffix, []).append(_create_slot(variable, slot, copy, ledger))
+                    variable.slots.setdefault(slot.suffix, []).append(
+                        _create_slot(variable, slot, copy, ledger)
+                    )
         if averaged and info.trainable:
-            place = _slot_place(variable, 0)
+            place = variable.slot_place(0)
             name = f"{info.name}/ExponentialMovingAverage"
             variable.average = create_variable(name, variable.copies[0].initial_value, place, ledger)
         made[info.name] = variable
@@ -146,11 +153,4 @@ def _create_slot(variable: GraphVariable, slot: SlotSpec, copy: int, ledger: Led
         return tf.fill(info.shape, tf.constant(slot.initial, info.dtype))
 
     suffix = f"/replica_{copy}" if copy else ""
-    return create_variable(f"{info.name}/{slot.suffix}{suffix}", initial, _slot_place(variable, copy), ledger)
-
-
-def _slot_place(variable: GraphVariable, copy: int) -> Placed:
-    slots = variable.placement.slots
-    if slots.why.reason == "follows":
-        return variable.beside(copy)
-    return slots
+    return create_variable(f"{info.name}/{slot.suffix}{suffix}", initial, variable.slot_place(copy), ledger)

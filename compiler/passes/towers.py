@@ -27,7 +27,7 @@ def batches(clones: ir.Clones, count: int) -> tuple[int, ...]:
 
 
 def lay_out_towers(spec: ir.Spec, topology: Topology) -> tuple[Tower, ...]:
-    """Give each clone a device or group, in order and wrapping round; a single clone has no scope of its own."""
+    """Give each clone a device or group, in order and wrapping round; a single clone has no scope."""
     groups, why = Rulebook(spec.place.rules, topology).clone_groups()
     count = clone_count(spec, topology)
     return tuple(

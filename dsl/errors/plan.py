@@ -57,13 +57,15 @@ def device_not_present(ref: str, span: Span | None, found: Sequence[str]) -> Dia
         f"this machine has no `{ref}`",
         span,
         notes=(f"devices found: {there}",),
-        help="run with `--emulate` to put every declared device on a logical CPU of its own, or change `devices`",
+        help="use `--emulate` to put every declared device on a logical CPU of its own, or change `devices`",
     )
 
 
 def not_supported_yet(what: str, span: Span | None, instead: str) -> Diagnostic:
     """Report a part of the language that is understood and cannot be compiled by this version."""
-    return _error("TFD505", f"{what} cannot be compiled by this version", span, text="here", help=f"use {instead}")
+    return _error(
+        "TFD505", f"{what} cannot be compiled by this version", span, text="here", help=f"use {instead}"
+    )
 
 
 def shape_mismatch(step: str, shapes: Sequence[str], reason: str, span: Span | None) -> Diagnostic:
@@ -80,7 +82,9 @@ def shape_mismatch(step: str, shapes: Sequence[str], reason: str, span: Span | N
 
 def layer_cannot_be_made(step: str, reason: str, span: Span | None) -> Diagnostic:
     """Report a layer, loss, metric or optimizer whose arguments Keras does not take."""
-    return _error("TFD507", f"`{step}` cannot be made with these arguments", span, text="here", notes=(reason,))
+    return _error(
+        "TFD507", f"`{step}` cannot be made with these arguments", span, text="here", notes=(reason,)
+    )
 
 
 def no_optimizer(span: Span | None) -> Diagnostic:

@@ -17,8 +17,8 @@ Gradient = Any  # a tensor, or tf.IndexedSlices of an embedding
 class Reduction:
     """One variable's gradients, to be summed.
 
-    `gradients[k]` is on the device of `towers[k]`. `destinations` are where the sum is wanted: the one place where a
-    shared variable is updated, or the device of every copy of a replicated one.
+    `gradients[k]` is on the device of `towers[k]`. `destinations` are where the sum is wanted: the one place
+    where a shared variable is updated, or the device of every copy of a replicated one.
     """
 
     name: str

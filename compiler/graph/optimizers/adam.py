@@ -12,7 +12,11 @@ from compiler.graph.optimizers.base import Optimizer, Scalars, constant, decay_a
 
 @frozen
 class Adam(Optimizer):
-    """m <- b1 m + (1-b1) g; v <- b2 v + (1-b2) g^2; w <- w - rate sqrt(1-b2^t) / (1-b1^t) m / (sqrt(v) + epsilon)."""
+    """Steps of the size of the rate, by the ratio of two moments of the gradient.
+
+    m <- b1 m + (1-b1) g; v <- b2 v + (1-b2) g^2;
+    w <- w - rate sqrt(1-b2^t) / (1-b1^t) m / (sqrt(v) + epsilon).
+    """
 
     slots = ("Adam", "Adam_1")
 

@@ -1,7 +1,7 @@
 """What every optimizer has: slots, scalars of the step, and a fused op that applies a gradient.
 
-Hyperparameters are read from Keras's own optimizer object, so names, defaults and refusals are Keras's. TensorFlow's
-`ResourceApply*` kernels do the update: they are atomic on the variable's device.
+Hyperparameters are read from Keras's own optimizer object, so names, defaults and refusals are Keras's.
+TensorFlow's `ResourceApply*` kernels do the update: they are atomic on the variable's device.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-import keras
 import tensorflow as tf
 from attrs import evolve, frozen
 
@@ -27,8 +26,8 @@ Scalars = Mapping[str, tf.Tensor]
 class Optimizer:
     """An update rule.
 
-    `settings` is Keras's optimizer object, read for its hyperparameters and never run; `learning_rate` is a number or
-    a Keras schedule.
+    `settings` is Keras's optimizer object, read for its hyperparameters and never run; `learning_rate` is a
+    number or a Keras schedule.
     """
 
     slots: ClassVar[tuple[str, ...]] = ()
@@ -41,12 +40,14 @@ class Optimizer:
         return tuple(SlotSpec(each) for each in self.slots)
 
     def scalars(self, step: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Return the numbers of a step, worked out once for all variables; `step` is the global step (int64)."""
+        """Return the numbers of a step, made once for all variables; `step` is the global step (int64)."""
         rate = self.learning_rate(step) if callable(self.learning_rate) else self.learning_rate
-        return {"learning_rate": tf.cast(rate, tf.float32)}
+        return {"learning_rate": tf.identity(tf.cast(rate, tf.float32), name="learning_rate")}
 
-    def apply(self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: Gradient, scalars: Scalars) -> tf.Operation:
-        """Return the op that applies a gradient to a variable; `slots` are handles in the order of `slots`."""
+    def apply(
+        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: Gradient, scalars: Scalars
+    ) -> tf.Operation:
+        """Return the op that applies a gradient; `slots` are handles in the order of the class."""
         if isinstance(gradient, tf.IndexedSlices):
             return self.apply_sparse(handle, slots, gradient, scalars)
         return self.apply_dense(handle, slots, gradient, scalars)
@@ -70,7 +71,7 @@ def constant(value: float, like: tf.Tensor) -> tf.Tensor:
 
 
 def decay_and_scatter(slot: tf.Tensor, decay: tf.Tensor, indices: tf.Tensor, addends: tf.Tensor) -> tf.Tensor:
-    """Multiply every row of a slot by `decay`, add `addends` to the rows at `indices`, and return the new value."""
+    """Multiply a slot by `decay`, add `addends` to its rows at `indices`, and return the new value."""
     old = tf.raw_ops.ReadVariableOp(resource=slot, dtype=addends.dtype)
     decayed = tf.raw_ops.AssignVariableOp(resource=slot, value=decay * old)
     with tf.control_dependencies([decayed]):
@@ -88,7 +89,9 @@ def make_optimizer(call: ir.Call) -> Optimizer:
 
     entry = OPTIMIZERS.get(call.name)
     if entry is None:
-        raise SpecError([errors.not_supported_yet(f"the optimizer `{call.name}`", call.span, _listed(OPTIMIZERS))])
+        raise SpecError(
+            [errors.not_supported_yet(f"the optimizer `{call.name}`", call.span, _listed(OPTIMIZERS))]
+        )
     rule, keras_maker, options = entry
     positional = dict(zip(("learning_rate",), call.args, strict=False))
     arguments = {**positional, **call.kwargs}
@@ -99,12 +102,15 @@ def make_optimizer(call: ir.Call) -> Optimizer:
 
 
 def _settings(call: ir.Call, maker: Callable[..., Any]) -> Any:
-    scope = keras.StatelessScope(initialize_variables=False)
-    with tf.Graph().as_default(), scope:  # Keras makes variables for its step count, which are thrown away
+    with tf.Graph().as_default():  # Keras makes variables for its step count, which are thrown away
         try:
-            return maker(**{key: value for key, value in call.kwargs.items() if not isinstance(value, ir.Call)})
+            return maker(
+                **{key: value for key, value in call.kwargs.items() if not isinstance(value, ir.Call)}
+            )
         except (TypeError, ValueError) as fault:
-            raise SpecError([errors.layer_cannot_be_made(call.name, first_sentence(fault), call.span)]) from fault
+            raise SpecError(
+                [errors.layer_cannot_be_made(call.name, first_sentence(fault), call.span)]
+            ) from fault
 
 
 def _learning_rate(rate: ir.Value, settings: Any) -> Any:

@@ -20,7 +20,9 @@ class GradientDescent(Optimizer):
         """Apply a dense gradient."""
         del slots
         rate = tf.cast(scalars["learning_rate"], gradient.dtype)
-        return tf.raw_ops.ResourceApplyGradientDescent(var=handle, alpha=rate, delta=gradient, use_locking=True)
+        return tf.raw_ops.ResourceApplyGradientDescent(
+            var=handle, alpha=rate, delta=gradient, use_locking=True
+        )
 
     def apply_sparse(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.IndexedSlices, scalars: Scalars
@@ -28,12 +30,17 @@ class GradientDescent(Optimizer):
         """Apply the gradient of some rows."""
         del slots
         rate = tf.cast(scalars["learning_rate"], gradient.dtype)
-        return tf.raw_ops.ResourceScatterSub(resource=handle, indices=gradient.indices, updates=gradient.values * rate)
+        return tf.raw_ops.ResourceScatterSub(
+            resource=handle, indices=gradient.indices, updates=gradient.values * rate
+        )
 
 
 @frozen
 class Momentum(Optimizer):
-    """v <- momentum * v - rate * g; w <- w + v, or w + momentum * v - rate * g after Nesterov (Sutskever et al., 2013)."""
+    """v <- momentum * v - rate * g; w <- w + v.
+
+    After Nesterov w <- w + momentum * v - rate * g (Sutskever et al., 2013).
+    """
 
     slots = ("Momentum",)
 
@@ -54,7 +61,7 @@ class Momentum(Optimizer):
     def apply_sparse(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.IndexedSlices, scalars: Scalars
     ) -> tf.Operation:
-        """Apply the gradient of some rows as Keras does: the velocity of every row decays and moves its weight."""
+        """Apply the gradient of some rows as Keras does: every velocity decays and moves its weight."""
         dtype = gradient.dtype
         rate, momentum = tf.cast(scalars["learning_rate"], dtype), constant(self.settings.momentum, gradient)
         steps = gradient.values * rate

@@ -22,7 +22,11 @@ def build_sync(assembly: Assembly) -> tf.Operation:
     done = [
         op
         for variable in assembly.variables.values()
-        for op in (_train(assembly, variable, scalars) if variable.info.trainable else _follow_statistics(assembly, variable))
+        for op in (
+            _train(assembly, variable, scalars)
+            if variable.info.trainable
+            else _follow_statistics(assembly, variable)
+        )
     ]
     with assembly.ledger.place(assembly.step_place, "update"), tf.control_dependencies(done):
         return tf.raw_ops.AssignAddVariableOp(
@@ -47,7 +51,9 @@ def _train(assembly: Assembly, variable: GraphVariable, scalars: Scalars) -> lis
         _destinations(assembly, variable),
     )
     totals = AGGREGATIONS[assembly.plan.update.aggregate.name](reduction, assembly.ledger)
-    return [op for copy, total in enumerate(totals) for op in _apply(assembly, variable, copy, total, scalars)]
+    return [
+        op for copy, total in enumerate(totals) for op in _apply(assembly, variable, copy, total, scalars)
+    ]
 
 
 def _destinations(assembly: Assembly, variable: GraphVariable) -> Sequence[Placed]:
@@ -56,9 +62,11 @@ def _destinations(assembly: Assembly, variable: GraphVariable) -> Sequence[Place
     return [assembly.rulebook.updates(variable.placement)]
 
 
-def _apply(assembly: Assembly, variable: GraphVariable, copy: int, gradient: Any, scalars: Scalars) -> list[tf.Operation]:
+def _apply(
+    assembly: Assembly, variable: GraphVariable, copy: int, gradient: Any, scalars: Scalars
+) -> list[tf.Operation]:
     assert assembly.optimizer is not None
-    reads = [each.read(variable.name) for each in assembly.towers if variable.copy_of(each.tower.index) == copy]
+    reads = _reads(assembly, variable, copy)
     handle = variable.copies[copy].handle
     slots = [variable.slots[each][copy].handle for each in assembly.optimizer.slots]
     where = variable.name if copy == 0 else f"{variable.name}/replica_{copy}"
@@ -73,6 +81,12 @@ def _apply(assembly: Assembly, variable: GraphVariable, copy: int, gradient: Any
         if copy == 0 and variable.average is not None:
             return [_average(assembly, variable, applied)]
     return [applied]
+
+
+def _reads(assembly: Assembly, variable: GraphVariable, copy: int) -> list[tf.Operation]:
+    """Return the reads of a copy by the towers, which must be over before it changes."""
+    readers = [each for each in assembly.towers if variable.copy_of(each.tower.index) == copy]
+    return [each.read(variable.name) for each in readers if variable.name in each.template.weights]
 
 
 def merge_rows(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
@@ -109,7 +123,7 @@ def _follow_statistics(assembly: Assembly, variable: GraphVariable) -> list[tf.O
     new = first.tensor(update)
     assigned = []
     for copy, each in enumerate(variable.copies):
-        reads = [tower.read(variable.name) for tower in assembly.towers if variable.copy_of(tower.tower.index) == copy]
+        reads = _reads(assembly, variable, copy)
         with (
             assembly.ledger.place(variable.beside(copy), "update"),
             tf.name_scope(f"update/{variable.name}/"),

@@ -1,0 +1,27 @@
+"""Using Keras objects without creating their variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+from keras.src.backend.common import global_state
+
+_PENDING = "uninitialized_variables"  # what Keras would create at the end of the next stateless scope
+
+
+@contextmanager
+def stateless() -> Iterator[Any]:
+    """Open a Keras stateless scope whose new variables keep their initializers and are never created.
+
+    Keras remembers such variables in the process and would create them when any later scope ends, in whatever
+    graph is then the default; they are forgotten here.
+    """
+    before = list(global_state.get_global_attribute(_PENDING, []))
+    try:
+        with keras.StatelessScope(collect_losses=True, initialize_variables=False) as scope:
+            yield scope
+    finally:
+        global_state.set_global_attribute(_PENDING, before)

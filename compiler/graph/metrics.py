@@ -1,0 +1,30 @@
+"""Metrics of the global batch: the towers' states are added up, and Keras makes the result of the sum.
+
+A Keras metric's state starts from zero and only ever has figures added to it, so what every tower's examples
+add may be summed over towers, and over batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from compiler.graph.compiled import MetricTensors
+from compiler.graph.keras_scope import stateless
+from compiler.graph.network import make
+from compiler.graph.stamp import StampedTower
+from compiler.model_graph import ObjectiveNode
+
+
+def combine_metric(node: ObjectiveNode, towers: Sequence[StampedTower]) -> MetricTensors:
+    """Return a metric over the batches of all `towers`, made on the current device."""
+    with tf.name_scope(f"metrics/{node.name}/"), stateless():
+        metric = make(node.call, "metric")
+        parts = [[tower.tensor(name) for name in tower.template.metric_states[node.name]] for tower in towers]
+        states = [
+            tf.add_n(list(each)) if len(each) > 1 else tf.identity(each[0])
+            for each in zip(*parts, strict=True)
+        ]
+        result = tf.identity(metric.stateless_result(states), name="result")
+    return MetricTensors(tuple(states), result)

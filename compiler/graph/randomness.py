@@ -1,0 +1,37 @@
+"""Random numbers: one seed for a run, and a stream of its own for every clone and step."""
+
+from __future__ import annotations
+
+import secrets
+import zlib
+
+import tensorflow as tf
+
+from compiler.graph.assembly import Assembly
+from compiler.plan import Placed, Tower
+
+DRAWS_PER_STEP = (
+    1024  # a random layer counts its draws up from here; more calls than this in a step are not expected
+)
+
+
+def draw_seed() -> int:
+    """Return a seed for a spec that gives none."""
+    return secrets.randbelow(2**31)
+
+
+def tower_seed(assembly: Assembly, tower: Tower, seed: int) -> tf.Tensor:
+    """Return the random state of a tower at this step (two uint32): the clone's own number, and the step's.
+
+    It depends on nothing else, so that a resumed run draws what an uninterrupted one would.
+    """
+    own = zlib.crc32(f"{seed}/{tower.index}".encode())
+    place = Placed(tower.device, tower.why)
+    with (
+        assembly.ledger.place(assembly.step_place, "forward", tower.index),
+        tf.name_scope(tower.op_name("seed/")),
+    ):
+        step = assembly.read_step()
+    with assembly.ledger.place(place, "forward", tower.index), tf.name_scope(tower.op_name("seed/")):
+        counted = tf.cast(step * DRAWS_PER_STEP, tf.uint32)
+        return tf.stack([tf.constant(own, tf.uint32), counted])

@@ -1,0 +1,44 @@
+"""Summaries for TensorBoard: made where the `summaries` rule says, which is never a GPU by default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from compiler.graph.assembly import Assembly
+from compiler.graph.compiled import MetricTensors
+
+
+def build_summaries(
+    assembly: Assembly, total_loss: tf.Tensor, rate: tf.Tensor | None, metrics: Mapping[str, MetricTensors]
+) -> tf.Tensor | None:
+    """Return one tensor with all summaries of a step; None where the spec wants none."""
+    wanted = assembly.plan.spec.train.summaries
+    if wanted == "none":
+        return None
+    with assembly.ledger.place(assembly.rulebook.summaries(), "summary"), tf.name_scope("summary/"):
+        made = [tf.compat.v1.summary.scalar("loss", total_loss)]
+        if rate is not None:
+            made.append(tf.compat.v1.summary.scalar("learning_rate", rate))
+        made += [tf.compat.v1.summary.scalar(name, metric.result) for name, metric in metrics.items()]
+        if wanted in {"gradients", "all"}:
+            made += _gradient_histograms(assembly)
+        if wanted == "all":
+            made += _weight_histograms(assembly)
+        return tf.compat.v1.summary.merge(made, name="merged")
+
+
+def _gradient_histograms(assembly: Assembly) -> list[tf.Tensor]:
+    first = assembly.towers[0]
+    return [
+        tf.compat.v1.summary.histogram(f"gradients/{name}", tf.convert_to_tensor(first.tensor(found.values)))
+        for name, found in first.template.gradients.items()
+    ]
+
+
+def _weight_histograms(assembly: Assembly) -> list[tf.Tensor]:
+    return [
+        tf.compat.v1.summary.histogram(f"weights/{name}", variable.copies[0].read_value())
+        for name, variable in assembly.variables.items()
+    ]

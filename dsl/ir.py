@@ -248,7 +248,7 @@ class Devices(Block):
 
 @frozen
 class Clones(Block):
-    """How many towers, and their examples per step: `batch` (one figure, or one per clone) or `global_batch`."""
+    """How many towers, and their examples per step: `batch` (one, or one per clone) or `global_batch`."""
 
     count: int | None = None
     batch: int | tuple[int, ...] | None = None

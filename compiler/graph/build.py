@@ -12,9 +12,9 @@ from compiler.graph.evaluation import build_evaluation
 from compiler.graph.inputs import InputPipe, open_pipe, split_batch
 from compiler.graph.ledger import Ledger
 from compiler.graph.metrics import combine_metric
+from compiler.graph.numerics.regularize import regularization_loss, with_regularizers
 from compiler.graph.optimizers import Optimizer, make_optimizer
 from compiler.graph.randomness import draw_seed, tower_seed
-from compiler.graph.regularize import regularization_loss, with_regularizers
 from compiler.graph.stamp import Bindings, stamp
 from compiler.graph.summaries import build_summaries
 from compiler.graph.template import Template, WeightInfo

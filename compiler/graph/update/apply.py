@@ -1,0 +1,106 @@
+"""Apply summed gradients: the optimizer's fused op, then constraints, moving averages and new statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from compiler.graph.assembly import Assembly
+from compiler.graph.optimizers.base import Scalars
+from compiler.graph.update.gradients import SummedGradient, copy_name
+from compiler.graph.variables import GraphVariable
+
+
+def step_scalars(assembly: Assembly) -> Scalars:
+    """Return the learning rate and its like at this step, made once beside the global step."""
+    assert assembly.optimizer is not None
+    with assembly.ledger.place(assembly.step_place, "update"), tf.name_scope("update/scalars/"):
+        return assembly.optimizer.scalars(assembly.read_step())
+
+
+def apply_gradients(
+    assembly: Assembly, gradients: Sequence[SummedGradient], scalars: Scalars
+) -> list[tf.Operation]:
+    """Apply each gradient to every copy of its variable, beside the copy; return the ops that end it."""
+    return [
+        _apply(assembly, each, copy, scalars)
+        for each in gradients
+        for copy in range(len(each.variable.copies))
+    ]
+
+
+def _apply(assembly: Assembly, gradient: SummedGradient, copy: int, scalars: Scalars) -> tf.Operation:
+    assert assembly.optimizer is not None
+    variable, value = gradient.variable, gradient.copies[copy]
+    handle = variable.copies[copy].handle
+    slots = [variable.slots[each][copy].handle for each in assembly.optimizer.slots]
+    place = assembly.ledger.place(variable.beside(copy), "update")
+    with place, tf.name_scope(f"update/{copy_name(variable, copy)}/"):
+        if isinstance(value, tf.IndexedSlices):
+            value = merge_rows(value)
+        with tf.control_dependencies(_reads(assembly, variable, copy)):
+            applied = assembly.optimizer.apply(handle, slots, value, scalars)
+        if variable.info.constraint is not None:
+            applied = _constrain(variable, copy, applied)
+        if copy == 0 and variable.average is not None:
+            applied = _average(assembly, variable, applied)
+    return applied
+
+
+def merge_rows(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
+    """Sum the rows of equal index, which the optimizers expect to be distinct."""
+    indices, positions = tf.unique(gradient.indices)
+    values = tf.math.unsorted_segment_sum(gradient.values, positions, tf.shape(indices)[0])
+    return tf.IndexedSlices(values, indices)
+
+
+def _reads(assembly: Assembly, variable: GraphVariable, copy: int) -> list[tf.Operation]:
+    """Return the reads of a copy by the towers, which must be over before it changes."""
+    readers = [each for each in assembly.towers if variable.copy_of(each.tower.index) == copy]
+    return [each.read(variable.name) for each in readers if variable.name in each.template.weights]
+
+
+def _constrain(variable: GraphVariable, copy: int, applied: tf.Operation) -> tf.Operation:
+    """Project a weight as its Keras constraint asks, after the update."""
+    handle = variable.copies[copy].handle
+    with tf.control_dependencies([applied]):
+        new = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.info.dtype)
+        return tf.raw_ops.AssignVariableOp(resource=handle, value=variable.info.constraint(new))
+
+
+def _average(assembly: Assembly, variable: GraphVariable, applied: tf.Operation) -> tf.Operation:
+    """Move the average of a weight by (1 - decay) towards its new value."""
+    decay, dtype = assembly.plan.update.ema, variable.info.dtype
+    assert decay is not None
+    with tf.control_dependencies([applied]):
+        new = tf.raw_ops.ReadVariableOp(resource=variable.copies[0].handle, dtype=dtype)
+    old = tf.raw_ops.ReadVariableOp(resource=variable.average.handle, dtype=dtype)
+    return tf.raw_ops.AssignSubVariableOp(resource=variable.average.handle, value=(old - new) * (1.0 - decay))
+
+
+def update_statistics(assembly: Assembly) -> list[tf.Operation]:
+    """Give every statistic (a moving mean, say) its new value; return the ops that end it."""
+    ops = []
+    for variable in assembly.variables.values():
+        new = _new_statistic(assembly, variable)
+        if new is not None:
+            ops += [_assign(assembly, variable, copy, new) for copy in range(len(variable.copies))]
+    return ops
+
+
+def _new_statistic(assembly: Assembly, variable: GraphVariable) -> tf.Tensor | None:
+    """Return clone 0's new value of a statistic; None for what is no statistic."""
+    first = assembly.towers[0]
+    update = first.template.state_updates.get(variable.name)
+    return None if update is None else first.tensor(update)
+
+
+def _assign(assembly: Assembly, variable: GraphVariable, copy: int, new: tf.Tensor) -> tf.Operation:
+    place = assembly.ledger.place(variable.beside(copy), "update")
+    with (
+        place,
+        tf.name_scope(f"update/{copy_name(variable, copy)}/"),
+        tf.control_dependencies(_reads(assembly, variable, copy)),
+    ):
+        return tf.raw_ops.AssignVariableOp(resource=variable.copies[copy].handle, value=new)

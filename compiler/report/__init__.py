@@ -1,0 +1,1 @@
+"""Views of a placement map for people; nothing here imports TensorFlow."""

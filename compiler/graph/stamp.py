@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 from attrs import define, field, frozen
 
+from compiler.graph.importing import import_nodes
 from compiler.graph.ledger import Entry, Ledger
 from compiler.graph.template import Role, Template
 from compiler.plan import Placed, Tower, Why
@@ -93,8 +94,7 @@ def stamp(
     for template in {id(each): each for each, _ in stamps}.values():
         assembled.library.MergeFrom(template.graph_def.library)
         assembled.versions.CopyFrom(template.graph_def.versions)
-    with graph.as_default():
-        tf.graph_util.import_graph_def(assembled, input_map=outside, name="")
+    import_nodes(graph, assembled, outside)
     return [StampedTower(graph, template, bindings) for template, bindings in stamps]
 
 

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from compiler.graph.sources.arguments import nearest
 from compiler.graph.sources.base import Context, Source
+from compiler.graph.sources.changes import Cast, Change, OneHot, Rename
+from compiler.graph.sources.cifar10 import Cifar10
 from compiler.graph.sources.csv_source import Csv
+from compiler.graph.sources.images import Images
+from compiler.graph.sources.mnist import Mnist
+from compiler.graph.sources.npz import Npz
 from compiler.graph.sources.options import FLOATS, Field, StreamOptions, Wanted
+from compiler.graph.sources.python_source import Python
 from compiler.graph.sources.stream import Stream
-from compiler.graph.sources.transforms import (
-    TRANSFORMS,
-    Cast,
-    Change,
-    OneHot,
-    Rename,
-    Transform,
-    make_transform,
-)
+from compiler.graph.sources.synthetic import Synthetic
+from compiler.graph.sources.tfrecord import TfRecord
+from compiler.graph.sources.transforms import TRANSFORMS, Transform, make_transform
 from dsl.diagnostics import SpecError
 from dsl.errors import running_data as errors
+from dsl.suggest import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +35,14 @@ if TYPE_CHECKING:
 __all__ = ["SOURCES", "TRANSFORMS", "Stream", "StreamOptions", "Wanted", "open_split"]
 
 SOURCES: dict[str, type[Source]] = {
+    "cifar10": Cifar10,
     "csv": Csv,
+    "images": Images,
+    "mnist": Mnist,
+    "npz": Npz,
+    "python": Python,
+    "synthetic": Synthetic,
+    "tfrecord": TfRecord,
 }
 """The sources by the name they have in the language."""
 

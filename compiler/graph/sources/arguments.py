@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NoReturn
 
 from attrs import frozen
 
 from dsl.diagnostics import SpecError
 from dsl.errors import running_data as errors
+from dsl.suggest import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from dsl import ir
     from dsl.source import Span
 
 MISSING = object()
 """Stands for an argument without a default."""
-
-
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return the one of `names` that is most like `name`, None where none is."""
-    found = get_close_matches(name, list(names), n=1, cutoff=0.6)
-    return found[0] if found else None
 
 
 @frozen
@@ -84,12 +78,12 @@ class Arguments:
         value = self.values[name]
         return value if isinstance(value, bool) else self._wrong(name, "true or false")
 
-    def shape(self, name: str, *, unknown: bool = False) -> tuple[int, ...]:
-        """Return argument `name`, a list of sizes; one may be -1 where `unknown`."""
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return argument `name`, a list of sizes, which may be empty."""
         value = self.values[name]
         items = value if isinstance(value, tuple) else (value,)
         sizes = tuple(item for item in items if isinstance(item, int) and not isinstance(item, bool))
-        if len(sizes) != len(items) or any(size < 1 and not (unknown and size == -1) for size in sizes):
+        if len(sizes) != len(items) or any(size < 1 for size in sizes):
             self._wrong(name, "a list of sizes from 1")
         return sizes
 

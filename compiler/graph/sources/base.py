@@ -49,10 +49,6 @@ class Source(ABC):
 
     names_tensors: ClassVar[bool] = False
     """Whether keywords of the call name the tensors, as in `csv("x.csv", digit = "column")`."""
-    per_record: ClassVar[bool] = False
-    """Whether `decode` takes one record at a time, not a batch of them."""
-    in_process = False
-    """Whether examples come from Python, so that reading must happen in the process of the client."""
     unrepeatable = False
     """Whether reading again may give other examples, so that a fault must be noted when it happens."""
     failure: Diagnostic | None = None
@@ -68,6 +64,16 @@ class Source(ABC):
     def span(self) -> Span | None:
         """The source in the spec."""
         return self.call.span
+
+    @property
+    def per_record(self) -> bool:
+        """Whether `decode` takes one record at a time, not a batch of them."""
+        return False
+
+    @property
+    def in_process(self) -> bool:
+        """Whether examples come from Python, so that reading must happen in the process of the client."""
+        return False
 
     @abstractmethod
     def count(self) -> int | None:

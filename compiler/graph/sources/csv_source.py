@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.sources.arguments import MISSING, bind, nearest
+from compiler.graph.sources.arguments import MISSING, bind
 from compiler.graph.sources.base import Context, Source, Tensors
 from compiler.graph.sources.csv_table import Column, Table
 from compiler.graph.sources.files import find_files, natural_key
@@ -19,9 +20,10 @@ from compiler.graph.sources.plain import plain
 from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
+from dsl.suggest import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from compiler.graph.sources import csv_text
     from dsl import ir
@@ -131,6 +133,11 @@ class Csv(Source):
         """Return the rows of all files without their headers; reads the files once."""
         return sum(table.layout.records - 1 for table in self.tables)
 
+    @property
+    def in_process(self) -> bool:
+        """Whether a file has quoted cells that run over lines: only Python can tell its rows apart."""
+        return any(table.layout.quoted_lines for table in self.tables)
+
     def records(self) -> Any:
         """Return the rows as lines of text, the header and blank lines left out."""
         files = [self._lines(table) for table in self.tables]
@@ -142,7 +149,7 @@ class Csv(Source):
     def _lines(self, table: Table) -> Any:
         compression = "GZIP" if table.compressed else ""
         if table.layout.quoted_lines:
-            return _quoted_lines(str(table.path), len(self.header), compression)
+            return _quoted_lines(table)
         lines = tf.data.TextLineDataset(str(table.path), compression, buffer_size=1 << 20).skip(1)
         if table.layout.blank_lines:
             # Emptying a batch of its blank lines costs a fifth of asking each line by itself.
@@ -219,14 +226,13 @@ def _without_blanks(lines: Any) -> Any:
     return tf.boolean_mask(lines, tf.strings.length(lines) > 0)
 
 
-def _quoted_lines(path: str, columns: int, compression: str) -> Any:
+def _quoted_lines(table: Table) -> Any:
     """Return the rows of a file in which quoted cells run over several lines, each row as one string."""
-    whole = tf.data.experimental.CsvDataset(
-        path, [tf.constant([""])] * columns, compression_type=compression or None, header=True
-    )
 
-    def row(*cells: Any) -> Any:
-        quoted = [tf.strings.join(['"', tf.strings.regex_replace(cell, '"', '""'), '"']) for cell in cells]
-        return tf.strings.join(quoted, separator=",")
+    def some() -> Iterator[list[bytes]]:
+        rows = islice(table.rows(), 1, None)
+        while chunk := [row.raw for row in islice(rows, CHUNK)]:
+            yield chunk
 
-    return whole.batch(CHUNK).map(plain(row)).unbatch()
+    chunks = tf.data.Dataset.from_generator(some, output_signature=tf.TensorSpec([None], tf.string))
+    return chunks.unbatch()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import glob
 import gzip
 import re
-from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
+from dsl.suggest import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,8 @@ def find_files(patterns: Sequence[str], base: Path, call: Span | None) -> tuple[
         matches = sorted(glob.glob(str(path)), key=natural_key)  # noqa: PTH207 absolute patterns too
         found += [Path(match) for match in matches if Path(match).is_file()]
         if not matches:
-            raise RunError(errors.missing(Where(str(path), call=call), nearest=_similar(path)))
+            near = None if glob.has_magic(pattern) else _similar(path)
+            raise RunError(errors.missing(Where(str(path), call=call), nearest=near))
     return tuple(found)
 
 
@@ -67,8 +68,7 @@ def _similar(path: Path) -> str | None:
         names = [each.name for each in path.parent.iterdir()]
     except OSError:
         return None
-    found = get_close_matches(path.name, names, n=1)
-    return found[0] if found else None
+    return nearest(path.name, names)
 
 
 def is_gzip(path: Path, call: Span | None) -> bool:

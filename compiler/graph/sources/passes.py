@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from attrs import evolve, frozen
 
+from compiler.graph.sources.changes import Change
 from compiler.graph.sources.plain import plain
-from compiler.graph.sources.transforms import Cache, Change, Shuffle, Skip, Take, Transform
+from compiler.graph.sources.transforms import Cache, Shuffle, Skip, Take, Transform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +86,7 @@ class Examples:
 
     def _decode_one(self, record: Any) -> Tensors:
         source = self.source
-        assert source is not None  # noqa: S101 by per_record
+        assert source is not None
         batch = {name: tensor[tf.newaxis] for name, tensor in source.decode(record).items()}
         return {name: tensor[0] for name, tensor in self._finish(batch).items()}
 

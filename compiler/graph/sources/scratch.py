@@ -25,6 +25,9 @@ INNOCENT = (
 )
 """Errors that no data can cause."""
 
+NOISE = ("Graph execution error", "Detected at node", "File ", "Traceback")
+"""How lines of TensorFlow's messages begin that say nothing about the cause."""
+
 
 @contextmanager
 def _session() -> Iterator[Any]:
@@ -85,5 +88,6 @@ def _any_part(element: Any) -> Any:
 
 def reason_of(error: tf.errors.OpError) -> str:
     """Return what TensorFlow says of an error, without the names of its nodes."""
-    first = next(iter(error.message.strip().splitlines()), "")
-    return re.sub(r"\{\{.*?\}\}|\[\[.*?\]\]|\[Op:.*?\]", "", first).strip()
+    bare = re.sub(r"\{\{.*?\}\}|\[\[.*?\]\]|\[Op:.*?\]", "", error.message)
+    lines = [line.strip() for line in bare.splitlines()]
+    return next((line for line in lines if line and not line.startswith(NOISE)), type(error).__name__)

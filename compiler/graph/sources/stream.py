@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from compiler.graph.sources import scratch
+from compiler.graph.sources.changes import Change
 from compiler.graph.sources.passes import Examples, Passes, Shard, size_of_pass, with_shard
 from compiler.graph.sources.plain import plain
-from compiler.graph.sources.transforms import Change, Shuffle, Skip, Take, Transform
+from compiler.graph.sources.transforms import Shuffle, Skip, Take, Transform
 from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where

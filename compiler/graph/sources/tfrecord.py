@@ -1,0 +1,109 @@
+"""`tfrecord("train-*.tfrecord", image = feature(float32, [64]))`: records of tf.train.Example."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from compiler.graph.sources.arguments import MISSING, bind
+from compiler.graph.sources.base import Context, Source, Tensors
+from compiler.graph.sources.features import Feature, features
+from compiler.graph.sources.files import find_files
+from compiler.graph.sources.numbers import checked_cast
+from compiler.graph.sources.options import FLOATS
+from compiler.graph.sources.pixels import decode_image
+from compiler.graph.sources.tfrecord_faults import record_fault
+from compiler.graph.sources.tfrecord_file import RecordFile
+from dsl.errors.running_data import Where
+
+if TYPE_CHECKING:
+    from dsl import ir
+    from dsl.diagnostics import Diagnostic
+
+COMPRESSIONS = ("none", "gzip", "zlib")
+
+
+class TfRecord(Source):
+    """Files of serialized tf.train.Example, of which each keyword takes one feature."""
+
+    def __init__(self, call: ir.Call, context: Context) -> None:
+        super().__init__(call, context)
+        given = bind(call, others=True, path=MISSING, compression="none")
+        self.features = features(given)
+        keys = [each.key for each in self.features.values()]
+        if len(set(keys)) < len(keys):
+            given.refuse("takes one feature twice")
+        self.fields = tuple(each.field for each in self.features.values())
+        compression = given.word("compression", COMPRESSIONS)
+        paths = find_files([given.text("path")], context.base, given.span("path"))
+        self.files = tuple(RecordFile(path, compression, call.span) for path in paths)
+        for file in self.files:
+            file.check_start()
+
+    def count(self) -> int:
+        """Count the records of all files, hopping from one to the next."""
+        return sum(file.count for file in self.files)
+
+    def records(self) -> Any:
+        """Return the serialized examples."""
+        paths = [str(file.path) for file in self.files]
+        return tf.data.TFRecordDataset(paths, self.files[0].tensorflow_compression, buffer_size=1 << 20)
+
+    @property
+    def per_record(self) -> bool:
+        """Whether there are images, which are better decoded side by side."""
+        return any(each.encoding == "image" for each in self.features.values())
+
+    def decode(self, record: Any) -> Tensors:
+        """Return the features of a batch of serialized examples, or of one."""
+        if not self.per_record:
+            return self._decode(record)
+        return {name: tensor[0] for name, tensor in self._decode(record[tf.newaxis]).items()}
+
+    def _decode(self, records: Any) -> Tensors:
+        parsed = tf.io.parse_example(records, {each.key: _parsed(each) for each in self.features.values()})
+        return {name: _decoded(each, parsed[each.key]) for name, each in self.features.items()}
+
+    def where(self, index: int) -> Where:
+        """Return file and record of example `index`."""
+        file, number = self._place(index)
+        return file.where(number)
+
+    def _place(self, index: int) -> tuple[RecordFile, int]:
+        for file in self.files[:-1]:
+            if index < file.count:
+                return file, index
+            index -= file.count
+        return self.files[-1], index
+
+    def fault(self, index: int, reason: str) -> Diagnostic:
+        """Say what is wrong with record `index`: its bytes, or one of its features."""
+        file, number = self._place(index)
+        return record_fault(file, number, list(self.features.values())) or super().fault(index, reason)
+
+
+def _parsed(feature: Feature) -> tf.io.FixedLenFeature:
+    if feature.encoding != "list" or feature.field.dtype == "string":
+        shape = feature.field.shape if feature.encoding == "list" else ()
+        return tf.io.FixedLenFeature(shape, tf.string)
+    kind = tf.float32 if feature.field.dtype in FLOATS else tf.int64
+    return tf.io.FixedLenFeature(feature.field.shape, kind)
+
+
+def _decoded(feature: Feature, parsed: Any) -> Any:
+    """Return a batch of tensors of the feature's dtype and shape."""
+    field = feature.field
+    if feature.encoding == "list":
+        # Whole numbers are kept in 64 bits, and may not fit into fewer.
+        return (
+            parsed if field.dtype in {"float32", "string"} else checked_cast(parsed, field.name, field.dtype)
+        )
+    if feature.encoding == "raw":
+        width = tf.as_dtype(field.dtype).size * prod(field.shape)
+        right = tf.reduce_all(tf.equal(tf.strings.length(parsed), width))
+        with tf.control_dependencies([tf.debugging.Assert(right, [f"`{field.name}` has another length"])]):
+            numbers = tf.io.decode_raw(parsed, field.dtype)
+        return tf.reshape(numbers, [parsed.shape[0] if parsed.shape[0] is not None else -1, *field.shape])
+    return tf.cast(decode_image(parsed[0], *field.shape)[tf.newaxis], field.dtype)

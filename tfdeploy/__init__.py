@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic, RunError, SpecError
+    from tfdeploy.api import load
 
 _HOMES = {
     "Diagnostic": "dsl.diagnostics",
     "RunError": "dsl.diagnostics",
     "SpecError": "dsl.diagnostics",
+    "load": "tfdeploy.api",
 }
 
-__all__ = ["Diagnostic", "RunError", "SpecError"]
+__all__ = ["Diagnostic", "RunError", "SpecError", "load"]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,10 @@ import click
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module, one line for the list of commands), in the order in which `--help` shows them
+    "check": ("tfdeploy.cli.check", "Find every error in specs, without TensorFlow."),
+    "fmt": ("tfdeploy.cli.fmt", "Put specs in the one style."),
+    "show": ("tfdeploy.cli.show", "Print a spec with includes, overrides and defaults filled in."),
+    "explain": ("tfdeploy.cli.explain", "Explain the code of an error."),
 }
 """Every command there is."""
 

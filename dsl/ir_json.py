@@ -1,0 +1,103 @@
+"""The IR as JSON: every record an object whose `node` is the name of its class, places left out.
+
+cattrs is imported by this module, so this module is imported only where it is used.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from functools import cache
+from typing import Any, Union, get_origin
+
+import attrs
+from cattrs import Converter
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+
+from dsl import ir
+
+FORMAT_VERSION = "1.0"
+TAG = "node"
+_UNIONS = ("Value", "Expr", "Target")
+_PLACES = ("span", "spans", "name_span", "arg_spans", "kwarg_spans")
+
+
+class FormatError(ValueError):
+    """A text is not the IR in JSON; the message says what is wrong with it."""
+
+
+def to_json(spec: ir.Spec) -> str:
+    """Return `spec` as JSON, with `format_version` first and a newline at the end."""
+    content = {"format_version": FORMAT_VERSION, "spec": _converter().unstructure(spec)}
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def from_json(text: str) -> ir.Spec:
+    """Return the spec that `to_json` wrote; equal to the original, without its places. Raises FormatError."""
+    try:
+        content = json.loads(text)
+        _check_version(content["format_version"])
+        spec: ir.Spec = _value(content["spec"], ir.Spec)
+    except FormatError:
+        raise
+    except Exception as error:  # cattrs raises groups of many kinds, json and look-ups others
+        raise FormatError(f"not a spec in JSON: {error}") from error
+    return spec
+
+
+def _check_version(version: str) -> None:
+    if version.partition(".")[0] != FORMAT_VERSION.partition(".")[0]:
+        raise FormatError(f"format version {version} is not one that is known ({FORMAT_VERSION})")
+
+
+@cache
+def _converter() -> Converter:
+    converter = Converter(forbid_extra_keys=True)
+    converter.register_unstructure_hook_factory(attrs.has, lambda cls: _unstructurer(cls, converter))
+    converter.register_structure_hook_factory(attrs.has, lambda cls: _structurer(cls, converter))
+    converter.register_structure_hook_func(_is_union, _value)
+    return converter
+
+
+def _resolve(cls: type) -> None:
+    """Give the fields of `cls` their types in place of names; the IR's unions are strings, for they are recursive."""
+    unions = {name: eval(getattr(ir, name), vars(ir)) for name in _UNIONS}  # noqa: S307 texts of our own
+    attrs.resolve_types(cls, vars(ir), unions)
+
+
+def _unstructurer(cls: type, converter: Converter) -> Any:
+    _resolve(cls)
+    plain: Any = make_dict_unstructure_fn(cls, converter, **_omitted(cls))
+    return lambda record: {TAG: cls.__name__, **plain(record)}
+
+
+def _structurer(cls: type, converter: Converter) -> Any:
+    _resolve(cls)
+    plain: Any = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True, **_omitted(cls))
+
+    def structure(data: Any, _: Any) -> Any:
+        if not isinstance(data, dict) or data.get(TAG) != cls.__name__:
+            raise FormatError(f"a {cls.__name__} was expected in place of {data!r:.80}")
+        return plain({key: value for key, value in data.items() if key != TAG}, cls)
+
+    return structure
+
+
+def _omitted(cls: type) -> dict[str, Any]:
+    return {each.name: override(omit=True) for each in attrs.fields(cls) if each.name in _PLACES}
+
+
+def _is_union(kind: Any) -> bool:
+    return isinstance(kind, types.UnionType) or get_origin(kind) is Union
+
+
+def _value(data: Any, _: Any) -> Any:
+    """Return a value of any of the IR's unions: the data say themselves what they are."""
+    if isinstance(data, list):
+        return tuple(_value(item, None) for item in data)
+    if not isinstance(data, dict):
+        return data
+    cls = getattr(ir, str(data.get(TAG)), None)
+    if not isinstance(cls, type) or not attrs.has(cls):
+        raise FormatError(f"{data.get(TAG)!r} is not a record of the IR")
+    return _converter().structure(data, cls)

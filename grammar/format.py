@@ -1,0 +1,244 @@
+"""The formatter: from the tokens of a text, comments included, to the same tokens in one style.
+
+Line breaks mostly stay where the author put them; what changes is indentation, spaces, runs of empty lines,
+and blocks on one line that are too long for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import define, field, frozen
+
+from dsl.diagnostics import SpecError
+from dsl.source import Source
+from grammar import files, layout, tables
+from grammar.parser import parse
+from grammar.reports import Reports
+
+if TYPE_CHECKING:
+    from lark import Token
+
+
+WIDTH = 100
+"""A block on one line that makes the line longer than this is broken up."""
+
+INDENT = 2
+
+_OPENERS = {"LPAREN", "LBRACKET", "LBRACE"}
+_CLOSERS = {"RPAREN", "RBRACKET", "RBRACE"}
+_OPERATORS = {"ARROW", "PLUS", "MINUS", "STAR", "SLASH", "COMPARE"}
+_TIGHT = {"DOT", "DOTDOT"}
+_BEFORE_OPERAND = _OPERATORS | _OPENERS | {"COMMA", "EQUALS", "DOTDOT"}
+
+
+def format_text(source: Source) -> str:
+    """Return the text of `source` in the one style.
+
+    Raises SpecError with the errors of a text that cannot be read.
+    """
+    reports = Reports()
+    parse(source, reports)
+    if reports.found.has_errors:
+        raise SpecError(reports.found)
+    before = _tokens(source.text)
+    text = _Printer(_pieces(before)).text()
+    if _meaning(before, source) != _meaning(_tokens(text), source):
+        raise AssertionError("formatting would have changed more than white space")
+    return text
+
+
+def source_of(path: str, data: bytes | None = None) -> Source:
+    """Return the text of the file `path`, or of `data` under that name.
+
+    Raises SpecError where it cannot be read.
+    """
+    given = files.contents(path) if data is None else data
+    text = files.decoded(path, given) if isinstance(given, bytes) else given
+    if not isinstance(text, str):
+        raise SpecError([text])
+    return Source(path, text)
+
+
+def _tokens(text: str) -> list[Token]:
+    """Return all tokens of a text, white space and comments included."""
+    return list(tables.parser().lex(text, dont_ignore=True))
+
+
+def _meaning(tokens: list[Token], source: Source) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return what must not change: the tokens that the parser gets, and the comments."""
+    read = [token for token in tokens if token.type not in {"WHITE", "COMMENT"}]
+    arranged = layout.arrange(read, source, Reports()) or []
+    comments = [token.rstrip() for token in tokens if token.type == "COMMENT"]
+    return [(token.type, str(token)) for token in arranged], comments
+
+
+@frozen
+class _Piece:
+    """A token other than white space; `breaks` are the newlines before it, two standing for any more."""
+
+    kind: str
+    text: str
+    breaks: int
+
+
+def _pieces(tokens: list[Token]) -> list[_Piece]:
+    pieces = []
+    breaks = 0
+    for token in tokens:
+        if token.type == "NEWLINE":
+            breaks += 1
+        elif token.type != "WHITE":
+            pieces.append(_Piece(token.type, token.rstrip(), min(breaks, 2)))
+            breaks = 0
+    return pieces
+
+
+@frozen
+class _Open:
+    """A bracket that is open: where its line starts, and how its inside is laid out.
+
+    The inside of a tall block stands on lines of its own, and in one that was too long every item does.
+    """
+
+    kind: str
+    indent: int
+    is_index: bool
+    is_tall: bool
+    is_too_long: bool
+
+
+@define
+class _Line:
+    """A line of the result; `block` is the first block on it that is opened and closed there."""
+
+    indent: int
+    width: int = field(init=False)
+    block: int | None = None
+    _parts: list[str] = field(factory=list, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.width = self.indent
+
+    def add(self, text: str) -> None:
+        """Put `text` at the end of the line."""
+        self._parts.append(text)
+        self.width += len(text)
+
+    @property
+    def text(self) -> str:
+        """The line with its newline."""
+        return f"{' ' * self.indent if self._parts else ''}{''.join(self._parts)}\n"
+
+
+@define
+class _Printer:
+    """Writes pieces as lines. Blocks whose line comes out too long are broken up, outermost first."""
+
+    pieces: list[_Piece]
+    _tall: set[int] = field(factory=set, init=False)
+    _too_long: set[int] = field(factory=set, init=False)
+    _open: list[_Open] = field(factory=list, init=False)
+    _lines: list[_Line] = field(factory=list, init=False)
+
+    def text(self) -> str:
+        """Return the whole text, each line with its newline."""
+        self._find_tall()
+        while True:
+            self._print()
+            blocks = {line.block for line in self._lines if line.block is not None and line.width > WIDTH}
+            if not blocks:
+                return "".join(line.text for line in self._lines)
+            self._too_long |= blocks
+
+    def _find_tall(self) -> None:
+        """Find the blocks with a newline between their braces; they keep lines of their own."""
+        opened: list[int] = []
+        for at, piece in enumerate(self.pieces):
+            if piece.breaks:
+                self._tall.update(opened)
+            if piece.kind in _OPENERS:
+                opened.append(at)
+            elif piece.kind in _CLOSERS:
+                opened.pop()
+
+    def _print(self) -> None:
+        self._open, self._lines = [], [_Line(0)] if self.pieces else []
+        for at, piece in enumerate(self.pieces):
+            breaks = self._breaks(at) if at else 0
+            if breaks > 1:
+                self._lines.append(_Line(0))
+            if breaks:
+                self._lines.append(_Line(self._indent(at)))
+            elif at and self._spaced(at):
+                self._lines[-1].add("  " if piece.kind == "COMMENT" else " ")
+            self._lines[-1].add(piece.text)
+            self._track(at, piece)
+
+    def _track(self, at: int, piece: _Piece) -> None:
+        line = self._lines[-1]
+        if piece.kind in _OPENERS:
+            is_index = piece.kind == "LBRACKET" and at > 0 and self.pieces[at - 1].kind == "NAME"
+            is_too_long = at in self._too_long
+            is_tall = is_too_long or at in self._tall
+            self._open.append(_Open(piece.kind, line.indent, is_index, is_tall, is_too_long))
+            if piece.kind == "LBRACE" and not is_tall and line.block is None:
+                line.block = at
+        elif piece.kind in _CLOSERS:
+            self._open.pop()
+
+    def _breaks(self, at: int) -> int:
+        """Return how many newlines come before piece `at`: none, one, or two for an empty line."""
+        before, piece = self.pieces[at - 1], self.pieces[at]
+        inside = self._open[-1] if self._open else None
+        wanted = piece.breaks
+        if piece.kind in {"ARROW", "COMMA"} or piece.kind in _CLOSERS or before.kind in _OPENERS:
+            wanted = min(wanted, 1)
+        if before.kind == "COMMENT":
+            return max(wanted, 1)
+        if inside is None or inside.kind == "LBRACE":
+            return self._block_breaks(before, piece, inside, wanted)
+        if piece.kind == "COMMENT":
+            return min(wanted, 1)
+        if inside.is_index:
+            return 0
+        around = {"COMMA"} | _OPERATORS
+        may = piece.kind in _OPERATORS | _CLOSERS or before.kind in around | _OPENERS
+        return min(wanted, 1) if may and not self._is_sign(at - 1) else 0
+
+    def _block_breaks(self, before: _Piece, piece: _Piece, inside: _Open | None, wanted: int) -> int:
+        if piece.kind == "COMMA" or (before.kind, piece.kind) == ("LBRACE", "RBRACE"):
+            return 0
+        if inside is None or (before.kind, piece.kind) == ("LBRACE", "COMMENT"):
+            return wanted
+        if piece.kind == "RBRACE" or before.kind == "LBRACE":
+            return int(inside.is_tall)
+        return max(wanted, 1) if before.kind == "COMMA" and inside.is_too_long else wanted
+
+    def _indent(self, at: int) -> int:
+        piece = self.pieces[at]
+        if piece.kind in _CLOSERS:
+            return self._open[-1].indent
+        indent = self._open[-1].indent + INDENT if self._open else 0
+        while self.pieces[at].kind == "COMMENT" and at + 1 < len(self.pieces):
+            at += 1
+        return indent + INDENT if self.pieces[at].kind == "ARROW" else indent
+
+    def _spaced(self, at: int) -> bool:
+        """Whether a space separates piece `at` from the one before it on the same line."""
+        before, kind = self.pieces[at - 1].kind, self.pieces[at].kind
+        if kind in {"LPAREN", "LBRACKET"} and before in {"NAME", "RBRACKET"}:
+            return False  # of a call, of an index
+        after_space = before not in {"LPAREN", "LBRACKET"} | _TIGHT and not self._is_sign(at - 1)
+        before_space = kind not in {"COMMA", "RPAREN", "RBRACKET"} | _TIGHT
+        is_empty = before == "LBRACE" and kind == "RBRACE"
+        return kind == "COMMENT" or (after_space and before_space and not is_empty)
+
+    def _is_sign(self, at: int) -> bool:
+        """Whether piece `at` is the minus of a negative value."""
+        if self.pieces[at].kind != "MINUS":
+            return False
+        at -= 1
+        while at >= 0 and self.pieces[at].kind == "COMMENT":
+            at -= 1
+        return at < 0 or self.pieces[at].kind in _BEFORE_OPERAND

@@ -1,0 +1,131 @@
+"""All blocks of a spec as they are written, defaults included."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl import ir, schema
+from dsl.schema import types as kinds
+from grammar.unparse import flows
+from grammar.unparse.values import plain, quantity, quoted, value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_RECORDS = ("devices", "clones")
+
+
+def blocks(spec: ir.Spec) -> Iterator[str]:
+    """Yield the text of each block, not yet in style."""
+    yield f"tfdeploy = {spec.version}"
+    for each in spec.layers:
+        yield flows.layer(each)
+    yield flows.model(spec.model)
+    if spec.data is not None:
+        yield _data(spec.data)
+    yield _attributes("devices", spec.devices, [_job(job) for job in spec.devices.jobs])
+    clones = _attributes("clones", spec.clones)
+    if clones:
+        yield clones
+    if spec.place.rules:
+        yield _block(
+            "place", [f"{_selector(each.selector)} -> {_target(each.target)}" for each in spec.place.rules]
+        )
+    yield _attributes("update", spec.update)
+    yield _attributes("train", spec.train)
+    if spec.expect.conditions:
+        yield _block("expect", [_condition(each) for each in spec.expect.conditions])
+
+
+def _attributes(name: str, block: ir.Block, more: Sequence[str] = ()) -> str:
+    """Return a block of which every attribute is a field; one without a value that takes no `none` is left out."""
+    lines = []
+    for row in schema.BLOCKS[name].attributes:
+        given = getattr(block, row.name)
+        if isinstance(given, ir.Every):
+            lines.append(f"{row.name} = {_period(given)}")
+        elif given is not None or row.type.optional:
+            lines.append(f"{row.name} = {value(given, row.type)}")
+    lines += more
+    return _block(name, lines) if lines else ""
+
+
+def _block(header: str, lines: Sequence[str]) -> str:
+    inside = "".join(f"{line}\n" for line in lines)
+    return f"{header} {{\n{inside}}}"
+
+
+def _period(given: ir.Every) -> str:
+    return plain(given.steps) if given.seconds is None else quantity(given.seconds, "seconds")
+
+
+def _data(given: ir.Data) -> str:
+    lines = []
+    for split in (given.train, given.validation, given.test):
+        if split is not None:
+            source = value(split.source, kinds.call("source"))
+            steps = (f"\n-> {value(each, kinds.call('transform'))}" for each in split.transforms)
+            lines.append(f"{split.name} = {source}{''.join(steps)}")
+    lines.append(f"per_clone = {given.per_clone}")
+    return _block("data", lines)
+
+
+def _job(given: ir.Job) -> str:
+    tasks = f"hosts = {value(given.hosts)}" if given.hosts else f"tasks = {given.tasks}"
+    return _block(f"job {quoted(given.name)}", [tasks, f"gpu = {given.gpu}", f"cpu = {given.cpu}"])
+
+
+# --- place ------------------------------------------------------------------------------------------------
+
+
+def _selector(given: ir.Selector) -> str:
+    return given.role if given.pattern is None else f"{given.role}({quoted(given.pattern)})"
+
+
+def _target(given: ir.Target) -> str:
+    match given:
+        case ir.Balanced():
+            return f"balanced({devices(given.devices)})"
+        case ir.RoundRobin():
+            return f"round_robin({devices(given.devices)})"
+        case ir.Replicated():
+            return "replicated"
+        case ir.Groups():
+            return f"groups({devices(given.devices)}, size = {given.size})"
+        case ir.GroupMember():
+            return f"group[{given.index}]"
+    return devices(given)
+
+
+def devices(given: ir.DeviceSet) -> str:
+    """Return a set of devices, as a list where it is not one pattern."""
+    patterns = [_pattern(each) for each in given.patterns]
+    return patterns[0] if len(patterns) == 1 else f"[{', '.join(patterns)}]"
+
+
+def _pattern(given: ir.DevicePattern) -> str:
+    device = f"{given.kind}[{_indices(given.indices)}]"
+    return device if given.job is None else f"{given.job}[{_indices(given.tasks)}].{device}"
+
+
+def _indices(given: tuple[int, ...] | None) -> str:
+    if given is None:
+        return "*"
+    return str(given[0]) if len(given) == 1 else f"{given[0]}..{given[-1]}"
+
+
+# --- expect -----------------------------------------------------------------------------------------------
+
+
+def _condition(given: ir.Condition) -> str:
+    measure = schema.measure(given.function)
+    kinds_ = () if measure is None else measure.arguments
+    arguments = []
+    for argument, kind in zip(given.arguments, kinds_, strict=True):
+        if isinstance(argument, ir.DeviceSet):
+            arguments.append(devices(argument))
+        else:
+            arguments.append(quoted(argument) if kind == "glob" else argument)
+    dimension = None if measure is None else measure.dimension
+    figure = plain(given.value) if dimension is None else quantity(given.value, dimension)
+    return f"{given.function}({', '.join(arguments)}) {given.operator} {figure}"

@@ -1,0 +1,64 @@
+"""`tfdeploy check`: every error of a spec at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+import grammar
+from dsl.render import FORMATS, render
+from tfdeploy.cli.faults import exit_code
+from tfdeploy.cli.options import Common, common_options
+
+if TYPE_CHECKING:
+    from dsl.diagnostics import Diagnostic
+
+DOCUMENTS = ("json", "sarif")
+"""Formats that are a result to be stored or piped, and so go to standard output."""
+
+ROUNDS = 10
+"""How often fixes are applied and the spec is read again, should fixes keep showing up."""
+
+
+@click.command()
+@click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(FORMATS),
+    default="human",
+    show_default=True,
+    help="How errors are written; json and sarif go to standard output.",
+)
+@click.option("--fix", is_flag=True, help="Apply the fixes that cannot change what a spec means.")
+@common_options
+def command(common: Common, specs: tuple[str, ...], style: str, *, fix: bool) -> int:
+    """Find every error in SPEC..., without TensorFlow."""
+    found: list[Diagnostic] = []
+    for spec in specs:
+        here = _read(spec, common)
+        for _ in range(ROUNDS if fix else 0):
+            if not _fixed(here, style):
+                break
+            here = _read(spec, common)
+        found += here
+        if style == "human" and not any(each.is_error for each in here):
+            click.echo(f"{spec}: no errors")
+    stream = sys.stdout if style in DOCUMENTS else sys.stderr
+    stream.write(render(found, style, color=common.color_errors))
+    return exit_code(found)
+
+
+def _read(spec: str, common: Common) -> list[Diagnostic]:
+    return list(grammar.read(spec, common.overrides, allow_python=common.allow_python).diagnostics)
+
+
+def _fixed(found: list[Diagnostic], style: str) -> bool:
+    from tfdeploy.cli.fixes import apply_safe
+
+    counts = apply_safe(found)
+    for name, count in counts.items():
+        click.echo(f"{name}: {count} fixed", err=style != "human")
+    return bool(counts)

@@ -1,0 +1,57 @@
+"""`tfdeploy fmt`: specs in one style."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from tfdeploy.cli.options import Common, common_options
+
+DIFFERENT = 1
+
+
+@click.command()
+@click.argument("specs", nargs=-1, required=True, metavar="SPEC...|-")
+@click.option("--check", is_flag=True, help="Write nothing; name what is not in the style, and exit with 1.")
+@click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
+@common_options
+def command(common: Common, specs: tuple[str, ...], *, check: bool, diff: bool) -> int:
+    """Put SPEC... in the one style; - reads standard input and writes to standard output."""
+    del common
+    different = [spec for spec in specs if _format(spec, check=check, diff=diff)]
+    return DIFFERENT if check and different else 0
+
+
+def _format(spec: str, *, check: bool, diff: bool) -> bool:
+    """Format one spec and say whether it was not in the style."""
+    from grammar.format import format_text, source_of
+
+    source = source_of("<stdin>", sys.stdin.buffer.read()) if spec == "-" else source_of(spec)
+    text = format_text(source)
+    changes = text != source.text
+    if diff and changes:
+        click.echo(_difference(source.name, source.text, text), nl=False)
+    if check and changes:
+        click.echo(f"{source.name}: would be formatted", err=diff)
+    if check or diff:
+        return changes
+    if spec == "-":
+        sys.stdout.write(text)
+    elif changes:
+        from tfdeploy.cli.files import replace_file
+
+        replace_file(spec, text)
+        click.echo(f"{spec}: formatted")
+    return changes
+
+
+def _difference(name: str, before: str, after: str) -> str:
+    from difflib import unified_diff
+
+    lines = unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), name, f"{name} (formatted)"
+    )
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )

@@ -1,0 +1,26 @@
+"""`tfdeploy show`: what a spec comes to."""
+
+from __future__ import annotations
+
+import click
+
+import grammar
+from tfdeploy.cli.options import Common, common_options
+
+
+@click.command()
+@click.argument("spec")
+@click.option("--json", "as_json", is_flag=True, help="Print the IR as JSON.")
+@common_options
+def command(common: Common, spec: str, *, as_json: bool) -> int:
+    """Print SPEC with includes, constants, overrides and defaults filled in, as a spec."""
+    loaded = grammar.load(spec, common.overrides, allow_python=common.allow_python)
+    if as_json:
+        from dsl.ir_json import to_json
+
+        click.echo(to_json(loaded), nl=False)
+    else:
+        from grammar.unparse import unparse
+
+        click.echo(unparse(loaded), nl=False)
+    return 0

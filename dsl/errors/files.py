@@ -1,0 +1,49 @@
+"""TFD19x: files that cannot be had. Such a fault ends a command with exit code 2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import Diagnostic
+from dsl.errors.making import error
+from dsl.errors.words import quoted
+
+if TYPE_CHECKING:
+    from dsl.source import Span
+
+
+def missing(path: str, span: Span | None) -> Diagnostic:
+    """A file that is not there; `span` is the include that names it."""
+    return error("TFD190", f"there is no file {quoted(path)}", span)
+
+
+def unreadable(path: str, reason: str, span: Span | None) -> Diagnostic:
+    """A file that the system does not let us read."""
+    return error("TFD191", f"{quoted(path)} cannot be read: {reason}", span)
+
+
+def not_text(path: str, offset: int, span: Span | None) -> Diagnostic:
+    """A file that is no UTF-8 text."""
+    return error(
+        "TFD192",
+        f"{quoted(path)} is not UTF-8 text",
+        span,
+        notes=(f"the first strange byte is number {offset + 1:,}",),
+    )
+
+
+def too_large(path: str, largest: int, span: Span | None) -> Diagnostic:
+    """A file that is far too large for a spec."""
+    return error(
+        "TFD193", f"{quoted(path)} is too large", span, notes=(f"a spec has at most {largest:,} bytes",)
+    )
+
+
+def empty(path: str, span: Span | None) -> Diagnostic:
+    """A file with nothing but white space and comments in it."""
+    return error(
+        "TFD110",
+        f"{quoted(path)} is empty",
+        span,
+        help='a spec needs at least a `model "name" { ... }` block',
+    )

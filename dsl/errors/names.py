@@ -1,0 +1,273 @@
+"""TFD2xx: what is wrong with the names and the shape of a spec."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import Diagnostic, Edit, Fix, Label
+from dsl.errors.making import error, replacing, warning
+from dsl.errors.words import article, joined, listed, options, quoted
+from dsl.source import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def similar(kind: str, near: str | None) -> tuple[str, ...]:
+    """Return the note that points to a similar name, where there is one."""
+    return () if near is None else (f"there is {article(kind)} with a similar name: {quoted(near)}",)
+
+
+def _to_nearest(near: str | None, span: Span) -> Fix | None:
+    return None if near is None else replacing(f"write {quoted(near)}", span, near)
+
+
+def unknown_block(name: str, span: Span, near: str | None, known: Iterable[str], place: str) -> Diagnostic:
+    """A block that its place does not take."""
+    return error(
+        "TFD201",
+        f"there is no block {quoted(name)} in {place}",
+        span,
+        text="unknown block",
+        notes=similar("block", near) or ((f"the blocks there are {listed(known)}",) if known else ()),
+        fix=_to_nearest(near, span),
+    )
+
+
+def block_elsewhere(name: str, span: Span, place: str, home: str) -> Diagnostic:
+    """A block that the language has, but not here."""
+    return error(
+        "TFD201", f"a {quoted(name)} block cannot stand in {place}", span, help=f"move it into {home}"
+    )
+
+
+def unknown_attribute(
+    name: str, span: Span, near: str | None, known: Iterable[str], place: str
+) -> Diagnostic:
+    """An attribute that its block does not have."""
+    known = tuple(known)
+    notes = similar("attribute", near)
+    if not notes and known:
+        notes = (f"its attributes are {listed(known)}",)
+    return error(
+        "TFD202",
+        f"{place} has no attribute {quoted(name)}",
+        span,
+        text="unknown attribute",
+        notes=notes,
+        fix=_to_nearest(near, span),
+    )
+
+
+def attribute_elsewhere(name: str, span: Span, place: str, home: str) -> Diagnostic:
+    """An attribute of another block."""
+    return error(
+        "TFD202",
+        f"{place} has no attribute {quoted(name)}",
+        span,
+        text="unknown attribute",
+        help=f"put it into the `{home}` block, which has one of this name",
+    )
+
+
+def duplicate(kind: str, name: str, span: Span, first: Span) -> Diagnostic:
+    """A second definition of the same thing."""
+    return error(
+        "TFD203",
+        f"the {kind} {quoted(name)} is defined twice",
+        span,
+        text="defined again",
+        labels=(Label(first, "first defined here"),),
+    )
+
+
+def missing_attribute(name: str, place: str, span: Span, doc: str) -> Diagnostic:
+    """An attribute that its block needs."""
+    return error("TFD204", f"{place} lacks {quoted(name)}", span, text=f"no `{name}` in here", notes=(doc,))
+
+
+def missing_model(span: Span) -> Diagnostic:
+    """A spec without a model."""
+    return error(
+        "TFD204",
+        "the spec has no `model` block",
+        span,
+        help='add `model "name" { ... }`, which says what one clone computes',
+    )
+
+
+def missing_output(name: str, span: Span) -> Diagnostic:
+    """A `layer` block that gives nothing."""
+    return error(
+        "TFD204",
+        f"the layer {quoted(name)} lacks `output`",
+        span,
+        text="no `output` in here",
+        help="add `output = ...` with what the layer gives",
+    )
+
+
+def missing_input(name: str, span: Span) -> Diagnostic:
+    """A `layer` block that takes nothing."""
+    return error(
+        "TFD204",
+        f"the layer {quoted(name)} has no input",
+        span,
+        text="no `input()` in here",
+        help="add `x = input()`",
+    )
+
+
+def misplaced_entry(place: str, span: Span, takes: str, advice: str | None) -> Diagnostic:
+    """An expression where an attribute or block should be, or the other way round."""
+    return error("TFD205", f"this is no item of {place}", span, text=f"expected {takes}", help=advice)
+
+
+def block_written_as_attribute(name: str, span: Span) -> Diagnostic:
+    """`data = 3`."""
+    return error(
+        "TFD205",
+        f"{quoted(name)} is a block, not an attribute",
+        span,
+        text="expected a block",
+        help=f"write `{name} {{ ... }}`",
+    )
+
+
+def attribute_written_as_block(name: str, span: Span) -> Diagnostic:
+    """`count { 3 }`."""
+    return error(
+        "TFD205",
+        f"{quoted(name)} is an attribute, not a block",
+        span,
+        text="expected an attribute",
+        help=f"write `{name} = ...`",
+    )
+
+
+def missing_version(at: Span, version: int) -> Diagnostic:
+    """A spec that does not start with the version of the language."""
+    return warning(
+        "TFD206",
+        "the spec does not say which version of the language it is in",
+        at,
+        help=f"write `tfdeploy = {version}` as the first item",
+        fix=Fix(
+            f"add `tfdeploy = {version}`", (Edit(Span(at.source, 0, 0), f"tfdeploy = {version}\n\n"),), "safe"
+        ),
+    )
+
+
+def version_not_first(span: Span) -> Diagnostic:
+    """The version stands further down."""
+    return error(
+        "TFD207", "`tfdeploy = ...` is not the first item", span, help="move it to the top of the file"
+    )
+
+
+def newer_version(found: int, known: int, span: Span) -> Diagnostic:
+    """A version that came after this tool."""
+    return error(
+        "TFD207",
+        f"the spec is in version {found} of the language, and this tool knows version {known}",
+        span,
+        text="newer than this tool",
+        help="use a newer tfdeploy",
+    )
+
+
+def missing_label(kind: str, span: Span) -> Diagnostic:
+    """A block that needs a name."""
+    return error(
+        "TFD208",
+        f"this `{kind}` block has no name",
+        span,
+        text="expected a name in quotes after this",
+        help=f'write `{kind} "name" {{`',
+    )
+
+
+def unexpected_label(kind: str, span: Span) -> Diagnostic:
+    """A block that takes no name."""
+    return error(
+        "TFD208",
+        f"a `{kind}` block has no name",
+        span,
+        text="unexpected name",
+        fix=replacing("remove the name", span, ""),
+        help="remove the name",
+    )
+
+
+def bad_label(kind: str, label: str, span: Span) -> Diagnostic:
+    """A name of a block that cannot be a part of the names of ops."""
+    return error(
+        "TFD208",
+        f"{quoted(label)} cannot be the name of a `{kind}` block"
+        if label
+        else f"the name of a `{kind}` block is empty",
+        span,
+        notes=("a name starts with a letter and goes on with letters, digits, `_`, `-` and `.`",),
+    )
+
+
+def conflicting(first: str, second: str, place: str, span: Span, other: Span, advice: str) -> Diagnostic:
+    """Two attributes of which only one may be given."""
+    return error(
+        "TFD209",
+        f"{place} has both {quoted(first)} and {quoted(second)}",
+        span,
+        text="this one",
+        labels=(Label(other, "and this one"),),
+        help=advice,
+    )
+
+
+def include_cycle(path: str, span: Span, chain: Iterable[str]) -> Diagnostic:
+    """A file that, in the end, includes itself."""
+    return error(
+        "TFD210",
+        f"{quoted(path)} includes itself",
+        span,
+        text="the circle closes here",
+        notes=(joined([quoted(each) for each in chain], "which includes"),),
+    )
+
+
+def include_outside(path: str, span: Span) -> Diagnostic:
+    """An included file outside the tree of the including one."""
+    return error(
+        "TFD211",
+        f"{quoted(path)} is outside the directory of this file",
+        span,
+        notes=("a relative path may only lead into the directory of the including file or below it",),
+        help="give an absolute path, or move the file",
+    )
+
+
+def unknown_path(path: str, span: Span, near: str | None, known: Iterable[str]) -> Diagnostic:
+    """A `--set` of something that is not there."""
+    return error(
+        "TFD212",
+        f"the spec has nothing at {quoted(path)}",
+        span,
+        text="unknown path",
+        notes=similar("path", near) or options("it may go on with", known),
+        help=f"write {quoted(near)}" if near else None,
+    )
+
+
+def python_not_allowed(span: Span) -> Diagnostic:
+    """`python(...)` without leave."""
+    return error(
+        "TFD213",
+        "this spec runs Python code, which was not allowed",
+        span,
+        text="runs code of a module",
+        help="if you trust the spec, give `--allow-python`",
+    )
+
+
+def reserved(name: str, span: Span, why: str) -> Diagnostic:
+    """A name that cannot be given to anything."""
+    return error("TFD214", f"{quoted(name)} cannot be defined", span, text=why, help="choose another name")

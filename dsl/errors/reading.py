@@ -1,0 +1,233 @@
+"""TFD1xx: what is wrong with the characters, the brackets and the order of tokens."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import Diagnostic, Label
+from dsl.errors.making import error, replacing
+from dsl.errors.words import counted, joined, quoted
+from dsl.source import Source, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def unexpected_character(character: str, span: Span, instead: str | None) -> Diagnostic:
+    """A character that has no meaning outside strings; `instead` is what was probably meant."""
+    plain = _PLAIN.get(character, instead)
+    said = quoted(character) if character.isprintable() and not character.isspace() else "this character"
+    notes = () if character.isascii() and said != "this character" else (f"it is {_known_as(character)}",)
+    return error(
+        "TFD101",
+        f"{said} has no meaning here",
+        span,
+        text="unexpected character",
+        notes=notes,
+        help=f"write `{plain}` instead" if plain else "remove it",
+        fix=replacing(f"write `{plain}`", span, plain) if plain else replacing("remove it", span, ""),
+    )
+
+
+# What word processors and web pages put in place of plain characters.
+# ruff: noqa: RUF001 the characters are what this table is about
+_PLAIN = {
+    "“": '"',
+    "”": '"',
+    "„": '"',
+    "‘": '"',
+    "’": '"',
+    "−": "-",
+    "–": "-",
+    "×": "*",
+    "→": "->",
+    "\u00a0": " ",
+}
+
+
+def _known_as(character: str) -> str:
+    return f"U+{ord(character):04X} {unicodedata.name(character, 'without a name').lower()}".replace("û", "u")
+
+
+def name_not_ascii(name: str, span: Span) -> Diagnostic:
+    """A name with letters that TensorFlow's names cannot have."""
+    strange = sorted({letter for letter in name if not letter.isascii()})
+    return error(
+        "TFD101",
+        f"{quoted(name)} has letters that a name cannot have",
+        span,
+        text=f"{joined([quoted(letter) for letter in strange[:5]])} cannot be part of a name",
+        notes=("names are made of the letters a to z, digits and `_`",),
+    )
+
+
+def unexpected_token(found: str, span: Span, expected: Sequence[str], advice: str | None) -> Diagnostic:
+    """A token in a place where no rule of the grammar has it."""
+    wanted = f"expected {joined(expected, 'or')}" if expected else "expected nothing more"
+    return error("TFD102", f"unexpected {found}", span, text=wanted, help=advice)
+
+
+def value_expected(source: Source, start: int) -> Diagnostic:
+    """A `--set` whose value is empty."""
+    return error(
+        "TFD102", "the value is missing", Span(source, start, len(source.text)), text="expected a value"
+    )
+
+
+def not_a_value(span: Span) -> Diagnostic:
+    """A `--set` whose value is not one expression."""
+    return error("TFD102", f"{quoted(span.text)} is not a value", span, text="expected one value")
+
+
+def unquoted_label(kind: str, label: str, span: Span) -> Diagnostic:
+    """`model lenet {`."""
+    return error(
+        "TFD102",
+        f"the name of a `{kind}` block is a string",
+        span,
+        text="expected a string",
+        help=f'write `{kind} "{label}" {{`',
+        fix=replacing("add the quotes", span, f'"{label}"', safe=True),
+    )
+
+
+def equals_before_block(kind: str, span: Span) -> Diagnostic:
+    """`data = { ... }`."""
+    return error(
+        "TFD102",
+        "unexpected `=` before a block",
+        span,
+        text="expected `{`",
+        help=f"write `{kind} {{`",
+        fix=replacing("remove the `=`", span, "", safe=True),
+    )
+
+
+def constant_called(span: Span) -> Diagnostic:
+    """`true(...)`."""
+    return error(
+        "TFD102", f"{quoted(span.text)} is a constant and cannot be called", span, text="expected a name"
+    )
+
+
+def unterminated_string(span: Span) -> Diagnostic:
+    """A string whose line ends before it does."""
+    return error(
+        "TFD103",
+        "this string has no end",
+        span,
+        text='the line ends before the closing `"`',
+        help='add the closing `"`; a line break inside a string is written `\\n`',
+    )
+
+
+def single_quotes(span: Span) -> Diagnostic:
+    """A string in single quotes."""
+    inner = span.text[1:-1].replace('"', '\\"')
+    return error(
+        "TFD103",
+        "strings stand in double quotes",
+        span,
+        text="in single quotes",
+        help=f"write {quoted(f'{chr(34)}{inner}{chr(34)}')}",
+        fix=replacing("use double quotes", span, f'"{inner}"', safe=True),
+    )
+
+
+def unclosed(opener: str, span: Span) -> Diagnostic:
+    """A bracket that is never closed."""
+    closer = {"(": ")", "[": "]", "{": "}"}[opener]
+    return error("TFD104", f"this `{opener}` is never closed", span, text=f"its `{closer}` is missing")
+
+
+def missing_brace(header: Span, closer: Span) -> Diagnostic:
+    """A `}` for which no block was opened, after a line that looks like the start of one."""
+    return error(
+        "TFD104",
+        f"the block {quoted(header.text)} has no `{{`",
+        header,
+        text="expected `{` after this",
+        labels=(Label(closer, "this `}` closes no other block"),),
+    )
+
+
+def unmatched(closer: str, span: Span) -> Diagnostic:
+    """A closing bracket that nothing was opened for."""
+    return error(
+        "TFD105", f"this `{closer}` closes nothing", span, text="nothing is open here", help="remove it"
+    )
+
+
+def wrong_closer(opener: str, closer: str, right: str, span: Span, opened: Span) -> Diagnostic:
+    """`(` closed by `]`."""
+    return error(
+        "TFD105",
+        f"`{closer}` does not close `{opener}`",
+        span,
+        text=f"expected `{right}`",
+        labels=(Label(opened, f"this `{opener}` is open"),),
+        fix=replacing(f"write `{right}`", span, right),
+    )
+
+
+def malformed_number(written: str, span: Span) -> Diagnostic:
+    """`1.` or `.5`."""
+    better = f"0{written}" if written.startswith(".") else f"{written}0"
+    return error(
+        "TFD106",
+        f"{quoted(written)} is not a number",
+        span,
+        text="a digit is missing beside the point",
+        help=f"write {quoted(better)}",
+        fix=replacing(f"write {quoted(better)}", span, better, safe=True),
+    )
+
+
+def misplaced_underscore(written: str, span: Span) -> Diagnostic:
+    """`1__000` or `1_`."""
+    return error(
+        "TFD106",
+        f"{quoted(written)} is not a number",
+        span,
+        text="misplaced `_`",
+        notes=("a `_` stands between two digits, as in `1_000`",),
+    )
+
+
+def too_many_digits(span: Span) -> Diagnostic:
+    """A number of hundreds of digits."""
+    return error("TFD106", "this number is too long", span, text=counted(span.end - span.start, "digit"))
+
+
+def number_too_large(written: str, span: Span) -> Diagnostic:
+    """A number beyond the range of a float."""
+    return error(
+        "TFD106", f"{quoted(written)} is too large", span, notes=("the largest number is about 1.8e308",)
+    )
+
+
+def unknown_escape(escape: str, span: Span) -> Diagnostic:
+    r"""`\d` in a string."""
+    return error(
+        "TFD107",
+        f"`{escape}` stands for no character",
+        span,
+        notes=('after a backslash comes one of `n`, `t`, `"` and `\\`',),
+        help="write `\\\\` for a backslash" if escape[1] != "'" else "write `'` without a backslash",
+    )
+
+
+def nested_too_deeply(deepest: int, span: Span) -> Diagnostic:
+    """More brackets within brackets than are read."""
+    return error("TFD108", f"brackets are nested more than {deepest} deep", span, text=f"level {deepest + 1}")
+
+
+def name_too_long(length: int, longest: int, span: Span) -> Diagnostic:
+    """A name or label of absurd length."""
+    return error(
+        "TFD109",
+        f"a name of {length:,} characters is too long",
+        Span(span.source, span.start, min(span.end, span.start + longest)),
+        notes=(f"the longest has {longest}",),
+    )

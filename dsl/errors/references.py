@@ -1,0 +1,356 @@
+"""TFD4xx: names of things that are not there, or are something else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import Diagnostic, Label
+from dsl.errors.making import error, replacing
+from dsl.errors.names import similar
+from dsl.errors.words import counted, joined, listed, options, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dsl.source import Span
+
+
+def unknown_name(
+    name: str,
+    span: Span,
+    kind: str,
+    near: str | None,
+    *,
+    word: str | None = None,
+    advice: str | None = None,
+    known: Sequence[str] = (),
+    words: Sequence[str] = (),
+) -> Diagnostic:
+    """A name that nothing bears; `near` is the nearest one in scope and `word` the nearest allowed word."""
+    hints = (*similar(kind, near), *similar("word", word)) or (
+        *options(f"the {kind}s here are", known),
+        *options("the words are", words),
+    )
+    best = near or word
+    return error(
+        "TFD401",
+        f"nothing is called {quoted(name)} here",
+        span,
+        text="unknown name",
+        notes=hints,
+        help=advice,
+        fix=replacing(f"write {quoted(best)}", span, best) if best and not (near and word) else None,
+    )
+
+
+def no_such_index(
+    device: str, span: Span, index: int, counted_at: Span | None, declared: str, advice: str | None
+) -> Diagnostic:
+    """An index beyond the devices or tasks that were declared."""
+    return error(
+        "TFD402",
+        f"{quoted(device)} does not exist",
+        span,
+        text=f"index {index}",
+        labels=() if counted_at is None else (Label(counted_at, declared),),
+        notes=("ranges include both ends",) if ".." in span.text else (),
+        help=advice,
+    )
+
+
+def no_such_device(name: str, span: Span, near: str | None, known: Iterable[str]) -> Diagnostic:
+    """A device or job that is not declared."""
+    known = tuple(known)
+    return error(
+        "TFD402",
+        f"{quoted(name)} is no device of this spec",
+        span,
+        text="unknown device",
+        notes=similar("device", near) or (f"the devices are called {listed(known)}",),
+        fix=replacing(f"write {quoted(near)}", span, near) if near else None,
+    )
+
+
+def none_declared(name: str, span: Span, at: Span | None, advice: str) -> Diagnostic:
+    """A kind of device of which the spec declares none."""
+    return error(
+        "TFD402",
+        f"the spec declares no {quoted(name)}",
+        span,
+        text="there is none",
+        labels=() if at is None else (Label(at, "the devices are declared here"),),
+        help=advice,
+    )
+
+
+def cycle(kind: str, names: Sequence[str], span: Span, others: Iterable[Span]) -> Diagnostic:
+    """Definitions that need each other in a circle."""
+    if len(names) == 1:
+        return error(
+            "TFD403",
+            f"the {kind} {quoted(names[0])} needs itself",
+            span,
+            text="it is used in its own definition",
+        )
+    return error(
+        "TFD403",
+        f"the {kind}s {listed(names[:8])} need each other",
+        span,
+        text="the circle starts here",
+        labels=tuple(Label(other, "and comes through here") for other in others)[:7],
+    )
+
+
+def unknown_function(
+    kind: str,
+    name: str,
+    span: Span,
+    near: str | None,
+    known: Sequence[str] = (),
+    advice: str | None = None,
+) -> Diagnostic:
+    """A call of something that there is not."""
+    return error(
+        "TFD404",
+        f"there is no {kind} {quoted(name)}",
+        span,
+        text=f"unknown {kind}",
+        notes=similar(kind, near) or options(f"the {kind}s are", known),
+        help=advice,
+        fix=replacing(f"write {quoted(near)}", span, near) if near else None,
+    )
+
+
+def other_kind(kind: str, name: str, span: Span, found: str) -> Diagnostic:
+    """A call of something of another kind, such as a loss among the layers."""
+    return error("TFD404", f"there is no {kind} {quoted(name)}", span, text=f"this is {found}")
+
+
+def unknown_argument(
+    callee: str, name: str, span: Span, near: str | None, known: Sequence[str]
+) -> Diagnostic:
+    """A keyword that a call does not take."""
+    takes = f"{quoted(callee)} takes {listed(known)}" if known else f"{quoted(callee)} takes no arguments"
+    return error(
+        "TFD405",
+        f"{quoted(callee)} has no argument {quoted(name)}",
+        span,
+        text="unknown argument",
+        notes=similar("argument", near) or (takes,),
+        fix=replacing(f"write {quoted(near)}", span, near) if near else None,
+    )
+
+
+def too_many_arguments(callee: str, most: int, given: int, span: Span, names: Sequence[str]) -> Diagnostic:
+    """More positional arguments than a call takes."""
+    takes = "no arguments" if not most else counted(most, "argument")
+    return error(
+        "TFD405",
+        f"{quoted(callee)} takes {takes} by position, and {given} are given",
+        span,
+        text="one too many",
+        notes=(f"by position it takes {joined([quoted(name) for name in names])}",) if names else (),
+    )
+
+
+def positional_after_keyword(span: Span) -> Diagnostic:
+    """`Dense(activation = relu, 3)`."""
+    return error(
+        "TFD405",
+        "an argument without a name comes after one with a name",
+        span,
+        text="give this one its name, or move it to the front",
+    )
+
+
+def missing_argument(callee: str, names: Sequence[str], span: Span) -> Diagnostic:
+    """Arguments that a call cannot do without."""
+    plural = "s" if len(names) > 1 else ""
+    return error(
+        "TFD406",
+        f"{quoted(callee)} lacks the argument{plural} {listed(names)}",
+        span,
+        text=f"{listed(names)} {'are' if plural else 'is'} missing",
+    )
+
+
+def repeated_argument(callee: str, name: str, span: Span, first: Span) -> Diagnostic:
+    """An argument given twice, by name or by position."""
+    return error(
+        "TFD407",
+        f"{quoted(callee)} gets {quoted(name)} twice",
+        span,
+        text="given again",
+        labels=(Label(first, "first given here"),),
+    )
+
+
+def wrong_reference(
+    name: str, found: str, wanted: str, span: Span, defined: Span | None, advice: str | None = None
+) -> Diagnostic:
+    """A name of something that cannot stand here."""
+    return error(
+        "TFD408",
+        f"{quoted(name)} is {found}, not {wanted}",
+        span,
+        text=f"expected {wanted}",
+        labels=() if defined is None else (Label(defined, "defined here"),),
+        help=advice,
+    )
+
+
+def input_without_data(
+    name: str, split: str, span: Span, source: Span, near: str | None, known: Sequence[str]
+) -> Diagnostic:
+    """A model's input for which a split has no tensor."""
+    return error(
+        "TFD409",
+        f"the examples of {quoted(split)} have no tensor {quoted(name)}",
+        source,
+        text=f"its tensors are {listed(known)}" if known else "it has no tensors",
+        labels=(Label(span, "the model reads it here"),),
+        notes=similar("tensor", near),
+    )
+
+
+def unknown_tensor(name: str, span: Span, near: str | None, known: Sequence[str]) -> Diagnostic:
+    """A transform of a tensor that the examples do not have."""
+    return error(
+        "TFD401",
+        f"the examples have no tensor {quoted(name)}",
+        span,
+        text="unknown tensor",
+        notes=similar("tensor", near) or ((f"their tensors are {listed(known)}",) if known else ()),
+        fix=replacing(f"write {quoted(near)}", span, near) if near else None,
+    )
+
+
+def not_called(kind: str, name: str, span: Span) -> Diagnostic:
+    """`-> Flatten` without its brackets."""
+    return error(
+        "TFD408",
+        f"the {kind} {quoted(name)} is named but not called",
+        span,
+        text="expected `(` after this",
+        help=f"write `{name}()`",
+        fix=replacing("add the brackets", span, f"{name}()"),
+    )
+
+
+def repeat_arguments(span: Span) -> Diagnostic:
+    """`repeat` with the wrong number of arguments."""
+    return error(
+        "TFD406",
+        "`repeat` takes a count and a layer",
+        span,
+        text="expected two arguments",
+        help="write it as in `repeat(3, Dense(64))`",
+    )
+
+
+def repeat_shared(span: Span) -> Diagnostic:
+    """`repeat` of a layer that exists once."""
+    return error(
+        "TFD408",
+        "`repeat` makes copies with weights of their own, and this layer is one that is shared",
+        span,
+        text="expected a layer to be made",
+        help="write the step several times to share its weights, or repeat a call such as `Dense(64)`",
+    )
+
+
+def layer_arguments(span: Span) -> Diagnostic:
+    """`layer(...)` with the wrong number of arguments."""
+    return error(
+        "TFD406",
+        "`layer` takes one layer",
+        span,
+        text="expected one argument",
+        help="write it as in `shared = layer(Dense(64))`",
+    )
+
+
+def index_missing(name: str, what: str, span: Span) -> Diagnostic:
+    """`gpu` in place of `gpu[0]`."""
+    return error(
+        "TFD408",
+        f"{quoted(name)} needs the number of {what}",
+        span,
+        text="expected `[` after this",
+        help=f"write `{name}[0]`, a range such as `{name}[0..3]`, or `{name}[*]` for all",
+    )
+
+
+def segment_after_device(span: Span, kind: str) -> Diagnostic:
+    """`gpu[0].cpu[1]`."""
+    return error("TFD402", f"a {kind} has no parts", span, text="expected nothing more")
+
+
+def two_targets(span: Span) -> Diagnostic:
+    """`clones -> gpu[0] -> gpu[1]`."""
+    return error(
+        "TFD205",
+        "a rule has one target",
+        span,
+        text="a second one",
+        help="write two rules, or a list `[a, b]`",
+    )
+
+
+def unknown_selector(
+    name: str, span: Span, near: str | None, known: Sequence[str], *, swapped: bool
+) -> Diagnostic:
+    """A rule for what there is not."""
+    return error(
+        "TFD404",
+        f"there is no selector {quoted(name)}",
+        span,
+        text="unknown selector",
+        notes=similar("selector", near) or (f"the selectors are {listed(known)}",),
+        help="a rule reads `what -> where`" if swapped else None,
+        fix=replacing(f"write {quoted(near)}", span, near) if near else None,
+    )
+
+
+def glob_missing(name: str, span: Span) -> Diagnostic:
+    """`ops -> gpu[0]` without a glob."""
+    return error(
+        "TFD406",
+        f"{quoted(name)} needs a glob",
+        span,
+        text='expected `("...")` after this',
+        help=f'write it as in `{name}("conv1/*")`',
+    )
+
+
+def target_needs_devices(name: str, span: Span) -> Diagnostic:
+    """`balanced` without its devices."""
+    sample = "groups(gpu[*], size = 2)" if name == "groups" else f"{name}(ps[*])"
+    return error(
+        "TFD406",
+        f"{quoted(name)} needs one set of devices",
+        span,
+        text="expected devices in brackets after this",
+        help=f"write it as in `{sample}`",
+    )
+
+
+def target_not_for(target: str, roles: Sequence[str], role: str, span: Span) -> Diagnostic:
+    """A target that does not go with the selector."""
+    return error(
+        "TFD408",
+        f"`{target}` is no target for `{role}`",
+        span,
+        text=f"this is a target for {listed(roles)}",
+    )
+
+
+def measure_arguments(name: str, wanted: Sequence[str], span: Span) -> Diagnostic:
+    """A measure with the wrong number of arguments."""
+    said = {"devices": "devices", "glob": "a glob on the names of ops"}
+    return error(
+        "TFD406",
+        f"{quoted(name)} takes {joined([said.get(each, quoted(each)) for each in wanted])}",
+        span,
+        text=f"expected {counted(len(wanted), 'argument')}",
+    )

@@ -1,0 +1,35 @@
+"""The language as tables: what checks, completions and the reference are made from.
+
+To add an attribute: a row in `blocks.py` and a field of the same name in the record of `dsl.ir`. To add a
+source, a transform or an aggregation: a row in `functions.py`.
+"""
+
+from dsl.schema.blocks import BLOCKS, ROOT, ROOT_ATTRIBUTES, Attribute, Block
+from dsl.schema.functions import FUNCTIONS, Argument, Function, function, function_names
+from dsl.schema.placement import COMPARISONS, MEASURES, SELECTORS, TARGETS, measure, selector, target
+from dsl.schema.types import Type
+
+VERSION = 1
+"""The version of the language that this tool knows."""
+
+__all__ = [
+    "BLOCKS",
+    "COMPARISONS",
+    "FUNCTIONS",
+    "MEASURES",
+    "ROOT",
+    "ROOT_ATTRIBUTES",
+    "SELECTORS",
+    "TARGETS",
+    "VERSION",
+    "Argument",
+    "Attribute",
+    "Block",
+    "Function",
+    "Type",
+    "function",
+    "function_names",
+    "measure",
+    "selector",
+    "target",
+]

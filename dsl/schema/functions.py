@@ -1,0 +1,234 @@
+"""The functions of the language: sources, transforms, aggregations and clips, with their arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import frozen
+
+from dsl.schema.types import (
+    ANY,
+    Type,
+    call,
+    dtype,
+    integer,
+    listing,
+    number,
+    shape,
+    string,
+    tensor,
+    word,
+)
+
+
+@frozen(eq=False)
+class Argument:
+    """An argument of a function; `default` counts where it is not `required`."""
+
+    name: str
+    type: Type
+    doc: str = ""
+    default: Any = None
+    required: bool = False
+    positional: bool = True
+
+
+@frozen(eq=False)
+class Function:
+    """A function with its arguments; `rest` is the type of other keyword arguments, where it takes those."""
+
+    name: str
+    arguments: tuple[Argument, ...] = ()
+    rest: Type | None = None
+    doc: str = ""
+
+    def argument(self, name: str) -> Argument | None:
+        """Return the argument called `name`, or None."""
+        return next((each for each in self.arguments if each.name == name), None)
+
+    @property
+    def positional(self) -> tuple[Argument, ...]:
+        """The arguments that may be given by position, in order."""
+        return tuple(each for each in self.arguments if each.positional)
+
+
+def _needs(name: str, type: Type, doc: str) -> Argument:  # noqa: A002
+    return Argument(name, type, doc, required=True)
+
+
+def _takes(name: str, type: Type, default: Any, doc: str) -> Argument:  # noqa: A002
+    return Argument(name, type, doc, default)
+
+
+def _keyword(name: str, type: Type, default: Any, doc: str) -> Argument:  # noqa: A002
+    return Argument(name, type, doc, default, positional=False)
+
+
+_PATH = _needs("path", string(), "a file, or a glob of files, relative to the spec")
+
+SOURCES = (
+    Function(
+        "csv",
+        (_PATH,),
+        string(),
+        "rows of a CSV file; a keyword names a tensor and its value the column, or glob of columns",
+    ),
+    Function(
+        "npz",
+        (_PATH,),
+        string(),
+        "arrays of a NumPy archive; a keyword names a tensor and its value the array; default: all",
+    ),
+    Function(
+        "tfrecord",
+        (
+            _PATH,
+            _keyword("compression", word("none", "gzip", "zlib"), "none", "how the files are compressed"),
+        ),
+        call("feature"),
+        "records of tf.train.Example; a keyword names a tensor and its value is `feature(dtype, shape)`",
+    ),
+    Function(
+        "images",
+        (
+            _needs("path", string(), "a folder with a folder of JPEG and PNG files for each class"),
+            _needs("size", listing(integer(low=1)), "height and width to which every image is resized"),
+            _takes("channels", integer(1, 4), 3, "1 for grey, 3 for colour, 4 with transparency"),
+        ),
+        doc="tensors `image` (uint8) and `label` (int32, the number of the folder in alphabetical order)",
+    ),
+    Function(
+        "cifar10",
+        (_PATH,),
+        doc="files of the binary version; tensors `image` (uint8, 32 x 32 x 3) and `label`",
+    ),
+    Function(
+        "mnist",
+        (
+            _needs("images", string(), "the idx file of the images"),
+            _needs("labels", string(), "the idx file of the labels"),
+        ),
+        doc="tensors `image` (uint8, 28 x 28 x 1) and `label`",
+    ),
+    Function(
+        "synthetic",
+        (
+            _needs("count", integer(low=1), "how many examples an epoch has"),
+            _takes("seed", integer(0), 0, "the seed of the random numbers"),
+        ),
+        call("feature"),
+        "random numbers; a keyword names a tensor and its value is `feature(dtype, shape, classes)`",
+    ),
+    Function(
+        "python",
+        (_needs("function", string(), "`module:function`, which returns a tf.data dataset or a generator"),),
+        ANY,
+        "examples that a Python function makes from the keyword arguments",
+    ),
+)
+
+FEATURES = (
+    Function(
+        "feature",
+        (
+            _needs("dtype", dtype(), "the type of the elements"),
+            _takes("shape", shape(), (), "the shape of one example"),
+            _takes(
+                "classes", integer(low=1, optional=True), None, "whole numbers below this, in `synthetic`"
+            ),
+        ),
+        doc="a tensor of the examples",
+    ),
+)
+
+TRANSFORMS = (
+    Function(
+        "shuffle",
+        (
+            _needs("buffer", integer(low=1), "how many examples the next one is drawn from"),
+            _takes("seed", integer(0, optional=True), None, "a seed of its own; default: from `train.seed`"),
+        ),
+        doc="gives the examples in another order every epoch",
+    ),
+    Function("cache", doc="keeps the examples in memory once they were read"),
+    Function("take", (_needs("n", integer(low=1), "how many"),), doc="takes the first examples only"),
+    Function("skip", (_needs("n", integer(low=1), "how many"),), doc="leaves the first examples out"),
+    Function(
+        "scale",
+        (
+            _needs("name", tensor(), "which tensor"),
+            _needs("factor", number(), "what it is multiplied by"),
+            _takes("offset", number(), 0, "what is added then"),
+        ),
+        doc="gives `factor * tensor + offset`",
+    ),
+    Function(
+        "reshape",
+        (
+            _needs("name", tensor(), "which tensor"),
+            _needs("shape", shape(), "its shape, without the batch axis"),
+        ),
+        doc="gives a tensor another shape",
+    ),
+    Function(
+        "cast",
+        (_needs("name", tensor(), "which tensor"), _needs("dtype", dtype(), "the type of its elements")),
+        doc="gives a tensor another element type",
+    ),
+    Function(
+        "one_hot",
+        (
+            _needs("name", tensor(), "which tensor"),
+            _needs("classes", integer(low=1), "how many classes there are"),
+        ),
+        doc="turns class numbers into vectors of zeros and a one",
+    ),
+    Function("rename", rest=tensor(), doc="`rename(new = old)` calls the tensor `old` by the name `new`"),
+)
+
+AGGREGATIONS = (
+    Function("add_n", doc="all gradients of a variable are summed on one device"),
+    Function("tree", doc="pairs of clones are summed, level by level"),
+    Function(
+        "hierarchical",
+        (
+            _takes(
+                "size", integer(low=1, optional=True), None, "devices in a group; default: those of a task"
+            ),
+        ),
+        doc="the sum in each group of devices, then between the groups",
+    ),
+    Function("ring", doc="every device passes chunks to the next one"),
+    Function(
+        "shuffle",
+        (_takes("shards", integer(low=1, optional=True), None, "how many parts; default: one per clone"),),
+        doc="every gradient is split into parts that are summed on different devices",
+    ),
+    Function("collective", doc="TensorFlow's CollectiveReduce"),
+)
+
+_NORM = (_needs("x", number(0, open=True), "the largest that is let through"),)
+CLIPS = (
+    Function("global_norm", _NORM, doc="scales all gradients when the norm of all together is larger"),
+    Function("norm", _NORM, doc="scales each gradient whose own norm is larger"),
+    Function("value", _NORM, doc="cuts each element at plus and minus this"),
+)
+
+FUNCTIONS: dict[str, tuple[Function, ...]] = {
+    "source": SOURCES,
+    "feature": FEATURES,
+    "transform": TRANSFORMS,
+    "aggregation": AGGREGATIONS,
+    "clip": CLIPS,
+}
+"""Every table of functions, by what its functions are called in messages."""
+
+
+def function(table: str, name: str) -> Function | None:
+    """Return the function called `name` of `table`, or None."""
+    return next((each for each in FUNCTIONS[table] if each.name == name), None)
+
+
+def function_names(table: str) -> tuple[str, ...]:
+    """Return the names of the functions of `table`."""
+    return tuple(each.name for each in FUNCTIONS[table])

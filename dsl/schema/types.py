@@ -1,0 +1,175 @@
+"""The types that values of the language can have, as data."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+
+from dsl.errors.words import joined
+from dsl.values import EXAMPLES, Dimension
+
+Kind: TypeAlias = Literal[
+    "int",
+    "float",
+    "bool",
+    "str",
+    "word",
+    "quantity",
+    "list",
+    "shape",
+    "call",
+    "keras",
+    "tensor",
+    "either",
+    "any",
+]
+
+_FEW = 8
+DTYPES = (
+    "float16", "bfloat16", "float32", "float64",
+    "int8", "int16", "int32", "int64",
+    "uint8", "uint16", "uint32", "uint64",
+    "bool", "string",
+)  # fmt: skip
+
+
+@frozen(eq=False)
+class Type:
+    """What a place takes.
+
+    `word` one of `words`; `quantity` one of `dimension`; `list` items of type `item`; `shape` a whole number
+    or nested lists of them; `call` a call of a function of the table `of`; `keras` a call of a Keras object
+    of category `of`, or one of `words`; `tensor` the name of a tensor of the examples; `either` one of
+    `options`.
+    Numbers stand from `low` to `high`, not reaching either where it is `open`; `optional` types take `none`.
+    """
+
+    kind: Kind
+    words: tuple[str, ...] = ()
+    dimension: Dimension | None = None
+    item: Type | None = None
+    of: str = ""
+    options: tuple[Type, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    open: bool = False
+    optional: bool = False
+
+    def described(self) -> str:
+        """Say what the type takes, as in "takes a whole number"."""
+        said = self._described()
+        return f"{said} or `none`" if self.optional else said
+
+    def _described(self) -> str:
+        if self.kind == "word":
+            return joined([f"`{word}`" for word in self.words], "or") if len(self.words) <= _FEW else "a word"
+        if self.kind == "quantity" and self.dimension is not None:
+            noun = {"bytes": "a size", "seconds": "a duration", "fraction": "a percentage"}[self.dimension]
+            return f"{noun} such as `{EXAMPLES[self.dimension]}`"
+        if self.kind == "list" and self.item is not None:
+            return f"a list of {_PLURALS.get(self.item.kind, 'values')}"
+        if self.kind == "either":
+            return joined([option.described() for option in self.options], "or")
+        if self.kind == "keras":
+            noun = f"a call of {'an' if self.of[:1] in 'aeio' else 'a'} {self.of}" if self.of else "a call"
+            return f"{noun} or a word" if self.words else noun
+        return _NOUNS[self.kind]
+
+
+_NOUNS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "`true` or `false`",
+    "str": "a string",
+    "shape": "a whole number or a list of them",
+    "call": "a call",
+    "tensor": "the name of a tensor",
+    "any": "a value",
+}
+_PLURALS = {"int": "whole numbers", "float": "numbers", "str": "strings", "tensor": "names of tensors"}
+
+
+def integer(low: int | None = None, high: int | None = None, *, optional: bool = False) -> Type:
+    """Return the type of whole numbers from `low` to `high`."""
+    return Type("int", low=low, high=high, optional=optional)
+
+
+def number(
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    open: bool = False,  # noqa: A002 the name of the field
+    optional: bool = False,
+) -> Type:
+    """Return the type of numbers from `low` to `high`, without these where `open`."""
+    return Type("float", low=low, high=high, open=open, optional=optional)
+
+
+def boolean() -> Type:
+    """Return the type of `true` and `false`."""
+    return Type("bool")
+
+
+def string(*, optional: bool = False) -> Type:
+    """Return the type of strings."""
+    return Type("str", optional=optional)
+
+
+def word(*words: str, optional: bool = False) -> Type:
+    """Return the type that is one of `words`."""
+    return Type("word", words=words, optional=optional)
+
+
+def dtype() -> Type:
+    """Return the type of names of element types."""
+    return word(*DTYPES)
+
+
+def size(low: int = 1, *, optional: bool = False) -> Type:
+    """Return the type of sizes in bytes."""
+    return Type("quantity", dimension="bytes", low=low, optional=optional)
+
+
+def fraction() -> Type:
+    """Return the type of percentages."""
+    return Type("quantity", dimension="fraction", low=0)
+
+
+def period(*, optional: bool = False) -> Type:
+    """Return the type of a count of steps or a duration."""
+    return either(integer(low=1), Type("quantity", dimension="seconds", low=0, open=True), optional=optional)
+
+
+def listing(item: Type) -> Type:
+    """Return the type of lists of `item`."""
+    return Type("list", item=item)
+
+
+def shape() -> Type:
+    """Return the type of shapes: lists of whole numbers."""
+    return listing(integer(low=1))
+
+
+def call(of: str, *, optional: bool = False) -> Type:
+    """Return the type of calls of a function of the table `of`; empty brackets may be left out."""
+    return Type("call", of=of, optional=optional)
+
+
+def keras(of: str, words: tuple[str, ...] = (), *, optional: bool = False) -> Type:
+    """Return the type of Keras objects of category `of`, or one of `words`."""
+    return Type("keras", words=words, of=of, optional=optional)
+
+
+def tensor() -> Type:
+    """Return the type of names of tensors of the examples."""
+    return Type("tensor")
+
+
+def either(*options: Type, optional: bool = False) -> Type:
+    """Return the type that is any of `options`."""
+    return Type("either", options=options, optional=optional)
+
+
+ANY = Type("any", optional=True)
+"""The type that takes every value."""

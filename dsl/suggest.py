@@ -1,0 +1,53 @@
+"""The nearest known name to one that is not known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_LONGEST = 40
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the name of `known` that `name` was probably meant to be, or None where none is near.
+
+    Case and underscores count little; otherwise a third of the letters may differ, where swapping two
+    neighbours is one difference.
+    """
+    if len(name) > _LONGEST:
+        return None
+    best: tuple[float, str] | None = None
+    for candidate in sorted(set(known)):
+        allowed = max(1, min(len(name), len(candidate)) // 3)
+        if len(candidate) > _LONGEST or abs(len(name) - len(candidate)) > allowed + candidate.count("_"):
+            continue
+        distance = _distance(name, candidate)
+        if distance <= allowed and (best is None or distance < best[0]):
+            best = (distance, candidate)
+    return None if best is None or best[1] == name else best[1]
+
+
+def _distance(left: str, right: str) -> float:
+    if _plain(left) == _plain(right):
+        return 0.5
+    return _edits(left.lower(), right.lower())
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
+
+
+def _edits(left: str, right: str) -> int:
+    """Count the insertions, deletions, replacements and swaps of neighbours between two words."""
+    before: list[int] = []
+    row = list(range(len(right) + 1))
+    for i, a in enumerate(left, 1):
+        before, above, row = row, before, [i]
+        for j, b in enumerate(right, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == right[j - 2] and left[i - 2] == b:
+                cost = min(cost, above[j - 2] + 1)
+            row.append(cost)
+    return row[-1]

@@ -1,0 +1,139 @@
+"""Quantities with units, and the arithmetic of the language."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from attrs import frozen
+
+Dimension: TypeAlias = Literal["bytes", "seconds", "fraction"]
+
+UNITS: dict[str, tuple[Dimension, float]] = {
+    "B": ("bytes", 1),
+    "kB": ("bytes", 1000),
+    "KB": ("bytes", 1000),
+    "MB": ("bytes", 1000**2),
+    "GB": ("bytes", 1000**3),
+    "TB": ("bytes", 1000**4),
+    "KiB": ("bytes", 1024),
+    "MiB": ("bytes", 1024**2),
+    "GiB": ("bytes", 1024**3),
+    "TiB": ("bytes", 1024**4),
+    "us": ("seconds", 1e-6),
+    "ms": ("seconds", 1e-3),
+    "s": ("seconds", 1),
+    "min": ("seconds", 60),
+    "h": ("seconds", 3600),
+    "d": ("seconds", 86400),
+    "%": ("fraction", 0.01),
+}
+"""Each unit with what it measures and how many bytes, seconds or wholes it is."""
+
+EXAMPLES: dict[Dimension, str] = {"bytes": "16GiB", "seconds": "10min", "fraction": "10%"}
+NOUNS: dict[Dimension, str] = {"bytes": "a size", "seconds": "a duration", "fraction": "a percentage"}
+
+LARGEST_INTEGER = 2**63 - 1
+
+
+@frozen
+class Quantity:
+    """An `amount` in the base unit of its `dimension`."""
+
+    amount: float
+    dimension: Dimension
+
+
+class CannotCalculateError(ArithmeticError):
+    """The operands do not go together, or there is no result; the text says why."""
+
+
+def quantity(value: float, unit: str) -> Quantity:
+    """Return `value` of `unit` in the base unit; a KeyError for a unit that there is not."""
+    dimension, factor = UNITS[unit]
+    amount = value / 100 if dimension == "fraction" else value * factor
+    return Quantity(_whole(amount) if dimension == "bytes" else float(amount), dimension)
+
+
+def units_of(dimension: Dimension) -> tuple[str, ...]:
+    """Return the units that measure `dimension`, smallest first."""
+    return tuple(unit for unit, (measured, _) in UNITS.items() if measured == dimension)
+
+
+def calculate(operator: str, left: Any, right: Any) -> Any:
+    """Return `left operator right` for `+ - * /` on numbers and quantities.
+
+    Two integers divided without remainder give an integer (`64 / 2` is 32), others a float. Raises
+    CannotCalculateError.
+    """
+    for operand in (left, right):
+        if not isinstance(operand, (int, float, Quantity)) or isinstance(operand, bool):
+            raise CannotCalculateError(f"there is no arithmetic with {kind_of(operand)}")
+    if isinstance(left, Quantity) or isinstance(right, Quantity):
+        return _with_units(operator, left, right)
+    return _plain(operator, left, right)
+
+
+def negate(operand: Any) -> Any:
+    """Return `-operand`; raises CannotCalculateError."""
+    return calculate("*", -1, operand)
+
+
+def kind_of(value: Any) -> str:
+    """Say what kind of value `value` is, with its article."""
+    if value is None:
+        return "`none`"
+    if isinstance(value, Quantity):
+        return NOUNS[value.dimension]
+    kinds = {
+        bool: "`true` or `false`",
+        int: "a whole number",
+        float: "a number",
+        str: "a string",
+        tuple: "a list",
+    }
+    return kinds.get(type(value), "a call")
+
+
+def _plain(operator: str, left: float, right: float) -> float:
+    if operator == "/" and right == 0:
+        raise CannotCalculateError("this divides by zero")
+    result: float
+    if operator == "+":
+        result = left + right
+    elif operator == "-":
+        result = left - right
+    elif operator == "*":
+        result = left * right
+    elif isinstance(left, int) and isinstance(right, int) and left % right == 0:
+        result = left // right
+    else:
+        result = left / right
+    if isinstance(result, int) and abs(result) > LARGEST_INTEGER:
+        raise CannotCalculateError("the result is larger than a whole number can be")
+    if result != result or result in {float("inf"), float("-inf")}:  # noqa: PLR0124 the test for nan
+        raise CannotCalculateError("the result is larger than a number can be")
+    return result
+
+
+def _with_units(operator: str, left: Quantity | float, right: Quantity | float) -> Quantity | float:
+    if isinstance(left, Quantity) and isinstance(right, Quantity):
+        if left.dimension != right.dimension or operator == "*":
+            raise CannotCalculateError(
+                f"{kind_of(left)} and {kind_of(right)} cannot be joined by `{operator}`"
+            )
+        if operator == "/":
+            return _plain("/", left.amount, right.amount)
+        return Quantity(_plain(operator, left.amount, right.amount), left.dimension)
+    if isinstance(left, Quantity) and not isinstance(right, Quantity) and operator in {"*", "/"}:
+        return Quantity(_scaled(_plain(operator, left.amount, right), left.dimension), left.dimension)
+    if isinstance(right, Quantity) and not isinstance(left, Quantity) and operator == "*":
+        return Quantity(_scaled(_plain("*", left, right.amount), right.dimension), right.dimension)
+    raise CannotCalculateError(f"{kind_of(left)} and {kind_of(right)} cannot be joined by `{operator}`")
+
+
+def _scaled(amount: float, dimension: Dimension) -> float:
+    return _whole(amount) if dimension == "bytes" else amount
+
+
+def _whole(amount: float) -> float:
+    return int(amount) if amount == int(amount) else amount

@@ -1,0 +1,151 @@
+"""Reading the files of a spec: its own and those it includes."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from attrs import evolve, frozen
+
+from dsl import syntax
+from dsl.errors import files, names
+from dsl.schema import VERSION
+from dsl.schema import types as kinds
+from dsl.source import Source, Span
+from grammar.lower.context import BAD, Context
+from grammar.lower.typed import typed
+from grammar.parser import parse
+
+if TYPE_CHECKING:
+    from dsl.diagnostics import Diagnostic
+    from grammar.reports import Reports
+
+LARGEST = 10_000_000
+DEEPEST = 50
+
+
+def contents(path: str) -> bytes | Diagnostic:
+    """Return the bytes of a file, or what keeps them from being read."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 pathlib costs start-up here
+            data = file.read(LARGEST + 1)
+    except FileNotFoundError:
+        return files.missing(path, None)
+    except OSError as error:
+        return files.unreadable(path, (error.strerror or "failed").lower(), None)
+    return files.too_large(path, LARGEST, None) if len(data) > LARGEST else data
+
+
+def decoded(path: str, data: bytes) -> str | Diagnostic:
+    """Return the text of a file, or why it is none."""
+    if b"\0" in data:
+        return files.not_text(path, data.index(b"\0"), None)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return files.not_text(path, error.start, None)
+    return text.removeprefix("\ufeff")
+
+
+@frozen(eq=False)
+class Files:
+    """The files of a spec. `items` are those of all, included ones first; `complete` if none was lost."""
+
+    parsed: tuple[syntax.File, ...]
+    items: tuple[syntax.Item, ...]
+    complete: bool
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        """The lints that any of the files switches off."""
+        return frozenset(name for file in self.parsed for name in file.allowed)
+
+
+def gather(source: Source, reports: Reports) -> Files:
+    """Parse a text and all that it includes."""
+    gathering = _Gathering(reports)
+    gathering.file(source, os.path.abspath(source.name), ())  # noqa: PTH100 pathlib costs start-up here
+    return Files(tuple(gathering.parsed), tuple(gathering.items), gathering.complete)
+
+
+class _Gathering:
+    """Follows the includes of a file, depth first."""
+
+    def __init__(self, reports: Reports) -> None:
+        self.parsed: list[syntax.File] = []
+        self.items: list[syntax.Item] = []
+        self.complete = True
+        self._reports = reports
+        self._done: set[str] = set()
+
+    def file(self, source: Source, path: str, chain: tuple[str, ...]) -> None:
+        """Parse one file, after those that it includes."""
+        parsed = parse(source, self._reports)
+        if parsed is None:
+            self.complete = False
+            return
+        self.parsed.append(parsed)
+        self._version(parsed, first=not chain)
+        for item in parsed.items:
+            if isinstance(item, syntax.Attribute) and item.name == "include":
+                self._include(item, source, (*chain, path))
+        self.items.extend(item for item in parsed.items if not _is_header(item) or not chain)
+
+    def _version(self, file: syntax.File, *, first: bool) -> None:
+        written = [
+            item for item in file.items if isinstance(item, syntax.Attribute) and item.name == "tfdeploy"
+        ]
+        if not written:
+            if first and file.items:
+                self._reports.add(names.missing_version(Span(file.source, 0, 0), VERSION))
+            return
+        for again in written[1:]:
+            self._reports.add(names.duplicate("attribute", "tfdeploy", again.name_span, written[0].name_span))
+        if file.items[0] is not written[0]:
+            self._reports.add(names.version_not_first(written[0].name_span))
+        value = typed(written[0].value, kinds.integer(1), "`tfdeploy`", Context(self._reports))
+        if value is not BAD and value > VERSION:
+            self._reports.add(names.newer_version(value, VERSION, written[0].value.span))
+
+    def _include(self, item: syntax.Attribute, source: Source, chain: tuple[str, ...]) -> None:
+        context = Context(self._reports)
+        if not isinstance(item.value, syntax.List):
+            typed(item.value, kinds.listing(kinds.string()), "`include`", context)
+            self.complete = False
+            return
+        for each in item.value.items:
+            path = typed(each, kinds.string(), "an item of `include`", context)
+            if path is BAD or not self._follow(path, each.span, source, chain):
+                self.complete = False
+
+    def _follow(self, written: str, span: Span, source: Source, chain: tuple[str, ...]) -> bool:
+        """Read an included file; report what keeps it from being read."""
+        directory = os.path.dirname(source.name)  # noqa: PTH120 pathlib costs start-up here
+        path = os.path.join(directory, written)  # noqa: PTH118
+        if not os.path.isabs(written) and _leaves(written):  # noqa: PTH117
+            self._reports.add(names.include_outside(written, span))
+            return False
+        real = os.path.abspath(path)  # noqa: PTH100
+        if real in chain:
+            circle = [os.path.basename(each) for each in (*chain[chain.index(real) :], real)]  # noqa: PTH119
+            self._reports.add(names.include_cycle(written, span, circle))
+            return False
+        if real in self._done or len(chain) > DEEPEST:
+            return True
+        self._done.add(real)
+        data = contents(path)
+        text = decoded(path, data) if isinstance(data, bytes) else data
+        if not isinstance(text, str):
+            self._reports.add(evolve(text, span=span))
+            return False
+        self.file(Source(path, text), real, chain)
+        return True
+
+
+def _is_header(item: syntax.Item) -> bool:
+    return isinstance(item, syntax.Attribute) and item.name in {"tfdeploy", "include"}
+
+
+def _leaves(path: str) -> bool:
+    """Whether a relative path leads out of the directory that it starts in."""
+    return f"{os.path.normpath(path)}/".startswith("../")

@@ -1,0 +1,151 @@
+"""From the structure of a spec to its meaning: names looked up, constants folded, types checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from dsl import ir, schema, syntax
+from dsl.errors import names
+from dsl.schema import BLOCKS
+from dsl.suggest import nearest
+from grammar.lower import blocks, constants
+from grammar.lower.context import Context, Uses
+from grammar.lower.data import data
+from grammar.lower.devices import devices
+from grammar.lower.expect import expect
+from grammar.lower.layers import LayerReader
+from grammar.lower.model import lost_names, model
+from grammar.lower.place import place
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsl.source import Span
+    from grammar.reports import Reports
+
+
+@frozen(eq=False)
+class Lowered:
+    """What lowering made: the spec where nothing was wrong, and what was used, for the lints."""
+
+    spec: ir.Spec | None
+    uses: Uses
+    constants: dict[str, syntax.Attribute]
+
+
+def lower(
+    items: Sequence[syntax.Item], where: Span, reports: Reports, *, allow_python: bool = False
+) -> Lowered:
+    """Return the meaning of the items of a spec and all it includes; `where` is the start of its file."""
+    lost = frozenset(name for item in items for name in lost_names(item))
+    context = Context(reports, lost=lost, allow_python=allow_python)
+    top = _top(items, context)
+    if "let" in top:
+        constants.declare(top["let"][0], context)
+    layers = LayerReader(top.get("layer", []), context)
+    layers.declare()
+    read = layers.read()
+    parts = _parts(top, context)
+    if "model" not in top and not lost:
+        context.reports.add(names.missing_model(where))
+    if read is None or "model" not in top or any(part is None for part in parts.values()):
+        return Lowered(None, context.uses, context.constants)
+    return Lowered(ir.Spec(layers=read, **parts), context.uses, context.constants)
+
+
+def _parts(top: dict[str, list[syntax.Block]], context: Context) -> dict[str, Any]:
+    """Read every block that is there into the record of its name, None where it is wrong."""
+    parts: dict[str, Any] = {}
+    for name, reader in (("model", model), ("data", data), ("devices", devices)):
+        if name in top:
+            parts[name] = reader(top[name][0], context)
+    jobs = _jobs(top)
+    for name, placing in (("place", place), ("expect", expect)):
+        if name in top:
+            parts[name] = placing(top[name][0], jobs, context)
+    for name in ("clones", "update", "train"):
+        if name in top:
+            parts[name] = _simple(top[name][0], name, context)
+    return parts
+
+
+_EXCLUSIVE = {
+    "clones": (
+        "batch",
+        "global_batch",
+        "`batch` is for each clone, `global_batch` for all together: keep one",
+    ),
+    "train": ("steps", "epochs", "keep the one that says how long to train"),
+}
+_PERIODS = ("checkpoint_every", "evaluate_every")
+
+
+def _simple(block: syntax.Block, name: str, context: Context) -> Any:
+    """Read a block of plain attributes."""
+    known = BLOCKS[name]
+    fields = blocks.attributes(block, known, context)
+    first, second, advice = _EXCLUSIVE.get(name, ("", "", ""))
+    if first in fields.spans and second in fields.spans:
+        span, other = fields.spans[second], fields.spans[first]
+        context.reports.add(names.conflicting(first, second, f"`{name}`", span, other, advice))
+    if fields.bad or known.record is None:
+        return None
+    values = dict(fields.values)
+    for period in _PERIODS:
+        if period in values:
+            values[period] = _every(values[period], fields.spans[period])
+    return known.record(**values, span=block.header, spans=fields.spans)
+
+
+def _every(value: float, span: Span) -> ir.Every:
+    """Make a period: whole numbers count steps, durations come as floats."""
+    if isinstance(value, int):
+        return ir.Every(steps=value, span=span)
+    return ir.Every(seconds=value, span=span)
+
+
+def _jobs(top: dict[str, list[syntax.Block]]) -> frozenset[str] | None:
+    """Return the names of the jobs; None where they could not be read."""
+    items = top["devices"][0].items if "devices" in top else ()
+    if any(lost_names(item) for item in items):
+        return None
+    labels = (item.label for item in items if isinstance(item, syntax.Block))
+    return frozenset(label for label in labels if label is not None)
+
+
+def _top(items: Sequence[syntax.Item], context: Context) -> dict[str, list[syntax.Block]]:
+    """Sort the blocks of a spec by kind, and report what does not belong at the top."""
+    top: dict[str, list[syntax.Block]] = {}
+    for item in items:
+        if isinstance(item, syntax.Block):
+            if item.kind not in schema.ROOT:
+                known = tuple(each.name for each in schema.ROOT_ATTRIBUTES)
+                blocks.unknown_block(item, schema.ROOT, known, "a spec", context)
+            elif item.kind in top and item.kind != "layer":
+                first = top[item.kind][0].kind_span
+                context.reports.add(names.duplicate("block", item.kind, item.kind_span, first))
+            else:
+                top.setdefault(item.kind, []).append(item)
+        elif isinstance(item, syntax.Attribute):
+            _top_attribute(item, context)
+        elif not isinstance(item.value, syntax.Broken):
+            context.reports.add(names.misplaced_entry("a spec", item.span, "a block", None))
+    return top
+
+
+def _top_attribute(item: syntax.Attribute, context: Context) -> None:
+    """Report an attribute at the top that is neither the version nor an include."""
+    known = tuple(each.name for each in schema.ROOT_ATTRIBUTES)
+    if item.name in known:
+        return
+    if item.name in schema.ROOT:
+        context.reports.add(names.block_written_as_attribute(item.name, item.name_span))
+        return
+    near = nearest(item.name, known)
+    homes = [block.name for block in BLOCKS.values() if block.attribute(item.name) is not None]
+    if near is None and homes:
+        context.reports.add(names.attribute_elsewhere(item.name, item.name_span, "a spec", homes[0]))
+    else:
+        context.reports.add(names.unknown_attribute(item.name, item.name_span, near, known, "a spec"))

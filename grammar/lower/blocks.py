@@ -1,0 +1,133 @@
+"""What all blocks have in common: attributes by name, each once, of the type that the schema gives them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import field, frozen
+
+from dsl import schema, syntax
+from dsl.errors import names
+from dsl.schema import Block
+from dsl.source import Span
+from dsl.suggest import nearest
+from grammar.lexer import LONGEST_NAME
+from grammar.lower.context import BAD, Context
+from grammar.lower.typed import typed
+
+
+@frozen(eq=False)
+class Fields:
+    """The values of a block's attributes that were written, and where."""
+
+    values: dict[str, Any] = field(factory=dict)
+    spans: dict[str, Span] = field(factory=dict)
+
+    @property
+    def bad(self) -> bool:
+        """Whether any value could not be read."""
+        return any(value is BAD for value in self.values.values())
+
+
+def attributes(block: syntax.Block, known: Block, context: Context) -> Fields:
+    """Return the attributes of a block that has nothing else."""
+    fields = Fields()
+    for item in own_items(block, known, context):
+        if isinstance(item, syntax.Attribute):
+            attribute(item, known, fields, context)
+    return fields
+
+
+def attribute(item: syntax.Attribute, known: Block, fields: Fields, context: Context) -> None:
+    """Read one attribute into `fields`."""
+    row = known.attribute(item.name)
+    if row is not None:
+        fields.values[item.name] = typed(item.value, row.type, f"`{item.name}`", context)
+        fields.spans[item.name] = item.value.span
+
+
+def own_items(block: syntax.Block, known: Block, context: Context) -> list[syntax.Item]:
+    """Return the items that a block may have, each name once; report the others."""
+    check_label(block, known, context)
+    kept: list[syntax.Item] = []
+    first: dict[str, Span] = {}
+    place = f"`{known.name}`"
+    for item in block.items:
+        if isinstance(item, syntax.Attribute):
+            if known.attribute(item.name) is None:
+                unknown_attribute(item, known, context)
+            elif once(item.name, item.name_span, first, "attribute", context):
+                kept.append(item)
+        elif isinstance(item, syntax.Block):
+            if item.kind in known.inner:
+                kept.append(item)
+            else:
+                unknown_block(item, known.inner, known.names, place, context)
+        elif not isinstance(item.value, syntax.Broken):
+            context.reports.add(names.misplaced_entry(place, item.span, "`name = value`", None))
+    return kept
+
+
+def once(name: str, span: Span, first: dict[str, Span], kind: str, context: Context) -> bool:
+    """Whether `name` is defined for the first time; report it where it is not."""
+    if name in first:
+        context.reports.add(names.duplicate(kind, name, span, first[name]))
+        return False
+    first[name] = span
+    return True
+
+
+def unknown_attribute(item: syntax.Attribute, known: Block, context: Context) -> None:
+    """Report an attribute that its block does not have."""
+    place = f"`{known.name}`"
+    if item.name in known.inner:
+        context.reports.add(names.block_written_as_attribute(item.name, item.name_span))
+        return
+    near = nearest(item.name, known.names)
+    homes = [block.name for block in schema.BLOCKS.values() if block.attribute(item.name) is not None]
+    if near is None and homes:
+        context.reports.add(names.attribute_elsewhere(item.name, item.name_span, place, homes[0]))
+    else:
+        context.reports.add(names.unknown_attribute(item.name, item.name_span, near, known.names, place))
+
+
+def unknown_block(
+    item: syntax.Block, known: tuple[str, ...], attributes: tuple[str, ...], place: str, context: Context
+) -> None:
+    """Report a block that its place does not take."""
+    if item.kind in attributes:
+        context.reports.add(names.attribute_written_as_block(item.kind, item.kind_span))
+        return
+    near = nearest(item.kind, known)
+    inner_of = next((block.name for block in schema.BLOCKS.values() if item.kind in block.inner), None)
+    if near is None and item.kind in schema.ROOT:
+        context.reports.add(names.block_elsewhere(item.kind, item.kind_span, place, "the top of the file"))
+    elif near is None and inner_of is not None:
+        context.reports.add(
+            names.block_elsewhere(item.kind, item.kind_span, place, f"the `{inner_of}` block")
+        )
+    else:
+        context.reports.add(names.unknown_block(item.kind, item.kind_span, near, known, place))
+
+
+def check_label(block: syntax.Block, known: Block, context: Context) -> None:
+    """Report a name that is missing, superfluous or unusable."""
+    if known.label == "none":
+        if block.label_span is not None:
+            context.reports.add(names.unexpected_label(block.kind, block.label_span))
+    elif block.label is None or block.label_span is None:
+        context.reports.add(names.missing_label(block.kind, block.kind_span))
+    elif not usable(block.label):
+        context.reports.add(names.bad_label(block.kind, block.label, block.label_span))
+
+
+def usable(label: str) -> bool:
+    """Whether `label` can be a part of the names of ops."""
+    plain = label.replace("_", "").replace("-", "").replace(".", "")
+    return (
+        bool(plain)
+        and plain.isascii()
+        and plain.isalnum()
+        and label[0].isalpha()
+        and len(label) <= LONGEST_NAME
+    )

@@ -1,0 +1,266 @@
+"""Calls: arguments by position and by name, checked against the function that is called."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from dsl import ir, schema, signatures, syntax
+from dsl.errors import names, references, types
+from dsl.schema import Argument, Function, Type
+from dsl.schema import types as kinds
+from dsl.source import Span
+from dsl.suggest import nearest
+from dsl.values import kind_of
+from grammar.lower.context import BAD, Context
+from grammar.lower.evaluate import described, evaluate, labels_of
+
+
+def called(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002
+    """Return the call, or the word, that `expression` is where `type` asks for a call."""
+    from grammar.lower import typed
+
+    if isinstance(expression, syntax.Call):
+        return (
+            _of_table(expression, type, context)
+            if type.kind == "call"
+            else _of_keras(expression, type, context)
+        )
+    if type.kind == "call":
+        return _bare(expression, type, what, context)
+    if type.words and not isinstance(expression, (syntax.Flow, syntax.Comparison)):
+        return typed.word(expression, type, what, context)
+    if isinstance(expression, syntax.Constant) and expression.value is None and type.optional:
+        return None
+    if isinstance(expression, syntax.Path) and _known(type.of, expression.name):
+        context.reports.add(references.not_called(type.of, expression.name, expression.span))
+        return BAD
+    return _not_a_call(expression, type, what, context)
+
+
+def _not_a_call(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002
+    if isinstance(expression, (syntax.Flow, syntax.Comparison)):
+        found = described(expression)
+    else:
+        known = (
+            signatures.names(type.of) if type.kind == "keras" and type.of else schema.function_names(type.of)
+        )
+        value = evaluate(expression, context, known)
+        if value is BAD or isinstance(value, (ir.Parameter, ir.Arithmetic)):
+            return value
+        found = kind_of(value)
+    labels = () if isinstance(expression, syntax.Flow) else labels_of(expression, context)
+    context.reports.add(types.wrong_type(what, type.described(), found, expression.span, labels))
+    return BAD
+
+
+def _bare(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002
+    """Read a function of the language that is named without brackets, as in `aggregate = add_n`."""
+    name = None
+    if isinstance(expression, syntax.Path):
+        name = expression.bare
+    elif isinstance(expression, syntax.Text):
+        name = expression.value
+    elif isinstance(expression, syntax.Constant) and expression.value is None and type.optional:
+        return None
+    function = schema.function(type.of, name) if name is not None else None
+    if function is None or name is None:
+        if name is not None and name not in context.constants and name not in context.parameters:
+            if not context.may_exist(name):
+                near = nearest(name, schema.function_names(type.of))
+                known = schema.function_names(type.of)
+                context.reports.add(types.invalid_choice(what, name, known, near, expression.span))
+            return BAD
+        return _not_a_call(expression, type, what, context)
+    call = syntax.Call(_as_path(expression, name), (), span=expression.span)
+    return bound(call, function, context)
+
+
+def _as_path(expression: syntax.Expr, name: str) -> syntax.Path:
+    segment = syntax.Segment(name, expression.span, span=expression.span)
+    return syntax.Path((segment,), span=expression.span)
+
+
+def _of_table(call: syntax.Call, type: Type, context: Context) -> Any:  # noqa: A002
+    function = schema.function(type.of, call.callee.name)
+    if function is None:
+        return unknown(type.of, call, schema.function_names(type.of), context)
+    if function.name == "python" and not context.allow_python:
+        context.reports.add(names.python_not_allowed(call.callee.span))
+    return bound(call, function, context)
+
+
+def _of_keras(call: syntax.Call, type: Type, context: Context) -> Any:  # noqa: A002
+    name = call.callee.name
+    if type.of:
+        signature = signatures.find(type.of, name)
+    else:
+        found = (signatures.find(category, name) for category in signatures.CATEGORIES)
+        signature = next((each for each in found if each is not None), None)
+    if signature is None:
+        return unknown(type.of or "Keras object", call, signatures.names(type.of) if type.of else (), context)
+    return bound(call, keras_function(signature), context)
+
+
+def unknown(kind: str, call: syntax.Call, known: tuple[str, ...], context: Context) -> Any:
+    """Report a call of something that there is not, and read its arguments for their own faults."""
+    name = call.callee.name
+    near = nearest(name, known)
+    elsewhere = _known_as(name) if near is None else None
+    span = call.callee.span
+    if elsewhere is not None and elsewhere != kind:
+        context.reports.add(references.other_kind(kind, name, span, elsewhere))
+    else:
+        context.reports.add(references.unknown_function(kind, name, span, near, known))
+    return BAD
+
+
+def _known(category: str, name: str) -> bool:
+    return category in signatures.CATEGORIES and signatures.find(category, name) is not None
+
+
+def _known_as(name: str) -> str | None:
+    for category in signatures.CATEGORIES:
+        if signatures.find(category, name) is not None:
+            return category
+    return next((table for table in schema.FUNCTIONS if schema.function(table, name) is not None), None)
+
+
+@cache
+def keras_function(signature: signatures.Signature) -> Function:
+    """Return a Keras signature as a function of the language."""
+    arguments = tuple(
+        Argument(
+            each.name,
+            keras_type(each),
+            default=each.default,
+            required=each.required,
+            positional=each.positional,
+        )
+        for each in signature.arguments
+    )
+    return Function(signature.name, arguments, kinds.ANY if signature.variadic else None)
+
+
+def keras_type(argument: signatures.Argument) -> Type:
+    """Return the type of an argument of a Keras object."""
+    optional = argument.nullable
+    if argument.kind == "call":
+        return kinds.keras(argument.category or "", argument.words, optional=optional)
+    if argument.kind == "float" and argument.category is not None:
+        schedule = kinds.keras(argument.category, optional=optional)
+        return kinds.either(kinds.number(optional=optional), schedule, optional=optional)
+    if argument.kind == "word":
+        return kinds.word(*argument.words, optional=optional)
+    return Type(argument.kind, optional=optional)
+
+
+# --- arguments --------------------------------------------------------------------------------------------
+
+
+def bound(call: syntax.Call, function: Function, context: Context) -> Any:
+    """Return `call` with its arguments checked against `function`; BAD where one is wrong."""
+    return _Binding(call, function, context).run()
+
+
+class _Binding:
+    """One call and the function it calls."""
+
+    def __init__(self, call: syntax.Call, function: Function, context: Context) -> None:
+        self._call = call
+        self._function = function
+        self._context = context
+        self._given: dict[str, Span] = {}
+        self._args: list[Any] = []
+        self._arg_spans: list[Span] = []
+        self._kwargs: dict[str, Any] = {}
+        self._kwarg_spans: dict[str, Span] = {}
+        self._surplus: list[syntax.Argument] = []
+
+    def run(self) -> Any:
+        """Read all arguments and report what is wrong with each."""
+        for argument in self._call.arguments:
+            if argument.name is None:
+                self._positional(argument)
+            else:
+                self._keyword(argument, argument.name)
+        self._too_many()
+        self._missing()
+        values = [*self._args, *self._kwargs.values()]
+        if self._surplus or any(value is BAD for value in values):
+            return BAD
+        return ir.Call(
+            self._call.callee.name,
+            tuple(self._args),
+            self._kwargs,
+            span=self._call.span,
+            name_span=self._call.callee.span,
+            arg_spans=tuple(self._arg_spans),
+            kwarg_spans=self._kwarg_spans,
+        )
+
+    def _positional(self, argument: syntax.Argument) -> None:
+        positional = self._function.positional
+        at = len(self._args)
+        if self._kwargs:
+            self._context.reports.add(references.positional_after_keyword(argument.span))
+            self._args.append(BAD)
+        elif at >= len(positional):
+            self._surplus.append(argument)
+        else:
+            parameter = positional[at]
+            self._given[parameter.name] = argument.span
+            self._args.append(self._value(argument, parameter.name, parameter.type))
+        self._arg_spans.append(argument.value.span)
+
+    def _keyword(self, argument: syntax.Argument, name: str) -> None:
+        name_span = argument.name_span or argument.span
+        parameter = self._function.argument(name)
+        value: Any = BAD
+        if name in self._given:
+            first = self._given[name]
+            report = references.repeated_argument(self._call.callee.name, name, name_span, first)
+            self._context.reports.add(report)
+        elif parameter is not None:
+            value = self._value(argument, name, parameter.type)
+        elif self._function.rest is not None:
+            value = self._value(argument, name, self._function.rest)
+        else:
+            self._unknown(name, name_span)
+        self._given.setdefault(name, name_span)
+        self._kwargs[name] = value
+        self._kwarg_spans[name] = argument.value.span
+
+    def _value(self, argument: syntax.Argument, name: str, type: Type) -> Any:  # noqa: A002
+        from grammar.lower import typed
+
+        what = f"`{name}` of `{self._call.callee.name}`"
+        return typed.typed(argument.value, type, what, self._context)
+
+    def _unknown(self, name: str, span: Span) -> None:
+        known = tuple(each.name for each in self._function.arguments)
+        callee = self._call.callee.name
+        near = nearest(name, [each for each in known if each not in self._given])
+        self._context.reports.add(references.unknown_argument(callee, name, span, near, known))
+
+    def _too_many(self) -> None:
+        if self._surplus:
+            names_ = [each.name for each in self._function.positional]
+            given = len(self._args) + len(self._surplus)
+            span = self._surplus[0].span
+            report = references.too_many_arguments(self._call.callee.name, len(names_), given, span, names_)
+            self._context.reports.add(report)
+
+    def _missing(self) -> None:
+        missing = [
+            each.name for each in self._function.arguments if each.required and each.name not in self._given
+        ]
+        lost = any(isinstance(each.value, syntax.Broken) for each in self._call.arguments)
+        unknown_names = (
+            any(name not in {each.name for each in self._function.arguments} for name in self._kwargs)
+            and self._function.rest is None
+        )
+        if missing and not lost and not unknown_names:
+            report = references.missing_argument(self._call.callee.name, missing, self._call.callee.span)
+            self._context.reports.add(report)
+            self._args.append(BAD)

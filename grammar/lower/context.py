@@ -1,0 +1,66 @@
+"""What lowering knows while it reads a part of a spec."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from attrs import evolve, field, frozen
+
+from dsl import ir, syntax
+from dsl.source import Span
+from grammar.reports import Reports
+
+
+class Bad:
+    """The value of what is wrong and was reported: whatever depends on it keeps silent."""
+
+    def __repr__(self) -> str:
+        return "BAD"
+
+
+BAD: Final = Bad()
+
+
+@frozen(eq=False)
+class Uses:
+    """The names that were used, for the lints."""
+
+    constants: set[str] = field(factory=set)
+    layers: set[str] = field(factory=set)
+
+
+@frozen(eq=False)
+class Context:
+    """The names in scope and the collector of diagnostics.
+
+    `constants` are those of `let` and `values` what they stand for; `parameters` those of the `layer` block
+    that is being read; `tensors` those of the examples where a split is being read (None where they cannot be
+    known); `layers` are all `layer` blocks by name; `lost` are the names that unreadable parts may define.
+    """
+
+    reports: Reports
+    constants: dict[str, syntax.Attribute] = field(factory=dict)
+    values: dict[str, Any] = field(factory=dict)
+    parameters: dict[str, ir.LayerParameter] = field(factory=dict)
+    tensors: frozenset[str] | None = None
+    layers: dict[str, ir.LayerBlock] = field(factory=dict)
+    lost: frozenset[str] = frozenset()
+    allow_python: bool = False
+    uses: Uses = field(factory=Uses)
+
+    def within(self, **changes: Any) -> Context:
+        """Return this context with other names in scope."""
+        return evolve(self, **changes)
+
+    def silent(self) -> Context:
+        """Return this context with a collector whose diagnostics nobody sees."""
+        return evolve(self, reports=Reports(), uses=Uses())
+
+    def may_exist(self, name: str) -> bool:
+        """Whether `name` may have been defined in a part that could not be read."""
+        return name in self.lost
+
+
+def merged(spans: list[Span]) -> Span:
+    """Return the stretch over all of `spans`, which stand in order."""
+    return spans[0].to(spans[-1])

@@ -1,0 +1,170 @@
+"""The `devices` block, and the names of devices elsewhere in a spec."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dsl import ir, syntax
+from dsl.errors import names, references, types
+from dsl.schema import BLOCKS
+from dsl.schema import types as kinds
+from dsl.suggest import nearest
+from grammar.lower import blocks
+from grammar.lower.context import BAD, Context
+from grammar.lower.evaluate import described
+from grammar.lower.typed import typed
+
+if TYPE_CHECKING:
+    from dsl.source import Span
+
+LONGEST_RANGE = 100_000
+KINDS = ("gpu", "cpu")
+
+
+def devices(block: syntax.Block, context: Context) -> ir.Devices | None:
+    """Return what there is; None where something is wrong."""
+    fields = blocks.Fields()
+    jobs: list[ir.Job | None] = []
+    first: dict[str, Span] = {}
+    known = BLOCKS["devices"]
+    for item in blocks.own_items(block, known, context):
+        if isinstance(item, syntax.Attribute):
+            blocks.attribute(item, known, fields, context)
+        elif isinstance(item, syntax.Block):
+            if item.label_span is not None and item.label is not None:
+                blocks.once(item.label, item.label_span, first, "job", context)
+            jobs.append(_job(item, context))
+    if fields.bad or any(job is None for job in jobs):
+        return None
+    made = tuple(job for job in jobs if job is not None)
+    return ir.Devices(**fields.values, jobs=made, span=block.header, spans=fields.spans)
+
+
+def _job(block: syntax.Block, context: Context) -> ir.Job | None:
+    known = BLOCKS["job"]
+    fields = blocks.attributes(block, known, context)
+    if block.label in KINDS and block.label_span is not None:
+        context.reports.add(names.reserved(block.label, block.label_span, "this is a kind of device"))
+    if "tasks" in fields.values and "hosts" in fields.values:
+        report = names.conflicting(
+            "tasks",
+            "hosts",
+            "the job",
+            fields.spans["hosts"],
+            fields.spans["tasks"],
+            "leave `tasks` out: it is the number of hosts",
+        )
+        context.reports.add(report)
+        return None
+    if fields.bad or block.label is None:
+        return None
+    values = dict(fields.values)
+    if values.get("hosts"):
+        values["tasks"] = len(values["hosts"])
+    return ir.Job(block.label, **values, span=block.header, spans=fields.spans)
+
+
+# --- names of devices -------------------------------------------------------------------------------------
+
+
+def device_set(written: syntax.Expr, jobs: frozenset[str] | None, context: Context) -> Any:
+    """Return the devices that `written` names, in order; BAD where one cannot be.
+
+    `jobs` are the names of the spec's jobs, None where they could not be read.
+    """
+    if isinstance(written, syntax.Broken):
+        return BAD
+    items = written.items if isinstance(written, syntax.List) else (written,)
+    if not items:
+        context.reports.add(
+            types.misplaced_expression("a placement", "devices", "an empty list", written.span)
+        )
+        return BAD
+    patterns = [_pattern(item, jobs, context) for item in items]
+    return BAD if any(each is BAD for each in patterns) else ir.DeviceSet(tuple(patterns), span=written.span)
+
+
+def _pattern(  # noqa: PLR0911 one for each kind of name
+    written: syntax.Expr, jobs: frozenset[str] | None, context: Context
+) -> Any:
+    if isinstance(written, syntax.Broken):
+        return BAD
+    if not isinstance(written, syntax.Path):
+        report = types.misplaced_expression(
+            "this place", "devices such as `gpu[0]`", described(written), written.span
+        )
+        context.reports.add(report)
+        return BAD
+    head, *rest = written.segments
+    if head.name in KINDS and not rest:
+        return _device(written, head, None, None, context)
+    if head.name in KINDS or (jobs is not None and head.name not in jobs):
+        return _unknown(written, head, jobs or frozenset(), context)
+    tasks = _indices(head, "a task", context)
+    if tasks is BAD:
+        return BAD
+    if not rest:
+        return ir.DevicePattern("cpu", (0,), head.name, tasks, span=written.span)
+    if len(rest) > 1 or rest[0].name not in KINDS:
+        return _unknown_kind(rest[0] if rest[0].name not in KINDS else rest[1], context)
+    return _device(written, rest[0], head.name, tasks, context)
+
+
+def _device(
+    written: syntax.Path,
+    segment: syntax.Segment,
+    job: str | None,
+    tasks: tuple[int, ...] | None,
+    context: Context,
+) -> Any:
+    indices = _indices(segment, "a device", context)
+    if indices is BAD:
+        return BAD
+    kind = "gpu" if segment.name == "gpu" else "cpu"
+    return ir.DevicePattern(kind, indices, job, tasks, span=written.span)  # type: ignore[arg-type] # mypy widens the words
+
+
+def _indices(segment: syntax.Segment, what: str, context: Context) -> Any:
+    """Return the numbers in the brackets of a segment, None for all."""
+    match segment.index:
+        case None:
+            context.reports.add(references.index_missing(segment.name, what, segment.span))
+            return BAD
+        case syntax.Every():
+            return None
+        case syntax.Range():
+            return _range(segment.index, context)
+    value = typed(segment.index, kinds.integer(0), f"the index of `{segment.name}`", context)
+    return BAD if value is BAD else (value,)
+
+
+def _range(written: syntax.Range, context: Context) -> Any:
+    first = typed(written.first, kinds.integer(0), "the start of a range", context)
+    last = typed(written.last, kinds.integer(0), "the end of a range", context)
+    if first is BAD or last is BAD:
+        return BAD
+    if last < first:
+        context.reports.add(types.descending_range(written.span, first, last))
+        return BAD
+    if last - first >= LONGEST_RANGE:
+        context.reports.add(types.range_too_long(written.span, LONGEST_RANGE))
+        return BAD
+    return tuple(range(first, last + 1))
+
+
+def _unknown(written: syntax.Path, head: syntax.Segment, jobs: frozenset[str], context: Context) -> Any:
+    if context.may_exist(head.name):
+        return BAD
+    if head.name in KINDS:
+        context.reports.add(references.segment_after_device(written.segments[1].span, head.name))
+        return BAD
+    known = (*KINDS, *sorted(jobs))
+    near = nearest(head.name, known)
+    context.reports.add(references.no_such_device(head.name, head.name_span, near, known))
+    return BAD
+
+
+def _unknown_kind(segment: syntax.Segment, context: Context) -> Any:
+    near = nearest(segment.name, KINDS)
+    context.reports.add(references.no_such_device(segment.name, segment.name_span, near, KINDS))
+    return BAD

@@ -1,0 +1,99 @@
+"""The conditions of `expect`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsl import ir, schema, syntax
+from dsl.errors import names, references, types
+from dsl.schema import BLOCKS, Type
+from dsl.schema import types as kinds
+from dsl.suggest import nearest
+from grammar.lower import blocks
+from grammar.lower.context import BAD, Context
+from grammar.lower.devices import device_set
+from grammar.lower.evaluate import described
+from grammar.lower.typed import typed
+
+MEASURE_NAMES = tuple(each.name for each in schema.MEASURES)
+
+
+def expect(block: syntax.Block, jobs: frozenset[str] | None, context: Context) -> ir.Expect | None:
+    """Return the conditions; None where one is wrong."""
+    blocks.check_label(block, BLOCKS["expect"], context)
+    conditions: list[Any] = []
+    for item in block.items:
+        value = item.value if isinstance(item, syntax.Entry) else None
+        if isinstance(value, syntax.Comparison):
+            conditions.append(_condition(value, jobs, context))
+        else:
+            if not isinstance(value, syntax.Broken):
+                advice = None
+                if isinstance(item, syntax.Attribute):
+                    advice = "a condition compares with `==`, not `=`"
+                report = names.misplaced_entry(
+                    "`expect`", item.span, "a comparison such as `memory(gpu[*]) <= 14GiB`", advice
+                )
+                context.reports.add(report)
+            conditions.append(BAD)
+    if any(condition is BAD for condition in conditions):
+        return None
+    return ir.Expect(tuple(conditions), span=block.header)
+
+
+def _condition(written: syntax.Comparison, jobs: frozenset[str] | None, context: Context) -> Any:
+    call = written.left
+    if isinstance(call, syntax.Broken):
+        return BAD
+    if not isinstance(call, syntax.Call):
+        report = types.misplaced_expression(
+            "the left side", "a measure such as `memory(gpu[*])`", described(call), call.span
+        )
+        context.reports.add(report)
+        return BAD
+    measure = schema.measure(call.callee.name)
+    if measure is None:
+        name = call.callee.name
+        near = nearest(name, MEASURE_NAMES)
+        context.reports.add(
+            references.unknown_function("measure", name, call.callee.span, near, MEASURE_NAMES)
+        )
+        return BAD
+    arguments = _arguments(call, measure.arguments, jobs, context)
+    value = typed(written.right, _figure(measure.dimension), f"`{measure.name}`", context)
+    if arguments is BAD or value is BAD:
+        return BAD
+    return ir.Condition(
+        measure.name,  # type: ignore[arg-type] # one of MEASURES
+        arguments,
+        written.operator,  # type: ignore[arg-type] # the grammar's comparisons
+        value,
+        written.span.text,
+        span=written.span,
+    )
+
+
+def _figure(dimension: Any) -> Type:
+    return kinds.integer(0) if dimension is None else Type("quantity", dimension=dimension, low=0)
+
+
+def _arguments(
+    call: syntax.Call, wanted: tuple[str, ...], jobs: frozenset[str] | None, context: Context
+) -> Any:
+    if any(isinstance(each.value, syntax.Broken) for each in call.arguments):
+        return BAD
+    if len(call.arguments) != len(wanted) or any(each.name is not None for each in call.arguments):
+        context.reports.add(references.measure_arguments(call.callee.name, wanted, call.span))
+        return BAD
+    values = [
+        _argument(each.value, kind, jobs, context) for each, kind in zip(call.arguments, wanted, strict=True)
+    ]
+    return BAD if any(value is BAD for value in values) else tuple(values)
+
+
+def _argument(written: syntax.Expr, kind: str, jobs: frozenset[str] | None, context: Context) -> Any:
+    if kind == "devices":
+        return device_set(written, jobs, context)
+    if kind == "glob":
+        return typed(written, kinds.string(), "the name of the ops", context)
+    return typed(written, kinds.word(kind), "the argument", context)

@@ -1,0 +1,149 @@
+"""The `layer` blocks: the parameters of all of them first, then what is in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dsl import ir, syntax
+from dsl.errors import names, references
+from dsl.schema import BLOCKS
+from grammar.lower import bindings, blocks, flows
+from grammar.lower.context import BAD, Context
+from grammar.lower.flows import Tensors
+from grammar.lower.model import lost_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dsl.source import Span
+
+
+class LayerReader:
+    """Reads all `layer` blocks of a spec."""
+
+    def __init__(self, written: Sequence[syntax.Block], context: Context) -> None:
+        self._context = context
+        self._blocks: dict[str, syntax.Block] = {}
+        first: dict[str, Span] = {}
+        for block in written:
+            blocks.check_label(block, BLOCKS["layer"], context)
+            if block.label is None or block.label_span is None:
+                continue
+            if blocks.once(block.label, block.label_span, first, "layer", context):
+                self._blocks[block.label] = block
+
+    def declare(self) -> None:
+        """Put the layers and their parameters into scope."""
+        for name, block in self._blocks.items():
+            parameters = [bindings.parameter(item, Tensors(self._context)) for item in _parameters(block)]
+            known = tuple(each for each in parameters if each is not BAD)
+            lost = len(known) < len(parameters)
+            self._context.layers[name] = ir.LayerBlock(name, known, span=None if lost else block.header)
+
+    def read(self) -> tuple[ir.LayerBlock, ...] | None:
+        """Return the layers; None where one is wrong."""
+        self._check_cycles()
+        read = [self._layer(name, block) for name, block in self._blocks.items()]
+        return (
+            None
+            if any(layer is None for layer in read)
+            else tuple(layer for layer in read if layer is not None)
+        )
+
+    def _layer(self, name: str, block: syntax.Block) -> ir.LayerBlock | None:
+        declared = self._context.layers[name]
+        lost = frozenset(each for item in block.items for each in lost_names(item))
+        context = self._context.within(
+            parameters={each.name: each for each in declared.parameters},
+            lost=self._context.lost | lost | {item.name for item in _parameters(block)},
+        )
+        tensors = Tensors(context)
+        first: dict[str, Span] = {item.name: item.name_span for item in _parameters(block)}
+        written, output = _sorted(block, first, context)
+        kept = bindings.declare(written, tensors, first)
+        read = bindings.read(kept, tensors, in_layer=True)
+        given: Any = BAD if output is None else flows.expression(output.value, tensors, what="`output`")
+        damaged = any(
+            isinstance(item, syntax.Entry) and isinstance(item.value, syntax.Broken) for item in block.items
+        )
+        if output is None and not damaged:
+            context.reports.add(names.missing_output(name, block.header))
+        if not damaged and "input" not in tensors.kinds.values():
+            context.reports.add(names.missing_input(name, block.header))
+        if read is None or given is BAD or declared.span is None:
+            return None
+        spans = {} if output is None else {"output": output.value.span}
+        return ir.LayerBlock(name, declared.parameters, read, given, span=block.header, spans=spans)
+
+    def _check_cycles(self) -> None:
+        """Report layers that are made of themselves."""
+        done: set[str] = set()
+        for start in self._blocks:
+            path = {start: None} if start not in done else {}
+            waiting = [self._needed(start)] if path else []
+            while waiting:
+                following = next((each for each in waiting[-1] if each not in done), None)
+                if following is None:
+                    waiting.pop()
+                    done.add(path.popitem()[0])
+                elif following in path:
+                    circle = [*path][[*path].index(following) :]
+                    spans = [self._blocks[each].header for each in circle]
+                    self._context.reports.add(references.cycle("layer", circle, spans[0], spans[1:]))
+                    done.update(circle)
+                else:
+                    path[following] = None
+                    waiting.append(self._needed(following))
+
+    def _needed(self, name: str) -> Iterator[str]:
+        used = [each for item in self._blocks[name].items for each in _called(item) if each in self._blocks]
+        return iter(used)
+
+
+def _parameters(block: syntax.Block) -> list[syntax.Attribute]:
+    return [
+        item
+        for item in block.items
+        if isinstance(item, syntax.Attribute)
+        and isinstance(item.value, syntax.Call)
+        and item.value.callee.name == "parameter"
+    ]
+
+
+def _sorted(
+    block: syntax.Block, first: dict[str, Span], context: Context
+) -> tuple[list[syntax.Attribute], syntax.Attribute | None]:
+    """Return the bindings and the output of a `layer` block."""
+    parameters = _parameters(block)
+    written: list[syntax.Attribute] = []
+    output: syntax.Attribute | None = None
+    for item in block.items:
+        if isinstance(item, syntax.Attribute):
+            if item.name == "output":
+                if blocks.once("output", item.name_span, first, "attribute", context):
+                    output = item
+            elif not any(item is each for each in parameters):
+                written.append(item)
+        elif isinstance(item, syntax.Block):
+            blocks.unknown_block(item, (), ("output",), "`layer`", context)
+        elif not isinstance(item.value, syntax.Broken):
+            context.reports.add(names.misplaced_entry("`layer`", item.span, "`name = value`", None))
+    return written, output
+
+
+def _called(part: Any) -> Iterator[str]:
+    """Return the names of everything that is called in a part of a text."""
+    match part:
+        case syntax.Attribute() | syntax.Argument():
+            yield from _called(part.value)
+        case syntax.Call():
+            yield part.callee.name
+            for argument in part.arguments:
+                yield from _called(argument)
+        case syntax.Flow():
+            yield from _called(part.source)
+            for step in part.steps:
+                yield from _called(step)
+        case syntax.List():
+            for item in part.items:
+                yield from _called(item)

@@ -1,0 +1,175 @@
+"""The rules of `place`: what goes where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsl import ir, schema, syntax
+from dsl.errors import names, references, types
+from dsl.schema import BLOCKS
+from dsl.schema import types as kinds
+from dsl.suggest import nearest
+from grammar.lower import blocks, calls
+from grammar.lower.context import BAD, Context
+from grammar.lower.devices import KINDS, device_set
+from grammar.lower.evaluate import described
+from grammar.lower.typed import typed
+
+SELECTOR_NAMES = tuple(each.name for each in schema.SELECTORS)
+TARGET_NAMES = tuple(each.name for each in schema.TARGETS)
+
+
+def place(block: syntax.Block, jobs: frozenset[str] | None, context: Context) -> ir.Place | None:
+    """Return the rules; None where one is wrong."""
+    blocks.check_label(block, BLOCKS["place"], context)
+    rules = []
+    for item in block.items:
+        if isinstance(item, syntax.Entry) and isinstance(item.value, syntax.Flow):
+            rules.append(_rule(item.value, jobs, context))
+        elif isinstance(item, syntax.Entry) and isinstance(item.value, syntax.Broken):
+            rules.append(BAD)
+        else:
+            advice = None
+            if isinstance(item, syntax.Attribute):
+                advice = f"write `{item.name} -> ...`"
+            span = item.name_span if isinstance(item, syntax.Attribute) else item.span
+            context.reports.add(names.misplaced_entry("`place`", span, "`selector -> target`", advice))
+            rules.append(BAD)
+    if any(rule is BAD for rule in rules):
+        return None
+    return ir.Place(tuple(rules), span=block.header)
+
+
+def _rule(flow: syntax.Flow, jobs: frozenset[str] | None, context: Context) -> Any:
+    if len(flow.steps) > 1:
+        context.reports.add(references.two_targets(flow.steps[1].span))
+        return BAD
+    selector = _selector(flow.source, context)
+    target = _target(flow.steps[0], jobs, context)
+    if selector is BAD or target is BAD:
+        return BAD
+    if not _go_together(selector, target, flow.steps[0], context):
+        return BAD
+    return ir.Rule(selector, target, span=flow.span)
+
+
+# --- selectors --------------------------------------------------------------------------------------------
+
+
+def _selector(written: syntax.Expr, context: Context) -> Any:
+    if isinstance(written, syntax.Broken):
+        return BAD
+    path = written.callee if isinstance(written, syntax.Call) else written
+    if not isinstance(path, syntax.Path):
+        found = described(path)
+        context.reports.add(
+            types.misplaced_expression("a rule", "a selector before the `->`", found, written.span)
+        )
+        return BAD
+    known = schema.selector(path.name) if path.bare is not None else None
+    if known is None:
+        near = nearest(path.name, SELECTOR_NAMES)
+        report = references.unknown_selector(
+            path.span.text, path.span, near, SELECTOR_NAMES, swapped=path.segments[0].name in KINDS
+        )
+        context.reports.add(report)
+        return BAD
+    pattern = _pattern(written, known, context)
+    return BAD if pattern is BAD else ir.Selector(known.name, pattern, span=written.span)  # type: ignore[arg-type] # one of SELECTORS
+
+
+def _pattern(written: syntax.Expr, known: Any, context: Context) -> Any:
+    glob = schema.Argument("glob", kinds.string(), required=known.pattern == "required")
+    function = schema.Function(known.name, () if known.pattern == "none" else (glob,))
+    if not isinstance(written, syntax.Call):
+        if known.pattern == "required":
+            context.reports.add(references.glob_missing(known.name, written.span))
+            return BAD
+        return None
+    call = calls.bound(written, function, context)
+    if call is BAD:
+        return BAD
+    values = (*call.args, *call.kwargs.values())
+    return values[0] if values else None
+
+
+# --- targets ----------------------------------------------------------------------------------------------
+
+
+def _target(written: syntax.Expr, jobs: frozenset[str] | None, context: Context) -> Any:
+    if isinstance(written, syntax.Call):
+        return _target_call(written, jobs, context)
+    if isinstance(written, syntax.Path):
+        head = written.segments[0]
+        if written.bare == "replicated":
+            return ir.Replicated(span=written.span)
+        if head.name == "group" and len(written.segments) == 1 and "group" not in (jobs or ()):
+            return _member(written, context)
+        if written.bare in TARGET_NAMES:
+            context.reports.add(references.target_needs_devices(written.name, written.span))
+            return BAD
+        if head.name not in {*KINDS, *(jobs or ())} and not context.may_exist(head.name) and jobs is not None:
+            known = (*KINDS, *sorted(jobs), *TARGET_NAMES)
+            near = nearest(head.name, known)
+            context.reports.add(
+                references.no_such_device(head.name, head.name_span, near, (*KINDS, *sorted(jobs)))
+            )
+            return BAD
+    return device_set(written, jobs, context)
+
+
+def _member(written: syntax.Path, context: Context) -> Any:
+    index = written.segments[0].index
+    if index is None or isinstance(index, (syntax.Every, syntax.Range)):
+        context.reports.add(references.index_missing("group", "a device of the group", written.span))
+        return BAD
+    value = typed(index, kinds.integer(0), "the index of `group`", context)
+    return BAD if value is BAD else ir.GroupMember(value, span=written.span)
+
+
+def _target_call(call: syntax.Call, jobs: frozenset[str] | None, context: Context) -> Any:
+    name = call.callee.name
+    known = schema.target(name)
+    if known is None or known.shape in {"word", "member"}:
+        near = nearest(name, TARGET_NAMES)
+        context.reports.add(references.unknown_function("target", name, call.callee.span, near))
+        return BAD
+    positional = [each for each in call.arguments if each.name is None]
+    keywords = [each for each in call.arguments if each.name is not None]
+    if any(isinstance(each.value, syntax.Broken) for each in call.arguments):
+        return BAD
+    if len(positional) != 1:
+        context.reports.add(references.target_needs_devices(name, call.callee.span))
+        return BAD
+    devices = device_set(positional[0].value, jobs, context)
+    if known.shape == "groups":
+        return _groups(call, devices, keywords, context)
+    for each in keywords:
+        context.reports.add(
+            references.unknown_argument(name, str(each.name), each.name_span or each.span, None, ("set",))
+        )
+    if devices is BAD or keywords:
+        return BAD
+    made = ir.Balanced if name == "balanced" else ir.RoundRobin
+    return made(devices, span=call.span)
+
+
+def _groups(call: syntax.Call, devices: Any, keywords: list[syntax.Argument], context: Context) -> Any:
+    size = schema.Function("groups", (schema.Argument("size", kinds.integer(1), required=True),))
+    head = syntax.Call(call.callee, tuple(keywords), span=call.span)
+    bound = calls.bound(head, size, context)
+    if devices is BAD or bound is BAD:
+        return BAD
+    return ir.Groups(devices, bound.kwargs["size"], span=call.span)
+
+
+def _go_together(selector: ir.Selector, target: Any, written: syntax.Expr, context: Context) -> bool:
+    """Whether a target makes sense for what the selector takes."""
+    names_ = {ir.Balanced: "balanced", ir.RoundRobin: "round_robin", ir.Replicated: "replicated"}
+    names_ |= {ir.Groups: "groups", ir.GroupMember: "group"}
+    name = names_.get(type(target))
+    known = schema.target(name) if name is not None else None
+    if known is None or selector.role in known.roles:
+        return True
+    context.reports.add(references.target_not_for(known.name, known.roles, selector.role, written.span))
+    return False

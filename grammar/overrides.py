@@ -1,0 +1,232 @@
+"""`--set PATH=VALUE`: attributes and arguments replaced before the spec is read for its meaning.
+
+A path is a block, for those with names inside it (`devices.worker`, `layer.residual`, `model.metrics`) that
+name, an attribute, and then, into calls, arguments by name: `update.optimizer.learning_rate`. Into a flow it
+goes by the name of a function, or the `name` given to a layer: `data.train.shuffle.buffer`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from dsl import schema, signatures, syntax
+from dsl.errors import names
+from dsl.schema import BLOCKS, Function, Type
+from dsl.source import Source, Span
+from dsl.suggest import nearest
+from grammar.lower.calls import keras_function
+from grammar.parser import parse_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from grammar.reports import Reports
+
+Items = tuple[syntax.Item, ...]
+ANYTHING = Type("any")
+
+
+def apply(items: Items, overrides: Sequence[tuple[str, str]], reports: Reports) -> Items:
+    """Return the items with every override in its place; report paths and values that are none."""
+    for path, value in overrides:
+        override = _Override(path, value, reports)
+        try:
+            items = override.applied(items)
+        except _UnknownPathError as wrong:
+            override.report(wrong)
+    return items
+
+
+class _UnknownPathError(Exception):
+    """Part number `at` of a path leads nowhere; `known` are the names that would lead on."""
+
+    def __init__(self, at: int, known: Iterable[str]) -> None:
+        super().__init__(at)
+        self.at = at
+        self.known = tuple(known)
+
+
+class _Override:
+    """One `--set`."""
+
+    def __init__(self, path: str, value: str, reports: Reports) -> None:
+        self._parts = path.split(".")
+        self._value = value
+        self._reports = reports
+        self._source = Source("--set", f"{path}={value}")
+        self._start = len(path) + 1
+        self._value_span = Span(self._source, self._start, len(self._source.text))
+
+    def report(self, wrong: _UnknownPathError) -> None:
+        """Report the part of the path that leads nowhere."""
+        near = nearest(self._parts[wrong.at], wrong.known)
+        whole = (
+            None if near is None else ".".join([*self._parts[: wrong.at], near, *self._parts[wrong.at + 1 :]])
+        )
+        self._reports.add(names.unknown_path(".".join(self._parts), self._span(wrong.at), whole, wrong.known))
+
+    def _span(self, at: int) -> Span:
+        start = sum(len(part) + 1 for part in self._parts[:at])
+        return Span(self._source, start, start + len(self._parts[at]))
+
+    # --- items
+
+    def applied(self, items: Items) -> Items:
+        """Return `items` with this override; raises _UnknownPathError."""
+        kind = self._parts[0]
+        if kind not in schema.ROOT or kind in {"place", "expect"}:
+            raise _UnknownPathError(0, [each for each in schema.ROOT if each not in {"place", "expect"}])
+        if kind == "layer":
+            labels = [item.label for item in items if isinstance(item, syntax.Block) and item.kind == kind]
+            return self._in_named(items, kind, [label for label in labels if label], 1)
+        if not any(isinstance(item, syntax.Block) and item.kind == kind for item in items):
+            if kind in {"let", "model"}:
+                raise _UnknownPathError(0, [item.kind for item in items if isinstance(item, syntax.Block)])
+            items = (*items, self._made(kind))
+        return tuple(
+            evolve(item, items=self._in_block(item, 1))
+            if isinstance(item, syntax.Block) and item.kind == kind
+            else item
+            for item in items
+        )
+
+    def _made(self, kind: str) -> syntax.Block:
+        span = self._span(0)
+        return syntax.Block(kind, span, span, span=span)
+
+    def _in_named(self, items: Items, kind: str, labels: list[str], at: int) -> Items:
+        """Go into the block of `kind` whose name is part `at` of the path."""
+        label = self._part(at, labels)
+        if label not in labels:
+            raise _UnknownPathError(at, labels)
+        return tuple(
+            evolve(item, items=self._in_block(item, at + 1))
+            if isinstance(item, syntax.Block) and item.kind == kind and item.label == label
+            else item
+            for item in items
+        )
+
+    def _part(self, at: int, known: Iterable[str]) -> str:
+        if at >= len(self._parts):
+            raise _UnknownPathError(len(self._parts) - 1, known)
+        return self._parts[at]
+
+    def _in_block(self, block: syntax.Block, at: int) -> Items:
+        known = BLOCKS[block.kind]
+        here = [item.name for item in block.items if isinstance(item, syntax.Attribute)]
+        inner = [item for item in block.items if isinstance(item, syntax.Block)]
+        into = [item.label or item.kind if item.kind == "job" else item.kind for item in inner]
+        name = self._part(at, [*known.names, *here, *into])
+        if name in here:
+            return tuple(
+                self._in_attribute(item, known, at) if _is(item, name) else item for item in block.items
+            )
+        row = known.attribute(name)
+        if row is not None:
+            return (*block.items, self._added(name, row.type, at))
+        if name in into:
+            chosen = inner[into.index(name)]
+            changed = evolve(chosen, items=self._in_block(chosen, at + 1))
+            return tuple(changed if item is chosen else item for item in block.items)
+        raise _UnknownPathError(at, [*known.names, *here, *into])
+
+    def _added(self, name: str, type: Type, at: int) -> syntax.Attribute:  # noqa: A002
+        if at + 1 < len(self._parts):
+            raise _UnknownPathError(at + 1, ())
+        return syntax.Attribute(name, self._span(at), self._read(type), span=self._value_span)
+
+    def _in_attribute(self, item: syntax.Item, known: schema.Block, at: int) -> syntax.Item:
+        if not isinstance(item, syntax.Attribute):
+            return item
+        row = known.attribute(item.name)
+        return evolve(item, value=self._in_value(item.value, ANYTHING if row is None else row.type, at + 1))
+
+    # --- values
+
+    def _in_value(self, value: syntax.Expr, type: Type, at: int) -> syntax.Expr:  # noqa: A002
+        """Return `value` with the part that the rest of the path leads to replaced."""
+        if at == len(self._parts):
+            return self._read(type)
+        if isinstance(value, syntax.Call):
+            return self._in_call(value, type, at)
+        if isinstance(value, syntax.Flow):
+            return self._in_flow(value, at)
+        raise _UnknownPathError(at, ())
+
+    def _in_flow(self, flow: syntax.Flow, at: int) -> syntax.Expr:
+        parts = [flow.source, *flow.steps]
+        calls = [part for part in parts if isinstance(part, syntax.Call)]
+        known = [name for call in calls for name in _names(call)]
+        name = self._parts[at]
+        found = [call for call in calls if name in _names(call)]
+        if len(found) != 1:
+            raise _UnknownPathError(at, [each for each in known if known.count(each) == 1])
+        changed = self._in_value(found[0], ANYTHING, at + 1)
+        replaced = [changed if part is found[0] else part for part in parts]
+        return evolve(flow, source=replaced[0], steps=tuple(replaced[1:]))
+
+    def _in_call(self, call: syntax.Call, type: Type, at: int) -> syntax.Expr:  # noqa: A002
+        name = self._parts[at]
+        function = _function(call, type)
+        given = [each.name for each in call.arguments if each.name is not None]
+        positional = [] if function is None else [each.name for each in function.positional]
+        wanted = ANYTHING
+        if function is not None:
+            argument = function.argument(name)
+            wanted = argument.type if argument is not None else function.rest or ANYTHING
+        for number, each in enumerate(call.arguments):
+            if each.name == name or (
+                each.name is None and number < len(positional) and positional[number] == name
+            ):
+                changed = evolve(each, value=self._in_value(each.value, wanted, at + 1))
+                return evolve(
+                    call, arguments=(*call.arguments[:number], changed, *call.arguments[number + 1 :])
+                )
+        if function is not None and (function.argument(name) is not None or function.rest is not None):
+            if at + 1 < len(self._parts):
+                raise _UnknownPathError(at + 1, ())
+            added = syntax.Argument(self._read(wanted), name, self._span(at), span=self._value_span)
+            return evolve(call, arguments=(*call.arguments, added))
+        raise _UnknownPathError(at, given if function is None else [each.name for each in function.arguments])
+
+    def _read(self, type: Type) -> syntax.Expr:  # noqa: A002
+        """Read the value: literally where a string is wanted, else as an expression."""
+        if type.kind == "str":
+            return syntax.Text(self._value, span=self._value_span)
+        read = parse_value(self._source, self._start, self._reports)
+        return syntax.Broken(span=self._value_span) if read is None else read
+
+
+def _is(item: syntax.Item, name: str) -> bool:
+    return isinstance(item, syntax.Attribute) and item.name == name
+
+
+def _names(call: syntax.Call) -> list[str]:
+    """Return what a path may call a step: its function, or the name it was given."""
+    own = [
+        each.value.value
+        for each in call.arguments
+        if each.name == "name" and isinstance(each.value, syntax.Text)
+    ]
+    return [call.callee.name, *own]
+
+
+def _function(call: syntax.Call, type: Type) -> Function | None:  # noqa: A002
+    """Return the function that `call` calls where `type` is wanted."""
+    name = call.callee.name
+    if type.kind == "call":
+        return schema.function(type.of, name)
+    if type.kind == "either":
+        return next(
+            (_function(call, option) for option in type.options if option.kind in {"call", "keras"}), None
+        )
+    categories = (type.of,) if type.of else signatures.CATEGORIES
+    tables = () if type.of else ("source", "transform", "feature")
+    own = next((each for table in tables if (each := schema.function(table, name)) is not None), None)
+    if own is not None:
+        return own
+    name = name.removeprefix("applications.")
+    signature = next((found for of in categories if (found := signatures.find(of, name)) is not None), None)
+    return None if signature is None else keras_function(signature)

@@ -1,0 +1,65 @@
+"""From text to the structure of `dsl.syntax`; what cannot be read is reported and the rest is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import lark
+from lark.parse_tree_builder import ParseTreeBuilder
+
+from dsl import syntax
+from dsl.errors import reading
+from grammar import layout, lexer, tables
+from grammar.builder import Builder
+from grammar.recovery import Recovery
+
+if TYPE_CHECKING:
+    from dsl.source import Source
+    from grammar.reports import Reports
+
+LARGEST = 10_000_000
+
+
+def parse(source: Source, reports: Reports) -> syntax.File | None:
+    """Read the items of a text; None where nothing at all can be made of it."""
+    tokens = layout.arrange(lexer.tokens(source, reports), source, reports)
+    if tokens is None:
+        return None
+    items = _items(tokens, source, reports)
+    return syntax.File(source, items, lexer.allowed_lints(source.text))
+
+
+def parse_value(source: Source, start: int, reports: Reports) -> syntax.Expr | None:
+    """Read one expression that is all of a text from offset `start` on; None where it is none."""
+    before = reports.in_source(source)
+    tokens = [token for token in lexer.tokens(source, reports) if (token.start_pos or 0) >= start]
+    arranged = layout.arrange(tokens, source, reports)
+    if not arranged:
+        if reports.in_source(source) == before:
+            reports.add(reading.value_expected(source, start))
+        return None
+    items = _items(arranged, source, reports)
+    if reports.in_source(source) > before:
+        return None
+    if len(items) == 1 and isinstance(items[0], syntax.Entry):
+        return items[0].value
+    reports.add(reading.not_a_value(items[0].span.to(items[-1].span)))
+    return None
+
+
+def _items(tokens: list[lark.Token], source: Source, reports: Reports) -> tuple[syntax.Item, ...]:
+    parser = tables.parser()
+    builder = ParseTreeBuilder(parser.rules, lark.Tree)  # type: ignore[no-untyped-call] # lark has no types
+    callbacks = builder.create_callback(Builder(source, reports))  # type: ignore[no-untyped-call]
+    state = parser.parse_interactive()
+    state.parser_state.parse_conf.callbacks = callbacks
+    recovery = Recovery(state, tokens, source, reports)
+    at = 0
+    while at < len(tokens):
+        try:
+            state.feed_token(tokens[at])
+            at += 1
+        except lark.UnexpectedToken:
+            at = recovery.recover(at)
+    items: tuple[syntax.Item, ...] = recovery.finish()
+    return items

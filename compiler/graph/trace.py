@@ -154,9 +154,9 @@ class _Trace:
 
     def _connect(self, layer: Any, path: str, keras_name: str) -> None:
         """Let the layer's variables stand for ports, seeds for the tower's own random state."""
-        for variable in layer.variables:
+        for at, variable in enumerate(layer.variables):
             if variable.name == SEED_STATE:
-                self._connect_seed(variable)
+                self._connect_seed(variable, f"{path}/{at}")
                 continue
             info = self.tracer.register(variable, path, keras_name)
             if info.name not in self.ports:
@@ -165,11 +165,11 @@ class _Trace:
                 self.variables[info.name] = variable
                 self.scope.add_update((variable, port))
 
-    def _connect_seed(self, variable: Any) -> None:
+    def _connect_seed(self, variable: Any, name: str) -> None:
         """Give a random layer a stream of its own: the tower's seed, mixed with the name of the layer."""
         if self.seed is None:
             self.seed = _port(tf.uint32, (2,), "seed")
-        own = tf.constant([zlib.crc32(variable.path.encode()), 0], tf.uint32)
+        own = tf.constant([zlib.crc32(name.encode()), 0], tf.uint32)
         state = tf.bitwise.bitwise_xor(self.seed, own)
         self.scope.add_update((variable, tf.cast(state, variable.dtype)))
 

@@ -1,0 +1,29 @@
+"""The record of a whole spec."""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+
+from dsl.ir.base import Node
+from dsl.ir.data import Data
+from dsl.ir.model import LayerBlock, Model
+from dsl.ir.place import Clones, Devices, Expect, Place
+from dsl.ir.training import Train, Update
+
+
+@frozen
+class Spec(Node):
+    """A whole spec. `path` is the file it was read from, `sha256` of that file's bytes."""
+
+    model: Model
+    version: int = 1
+    layers: tuple[LayerBlock, ...] = ()
+    data: Data | None = None
+    devices: Devices = field(factory=Devices)
+    clones: Clones = field(factory=Clones)
+    place: Place = field(factory=Place)
+    update: Update = field(factory=Update)
+    train: Train = field(factory=Train)
+    expect: Expect = field(factory=Expect)
+    path: str = field(default="", eq=False)
+    sha256: str = field(default="", eq=False)

@@ -1,0 +1,54 @@
+"""Records of `update` and `train`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen
+
+from dsl.ir.base import Block, Call, Node
+
+
+@frozen
+class Update(Block):
+    """How the gradients of the clones become new weights. `pack` is in bytes."""
+
+    mode: Literal["sync", "async", "local"] = "sync"
+    optimizer: Call | None = None
+    reduce: Literal["mean", "sum"] = "mean"
+    aggregate: Call = field(factory=lambda: Call("add_n"))
+    pack: int | None = None
+    clip: Call | None = None
+    accumulate: int = 1
+    ema: float | None = None
+    batch_norm: Literal["first", "mean", "synchronized"] = "first"
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
+    replication: Literal["in_graph", "between_graph"] | None = None
+    backup: int = 0
+    staleness: int | None = None
+    average_every: int | None = None
+
+
+@frozen
+class Every(Node):
+    """A period: a count of steps, or a time in seconds."""
+
+    steps: int | None = None
+    seconds: float | None = None
+
+
+@frozen
+class Train(Block):
+    """How long to train, and what to keep of it."""
+
+    steps: int | None = None
+    epochs: int | None = None
+    directory: str | None = None
+    checkpoint_every: Every | None = None
+    evaluate_every: Every | None = None
+    keep: int = 5
+    log_every: int = 10
+    summaries: Literal["none", "scalars", "gradients", "all"] = "scalars"
+    seed: int | None = None
+    deterministic: bool = False
+    weights: str | None = None

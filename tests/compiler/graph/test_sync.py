@@ -1,0 +1,140 @@
+"""Synchronous training: changing where something is computed does not change what is computed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.support import Training, classifier, examples, largest_difference
+
+STEPS = 5
+ROUNDING = 1e-4  # float32, after a few steps of an optimizer that divides by small moments
+
+
+@pytest.mark.parametrize(
+    "optimizer", ["SGD(0.1)", "Momentum(0.1)", "Momentum(0.1, nesterov = true)", "Adam(1e-3)"]
+)
+@pytest.mark.parametrize(
+    "extras", [{}, {"model__regularize": "L2(1e-2)", "update__ema": "0.9"}], ids=["plain", "l2-ema"]
+)
+def test_clones_give_the_weights_of_one_tower_on_the_whole_batch(
+    optimizer: str, extras: dict[str, str]
+) -> None:
+    """2, 4 and 3 unequal clones end with the weights, slots and averages of one tower on the whole batch."""
+    data = examples(24 * STEPS)
+    with Training(classifier(clones=1, batch=24, optimizer=optimizer, **extras), data) as one:
+        one_losses, expected = one.steps(STEPS), one.values()
+    for clones, batch in ((2, 12), (4, 6), (3, (12, 5, 7))):
+        with Training(classifier(clones=clones, batch=batch, optimizer=optimizer, **extras), data) as several:
+            losses = several.steps(STEPS)
+            assert largest_difference(several.values(), expected) < ROUNDING
+        assert losses == pytest.approx(one_losses, rel=1e-5)
+
+
+def test_softmax_regression_follows_the_closed_form() -> None:
+    """From zero weights, 20 steps of gradient descent give the losses of the formula worked out in NumPy."""
+    data = examples(32)
+    layers = ""
+    spec = classifier(clones=2, batch=16, optimizer="SGD(0.5)", layers=layers)
+    with Training(spec, data) as training:
+        import tensorflow as tf
+
+        for name in ("logits/kernel", "logits/bias"):
+            variable = training.compiled.saved[name]
+            with training.compiled.graph.as_default():
+                training.session.run(variable.assign(tf.zeros_like(variable)))
+        losses = training.steps(20)
+    assert losses == pytest.approx(_softmax_losses(data, rate=0.5, steps=20), abs=1e-5)
+
+
+def _softmax_losses(data: dict[str, np.ndarray], rate: float, steps: int) -> list[float]:
+    """Softmax regression on the whole batch: loss, then w <- w - rate * x^T (p - y) / n."""
+    x = data["image"].reshape(len(data["image"]), -1).astype(np.float64)
+    y = np.eye(10)[data["digit"]]
+    kernel, bias, losses = np.zeros((x.shape[1], 10)), np.zeros(10), []
+    for _ in range(steps):
+        logits = x @ kernel + bias
+        p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        losses.append(float(-np.log((p * y).sum(axis=1)).mean()))
+        kernel -= rate * x.T @ (p - y) / len(x)
+        bias -= rate * (p - y).mean(axis=0)
+    return losses
+
+
+def test_clones_draw_different_dropout_masks() -> None:
+    """Two clones on the same examples compute different losses under dropout, and equal ones without."""
+    twice = {name: np.concatenate([array, array]) for name, array in examples(8).items()}
+    for layers, different in (("-> Dropout(0.5)", True), ("", False)):
+        with Training(classifier(clones=2, batch=8, layers=layers), twice) as training:
+            first, second = training.session.run([clone.loss for clone in training.compiled.clones])
+        assert (first != second) == different
+
+
+def test_dropout_draws_anew_every_step_and_the_same_in_a_second_run() -> None:
+    """With one seed two runs have the same losses, which differ from step to step on the same examples."""
+    spec = classifier(clones=2, batch=8, optimizer="SGD(0.0)", layers="-> Dropout(0.5)")
+    data = examples(16)
+    runs = []
+    for _ in range(2):
+        with Training(spec, data) as training:
+            runs.append(training.steps(4))
+    assert runs[0] == runs[1]
+    assert len(set(runs[0])) == 4
+
+
+def test_statistics_come_from_clone_0() -> None:
+    """The moving mean of a batch normalisation is what clone 0's half of the batch makes of it."""
+    data = examples(16)
+    with Training(
+        classifier(clones=2, batch=8, layers="-> BatchNormalization(momentum = 0.9)"), data
+    ) as training:
+        training.steps(1)
+        moved = training.values()["batch_normalization/moving_mean"]
+    assert moved == pytest.approx(0.1 * data["image"][:8].mean(axis=(0, 1, 2)), rel=1e-5)
+
+
+def test_metrics_are_those_of_the_global_batch() -> None:
+    """Accuracy over two clones of unequal size is that of all their examples together."""
+    data = examples(12)
+    with Training(classifier(clones=2, batch=(9, 3)), data) as training:
+        outputs = [clone.outputs for clone in training.compiled.clones]
+        accuracy, parts = training.session.run([training.compiled.metrics["accuracy"].result, outputs])
+    predicted = np.concatenate(parts).argmax(axis=1)
+    assert accuracy == pytest.approx((predicted == data["digit"]).mean())
+
+
+def test_the_moving_average_starts_at_the_weights_and_follows_them() -> None:
+    """After one step the average is decay times the first weights plus (1 - decay) times the new ones."""
+    with Training(classifier(clones=2, batch=8, update__ema="0.75"), examples(16)) as training:
+        before = training.values()
+        training.steps(1)
+        after = training.values()
+    name = "conv1/kernel"
+    expected = 0.75 * before[name] + 0.25 * after[name]
+    assert after[f"{name}/ExponentialMovingAverage"] == pytest.approx(expected, abs=1e-7)
+    assert before[f"{name}/ExponentialMovingAverage"] == pytest.approx(before[name])
+
+
+def test_a_loss_that_sums_over_examples_is_a_sum_over_all_clones() -> None:
+    """With `reduction = sum`, several clones give the weights of one tower, which sums over its batch."""
+    data = examples(24)
+    results = []
+    for clones, batch in ((1, 24), (3, (4, 8, 12))):
+        spec = classifier(clones=clones, batch=batch, optimizer="SGD(0.001)")
+        loss = spec.model.loss[0].objective.call
+        loss.kwargs["reduction"] = "sum"  # type: ignore[index]  # the test's own spec
+        with Training(spec, data) as training:
+            training.steps(2)
+            results.append(training.values())
+    assert largest_difference(results[1], results[0]) < 1e-5
+
+
+def test_reduce_sum_is_the_mean_times_the_number_of_clones() -> None:
+    """With `reduce = sum` a step is as long as the steps of all clones on their own together."""
+    data = examples(16)
+    with Training(classifier(clones=2, batch=8, optimizer="SGD(0.2)"), data) as mean:
+        mean.steps(1)
+        expected = mean.values()
+    with Training(classifier(clones=2, batch=8, optimizer="SGD(0.1)", update__reduce="sum"), data) as total:
+        total.steps(1)
+        assert largest_difference(total.values(), expected) < 1e-5

@@ -1,0 +1,109 @@
+"""What several tests need: specs from text, small models, and training them on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+import grammar
+from dsl import ir
+
+CLASSIFIER = """
+tfdeploy = 1
+
+model "classifier" {{
+  image = input(float32, [8, 8, 1])
+  digit = input(int32, [])
+  logits = image {layers} -> Flatten() -> Dense(10, name = "logits")
+  loss = [digit, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+  metrics {{
+    accuracy = [digit, logits] -> SparseCategoricalAccuracy()
+  }}
+}}
+
+devices {{ cpu = {clones} }}
+clones {{ count = {clones}, batch = {batch} }}
+update {{ optimizer = {optimizer} }}
+train {{ seed = 7 }}
+"""
+
+CONVOLUTION = '-> Conv2D(8, 3, activation = relu, name = "conv1") -> MaxPooling2D(2)'
+
+
+def classifier(
+    *,
+    clones: int = 2,
+    batch: Any = 8,
+    optimizer: str = "SGD(0.1)",
+    layers: str = CONVOLUTION,
+    **overrides: str,
+) -> ir.Spec:
+    """Return the spec of a small classifier of 8 x 8 images; `update__ema="0.9"` sets `update.ema`."""
+    written = list(batch) if isinstance(batch, tuple) else batch
+    text = CLASSIFIER.format(clones=clones, batch=written, optimizer=optimizer, layers=layers)
+    return spec_of(text, **overrides)
+
+
+def spec_of(text: str, **overrides: str) -> ir.Spec:
+    """Return the spec of a text, every keyword being an override (`clones__batch="4"` for `clones.batch`)."""
+    pairs = [(key.replace("__", "."), value) for key, value in overrides.items()]
+    reading = grammar.read("test.tfdeploy", pairs, text=text)
+    assert reading.spec is not None, [f"{each.code} {each.message}" for each in reading.diagnostics]
+    return reading.spec
+
+
+def examples(count: int, seed: int = 0) -> dict[str, Any]:
+    """Return `count` random examples for the classifier."""
+    generator = np.random.default_rng(seed)
+    return {
+        "image": generator.random((count, 8, 8, 1), dtype=np.float32),
+        "digit": generator.integers(0, 10, count).astype(np.int32),
+    }
+
+
+class Training:
+    """A compiled spec in a session, fed from arrays in their order, once through."""
+
+    def __init__(self, spec: ir.Spec, arrays: Mapping[str, Any], *, emulate: bool = False) -> None:
+        import tensorflow as tf
+
+        from compiler.graph.build import compile_graph
+        from compiler.pipeline import make_plan
+
+        self.compiled = compile_graph(make_plan(spec, emulate=emulate))
+        batch = self.compiled.plan.global_batch
+        start = self.compiled.train_input.attach(
+            lambda: (
+                tf.data.Dataset.from_tensor_slices(dict(arrays)).repeat().batch(batch, drop_remainder=True)
+            )
+        )
+        self.session = tf.compat.v1.Session(graph=self.compiled.graph, config=self.compiled.session_config())
+        self.session.run(self.compiled.init_op)
+        self.session.run(start)
+
+    def steps(self, count: int) -> list[float]:
+        """Do `count` steps; return the total loss before each."""
+        fetches = [self.compiled.total_loss, self.compiled.train_op]
+        return [float(self.session.run(fetches)[0]) for _ in range(count)]
+
+    def values(self) -> dict[str, Any]:
+        """Return every variable of a checkpoint by name."""
+        found: dict[str, Any] = self.session.run(dict(self.compiled.saved))
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.session.close()
+
+
+def largest_difference(values: Mapping[str, Any], reference: Mapping[str, Any]) -> float:
+    """Return the largest difference between two sets of variables, relative to each one's largest element."""
+    assert values.keys() == reference.keys()
+    return max(
+        float(np.max(np.abs(values[name] - reference[name])) / (np.max(np.abs(reference[name])) + 1e-12))
+        for name in reference
+    )

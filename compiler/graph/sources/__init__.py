@@ -7,6 +7,7 @@ row in the schema of the language.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from compiler.graph.sources.base import Context, Source
@@ -120,7 +121,7 @@ def _compare(split: ir.Split, fields: Mapping[str, Field], wanted: Sequence[Want
 
 
 def _advice(field: Field, asked: Field) -> str:
-    if field.dtype == asked.dtype:
+    if field.dtype == asked.dtype and prod(field.shape) == prod(asked.shape):
         return f"add `-> reshape({field.name}, {list(asked.shape)})`, or change the input"
     if field.shape == asked.shape:
         return f"add `-> cast({field.name}, {asked.dtype})`, or change the input"

@@ -1,0 +1,162 @@
+"""The csv source on good files."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+XY = {"x": ("float32", (2,)), "y": ("int32", ())}
+TWO_ROWS = {"x": [[1.0, 2.5], [4.0, 5.0]], "y": [3, 6]}
+
+
+def read(reader: Any, text: str | bytes, wanted: Any = None, name: str = "data.csv", **columns: Any) -> Any:
+    """Write `text` to a file and return its columns as lists, and the size the stream claims."""
+    data = text if isinstance(text, bytes) else text.encode()
+    (reader.base / name).write_bytes(data)
+    source = reader.call("csv", name, **(columns or {"x": "x*", "y": "y"}))
+    stream = reader.open(source, wanted=wanted or XY)
+    stream.check()
+    batches = reader.batches(stream, 3)
+    found = {each: [row for batch in batches for row in batch[each].tolist()] for each in wanted or XY}
+    assert stream.size == len(next(iter(found.values())))
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x1,x2,y\n1,2.5,3\n4,5,6\n",
+        "x1,x2,y\n1,2.5,3\n4,5,6",
+        "x1,x2,y\r\n1,2.5,3\r\n4,5,6\r\n",
+        "\ufeffx1,x2,y\n1,2.5,3\n4,5,6\n",
+        "x1,x2,y\n\n1,2.5,3\n\n\n4,5,6\n\n\n",
+        "x1,x2,y\r\n\r\n1,2.5,3\r\n4,5,6\r\n\r\n",
+        '"x1",x2,"y"\n"1",2.5,"3"\n4,"5",6\n',
+        "y,other,x1,x2\n3,any text,1,2.5\n6,,4,5\n",
+        'text,x1,x2,y\n"a, ""b""",1,2.5,3\nc,4,5,6\n',
+        'text,x1,x2,y\n"two\nlines",1,2.5,3\n\n"and\n\nthree",4,5,6\n',
+        "x1,x2,y\n 1 ,2.5e0,+3\n4.,.5e1,6\n",
+    ],
+    ids=[
+        "plain",
+        "no-end",
+        "crlf",
+        "bom",
+        "blank",
+        "blank-crlf",
+        "quoted",
+        "other",
+        "comma",
+        "lines",
+        "signs",
+    ],
+)
+def test_a_file_is_read_however_it_is_written(reader: Any, text: str) -> None:
+    """Line ends, byte order marks, blank lines, quotes, unused columns and blanks change nothing."""
+    assert read(reader, text) == TWO_ROWS
+
+
+def test_a_gzip_file_is_read(reader: Any) -> None:
+    """A file that was packed by gzip is unpacked on the way."""
+    assert read(reader, gzip.compress(b"x1,x2,y\n1,2.5,3\n4,5,6\n"), name="data.csv.gz") == TWO_ROWS
+
+
+def test_numbered_columns_go_by_number(reader: Any) -> None:
+    """Columns that a glob matches and that differ in their numbers only are taken in the order of these."""
+    text = "y,x10,x2,x1\n0,10,2,1\n"
+    assert read(reader, text, {"x": ("float32", (3,)), "y": ("int32", ())}) == {"x": [[1, 2, 10]], "y": [0]}
+
+
+def test_other_columns_go_as_in_the_header(reader: Any) -> None:
+    """Columns that a glob matches and that bear different names keep the order of the header."""
+    found = read(reader, "size.w,size.h,n\n1,2,3\n", {"v": ("float32", (2,))}, v="size.*")
+    assert found == {"v": [[1, 2]]}
+
+
+def test_a_list_of_columns_is_taken_in_its_order(reader: Any) -> None:
+    """A list gives the columns by name."""
+    found = read(reader, "a,b,c\n1,2,3\n", {"v": ("float32", (2,))}, v=("c", "a"))
+    assert found == {"v": [[3, 1]]}
+
+
+def test_a_name_makes_a_scalar_and_a_glob_a_vector(reader: Any) -> None:
+    """One column by its name has no axis, a glob has one; a name goes before a glob."""
+    wanted = {"a": ("float32", ()), "b": ("float32", (1,)), "c": ("float32", ())}
+    found = read(reader, "n1,m[0]\n1,2\n", wanted, a="n1", b="n*", c="m[0]")
+    assert found == {"a": [1], "b": [[1]], "c": [2]}
+
+
+def test_cells_are_read_as_the_dtype_of_the_input(reader: Any) -> None:
+    """The dtype of each input decides how its cells are read, to the last digit and the last bit."""
+    dtypes = [
+        "uint8",
+        "int8",
+        "uint16",
+        "int64",
+        "uint32",
+        "float64",
+        "float16",
+        "bfloat16",
+        "bool",
+        "string",
+    ]
+    wanted = {f"t_{each}": (each, ()) for each in dtypes}
+    cells = ["255", "-128", "65535", "9007199254740993", "4294967295", "0.1", "0.5", "3", "1", "ab c"]
+    text = ",".join(wanted) + "\n" + ",".join(cells) + "\n"
+    (reader.base / "data.csv").write_text(text)
+    stream = reader.open(reader.call("csv", "data.csv", **{name: name for name in wanted}), wanted=wanted)
+    (batch,) = reader.batches(stream, 2)
+    assert [batch[name].dtype.name for name in wanted] == [*dtypes[:-1], "object"]
+    assert [batch[name].tolist()[0] for name in wanted] == [
+        255, -128, 65535, 9007199254740993, 4294967295, 0.1, 0.5, 3, True, b"ab c",
+    ]  # fmt: skip
+
+
+def test_a_column_may_feed_two_inputs_of_different_dtypes(reader: Any) -> None:
+    """One column is read as whole number for one input and as float for another."""
+    wanted = {"a": ("int32", ()), "b": ("float32", ()), "c": ("float32", (2,))}
+    assert read(reader, "n,m\n3,4\n", wanted, a="n", b="n", c=("n", "m")) == {
+        "a": [3],
+        "b": [3.0],
+        "c": [[3, 4]],
+    }
+
+
+def test_files_of_a_glob_are_read_one_after_the_other(reader: Any) -> None:
+    """Files that a glob matches are taken in natural order, each without its header."""
+    for number in (10, 2, 1):
+        (reader.base / f"part-{number}.csv").write_text(f"n\n{number}\n{number}.5\n")
+    stream = reader.open(reader.call("csv", "part-*.csv", n="n"), wanted={"n": ("float32", ())})
+    assert reader.column(stream, "n") == [1, 1.5, 2, 2.5, 10, 10.5]
+    assert stream.size == 6
+
+
+def test_a_path_is_relative_to_the_spec_or_absolute(reader: Any, tmp_path_factory: Any) -> None:
+    """Paths start at the folder of the spec; an absolute path is taken as it is."""
+    other: Path = tmp_path_factory.mktemp("other")
+    for folder, number in ((reader.base / "sub", 1), (other, 2)):
+        folder.mkdir(exist_ok=True)
+        (folder / "n.csv").write_text(f"n\n{number}\n")
+    paths = ["sub/n.csv", str(other / "n.csv")]
+    streams = [reader.open(reader.call("csv", each, n="n"), wanted={"n": ("int32", ())}) for each in paths]
+    assert [reader.column(each, "n") for each in streams] == [[1], [2]]
+
+
+def test_the_digits_are_read_as_numpy_reads_them(reader: Any) -> None:
+    """The example data comes out as NumPy loads it, reshaped and scaled as the example spec says."""
+    reader.base = Path(__file__).parents[4] / "examples"
+    expected = np.loadtxt(reader.base / "data/digits/train.csv", delimiter=",", skiprows=1, dtype=np.float32)
+    stream = reader.open(
+        reader.call("csv", "data/digits/train.csv", image="pixel_*", digit="digit"),
+        reader.call("reshape", "image", (8, 8, 1)),
+        reader.call("scale", "image", 1 / 16),
+        wanted={"image": ("float32", (8, 8, 1)), "digit": ("int32", ())},
+    )
+    (batch,) = reader.batches(stream, 2000)
+    assert stream.size == 1438
+    np.testing.assert_array_equal(batch["image"], expected[:, :64].reshape(-1, 8, 8, 1) / 16)
+    np.testing.assert_array_equal(batch["digit"], expected[:, 64])

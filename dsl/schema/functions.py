@@ -11,6 +11,7 @@ from dsl.schema.types import (
     Type,
     call,
     dtype,
+    either,
     integer,
     listing,
     number,
@@ -21,7 +22,7 @@ from dsl.schema.types import (
 )
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Argument:
     """An argument of a function; `default` counts where it is not `required`."""
 
@@ -33,7 +34,7 @@ class Argument:
     positional: bool = True
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Function:
     """A function with its arguments; `rest` is the type of other keyword arguments, where it takes those."""
 
@@ -70,8 +71,8 @@ SOURCES = (
     Function(
         "csv",
         (_PATH,),
-        string(),
-        "rows of a CSV file; a keyword names a tensor and its value the column, or glob of columns",
+        either(string(), listing(string())),
+        "rows of a CSV file; a keyword names a tensor, its value a column, a glob or a list of columns",
     ),
     Function(
         "npz",
@@ -94,6 +95,7 @@ SOURCES = (
             _needs("path", string(), "a folder with a folder of JPEG and PNG files for each class"),
             _needs("size", listing(integer(low=1)), "height and width to which every image is resized"),
             _takes("channels", integer(1, 4), 3, "1 for grey, 3 for colour, 4 with transparency"),
+            _keyword("classes", either(listing(string()), optional=True), None, "the folders by label"),
         ),
         doc="tensors `image` (uint8) and `label` (int32, the number of the folder in alphabetical order)",
     ),
@@ -136,6 +138,8 @@ FEATURES = (
             _takes(
                 "classes", integer(low=1, optional=True), None, "whole numbers below this, in `synthetic`"
             ),
+            _keyword("key", string(optional=True), None, "its name in a `tfrecord`; default: the tensor's"),
+            _keyword("encoding", word("list", "raw", "image"), "list", "how a `tfrecord` holds it"),
         ),
         doc="a tensor of the examples",
     ),

@@ -109,6 +109,21 @@ _ROWS = (
     Code("TFD722", "data-does-not-fit", "data of another dtype or shape than the model's input", "run"),
     Code("TFD723", "transform-does-not-apply", "a transform that cannot be applied to its tensor", "run"),
     Code("TFD724", "bad-data-argument", "an argument of a source or transform without a meaning", "run"),
+    # TFD730 to TFD799: the run itself.
+    Code("TFD730", "not-finite", "a loss or weights that are infinite or not a number", "run"),
+    Code("TFD731", "directory-in-use", "a run directory that another run holds", "run"),
+    Code("TFD732", "directory-unusable", "a run directory that cannot be made", "run"),
+    Code("TFD733", "cannot-write", "a file of the run that cannot be written", "run"),
+    Code("TFD734", "checkpoint-damaged", "a checkpoint that cannot be read", "run"),
+    Code("TFD735", "no-checkpoint", "a checkpoint that is needed and not there", "run"),
+    Code("TFD736", "checkpoint-does-not-fit", "a checkpoint of another model", "run"),
+    Code("TFD737", "starts-anew", "slots or averages that a checkpoint lacks", "run"),
+    Code("TFD738", "step-failed", "an op that TensorFlow refused to run", "run"),
+    Code("TFD739", "too-few-examples", "epochs that do not fill one step", "run"),
+    Code("TFD740", "size-unknown", "epochs over data of unknown size", "run"),
+    Code("TFD741", "weights-do-not-fit", "weights to start from that are of another model", "run"),
+    Code("TFD742", "weights-unreadable", "weights to start from that cannot be read", "run"),
+    Code("TFD743", "history-mended", "broken lines in the history of a run", "run"),
     # TFD9xx: the tool's own fault.
     Code("TFD901", "internal-fault", "a fault of tfdeploy itself", "tool"),
 )

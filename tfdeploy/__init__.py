@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic, RunError, SpecError
-    from tfdeploy.api import load
+    from tfdeploy.api import compile, load, run  # noqa: A004
 
 _HOMES = {
     "Diagnostic": "dsl.diagnostics",
     "RunError": "dsl.diagnostics",
     "SpecError": "dsl.diagnostics",
+    "compile": "tfdeploy.api",
     "load": "tfdeploy.api",
+    "run": "tfdeploy.api",
 }
 
-__all__ = ["Diagnostic", "RunError", "SpecError", "load"]
+__all__ = ["Diagnostic", "RunError", "SpecError", "compile", "load", "run"]
 
 
 def __getattr__(name: str) -> Any:

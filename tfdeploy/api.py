@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from compiler.graph.compiled import CompiledGraph
     from dsl.ir import Spec
+    from tfdeploy.runtime.reporting import Reporter
+    from tfdeploy.runtime.result import Result
 
 
 def load(
@@ -22,6 +25,43 @@ def load(
 
     pairs = tuple((name, _text(value)) for name, value in (overrides or {}).items())
     return read(os.fspath(path), pairs, allow_python=allow_python)
+
+
+def compile(spec: Spec, *, emulate: bool = False, verbose: bool = False) -> CompiledGraph:  # noqa: A001
+    """Return the multi-tower graph of a spec; nothing is run and no data is read.
+
+    With `emulate` every declared device is a logical CPU of this process. Raises SpecError.
+    """
+    from tfdeploy.runtime.plans import graph_of, plan_of
+
+    return graph_of(plan_of(spec, emulate=emulate, verbose=verbose), verbose=verbose)
+
+
+def run(
+    spec: Spec,
+    *,
+    emulate: bool = False,
+    resume: Literal["auto", "never", "must"] = "auto",
+    verbose: bool = False,
+    reporter: Reporter | None = None,
+) -> Result:
+    """Train a spec in its run directory and return what `result.json` holds.
+
+    Goes on from the newest checkpoint where there is one, unless `resume` is `never`; `must` asks for one.
+    `reporter` is told what happens; without one nothing is printed. Raises SpecError, RunError, and
+    KeyboardInterrupt or SystemExit where a signal ends the run, after a checkpoint.
+    """
+    from tfdeploy.runtime.plans import require_trainable
+    from tfdeploy.runtime.quiet import start_tensorflow
+    from tfdeploy.runtime.reporting import Reporter
+
+    require_trainable(spec)
+    start_tensorflow(verbose=verbose)
+    from tfdeploy.runtime.run import RunOptions, run_spec
+
+    return run_spec(
+        spec, RunOptions(emulate, resume, verbose, reporter if reporter is not None else Reporter())
+    )
 
 
 def _text(value: Any) -> str:

@@ -49,13 +49,15 @@ class Ledger:
         `role` may be a function of the op where one library call makes ops of several roles.
         """
         name = self.plan.tensorflow_device(placed.device)
+        graph = tf.compat.v1.get_default_graph()
 
         def choose(op: Any) -> str:
+            if op.graph is not graph:  # the body of a function, which runs where the function is called
+                return str(op.device)
             if op.name not in self.entries:
                 self.enter(op.name, Entry(placed, role if isinstance(role, str) else role(op), clone))
             return op.device or name
 
-        graph = tf.compat.v1.get_default_graph()
         ops, entered = graph.num_operations(), len(self.entries)
         with tf.compat.v1.device(choose):
             yield

@@ -11,6 +11,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("tfdeploy.cli.check", "Find every error in specs, without TensorFlow."),
     "fmt": ("tfdeploy.cli.fmt", "Put specs in the one style."),
     "show": ("tfdeploy.cli.show", "Print a spec with includes, overrides and defaults filled in."),
+    "plan": ("tfdeploy.cli.plan", "Build the graph, run nothing, and print the placement map."),
+    "compile": ("tfdeploy.cli.compile", "Write the graph, its placement map and its spec to files."),
+    "compile-and-run": ("tfdeploy.cli.compile_and_run", "Train a spec."),
     "explain": ("tfdeploy.cli.explain", "Explain the code of an error."),
 }
 """Every command there is."""

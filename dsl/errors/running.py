@@ -1,0 +1,191 @@
+"""TFD730 to TFD799: what can go wrong while a spec runs, apart from its data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import Diagnostic
+from dsl.errors.making import error, warning
+from dsl.errors.words import counted, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsl.source import Span
+
+MOST_NAMES = 5
+
+
+def loss_not_finite(step: int, loss: float, last_good: int | None, span: Span | None) -> Diagnostic:
+    """Report a loss that is infinite or not a number; `last_good` is the step of the newest checkpoint."""
+    return error(
+        "TFD730",
+        f"the loss of step {step} is {loss}",
+        span,
+        text="not finite",
+        notes=(_kept(last_good),),
+        help="try a smaller learning rate, or `clip = global_norm(1.0)` in `update`",
+    )
+
+
+def weights_not_finite(
+    step: int, names: Sequence[str], last_good: int | None, span: Span | None
+) -> Diagnostic:
+    """Report weights that a step has made infinite or not a number."""
+    what = _some(names)
+    return error(
+        "TFD730",
+        f"after step {step} {what} {'is' if len(names) == 1 else 'are'} not finite",
+        span,
+        notes=(_kept(last_good),),
+        help="try a smaller learning rate, or `clip = global_norm(1.0)` in `update`",
+    )
+
+
+def _kept(last_good: int | None) -> str:
+    if last_good is None:
+        return "no checkpoint had been written"
+    return f"the checkpoint of step {last_good} is kept"
+
+
+def directory_in_use(directory: str, process: int | None, span: Span | None) -> Diagnostic:
+    """Report a run directory that another run holds."""
+    holder = "another process" if process is None else f"process {process}"
+    return error(
+        "TFD731",
+        f"the run directory `{directory}` is in use by {holder}",
+        span,
+        help="wait for it to end, or give this run a `directory` of its own",
+    )
+
+
+def directory_unusable(directory: str, reason: str, span: Span | None) -> Diagnostic:
+    """Report a run directory that cannot be made or written to."""
+    return error("TFD732", f"`{directory}` cannot be used as run directory: {reason}", span)
+
+
+def cannot_write(path: str, reason: str, last_good: int | None = None, *, full: bool = False) -> Diagnostic:
+    """Report a file of the run that the operating system refuses to take."""
+    return error(
+        "TFD733",
+        f"`{path}` cannot be written: {reason}",
+        None,
+        notes=(_kept(last_good),) if last_good is not None else (),
+        help="make room on the disk and run again: the run goes on from its last checkpoint"
+        if full
+        else None,
+    )
+
+
+def checkpoint_damaged(path: str, reason: str) -> Diagnostic:
+    """Warn of a checkpoint that cannot be read and is passed over for the one before."""
+    return warning("TFD734", f"the checkpoint `{path}` is passed over: {reason}", None)
+
+
+def no_sound_checkpoint(directory: str, tried: int) -> Diagnostic:
+    """Report that every checkpoint of a run is damaged."""
+    return error(
+        "TFD734",
+        f"none of the {counted(tried, 'checkpoint')} in `{directory}` can be read",
+        None,
+        help="start again with `--resume never`, which removes them",
+    )
+
+
+def no_checkpoint(directory: str) -> Diagnostic:
+    """Report `--resume must`, or `evaluate`, where nothing was saved."""
+    return error(
+        "TFD735", f"there is no checkpoint in `{directory}`", None, help="train first: `compile-and-run`"
+    )
+
+
+def checkpoint_does_not_fit(path: str, faults: Sequence[str], span: Span | None) -> Diagnostic:
+    """Report a checkpoint of another model; `faults` say what differs, one variable each."""
+    shown = tuple(faults[:MOST_NAMES])
+    more = len(faults) - len(shown)
+    return error(
+        "TFD736",
+        f"the checkpoint `{path}` is of another model",
+        span,
+        notes=(*shown, f"and {more} more") if more else shown,
+        help="give this run a `directory` of its own, or start again with `--resume never`",
+    )
+
+
+def starts_anew(path: str, names: Sequence[str]) -> Diagnostic:
+    """Warn of slots or averages that a checkpoint lacks."""
+    return warning(
+        "TFD737",
+        f"the checkpoint `{path}` lacks {_some(names)}",
+        None,
+        notes=("what is lacking starts anew", "the optimizer or `ema` has been changed since"),
+    )
+
+
+def step_failed(
+    doing: str, reason: str, span: Span | None, *, clone: int | None, layer: str | None, op: str | None
+) -> Diagnostic:
+    """Report what TensorFlow refused while it ran the graph, with the clone and the layer it belongs to."""
+    where = [f"clone {clone}"] if clone is not None else []
+    where += [f"the layer `{layer}`"] if layer is not None else []
+    notes = (f"the op is `{op}`",) if op is not None else ()
+    place = f", in {', '.join(where)}" if where else ""
+    return error(
+        "TFD738", f"{doing} failed{place}: {reason}", span, text="runs this" if span else "", notes=notes
+    )
+
+
+def too_few_examples(size: int, batch: int, span: Span | None, batch_span: Span | None) -> Diagnostic:
+    """Report training data smaller than one epoch's first step; `batch` is the global batch."""
+    from dsl.diagnostics import Label
+
+    return error(
+        "TFD739",
+        f"{counted(size, 'example')} cannot fill one global batch of {batch}",
+        span,
+        text=f"{counted(size, 'example')} an epoch",
+        labels=(Label(batch_span, f"{batch} examples a step"),) if batch_span is not None else (),
+        help="use a smaller batch or more epochs",
+    )
+
+
+def size_unknown(span: Span | None) -> Diagnostic:
+    """Report `epochs` over data whose size only reading it would tell."""
+    return error(
+        "TFD740",
+        "the length of an epoch is not known before the data is read",
+        span,
+        help="give `steps` in place of `epochs`",
+    )
+
+
+def weights_do_not_fit(path: str, faults: Sequence[str], span: Span | None) -> Diagnostic:
+    """Report a file of weights to start from that is of another model."""
+    shown = tuple(faults[:MOST_NAMES])
+    more = len(faults) - len(shown)
+    return error(
+        "TFD741",
+        f"the weights in `{path}` are not those of this model",
+        span,
+        notes=(*shown, f"and {more} more") if more else shown,
+    )
+
+
+def weights_unreadable(path: str, reason: str, span: Span | None) -> Diagnostic:
+    """Report a file of weights to start from that cannot be read."""
+    return error("TFD742", f"the weights in `{path}` cannot be read: {reason}", span)
+
+
+def history_mended(path: str, lines: int) -> Diagnostic:
+    """Warn of lines of a history that were cut off or are no JSON, and were taken out."""
+    return warning(
+        "TFD743",
+        f"{counted(lines, 'broken line')} of `{path}` {'was' if lines == 1 else 'were'} taken out",
+        None,
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = names[:MOST_NAMES]
+    more = len(names) - len(shown)
+    return f"{', '.join(f'`{name}`' for name in shown)} and {more} more" if more else listed(shown)

@@ -1,0 +1,35 @@
+"""`tfdeploy compile`: the graph of a spec as files, for other programs to run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.reading import read_spec
+
+
+@click.command()
+@click.argument("spec")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Where to write graph.pb, placement.json and spec.tfdeploy.",
+)
+@click.option(
+    "--emulate", is_flag=True, help="Make every declared device a logical CPU device of one process."
+)
+@common_options
+def command(common: Common, spec: str, *, out: Path, emulate: bool) -> int:
+    """Build the graph of SPEC and write it to DIR; nothing is run and no data is read."""
+    loaded = read_spec(spec, common)
+    from tfdeploy import api
+    from tfdeploy.runtime.artifacts import write_graph
+
+    compiled = api.compile(loaded, emulate=emulate, verbose=common.verbose)
+    for path in write_graph(compiled, out):
+        click.echo(path)
+    return 0

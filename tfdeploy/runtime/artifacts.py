@@ -1,0 +1,55 @@
+"""The files of `compile`: a graph that any TensorFlow program can load, its placement map, and its spec."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from compiler.graph.saving import add_saving
+from dsl.diagnostics import RunError
+from dsl.errors import running as errors
+from tfdeploy.runtime.effective import effective_text
+from tfdeploy.runtime.files import replacing, write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from compiler.graph.compiled import CompiledGraph
+
+v1 = tf.compat.v1
+
+
+def write_graph(compiled: CompiledGraph, directory: Path) -> list[Path]:
+    """Write `graph.pb` (a MetaGraphDef), `placement.json` and `spec.tfdeploy`; return their paths.
+
+    The MetaGraphDef has a SaverDef for checkpoints, and the names of the ops to run in the collections
+    `init_op`, `after_restore_op`, `train_op`, `total_loss` and `global_step`. Raises RunError where the
+    files cannot be written.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise RunError(errors.cannot_write(str(directory), (fault.strerror or str(fault)).lower())) from fault
+    paths = [directory / "graph.pb", directory / "placement.json", directory / "spec.tfdeploy"]
+    with replacing(paths[0]) as beside:
+        beside.write_bytes(meta_graph(compiled).SerializeToString(deterministic=True))
+    write_whole(paths[1], compiled.placement.to_json())
+    write_whole(paths[2], effective_text(compiled.plan.spec))
+    return paths
+
+
+def meta_graph(compiled: CompiledGraph) -> Any:
+    """Return the graph as a MetaGraphDef, with what a program needs to know to run it."""
+    saving = add_saving(compiled)
+    named = {
+        "init_op": compiled.init_op,
+        "after_restore_op": compiled.after_restore_op,
+        "train_op": compiled.train_op,
+        "total_loss": compiled.total_loss,
+        "summary_op": compiled.summary_op,
+    }
+    for name, what in named.items():
+        if what is not None and not compiled.graph.get_collection_ref(name):
+            compiled.graph.add_to_collection(name, what)
+    return v1.train.export_meta_graph(graph=compiled.graph, saver_def=saving.saver_def())

@@ -1,0 +1,177 @@
+"""Writing checkpoints of a session and going on from them."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+from attrs import define, field
+
+from dsl.diagnostics import RunError
+from dsl.errors import running as errors
+from tfdeploy.runtime.files import sync
+from tfdeploy.runtime.store import Broken, Checkpoint, Manifest, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from dsl.diagnostics import Diagnostic
+    from tfdeploy.runtime.engine import Engine
+
+STEP = "global_step"
+AVERAGE = "/ExponentialMovingAverage"
+INNOCENT = (
+    tf.errors.ResourceExhaustedError,
+    tf.errors.PermissionDeniedError,
+    tf.errors.CancelledError,
+    tf.errors.AbortedError,
+    tf.errors.UnavailableError,
+    tf.errors.DeadlineExceededError,
+)
+"""What can keep a checkpoint from being read without its being damaged."""
+
+
+@define
+class Checkpoints:
+    """The checkpoints of one run; `newest` is the last one that was written or gone on from."""
+
+    store: Store
+    engine: Engine = field(repr=False)
+    keep: int
+    newest: Checkpoint | None = None
+
+    # --- writing ------------------------------------------------------------------------------------------
+
+    def save(self, step: int, examples: int) -> float:
+        """Write a checkpoint and drop the oldest beyond `keep`; return the seconds it took.
+
+        Raises RunError where weights are not finite or the files cannot be written; the checkpoints there
+        are stay.
+        """
+        begun = time.perf_counter()
+        if self.newest is None or self.newest.step != step:
+            self._require_finite(step)
+            self.store.directory.mkdir(parents=True, exist_ok=True)
+            self._write(step)
+            self.newest = self.store.commit(self._manifest(step, examples))
+            self.store.prune(self.keep)
+            self._tell_tensorflow()
+        return time.perf_counter() - begun
+
+    def _require_finite(self, step: int) -> None:
+        finite = self.engine.session.run(dict(self.engine.saving.finite))
+        names = [name for name, fine in finite.items() if not fine]
+        if names:
+            span = self.engine.compiled.plan.spec.model.span_of("loss")
+            raise RunError(errors.weights_not_finite(step, names, self.last_step, span))
+
+    def _write(self, step: int) -> None:
+        prefix = self.store.prefix(step)
+        try:
+            saving = self.engine.saving
+            self.engine.session.run(saving.written, {saving.path: str(prefix)})
+            for path in self._files(step):
+                sync(path)
+        except (tf.errors.OpError, OSError) as fault:
+            self.store.remove(step)
+            reason = reason_of(fault)
+            full = any(word in reason for word in ("no space left", "quota exceeded", "file too large"))
+            raise RunError(errors.cannot_write(str(prefix), reason, self.last_step, full=full)) from fault
+
+    def _files(self, step: int) -> list[Path]:
+        return sorted(self.store.directory.glob(f"{self.store.prefix(step).name}.*"))
+
+    def _manifest(self, step: int, examples: int) -> Manifest:
+        compiled = self.engine.compiled
+        return Manifest(
+            step=step,
+            examples=examples,
+            spec_sha256=compiled.plan.spec.sha256,
+            seed=compiled.seed,
+            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            files={path.name: path.stat().st_size for path in self._files(step)},
+        )
+
+    def _tell_tensorflow(self) -> None:
+        """Write the file by which `tf.train.latest_checkpoint` finds the newest."""
+        prefixes = [str(each.prefix) for each in reversed(self.store.whole())]
+        tf.compat.v1.train.update_checkpoint_state(str(self.store.directory), prefixes[-1], prefixes)
+
+    @property
+    def last_step(self) -> int | None:
+        """The step of the newest checkpoint."""
+        return None if self.newest is None else self.newest.step
+
+    # --- going on -----------------------------------------------------------------------------------------
+
+    def resume(self, warn: Callable[[Diagnostic], None]) -> Checkpoint | None:
+        """Take the variables from the newest checkpoint that can be read; return it, or None.
+
+        Those that are damaged are passed over with a warning. Raises RunError where all of them are, or
+        where one is of another model.
+        """
+        steps = self.store.steps()
+        for step in steps:
+            found = self.store.find(step)
+            if isinstance(found, Checkpoint):
+                try:
+                    self.restore(found, warn)
+                except INNOCENT:
+                    raise
+                except tf.errors.OpError as fault:
+                    found = Broken(found.prefix, step, reason_of(fault))
+                else:
+                    self.store.remove_after(step)
+                    self.newest = found
+                    return found
+            warn(errors.checkpoint_damaged(str(found.prefix), found.reason))
+        if steps:
+            raise RunError(errors.no_sound_checkpoint(str(self.store.directory), len(steps)))
+        return None
+
+    def restore(self, checkpoint: Checkpoint, warn: Callable[[Diagnostic], None]) -> None:
+        """Take the variables from `checkpoint`; what it lacks of slots and averages starts anew."""
+        saving, session = self.engine.saving, self.engine.session
+        prefix = str(checkpoint.prefix)
+        missing = self._missing(checkpoint)
+        session.run(
+            [op for name, op in saving.restores.items() if name not in missing], {saving.path: prefix}
+        )
+        averages = [name for name in missing if name.endswith(AVERAGE)]
+        weights = session.run({name: saving.reads[name.removesuffix(AVERAGE)] for name in averages})
+        self.engine.assign(weights)
+        session.run(self.engine.compiled.after_restore_op)
+        if missing:
+            warn(errors.starts_anew(prefix, missing))
+
+    def _missing(self, checkpoint: Checkpoint) -> list[str]:
+        """Return the slots and averages that are lacking; raise RunError where the model is another."""
+        compiled = self.engine.compiled
+        reader = tf.train.load_checkpoint(str(checkpoint.prefix))
+        shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+        faults = [f"it lacks `{name}`" for name in (STEP, *compiled.weights) if name not in shapes]
+        for name, variable in compiled.saved.items():
+            there = (dtypes[name].name, shapes[name]) if name in shapes else None
+            here = (variable.dtype.name, variable.shape.as_list())
+            if there not in (None, here):
+                faults.append(f"`{name}` is {_words(*there)} there and {_words(*here)} here")
+        if faults:
+            span = compiled.plan.spec.model.span
+            raise RunError(errors.checkpoint_does_not_fit(str(checkpoint.prefix), faults, span))
+        return [name for name in compiled.saved if name not in shapes]
+
+
+def _words(dtype: str, shape: list[int]) -> str:
+    return f"{dtype}{shape}"
+
+
+def reason_of(fault: Exception) -> str:
+    """Return what TensorFlow or the operating system says went wrong, on one line."""
+    if isinstance(fault, OSError):
+        return (fault.strerror or str(fault)).lower()
+    text = fault.message if isinstance(fault, tf.errors.OpError) else str(fault)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else type(fault).__name__

@@ -1,0 +1,143 @@
+"""A compiled graph in a session: initialise it, feed it, make steps, evaluate.
+
+What runs once (the first step, initialisation, the first evaluation) also asks TensorFlow where it has put
+each op, which the placement map then shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from attrs import define, field, frozen
+
+from compiler.graph.saving import Saving, add_saving
+from tfdeploy.runtime.numbers import named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.graph.inputs import InputPipe
+    from compiler.graph.sources import Stream
+
+
+@frozen
+class StepReport:
+    """What a logged step tells; `loss` includes the regularisation, `summary` is a serialised Summary."""
+
+    loss: float
+    data_loss: float
+    metrics: Mapping[str, float]
+    learning_rate: float | None
+    summary: bytes | None = field(default=None, repr=False)
+
+
+@define
+class Engine:
+    """A session on a compiled graph that can train; `saving` are its ops for checkpoints."""
+
+    compiled: CompiledGraph = field(repr=False)
+    session: Any = field(repr=False)
+    saving: Saving = field(repr=False)
+    _plain: Callable[..., Any] | None = field(default=None, repr=False)
+    _logged: Callable[..., Any] | None = field(default=None, repr=False)
+    _evaluated: Callable[..., Any] | None = field(default=None, repr=False)
+    _starters: dict[int, Any] = field(factory=dict, repr=False)
+
+    @classmethod
+    def start(cls, compiled: CompiledGraph) -> Engine:
+        """Open a session with the options of the spec, and give every variable its initial value."""
+        saving = add_saving(compiled)
+        session = tf.compat.v1.Session(graph=compiled.graph, config=compiled.session_config())
+        engine = cls(compiled, session, saving)
+        engine.traced(compiled.init_op)
+        return engine
+
+    def close(self) -> None:
+        """End the session."""
+        self.session.close()
+
+    def traced(self, fetches: Any, feed: Mapping[Any, Any] | None = None) -> Any:
+        """Run `fetches` once and take down on which devices TensorFlow has put the ops."""
+        metadata = tf.compat.v1.RunMetadata()
+        options = tf.compat.v1.RunOptions(output_partition_graphs=True)
+        values = self.session.run(fetches, feed, options=options, run_metadata=metadata)
+        self.compiled.record_assigned(metadata)
+        return values
+
+    def assign(self, values: Mapping[str, Any]) -> None:
+        """Give variables, by their names in a checkpoint, new values."""
+        initializers = {name: self.compiled.saved[name].initializer for name in values}
+        feed = {op.inputs[1]: values[name] for name, op in initializers.items()}
+        self.session.run(list(initializers.values()), feed)
+
+    def values(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return the values of variables, by their names in a checkpoint."""
+        found: dict[str, Any] = self.session.run({name: self.saving.reads[name] for name in names})
+        return found
+
+    # --- data ---------------------------------------------------------------------------------------------
+
+    def feed(self, pipe: InputPipe, stream: Stream, batch: int, *, training: bool) -> None:
+        """Start `pipe` from the beginning of `stream`: endless in training, else one whole pass."""
+        key = id(stream)
+        if key not in self._starters:
+            self._starters[key] = pipe.attach(
+                lambda: stream.batches(batch, repeat=training, drop_remainder=training)
+            )
+        self.session.run(self._starters[key])
+
+    # --- steps --------------------------------------------------------------------------------------------
+
+    def step(self) -> float:
+        """Do one step and return its loss over the global batch, without regularisation."""
+        if self._plain is None:
+            compiled = self.compiled
+            self._plain = self.session.make_callable([compiled.data_loss, compiled.train_op])
+        return float(self._plain()[0])
+
+    def logged_step(self, *, traced: bool = False) -> StepReport:
+        """Do one step and return what it tells."""
+        fetches = self._logged_fetches()
+        if traced:
+            values = self.traced(fetches)
+        else:
+            if self._logged is None:
+                self._logged = self.session.make_callable(fetches)
+            values = self._logged()
+        return self._report(values)
+
+    def evaluate_batch(self) -> tuple[int, float, dict[str, list[Any]]]:
+        """Return size, mean loss and states of metrics for the next batch of the evaluation's data.
+
+        Raises tf.errors.OutOfRangeError after the last.
+        """
+        evaluation = self.compiled.evaluation
+        states = {name: list(metric.states) for name, metric in evaluation.metrics.items()}
+        fetches = [evaluation.count, evaluation.loss, states]
+        if self._evaluated is None:
+            count, loss, values = self.traced(fetches)
+            self._evaluated = self.session.make_callable(fetches)
+        else:
+            count, loss, values = self._evaluated()
+        return int(count), float(loss), values
+
+    def _logged_fetches(self) -> list[Any]:
+        compiled = self.compiled
+        fetches = [compiled.train_op, compiled.total_loss, compiled.data_loss]
+        fetches += [each.result for each in compiled.metrics.values()]
+        return fetches + [each for each in (compiled.learning_rate, compiled.summary_op) if each is not None]
+
+    def _report(self, values: Sequence[Any]) -> StepReport:
+        compiled = self.compiled
+        _, total, data, *rest = values
+        metrics = named(zip(compiled.metrics, rest, strict=False))
+        rest = rest[len(compiled.metrics) :]
+        rate = float(rest.pop(0)) if compiled.learning_rate is not None else None
+        return StepReport(float(total), float(data), metrics, rate, rest.pop(0) if rest else None)
+
+    def global_step(self) -> int:
+        """Return how many steps the variables have seen."""
+        return int(self.session.run(self.saving.reads["global_step"]))

@@ -1,0 +1,90 @@
+"""Evaluation: one pass over a split, right to the last example.
+
+States of metrics and losses are added up over batches as float64, so neither the size of a batch nor a
+last, smaller one changes the result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+from attrs import define, field, frozen
+
+from tfdeploy.runtime.numbers import named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from compiler.graph.compiled import MetricTensors
+    from compiler.graph.sources import Stream
+    from tfdeploy.runtime.engine import Engine
+
+
+@frozen
+class Scores:
+    """What an evaluation gives; `loss` includes the regularisation, `data_loss` is the mean over examples."""
+
+    loss: float
+    data_loss: float
+    metrics: Mapping[str, float]
+    examples: int
+    seconds: float = field(eq=False)
+
+
+class Stopped(Exception):  # noqa: N818  # it is no fault
+    """An evaluation was left before its end, because the process is to stop."""
+
+
+@define
+class _Sums:
+    """Sums over the batches so far: examples, loss times examples, and states by metric."""
+
+    examples: int = 0
+    loss: float = 0.0
+    states: dict[str, list[Any]] = field(factory=dict)
+
+    def add(self, count: int, loss: float, states: Mapping[str, list[Any]]) -> None:
+        self.examples += count
+        self.loss += loss * count
+        for name, parts in states.items():
+            wide = [np.asarray(each, np.float64) for each in parts]
+            before = self.states.get(name)
+            self.states[name] = wide if before is None else [a + b for a, b in zip(before, wide, strict=True)]
+
+
+def evaluate(
+    engine: Engine, stream: Stream, batch: int, *, stop: Callable[[], bool] = lambda: False
+) -> Scores:
+    """Return the scores of one pass over `stream` in batches of `batch`.
+
+    Raises Stopped where `stop` says so between two batches.
+    """
+    compiled, evaluation = engine.compiled, engine.compiled.evaluation
+    begun = time.perf_counter()
+    engine.feed(evaluation.pipe, stream, batch, training=False)
+    sums = _Sums()
+    while not stop():
+        try:
+            sums.add(*engine.evaluate_batch())
+        except tf.errors.OutOfRangeError:
+            break
+    else:
+        raise Stopped
+    data_loss = sums.loss / sums.examples
+    regularization = float(engine.session.run(compiled.regularization))
+    metrics = named(
+        (name, _result(engine, each, sums.states[name])) for name, each in evaluation.metrics.items()
+    )
+    return Scores(data_loss + regularization, data_loss, metrics, sums.examples, time.perf_counter() - begun)
+
+
+def _result(engine: Engine, metric: MetricTensors, states: list[Any]) -> Any:
+    feed = {
+        tensor: state.astype(tensor.dtype.as_numpy_dtype)
+        for tensor, state in zip(metric.states, states, strict=True)
+    }
+    return engine.session.run(metric.result, feed)

@@ -1,0 +1,56 @@
+"""What TensorFlow refuses while a graph runs, told in terms of the spec: the data, the clone, the layer."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from dsl.diagnostics import RunError
+from dsl.errors import running as errors
+from tfdeploy.runtime.checkpoints import reason_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.graph.sources import Stream
+    from dsl.diagnostics import Diagnostic
+    from dsl.source import Span
+
+
+@contextmanager
+def located(doing: str, compiled: CompiledGraph, stream: Stream | None = None) -> Iterator[None]:
+    """Turn an error of TensorFlow into a RunError that names what of the spec it comes from.
+
+    Where `stream` was read inside, its data is looked at first.
+    """
+    try:
+        yield
+    except tf.errors.OpError as fault:
+        explained = stream.explain(fault) if stream is not None else None
+        raise explained or RunError(_diagnostic(doing, compiled, fault)) from fault
+
+
+def _diagnostic(doing: str, compiled: CompiledGraph, fault: tf.errors.OpError) -> Diagnostic:
+    name = fault.node_def.name if fault.node_def is not None else None
+    entry = compiled.ledger.entries.get(name) if name is not None else None
+    clone = entry.clone if entry is not None else None
+    layer, span = _layer(compiled, name, clone)
+    return errors.step_failed(doing, reason_of(fault), span, clone=clone, layer=layer, op=name)
+
+
+def _layer(compiled: CompiledGraph, name: str | None, clone: int | None) -> tuple[str | None, Span | None]:
+    """Return the layer that an op belongs to, by its name inside the tower, and where the spec has it."""
+    if name is None:
+        return None, None
+    scope = compiled.plan.towers[clone].scope if clone is not None else ""
+    inner = name.removeprefix(f"{scope}/").removeprefix("gradients/")
+    layers = {each.path: each.span for each in compiled.plan.model.layers}
+    parts = inner.split("/")
+    for length in range(len(parts), 0, -1):
+        path = "/".join(parts[:length])
+        if path in layers:
+            return path, layers[path]
+    return None, None

@@ -1,0 +1,126 @@
+"""`history.jsonl`: a line per logged step and per evaluation, appended as they come.
+
+A process that is killed can leave a line cut short, and lines of steps after the last checkpoint. Both are
+taken out before a run goes on, so that the file always reads as the story of one run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from dsl.diagnostics import RunError
+from tfdeploy.runtime.files import write_fault, write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+SplitName = Literal["train", "validation", "test"]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@frozen
+class Line:
+    """A logged step, or an evaluation after it.
+
+    `loss` includes the regularisation term, `data_loss` does not; `examples_per_second` is the speed since
+    the last logged step, or that of the evaluation.
+    """
+
+    step: int
+    split: SplitName
+    loss: float
+    data_loss: float
+    metrics: Mapping[str, float] = field(factory=dict)
+    examples_per_second: float | None = None
+    learning_rate: float | None = None
+    time: str = field(factory=_now)
+
+    def to_json(self) -> str:
+        """Return the line as it stands in the file; numbers that are not finite become null."""
+        fields: dict[str, Any] = {
+            "step": self.step,
+            "split": self.split,
+            "loss": finite(self.loss),
+            "data_loss": finite(self.data_loss),
+            "metrics": {name: finite(value) for name, value in self.metrics.items()},
+            "examples_per_second": finite(self.examples_per_second, digits=1),
+        }
+        if self.learning_rate is not None:
+            fields["learning_rate"] = finite(self.learning_rate)
+        return json.dumps({**fields, "time": self.time}, allow_nan=False)
+
+
+def finite(value: float | None, digits: int | None = None) -> float | None:
+    """Return a number as JSON can hold it: None where it is infinite or not a number."""
+    if value is None or not math.isfinite(value):
+        return None
+    return value if digits is None else round(value, digits)
+
+
+class History:
+    """The file, open for appending. Raises RunError where it cannot be written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    def mend(self, last_step: int) -> int:
+        """Keep the lines up to `last_step`, in whole; return how many broken ones there were.
+
+        One broken line at the end is what a kill leaves, and is not counted.
+        """
+        if not self.path.exists():
+            return 0
+        lines = self.path.read_bytes().splitlines()
+        steps = [_step(line) for line in lines]
+        kept = [
+            line for line, step in zip(lines, steps, strict=True) if step is not None and step <= last_step
+        ]
+        write_whole(self.path, "".join(f"{line.decode()}\n" for line in kept))
+        return steps[:-1].count(None)
+
+    def append(self, line: Line) -> None:
+        """Add a line, in one write."""
+        try:
+            if self._descriptor is None:
+                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            data = f"{line.to_json()}\n".encode()
+            written = os.write(self._descriptor, data)
+            if written < len(data):
+                os.write(self._descriptor, data[written:])
+        except OSError as fault:
+            raise RunError(write_fault(self.path, fault)) from fault
+
+    def sync(self) -> None:
+        """Wait until all lines are on the disk."""
+        if self._descriptor is not None:
+            try:
+                os.fsync(self._descriptor)
+            except OSError as fault:
+                raise RunError(write_fault(self.path, fault)) from fault
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _step(line: bytes) -> int | None:
+    """Return the step of a line, None where it is broken."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    step = found.get("step") if isinstance(found, dict) else None
+    return step if isinstance(step, int) else None

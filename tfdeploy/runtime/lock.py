@@ -1,0 +1,45 @@
+"""One run at a time in a run directory.
+
+The lock is the operating system's, on an open file: it goes with the process that holds it, however that
+ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import RunError
+from dsl.errors import running as errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from dsl.source import Span
+
+NAME = ".lock"
+
+
+@contextmanager
+def locked(directory: Path, span: Span | None = None) -> Iterator[None]:
+    """Hold the lock of `directory`. Raises RunError, with the process that has it, where it is held."""
+    descriptor = os.open(directory / NAME, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as held:
+            raise RunError(errors.directory_in_use(str(directory), _holder(descriptor), span)) from held
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+        os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def _holder(descriptor: int) -> int | None:
+    text = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,84 @@
+"""When something is due that happens every so many steps or seconds, and how many steps a run has."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from dsl.diagnostics import RunError, SpecError
+from dsl.errors import plan as plan_errors
+from dsl.errors import running as errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dsl import ir
+
+SHORTEST_PAUSE = 5.0
+SHARE = 0.02
+
+
+@define
+class Period:
+    """A count of steps, or of seconds since the last time."""
+
+    steps: int | None = None
+    seconds: float | None = None
+    clock: Callable[[], float] = field(default=time.monotonic, repr=False)
+    _last: float = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._last = self.clock()
+
+    @classmethod
+    def of(cls, every: ir.Every | None) -> Period:
+        """Return the period that a spec asks for; never, where it asks for none."""
+        return cls() if every is None else cls(every.steps, every.seconds)
+
+    def due(self, step: int) -> bool:
+        """Whether it is time after `step`."""
+        if self.steps is not None:
+            return step % self.steps == 0
+        return self.seconds is not None and self.clock() - self._last >= self.seconds
+
+    def done(self) -> None:
+        """Count the seconds from now."""
+        self._last = self.clock()
+
+
+@define
+class Unobtrusive(Period):
+    """Where a spec does not say how often: every 5 seconds, or less often if that took over 2 % of the time.
+
+    The time that it takes is measured as it goes.
+    """
+
+    seconds: float | None = SHORTEST_PAUSE
+
+    def took(self, seconds: float) -> None:
+        """Tell how long the last one took."""
+        self.seconds = max(SHORTEST_PAUSE, seconds / SHARE)
+
+
+def total_steps(spec: ir.Spec, size: int | None, global_batch: int) -> int:
+    """Return how many steps the spec asks for, `size` being the examples of an epoch.
+
+    A last batch that epochs do not fill is left out. Raises SpecError where neither steps nor epochs are
+    given, RunError where an epoch has no known or no sufficient size.
+    """
+    train = spec.train
+    if train.steps is not None:
+        return train.steps
+    if train.epochs is None:
+        raise SpecError([plan_errors.nothing_to_train_on(train.span, "`steps` or `epochs` in `train`")])
+    span = train.span_of("epochs")
+    if size is None:
+        raise RunError(errors.size_unknown(span))
+    steps = train.epochs * size // global_batch
+    if steps == 0:
+        data = spec.data.train if spec.data is not None else None
+        source = data.source.span if data is not None else None
+        raise RunError(errors.too_few_examples(train.epochs * size, global_batch, source, spec.clones.span))
+    return steps

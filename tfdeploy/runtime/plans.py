@@ -1,0 +1,79 @@
+"""From a spec to its graph, on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from compiler.pipeline import make_plan
+from compiler.report.refs import label
+from dsl.diagnostics import SpecError
+from dsl.errors import plan as errors
+from tfdeploy.runtime.quiet import start_tensorflow
+
+if TYPE_CHECKING:
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.plan import Plan
+    from dsl import ir
+
+
+def require_trainable(spec: ir.Spec) -> None:
+    """Raise SpecError for what training needs and the spec lacks."""
+    found = []
+    if spec.data is None or spec.data.train is None:
+        found.append(errors.nothing_to_train_on(spec.data.span if spec.data else spec.span, "`data.train`"))
+    if spec.update.optimizer is None:
+        found.append(errors.no_optimizer(spec.update.span))
+    if spec.train.steps is None and spec.train.epochs is None:
+        found.append(errors.nothing_to_train_on(spec.train.span, "`steps` or `epochs` in `train`"))
+    if found:
+        raise SpecError(found)
+
+
+def folder_of(spec: ir.Spec) -> Path:
+    """Return the folder from which the paths of a spec start."""
+    return Path(spec.path).parent
+
+
+def plan_of(spec: ir.Spec, *, emulate: bool = False, verbose: bool = False) -> Plan:
+    """Return the plan of a spec here; starts TensorFlow where the spec leaves it to find the devices."""
+    devices = spec.devices
+    open_ended = not devices.jobs and devices.gpu is None and devices.cpu is None
+    return make_plan(spec, emulate=emulate, visible_gpus=count_gpus(verbose=verbose) if open_ended else 0)
+
+
+def count_gpus(*, verbose: bool = False) -> int:
+    """Return how many GPUs TensorFlow finds here."""
+    tf = start_tensorflow(verbose=verbose)
+    return len(tf.config.list_physical_devices("GPU"))
+
+
+def require_devices(plan: Plan, *, verbose: bool = False) -> None:
+    """Raise SpecError where this machine does not have every GPU of the plan.
+
+    Emulation has devices of its own, and with soft placement TensorFlow finds others.
+    """
+    options = plan.spec.devices
+    if plan.emulate or options.soft_placement:
+        return
+    wanted = [each for each in plan.topology.select("gpu") if each.job is None]
+    if not wanted:
+        return
+    there = count_gpus(verbose=verbose)
+    if options.visible is not None:
+        there = sum(index < there for index in options.visible)
+    found = [each.ref for each in plan.topology.select("cpu")] + [f"gpu[{index}]" for index in range(there)]
+    span = options.span_of("gpu")
+    missing = [each.ref for each in wanted if each.index >= there]
+    if missing:
+        raise SpecError([errors.device_not_present(label(missing), span, found)])
+
+
+def graph_of(plan: Plan, *, seed: int | None = None, verbose: bool = False) -> CompiledGraph:
+    """Return the graph of a plan; `seed` counts where the spec has none."""
+    tf = start_tensorflow(verbose=verbose)
+    if plan.spec.train.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    from compiler.graph.build import compile_graph
+
+    return compile_graph(plan, base=str(folder_of(plan.spec)), seed=seed)

@@ -1,0 +1,57 @@
+"""Who is told what happens in a run. `Reporter` itself says nothing; `console.py` has those that talk."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from compiler.placement_map import PlacementMap
+    from dsl.diagnostics import Diagnostic
+    from tfdeploy.runtime.history import Line
+    from tfdeploy.runtime.result import Result
+
+
+@frozen
+class Stretch:
+    """The steps a process is to make: after `first` up to `last`, `batch` examples each."""
+
+    first: int
+    last: int
+    batch: int
+    directory: str
+
+
+class Reporter:
+    """Says nothing."""
+
+    def warn(self, diagnostic: Diagnostic) -> None:
+        """Something is amiss that does not end the run."""
+
+    def busy(self, doing: str) -> AbstractContextManager[object]:
+        """Return what is to be entered while something takes a while."""
+        del doing
+        return nullcontext()
+
+    def compiled(self, placement: PlacementMap, model: str, seconds: float) -> None:
+        """The graph is there."""
+
+    def started(self, stretch: Stretch) -> None:
+        """Training begins."""
+
+    def stepped(self, step: int) -> None:
+        """A step was made."""
+
+    def logged(self, line: Line) -> None:
+        """A step was logged."""
+
+    def evaluated(self, line: Line, examples: int) -> None:
+        """A split was evaluated."""
+
+    def ended(self) -> None:
+        """No more steps will be made."""
+
+    def finished(self, result: Result) -> None:
+        """The run is over."""

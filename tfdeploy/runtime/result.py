@@ -1,0 +1,117 @@
+"""What a run comes to: `result.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import define, field, frozen
+
+from tfdeploy.runtime.history import finite
+
+if TYPE_CHECKING:
+    from tfdeploy.runtime.evaluation import Scores
+
+Status = Literal["finished", "interrupted", "terminated"]
+
+
+@frozen
+class Seconds:
+    """Where the time went. `train` is the steps alone, without the first, evaluations and checkpoints."""
+
+    compile: float
+    first_step: float | None
+    train: float
+    evaluate: float = 0.0
+    checkpoint: float = 0.0
+
+
+@frozen
+class SplitResult:
+    """Scores over all `examples` of a split, with the averaged weights where `ema` is set."""
+
+    loss: float
+    metrics: Mapping[str, float]
+    examples: int
+
+    @classmethod
+    def of(cls, scores: Scores) -> SplitResult:
+        """Return what an evaluation found."""
+        return cls(scores.loss, dict(scores.metrics), scores.examples)
+
+
+@frozen
+class Result:
+    """The outcome of a run.
+
+    `steps` is the global step reached, `loss` (regularisation included) and `metrics` are those of the last
+    logged step, None where this process made none; `model` is the path of the trained model.
+    """
+
+    status: Status
+    steps: int
+    loss: float | None
+    metrics: Mapping[str, float]
+    examples_per_second: float | None
+    seconds: Seconds
+    directory: str
+    test: SplitResult | None = None
+    validation: SplitResult | None = None
+    model: str | None = None
+    resumed_from: int | None = None
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return the text of `result.json`, one line without `indent`; what is not finite is null."""
+        seconds = self.seconds
+        fields: dict[str, Any] = {
+            "status": self.status,
+            "steps": self.steps,
+            "loss": finite(self.loss),
+            "metrics": _finite(self.metrics),
+            "test": _split(self.test),
+            "validation": _split(self.validation),
+            "examples_per_second": finite(self.examples_per_second, digits=1),
+            "seconds": {
+                "compile": round(seconds.compile, 3),
+                "first_step": finite(seconds.first_step, digits=3),
+                "train": round(seconds.train, 3),
+                "evaluate": round(seconds.evaluate, 3),
+                "checkpoint": round(seconds.checkpoint, 3),
+            },
+            "directory": self.directory,
+            "model": self.model,
+            "resumed_from": self.resumed_from,
+        }
+        return json.dumps(fields, indent=indent, allow_nan=False)
+
+
+def _finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: finite(value) for name, value in metrics.items()}
+
+
+def _split(found: SplitResult | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {"loss": finite(found.loss), "metrics": _finite(found.metrics), "examples": found.examples}
+
+
+@define
+class Clock:
+    """Seconds of a run, added up as they pass."""
+
+    compile: float = 0.0
+    first_step: float | None = None
+    train: float = 0.0
+    evaluate: float = 0.0
+    checkpoint: float = 0.0
+    examples: int = field(default=0)
+
+    def seconds(self) -> Seconds:
+        """Return the sums."""
+        return Seconds(self.compile, self.first_step, self.train, self.evaluate, self.checkpoint)
+
+    @property
+    def examples_per_second(self) -> float | None:
+        """The speed of the steps after the first; None before there is any."""
+        return self.examples / self.train if self.train > 0 else None

@@ -1,0 +1,224 @@
+"""A run from its beginning to its end: what `compile-and-run` does."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Literal
+
+from attrs import evolve, field, frozen
+
+from compiler.graph.export import final_weights, keras_model
+from compiler.graph.randomness import draw_seed
+from compiler.graph.sources import Stream, StreamOptions, Wanted, open_split
+from dsl.diagnostics import RunError
+from dsl.errors import running as errors
+from tfdeploy.runtime.checkpoints import Checkpoints
+from tfdeploy.runtime.directory import RunDirectory
+from tfdeploy.runtime.effective import effective_text
+from tfdeploy.runtime.engine import Engine
+from tfdeploy.runtime.events import Events
+from tfdeploy.runtime.files import replacing, write_whole
+from tfdeploy.runtime.history import History, SplitName
+from tfdeploy.runtime.lock import locked
+from tfdeploy.runtime.loop import Trainer
+from tfdeploy.runtime.periods import total_steps
+from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices, require_trainable
+from tfdeploy.runtime.reporting import Reporter, Stretch
+from tfdeploy.runtime.result import Clock, Result, SplitResult, Status
+from tfdeploy.runtime.stop import StopSignals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from compiler.plan import Plan
+    from dsl import ir
+
+Resume = Literal["auto", "never", "must"]
+
+
+@frozen
+class RunOptions:
+    """How to run a spec."""
+
+    emulate: bool = False
+    resume: Resume = "auto"
+    verbose: bool = False
+    reporter: Reporter = field(factory=Reporter)
+
+
+def run_spec(spec: ir.Spec, options: RunOptions) -> Result:
+    """Train `spec` in its run directory and return what it came to.
+
+    Raises SpecError, RunError, and Interrupted or Terminated where a signal has ended the run;
+    `result.json` is written in the latter case too.
+    """
+    with StopSignals() as stop:
+        require_trainable(spec)
+        plan = plan_of(spec, emulate=options.emulate, verbose=options.verbose)
+        require_devices(plan, verbose=options.verbose)
+        directory = RunDirectory.of(spec)
+        directory.make(spec)
+        with locked(directory.path, spec.train.span_of("directory")):
+            return _Run(plan, directory, options, stop, _choose_seed(spec, directory, options.resume)).run()
+
+
+def _choose_seed(spec: ir.Spec, directory: RunDirectory, resume: Resume) -> int:
+    """Return the seed of the spec, else that of the run that is gone on with, else a new one."""
+    if spec.train.seed is not None:
+        return spec.train.seed
+    whole = directory.store.whole() if resume != "never" else []
+    return whole[0].manifest.seed if whole else draw_seed()
+
+
+@frozen
+class _Run:
+    plan: Plan
+    directory: RunDirectory
+    options: RunOptions
+    stop: StopSignals
+    seed: int
+    clock: Clock = field(factory=Clock)
+
+    @property
+    def spec(self) -> ir.Spec:
+        return self.plan.spec
+
+    @property
+    def reporter(self) -> Reporter:
+        return self.options.reporter
+
+    def run(self) -> Result:
+        streams = self._open_streams()
+        last = total_steps(self.spec, streams["train"].size, self.plan.global_batch)
+        engine = self._compile()
+        try:
+            return self._train(engine, streams, last)
+        finally:
+            engine.close()
+
+    def _open_streams(self) -> dict[SplitName, Stream]:
+        """Open every split of the spec; raises RunError or SpecError where its data is amiss."""
+        assert self.spec.data is not None
+        wanted = [Wanted(each.name, each.dtype, each.shape) for each in self.plan.model.inputs]
+        found: dict[SplitName, Stream] = {}
+        for split in (self.spec.data.train, self.spec.data.validation, self.spec.data.test):
+            if split is not None:
+                options = StreamOptions(
+                    base=folder_of(self.spec),
+                    seed=self.seed,
+                    deterministic=self.spec.train.deterministic,
+                    training=split.name == "train",
+                )
+                found[split.name] = open_split(split, wanted, options)
+                found[split.name].check()
+        return found
+
+    def _compile(self) -> Engine:
+        begun = time.perf_counter()
+        with self.reporter.busy("compiling"):
+            compiled = graph_of(self.plan, seed=self.seed, verbose=self.options.verbose)
+            engine = Engine.start(compiled)
+        self.clock.compile = time.perf_counter() - begun
+        self.reporter.compiled(compiled.placement, self.plan.model.name, self.clock.compile)
+        return engine
+
+    def _train(self, engine: Engine, streams: Mapping[SplitName, Stream], last: int) -> Result:
+        checkpoints = Checkpoints(self.directory.store, engine, self.spec.train.keep)
+        resumed = self._resume(checkpoints)
+        history = History(self.directory.history)
+        broken = history.mend(checkpoints.last_step or 0)
+        if broken:
+            self.reporter.warn(errors.history_mended(str(history.path), broken))
+        self.directory.tidy()
+        write_whole(self.directory.spec, effective_text(self.spec))
+        wants_events = self.spec.train.summaries != "none"
+        trainer = Trainer(
+            engine=engine,
+            streams=streams,
+            checkpoints=checkpoints,
+            history=history,
+            events=Events(self.directory.events, engine.compiled.graph, wants_events, (resumed or 0) + 1),
+            reporter=self.reporter,
+            stop=self.stop,
+            clock=self.clock,
+            after_first=lambda: self._write_placement(engine),
+            step=resumed or 0,
+            examples=checkpoints.newest.manifest.examples if checkpoints.newest is not None else 0,
+        )
+        try:
+            return self._steps(trainer, last, resumed)
+        finally:
+            self.reporter.ended()
+            history.close()
+            trainer.events.close()
+
+    def _resume(self, checkpoints: Checkpoints) -> int | None:
+        """Go on from the newest checkpoint where that is wanted; return its step, None for a fresh start."""
+        if self.options.resume == "never":
+            self.directory.clear()
+            return None
+        found = checkpoints.resume(self.reporter.warn)
+        if found is None and self.options.resume == "must":
+            raise RunError(errors.no_checkpoint(str(self.directory.store.directory)))
+        return None if found is None else found.step
+
+    def _steps(self, trainer: Trainer, last: int, resumed: int | None) -> Result:
+        engine = trainer.engine
+        self.reporter.started(Stretch(trainer.step, last, trainer.batch, str(self.directory.path)))
+        with self.stop.deferred():
+            if trainer.step < last:
+                if not self.directory.placement.exists():
+                    self._write_placement(engine)
+                stream = skipping(trainer.streams["train"], trainer.examples)
+                engine.feed(engine.compiled.train_input, stream, trainer.batch, training=True)
+                trainer.events.draw_graph()
+                trainer.train(last)
+            self.reporter.ended()
+        if self.stop.received is not None:
+            status: Status = "interrupted" if self.stop.received.name == "SIGINT" else "terminated"
+            self.stop.stop(self._finish(trainer, status, resumed))
+        trainer.evaluate_all()
+        self._write_model(engine)
+        return self._finish(trainer, "finished", resumed)
+
+    def _write_placement(self, engine: Engine) -> None:
+        write_whole(self.directory.placement, engine.compiled.placement.to_json())
+
+    def _write_model(self, engine: Engine) -> None:
+        weights = final_weights(engine.compiled, engine.values)
+        model = keras_model(engine.compiled, weights, base=str(folder_of(self.spec)))
+        with replacing(self.directory.model) as beside:
+            model.save(beside)
+
+    def _finish(self, trainer: Trainer, status: Status, resumed: int | None) -> Result:
+        """Write what the run came to, with the map as far as it is known by now."""
+        if self.clock.first_step is not None:
+            self._write_placement(trainer.engine)
+        line = trainer.last_line
+        results = {
+            name: SplitResult.of(scores)
+            for name, (step, scores) in trainer.scores.items()
+            if step == trainer.step
+        }
+        result = Result(
+            status=status,
+            steps=trainer.step,
+            loss=line.loss if line is not None else None,
+            metrics=line.metrics if line is not None else {},
+            examples_per_second=self.clock.examples_per_second,
+            seconds=self.clock.seconds(),
+            directory=str(self.directory.path),
+            test=results.get("test"),
+            validation=results.get("validation"),
+            model=str(self.directory.model) if status == "finished" else None,
+            resumed_from=resumed,
+        )
+        write_whole(self.directory.result, result.to_json(indent=1) + "\n")
+        self.reporter.finished(result)
+        return result
+
+
+def skipping(stream: Stream, consumed: int) -> Stream:
+    """Return the same stream without the first `consumed` examples, counted over all passes."""
+    options = evolve(stream.options, skip_examples=consumed)
+    return Stream(stream.split, stream.source, stream.transforms, stream.fields, options)

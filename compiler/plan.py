@@ -18,7 +18,8 @@ class Why:
     """What put something on its device: a rule of the spec, a default, or a thing that it follows.
 
     `text` is the rule as it stands in the spec (or would stand, for a default), or the name of what is
-    followed. `beaten` are the rules that matched as well and came earlier.
+    followed: a variable's, or an op's inside its tower. `rule` is the rule that decided, in the end, for what
+    follows; `beaten` are the rules that matched as well and came earlier.
     """
 
     text: str
@@ -94,9 +95,13 @@ class VariableInfo:
 
 @frozen
 class VariablePlacement:
-    """Where a variable lives; `copies` are the devices of all its copies where it is replicated."""
+    """Where a variable lives, its slots, and the sum of its gradients (None: with it).
+
+    `copies` are the devices of all its copies, one per clone, where it is replicated.
+    """
 
     info: VariableInfo
     placed: Placed
     slots: Placed
     copies: tuple[Device, ...] = ()
+    updates: Placed | None = None

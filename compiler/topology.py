@@ -80,8 +80,11 @@ class Topology:
         return tuple(each for pattern in devices.patterns for each in self.resolve(pattern))
 
     def first_cpu(self, job: str | None = None, task: int = 0) -> Device:
-        """Return CPU 0 of a task; the first worker's, or this machine's, where no job is named."""
-        cpus = self.select("cpu", job)
+        """Return CPU 0 of a task; the first worker's, or this machine's, where no job is named.
+
+        A deployment of parameter servers alone has no worker: then it is the first of these.
+        """
+        cpus = self.select("cpu", job) or self.select("cpu", PARAMETER_SERVER)
         return next((each for each in cpus if each.task == task), cpus[0])
 
     @property

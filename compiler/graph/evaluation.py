@@ -21,7 +21,9 @@ def build_evaluation(assembly: Assembly, template: Template) -> Evaluation:
     placed = assembly.rulebook.evaluation(plan.towers[0].device)
     pipe_placed = assembly.rulebook.inputs(plan.towers[0])
     pipe = open_pipe(plan.model.inputs, None, pipe_placed, ledger, f"{SCOPE}/input")
-    tower = Tower(index=0, scope=SCOPE, devices=(placed.device,), batch=0, why=placed.why)
+    first = plan.towers[0]  # without a rule, a model that is spread over a group is evaluated on that group
+    devices = first.devices if placed.why.reason == "default" else (placed.device,)
+    tower = Tower(index=0, scope=SCOPE, devices=devices, batch=0, why=placed.why)
     bindings = Bindings(
         tower=tower,
         weights={name: _source(assembly, name) for name in template.weights},
@@ -37,5 +39,6 @@ def build_evaluation(assembly: Assembly, template: Template) -> Evaluation:
 
 def _source(assembly: Assembly, name: str) -> WeightSource:
     variable = assembly.variables[name]
-    source = variable.source(0)
-    return source if variable.average is None else WeightSource(variable.average.handle, source.placed)
+    if variable.average is None:
+        return variable.source(0)
+    return WeightSource(variable.average.handle, variable.slot_place(0))

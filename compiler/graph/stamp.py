@@ -2,7 +2,8 @@
 
 All clones go into one GraphDef, which is imported once. Ports are replaced on the way: a weight by a read of
 its variable on the variable's device, an input, seed or scale by the tensor that the rest of the graph gives
-it.
+it. A gather of rows of a weight runs on the variable's device, so that only indices and rows travel; where
+nothing else needs the weight, it is not read.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from attrs import define, field, frozen
 
 from compiler.graph.importing import import_nodes
 from compiler.graph.ledger import Entry, Ledger
+from compiler.graph.lookups import Lookup, Usage, usage_of
 from compiler.graph.template import Role, Template
 from compiler.plan import Placed, Tower, Why
-from compiler.rules import Rulebook
+from compiler.rules import Rulebook, following
 
 
 @frozen
@@ -52,6 +54,7 @@ class StampedTower:
     graph: tf.Graph = field(repr=False)
     template: Template = field(repr=False)
     bindings: Bindings = field(repr=False)
+    usage: Usage = field(repr=False)
 
     @property
     def tower(self) -> Tower:
@@ -73,14 +76,23 @@ class StampedTower:
             return self.tensor(found.values)
         return tf.IndexedSlices(self.tensor(found.values), self.tensor(found.indices))
 
-    def read(self, weight: str) -> tf.Operation:
-        """Return the op by which the tower reads a weight."""
-        return self.graph.get_operation_by_name(read_name(self.tower, weight))
+    def reads(self, weight: str) -> list[tf.Operation]:
+        """Return the ops by which the tower reads a weight: all of it, or some of its rows."""
+        names = [read_name(self.tower, weight)] if weight in self.usage.whole else []
+        names += [
+            self.tower.op_name(rows_name(self.usage.lookups[each])) for each in self.usage.by_weight(weight)
+        ]
+        return [self.graph.get_operation_by_name(each) for each in names]
 
 
 def read_name(tower: Tower, weight: str) -> str:
     """Return the name of the op by which a tower reads a weight."""
     return tower.op_name(f"{weight}/read")
+
+
+def rows_name(lookup: Lookup) -> str:
+    """Return the name, inside a tower, of the op that gathers rows at the table."""
+    return lookup.gather if lookup.cast is None else f"{lookup.gather}/rows"
 
 
 def stamp(
@@ -89,27 +101,56 @@ def stamp(
     """Write each template with its bindings into `graph`, entering every op into the ledger."""
     assembled = tf.compat.v1.GraphDef()
     outside: dict[str, tf.Tensor] = {}
+    known: dict[int, _Layout] = {}
     for template, bindings in stamps:
-        _Writer(template, bindings, rulebook, ledger, assembled, outside).write()
-    for template in {id(each): each for each, _ in stamps}.values():
-        assembled.library.MergeFrom(template.graph_def.library)
-        assembled.versions.CopyFrom(template.graph_def.versions)
+        layout = known.setdefault(id(template), _Layout(template, usage_of(template), rulebook))
+        _Writer(layout, bindings, ledger, assembled, outside).write()
+    for each in known.values():
+        assembled.library.MergeFrom(each.template.graph_def.library)
+        assembled.versions.CopyFrom(each.template.graph_def.versions)
     import_nodes(graph, assembled, outside)
-    return [StampedTower(graph, template, bindings) for template, bindings in stamps]
+    return [
+        StampedTower(graph, template, bindings, known[id(template)].usage) for template, bindings in stamps
+    ]
+
+
+@define
+class _Layout:
+    """What is the same in all towers of a template: which rule speaks for each of its ops."""
+
+    template: Template
+    usage: Usage
+    rulebook: Rulebook
+    _decided: dict[str, Why | None] = field(factory=dict)
+
+    def forward(self, inner: str) -> str | None:
+        """Return the op that `inner` differentiates, None where it is no gradient."""
+        found = self.template.follows.get(inner)
+        gathers = (each.gather for each in self.usage.lookups.values() if each.cast == found)
+        return next(gathers, found) if found in self.usage.gone else found
+
+    def decide(self, inner: str, tower: Tower) -> Why | None:
+        """Return the rule for the op called `inner`, or None where it goes with its tower."""
+        if inner not in self._decided:
+            self._decided[inner] = self.rulebook.decide_op(inner, tower, self.forward(inner))
+        return self._decided[inner]
 
 
 @define
 class _Writer:
-    template: Template
+    layout: _Layout
     bindings: Bindings
-    rulebook: Rulebook
     ledger: Ledger
     target: Any
     outside: dict[str, tf.Tensor]
     _names: dict[str, str] = field(factory=dict)
 
+    @property
+    def template(self) -> Template:
+        return self.layout.template
+
     def write(self) -> None:
-        tower = self.bindings.tower
+        tower, usage = self.bindings.tower, self.layout.usage
         for node in self.template.graph_def.node:
             self._names[node.name] = tower.op_name(node.name)
         self._replace_ports()
@@ -119,7 +160,9 @@ class _Writer:
                 self._constant(node.name, self.bindings.scale)
             elif node.name == self.template.inverse_share:
                 self._constant(node.name, self.bindings.inverse_share)
-            elif node.name not in ports:
+            elif node.name in usage.lookups:
+                self._look_up(node, usage.lookups[node.name])
+            elif node.name not in ports and node.name not in usage.gone:
                 self._copy(node)
 
     def _replace_ports(self) -> None:
@@ -128,24 +171,45 @@ class _Writer:
             self._names[port] = self._outside(bindings.inputs[name])
         if template.seed is not None and bindings.seed is not None:
             self._names[template.seed] = self._outside(bindings.seed)
+        dtypes = {
+            node.name: node.attr["dtype"] for node in template.graph_def.node if node.op == "Placeholder"
+        }
         for weight, port in template.weights.items():
-            self._names[port] = self._read(weight, bindings.weights[weight])
+            if weight in self.layout.usage.whole:
+                self._names[port] = self._read(weight, bindings.weights[weight], dtypes[port])
 
     def _outside(self, tensor: tf.Tensor) -> str:
         self.outside[tensor.name] = tensor
         return str(tensor.name).removesuffix(":0")
 
-    def _read(self, weight: str, source: WeightSource) -> str:
-        tower = self.bindings.tower
-        name = read_name(tower, weight)
+    def _read(self, weight: str, source: WeightSource, dtype: Any) -> str:
+        name = read_name(self.bindings.tower, weight)
         node = self.target.node.add(name=name, op="ReadVariableOp")
         node.input.append(self._outside(source.handle))
-        port = self.template.weights[weight]
-        dtype = next(each.attr["dtype"] for each in self.template.graph_def.node if each.name == port)
         node.attr["dtype"].CopyFrom(dtype)
-        why = Why(weight, "follows")
-        self._enter(node, Placed(source.placed.device, why), "read")
+        self._enter(node, Placed(source.placed.device, following(weight, source.placed)), "read")
         return name
+
+    def _look_up(self, template_node: Any, lookup: Lookup) -> None:
+        """Write a gather as one from the variable itself, on its device, rows converted there if need be."""
+        source, tower = self.bindings.weights[lookup.weight], self.bindings.tower
+        beaten = self.layout.decide(lookup.gather, tower)
+        rules = () if beaten is None or beaten.rule is None else (*beaten.beaten, beaten.rule)
+        why = Why(lookup.weight, "follows", source.placed.why.rule, rules)
+        placed, role = Placed(source.placed.device, why), self.template.roles[lookup.gather]
+        rows = self.target.node.add(name=tower.op_name(rows_name(lookup)), op="ResourceGather")
+        rows.input.extend((self._outside(source.handle), self._input(lookup.indices)))
+        rows.attr["Tindices"].CopyFrom(template_node.attr["Tindices"])
+        rows.attr["dtype"].CopyFrom(template_node.attr["Tparams"])
+        self._enter(rows, placed, role)
+        if lookup.cast is not None:
+            (cast,) = (node for node in self.template.graph_def.node if node.name == lookup.cast)
+            rows.attr["dtype"].CopyFrom(cast.attr["SrcT"])
+            converted = self.target.node.add(name=self._names[lookup.gather], op="Cast")
+            converted.input.append(rows.name)
+            for name, value in cast.attr.items():
+                converted.attr[name].CopyFrom(value)
+            self._enter(converted, placed, role)
 
     def _constant(self, port: str, value: float | None) -> None:
         name = self._names[port]
@@ -161,8 +225,7 @@ class _Writer:
         node.name = self._names[inner]
         for at, each in enumerate(template_node.input):
             node.input[at] = self._input(each)
-        role = self.template.roles[inner]
-        self._enter(node, self._placed(inner), role)
+        self._enter(node, self._placed(inner), self.template.roles[inner])
 
     def _input(self, name: str) -> str:
         control = "^" if name.startswith("^") else ""
@@ -174,11 +237,13 @@ class _Writer:
 
     def _placed(self, inner: str) -> Placed:
         """Return where an op goes: by a rule on its own or its forward op's name, else with its tower."""
-        forward = self.template.follows.get(inner, inner)
-        ruled = self.rulebook.op(forward, self.bindings.tower)
-        if ruled is None:
-            return self._own_place()
-        return ruled if forward == inner else Placed(ruled.device, Why(forward, "follows", ruled.why.rule))
+        tower = self.bindings.tower
+        why = self.layout.decide(inner, tower)
+        if why is not None:
+            return Placed(self.layout.rulebook.op_device(why, tower), why)
+        if inner in self.layout.usage.strings and tower.device.kind == "gpu":
+            return self.layout.rulebook.strings(tower)
+        return self._own_place()
 
     def _own_place(self) -> Placed:
         return Placed(self.bindings.tower.device, self.bindings.tower.why)

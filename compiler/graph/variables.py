@@ -11,9 +11,10 @@ from attrs import define, field, frozen
 from compiler.graph.ledger import Ledger
 from compiler.graph.stamp import WeightSource
 from compiler.graph.template import Role, WeightInfo
-from compiler.plan import Placed, Plan, VariableInfo, VariablePlacement, Why
-from compiler.rules import Rulebook
+from compiler.plan import Placed, Plan, VariableInfo, VariablePlacement
+from compiler.rules import Rulebook, following
 from compiler.topology import Device
+from compiler.variable_rules import place_variables as assign_devices
 
 
 @frozen
@@ -62,7 +63,7 @@ class GraphVariable:
 
     def beside(self, copy: int = 0) -> Placed:
         """Return the same place for an op that is there because the variable is."""
-        return Placed(self.device_of(copy), Why(self.name, "follows"))
+        return Placed(self.device_of(copy), following(self.name, self.placement.placed))
 
     def slot_place(self, copy: int) -> Placed:
         """Return where the slots of a copy live: with it, unless a rule for slots says otherwise."""
@@ -90,7 +91,7 @@ def place_variables(
         )
         for weight in weights.values()
     ]
-    return rulebook.variables(infos, plan.towers)
+    return assign_devices(rulebook, infos, plan.towers)
 
 
 def create_variables(

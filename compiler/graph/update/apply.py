@@ -37,8 +37,6 @@ def _apply(assembly: Assembly, gradient: SummedGradient, copy: int, scalars: Sca
     slots = [variable.slots[each][copy].handle for each in assembly.optimizer.slots]
     place = assembly.ledger.place(variable.beside(copy), "update")
     with place, tf.name_scope(f"update/{copy_name(variable, copy)}/"):
-        if isinstance(value, tf.IndexedSlices):
-            value = merge_rows(value)
         with tf.control_dependencies(_reads(assembly, variable, copy)):
             applied = assembly.optimizer.apply(handle, slots, value, scalars)
         if variable.info.constraint is not None:
@@ -48,17 +46,10 @@ def _apply(assembly: Assembly, gradient: SummedGradient, copy: int, scalars: Sca
     return applied
 
 
-def merge_rows(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
-    """Sum the rows of equal index, which the optimizers expect to be distinct."""
-    indices, positions = tf.unique(gradient.indices)
-    values = tf.math.unsorted_segment_sum(gradient.values, positions, tf.shape(indices)[0])
-    return tf.IndexedSlices(values, indices)
-
-
 def _reads(assembly: Assembly, variable: GraphVariable, copy: int) -> list[tf.Operation]:
     """Return the reads of a copy by the towers, which must be over before it changes."""
     readers = [each for each in assembly.towers if variable.copy_of(each.tower.index) == copy]
-    return [each.read(variable.name) for each in readers if variable.name in each.template.weights]
+    return [read for each in readers for read in each.reads(variable.name)]
 
 
 def _constrain(variable: GraphVariable, copy: int, applied: tf.Operation) -> tf.Operation:

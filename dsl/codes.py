@@ -88,6 +88,12 @@ _ROWS = (
     Code("TFD513", "group-too-large", "a group of more devices than there are", "plan"),
     Code("TFD514", "no-group-member", "a device that the groups of the clones do not have", "plan"),
     # TFD6xx: lint.
+    Code("TFD601", "unused-binding", "a binding that nothing uses"),
+    Code("TFD602", "unused-constant", "a constant that nothing uses"),
+    Code("TFD603", "unused-device", "a device that nothing is placed on"),
+    Code("TFD604", "ineffective-rule", "a placement rule that never decides"),
+    Code("TFD605", "unused-layer", "a layer block that nothing uses"),
+    Code("TFD606", "unknown-lint", "a comment that allows a lint which there is not"),
     # TFD7xx: running. TFD70x and TFD71x: data, with file, record and field; TFD72x: a spec and its data.
     Code("TFD701", "data-missing", "a data file or folder is not there", "run"),
     Code("TFD702", "data-unreadable", "a data file cannot be opened or is of another format", "run"),

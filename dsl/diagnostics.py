@@ -8,6 +8,7 @@ from typing import Literal
 
 from attrs import field, frozen
 
+from dsl.records import Record
 from dsl.source import Span
 
 MAX_SHOWN = 50
@@ -20,24 +21,24 @@ class Severity(Enum):
     WARNING = "warning"
 
 
-@frozen
-class Label:
+@frozen(eq=False, repr=False)
+class Label(Record):
     """A second place that a diagnostic points at, and what is to be seen there."""
 
     span: Span
     text: str
 
 
-@frozen
-class Edit:
+@frozen(eq=False, repr=False)
+class Edit(Record):
     """Replace the text of `span` by `replacement`."""
 
     span: Span
     replacement: str
 
 
-@frozen
-class Fix:
+@frozen(eq=False, repr=False)
+class Fix(Record):
     """Edits that mend the spec; `safe` ones cannot change what a correct spec means."""
 
     title: str
@@ -45,8 +46,8 @@ class Fix:
     applicability: Literal["safe", "unsafe"] = "unsafe"
 
 
-@frozen
-class Diagnostic:
+@frozen(eq=False, repr=False)
+class Diagnostic(Record):
     """One thing that is wrong.
 
     `message` says what is wrong, `span` is the smallest stretch that shows it (none for a fault
@@ -71,16 +72,19 @@ class Diagnostic:
         return self.severity is Severity.ERROR
 
 
-@frozen
-class Diagnostics:
+def _kept(found: Iterable[Diagnostic]) -> dict[Diagnostic, None]:
+    return dict.fromkeys(found)
+
+
+@frozen(eq=False, repr=False)
+class Diagnostics(Record):
     """A collector that the stages of reading a spec add to; one cause is kept once."""
 
-    _found: list[Diagnostic] = field(factory=list, alias="found")
+    _found: dict[Diagnostic, None] = field(factory=dict, alias="found", converter=_kept)
 
     def add(self, diagnostic: Diagnostic) -> None:
         """Keep `diagnostic` unless an equal one is there already."""
-        if diagnostic not in self._found:
-            self._found.append(diagnostic)
+        self._found[diagnostic] = None
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Keep each of `diagnostics`."""

@@ -10,9 +10,11 @@ from functools import cached_property
 
 from attrs import field, frozen
 
+from dsl.records import Record
 
-@frozen
-class Position:
+
+@frozen(eq=False, repr=False)
+class Position(Record):
     """A place in a text: `line` and `column` count from 1 (columns in code points), `offset` from 0."""
 
     line: int
@@ -20,7 +22,7 @@ class Position:
     offset: int
 
 
-@frozen(slots=False, eq=False)
+@frozen(slots=False, eq=False, repr=False)
 class Source:
     """A text to be read and the name under which people know it.
 
@@ -29,7 +31,10 @@ class Source:
     """
 
     name: str
-    text: str = field(repr=False)
+    text: str
+
+    def __repr__(self) -> str:
+        return f"Source({self.name!r})"
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -59,8 +64,8 @@ class Source:
         return self.text[start:end].rstrip("\r")
 
 
-@frozen
-class Span:
+@frozen(eq=False, repr=False)
+class Span(Record):
     """A stretch of a source: offsets `start` to `end`, the end not included."""
 
     source: Source

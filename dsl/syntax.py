@@ -187,9 +187,18 @@ Item: TypeAlias = "Attribute | Block | Entry"
 
 
 @frozen(eq=False, repr=False)
+class Allowance:
+    """A lint that `# tfdeploy: allow(name)` switches off, in one `line` or, where that is None, in all."""
+
+    name: str
+    span: Span
+    line: int | None
+
+
+@frozen(eq=False, repr=False)
 class File:
-    """A text that was read: `allowed` are the lints that it switches off."""
+    """A text that was read."""
 
     source: Source
     items: tuple[Item, ...] = ()
-    allowed: frozenset[str] = frozenset()
+    allowances: tuple[Allowance, ...] = ()

@@ -6,6 +6,8 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
 
+from dsl.records import Record
+
 Dimension: TypeAlias = Literal["bytes", "seconds", "fraction"]
 
 UNITS: dict[str, tuple[Dimension, float]] = {
@@ -35,8 +37,8 @@ NOUNS: dict[Dimension, str] = {"bytes": "a size", "seconds": "a duration", "frac
 LARGEST_INTEGER = 2**63 - 1
 
 
-@frozen
-class Quantity:
+@frozen(eq=False, repr=False)
+class Quantity(Record):
     """An `amount` in the base unit of its `dimension`."""
 
     amount: float

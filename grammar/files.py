@@ -47,7 +47,7 @@ def decoded(path: str, data: bytes) -> str | Diagnostic:
     return text.removeprefix("\ufeff")
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Files:
     """The files of a spec. `items` are those of all, included ones first; `complete` if none was lost."""
 
@@ -56,9 +56,9 @@ class Files:
     complete: bool
 
     @property
-    def allowed(self) -> frozenset[str]:
-        """The lints that any of the files switches off."""
-        return frozenset(name for file in self.parsed for name in file.allowed)
+    def allowances(self) -> tuple[syntax.Allowance, ...]:
+        """The lints that the files switch off."""
+        return tuple(each for file in self.parsed for each in file.allowances)
 
 
 def gather(source: Source, reports: Reports) -> Files:

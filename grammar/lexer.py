@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from lark import Token
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from grammar.reports import Reports
 
 LONGEST_NAME = 200
-_ALLOW = re.compile(r"#[ \t]*tfdeploy:[ \t]*allow\(([^()\n]*)\)")
 _WORDS = frozenset({"NAME", "INTEGER"})
 _INSTEAD = {":": ("=", "EQUALS"), ";": (",", "COMMA")}
 
@@ -32,12 +30,6 @@ def tokens(source: Source, reports: Reports) -> list[Token]:
         else:
             found.append(token)
     return _mended(found, source, reports)
-
-
-def allowed_lints(text: str) -> frozenset[str]:
-    """Return the names in the comments `# tfdeploy: allow(name, name)` of a text."""
-    names = (name.strip() for match in _ALLOW.finditer(text) for name in match[1].split(","))
-    return frozenset(name for name in names if name)
 
 
 def _name(token: Token, span: Span, reports: Reports) -> Token:

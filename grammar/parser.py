@@ -10,6 +10,7 @@ from lark.parse_tree_builder import ParseTreeBuilder
 from dsl import syntax
 from dsl.errors import reading
 from grammar import layout, lexer, tables
+from grammar.allowances import allowances
 from grammar.builder import Builder
 from grammar.recovery import Recovery
 
@@ -17,16 +18,15 @@ if TYPE_CHECKING:
     from dsl.source import Source
     from grammar.reports import Reports
 
-LARGEST = 10_000_000
-
 
 def parse(source: Source, reports: Reports) -> syntax.File | None:
     """Read the items of a text; None where nothing at all can be made of it."""
-    tokens = layout.arrange(lexer.tokens(source, reports), source, reports)
-    if tokens is None:
+    tokens = lexer.tokens(source, reports)
+    arranged = layout.arrange(tokens, source, reports)
+    if arranged is None:
         return None
-    items = _items(tokens, source, reports)
-    return syntax.File(source, items, lexer.allowed_lints(source.text))
+    items = _items(arranged, source, reports)
+    return syntax.File(source, items, allowances(source, tokens, reports))
 
 
 def parse_value(source: Source, start: int, reports: Reports) -> syntax.Expr | None:

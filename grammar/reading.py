@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
+from dsl.checks import CHECKS, LINTS
 from dsl.diagnostics import Diagnostic, Diagnostics
 from dsl.errors import files as file_errors
 from dsl.source import Source, Span
 from grammar import Reading, files, overrides
+from grammar.allowances import allowed
 from grammar.lower import lower
 from grammar.reports import Reports
 
@@ -21,36 +23,50 @@ if TYPE_CHECKING:
 def read(path: str, changes: tuple[tuple[str, str], ...], text: str | None, *, allow_python: bool) -> Reading:
     """Read a spec as `grammar.read` says."""
     data = files.contents(path) if text is None else text.encode("utf-8", "surrogatepass")
-    decoded = files.decoded(path, data) if isinstance(data, bytes) else data
-    if isinstance(data, Diagnostic) or isinstance(decoded, Diagnostic):
-        return Reading(None, Diagnostics([decoded]), ())  # type: ignore[list-item] # one of the two is the diagnostic
+    if not isinstance(data, bytes):
+        return Reading(None, Diagnostics([data]), ())
+    decoded = files.decoded(path, data)
+    if not isinstance(decoded, str):
+        return Reading(None, Diagnostics([decoded]), ())
     source = Source(path, decoded)
     reports = Reports()
-    spec = _spec(source, changes, reports, allow_python=allow_python)
-    found = _sorted(reports.found, source)
-    if spec is not None and any(each.is_error for each in found):
-        spec = None
+    gathered = files.gather(source, reports)
+    spec = _spec(gathered, source, changes, reports, allow_python=allow_python)
+    found = [each for each in reports.found if not allowed(each, gathered.allowances)]
     if spec is not None:
         spec = evolve(spec, path=path, sha256=sha256(data).hexdigest())
     sources = dict.fromkeys([source, *(each.span.source for each in found if each.span is not None)])
-    return Reading(spec, Diagnostics(found), tuple(sources))
+    return Reading(spec, Diagnostics(_sorted(found, source)), tuple(sources))
 
 
 def _spec(
-    source: Source, changes: tuple[tuple[str, str], ...], reports: Reports, *, allow_python: bool
+    gathered: files.Files,
+    source: Source,
+    changes: tuple[tuple[str, str], ...],
+    reports: Reports,
+    *,
+    allow_python: bool,
 ) -> ir.Spec | None:
-    gathered = files.gather(source, reports)
+    """Work out what the items of all files mean; None where anything is wrong."""
     start = Span(source, 0, 0)
-    if not gathered.items and gathered.complete and not len(reports.found):
-        reports.add(file_errors.empty(source.name, start))
-        return None
-    if not gathered.complete and not gathered.items:
+    if not gathered.items:
+        if gathered.complete and not reports.found.has_errors:
+            reports.add(file_errors.empty(source.name, start))
         return None
     items = overrides.apply(gathered.items, changes, reports)
-    return lower(items, start, reports, allow_python=allow_python).spec
+    lowered = lower(items, start, reports, allow_python=allow_python)
+    for check in CHECKS:
+        for diagnostic in check(lowered.facts):
+            reports.add(diagnostic)
+    if reports.found.has_errors:
+        return None
+    for lint in LINTS:
+        for diagnostic in lint(lowered.facts):
+            reports.add(diagnostic)
+    return lowered.spec
 
 
-def _sorted(found: Diagnostics, main: Source) -> list[Diagnostic]:
+def _sorted(found: list[Diagnostic], main: Source) -> list[Diagnostic]:
     """Sort by place: the spec itself, then its other texts in the order in which they came up."""
     order: dict[int, int] = {id(main): 0}
     for each in found:

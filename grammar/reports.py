@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dsl.source import Source, Span
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class Reports:
     """The diagnostics of one reading."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from functools import cache
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lark
@@ -18,8 +17,8 @@ import lark
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-GRAMMAR = Path(__file__).with_name("tfdeploy.lark")
-TABLES = Path(__file__).with_name("tables.json")
+GRAMMAR = f"{__file__.removesuffix('tables.py')}tfdeploy.lark"
+TABLES = f"{__file__.removesuffix('tables.py')}tables.json"
 
 
 class _KeepTerminals:
@@ -35,7 +34,7 @@ class _KeepTerminals:
 @cache
 def parser() -> lark.Lark:
     """Return the parser; it has no state and is shared."""
-    grammar = GRAMMAR.read_text(encoding="utf-8")
+    grammar = _text(GRAMMAR)
     stored = _stored(_key(grammar))
     return build(grammar) if stored is None else stored
 
@@ -54,16 +53,22 @@ def build(grammar: str) -> lark.Lark:
 
 def current() -> bool:
     """Whether `tables.json` is for the grammar and the lark that are here."""
-    return _stored(_key(GRAMMAR.read_text(encoding="utf-8"))) is not None
+    return _stored(_key(_text(GRAMMAR))) is not None
 
 
 def write() -> None:
     """Work the tables out and write them to `tables.json`."""
-    grammar = GRAMMAR.read_text(encoding="utf-8")
+    grammar = _text(GRAMMAR)
     data, memo = build(grammar).memo_serialize([lark.lexer.TerminalDef, lark.grammar.Rule])
     data["options"] = {"parser": "lalr", "lexer": "basic", "keep_all_tokens": True, "start": ["start"]}
     content = {"key": _key(grammar), "data": data, "memo": memo}
-    TABLES.write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")
+    with open(TABLES, "w", encoding="utf-8") as file:  # noqa: PTH123 as in _text
+        file.write(json.dumps(content, separators=(",", ":")) + "\n")
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8") as file:  # noqa: PTH123 importing pathlib takes 3 ms of every command
+        return file.read()
 
 
 def _key(grammar: str) -> str:
@@ -71,9 +76,10 @@ def _key(grammar: str) -> str:
 
 
 def _stored(key: str) -> lark.Lark | None:
-    if not TABLES.exists():
+    try:
+        content = json.loads(_text(TABLES))
+    except FileNotFoundError:
         return None
-    content = json.loads(TABLES.read_text(encoding="utf-8"))
     if content["key"] != key:
         return None
     tables: dict[str, Any] = content["data"]["parser"]["parser"]

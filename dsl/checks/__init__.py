@@ -1,0 +1,43 @@
+"""Checks of a spec that need no graph, one rule per file.
+
+To add one: a file with a function from `Facts` to diagnostics, and its name in one of the two tuples below.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.checks.averaging import averaging
+from dsl.checks.data_tensors import data_tensors
+from dsl.checks.device_indices import device_indices
+from dsl.checks.facts import Facts
+from dsl.checks.ineffective_rules import ineffective_rules
+from dsl.checks.layer_names import layer_names
+from dsl.checks.unused_bindings import unused_bindings
+from dsl.checks.unused_constants import unused_constants
+from dsl.checks.unused_devices import unused_devices
+from dsl.checks.unused_layers import unused_layers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dsl.diagnostics import Diagnostic
+
+CHECKS: tuple[Callable[[Facts], Iterator[Diagnostic]], ...] = (
+    device_indices,
+    data_tensors,
+    layer_names,
+    averaging,
+)
+"""What makes a spec wrong, in the order of the blocks that it is about."""
+
+LINTS: tuple[Callable[[Facts], Iterator[Diagnostic]], ...] = (
+    unused_constants,
+    unused_bindings,
+    unused_layers,
+    unused_devices,
+    ineffective_rules,
+)
+"""What is only strange; asked where nothing is wrong."""
+
+__all__ = ["CHECKS", "LINTS", "Facts"]

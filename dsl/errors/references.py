@@ -44,17 +44,20 @@ def unknown_name(
 
 
 def no_such_index(
-    device: str, span: Span, index: int, counted_at: Span | None, declared: str, advice: str | None
+    name: str, noun: str, index: int, count: int, span: Span, declared: Span | None, *, attribute: str
 ) -> Diagnostic:
-    """An index beyond the devices or tasks that were declared."""
+    """An index beyond the devices or tasks that there are."""
+    there = f"only {counted(count, noun)} {'is' if count == 1 else 'are'} declared"
+    numbers = "number 0" if count == 1 else f"a number from 0 to {count - 1}"
+    ends = ("ranges include both ends",) if ".." in span.text else ()
     return error(
         "TFD402",
-        f"{quoted(device)} does not exist",
+        f"{quoted(name)} does not exist",
         span,
         text=f"index {index}",
-        labels=() if counted_at is None else (Label(counted_at, declared),),
-        notes=("ranges include both ends",) if ".." in span.text else (),
-        help=advice,
+        labels=() if declared is None else (Label(declared, there),),
+        notes=(*ends, *(() if declared else (there,))),
+        help=f"use {numbers}, or raise `{attribute}` to {index + 1}",
     )
 
 
@@ -71,15 +74,15 @@ def no_such_device(name: str, span: Span, near: str | None, known: Iterable[str]
     )
 
 
-def none_declared(name: str, span: Span, at: Span | None, advice: str) -> Diagnostic:
+def none_declared(kind: str, span: Span, at: Span | None) -> Diagnostic:
     """A kind of device of which the spec declares none."""
     return error(
         "TFD402",
-        f"the spec declares no {quoted(name)}",
+        f"the spec declares no {kind.upper()}",
         span,
         text="there is none",
-        labels=() if at is None else (Label(at, "the devices are declared here"),),
-        help=advice,
+        labels=() if at is None else (Label(at, "what there is is declared here"),),
+        help=f"declare `{kind} = ...` in `devices`, or place this elsewhere",
     )
 
 
@@ -127,18 +130,34 @@ def other_kind(kind: str, name: str, span: Span, found: str) -> Diagnostic:
 
 
 def unknown_argument(
-    callee: str, name: str, span: Span, near: str | None, known: Sequence[str]
+    callee: str, name: str, span: Span | None, near: str | None, known: Sequence[str]
 ) -> Diagnostic:
     """A keyword that a call does not take."""
     takes = f"{quoted(callee)} takes {listed(known)}" if known else f"{quoted(callee)} takes no arguments"
+    elsewhere = ELSEWHERE.get(name)
+    near = near if elsewhere is None else None
     return error(
         "TFD405",
         f"{quoted(callee)} has no argument {quoted(name)}",
         span,
         text="unknown argument",
         notes=similar("argument", near) or (takes,),
-        fix=replacing(f"write {quoted(near)}", span, near) if near else None,
+        help=f"write {quoted(elsewhere)} in the block `update`" if elsewhere is not None else None,
+        fix=replacing(f"write {quoted(near)}", span, near) if near and span is not None else None,
     )
+
+
+ELSEWHERE = {
+    "clipnorm": "clip = norm(x)",
+    "clipvalue": "clip = value(x)",
+    "global_clipnorm": "clip = global_norm(x)",
+    "use_ema": "ema = 0.99",
+    "ema_momentum": "ema = 0.99",
+    "ema_overwrite_frequency": "ema = 0.99",
+    "loss_scale_factor": "precision = mixed_float16",
+    "gradient_accumulation_steps": "accumulate = 2",
+}
+"""Arguments of Keras's optimizers that a spec says with an attribute of `update`, whatever the optimizer."""
 
 
 def too_many_arguments(callee: str, most: int, given: int, span: Span, names: Sequence[str]) -> Diagnostic:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from dsl import ir, schema, syntax
+from dsl.checks import Facts
 from dsl.errors import names
 from dsl.schema import BLOCKS
 from dsl.suggest import nearest
 from grammar.lower import blocks, constants
-from grammar.lower.context import Context, Uses
+from grammar.lower.context import Context
 from grammar.lower.data import data
 from grammar.lower.devices import devices
 from grammar.lower.expect import expect
@@ -26,13 +27,12 @@ if TYPE_CHECKING:
     from grammar.reports import Reports
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Lowered:
-    """What lowering made: the spec where nothing was wrong, and what was used, for the lints."""
+    """What lowering made: the spec where nothing in it was wrong, and what the checks need to know."""
 
     spec: ir.Spec | None
-    uses: Uses
-    constants: dict[str, syntax.Attribute]
+    facts: Facts
 
 
 def lower(
@@ -46,13 +46,25 @@ def lower(
         constants.declare(top["let"][0], context)
     layers = LayerReader(top.get("layer", []), context)
     layers.declare()
-    read = layers.read()
-    parts = _parts(top, context)
+    parts: dict[str, Any] = {"layers": layers.read(), **_parts(top, context)}
     if "model" not in top and not lost:
         context.reports.add(names.missing_model(where))
-    if read is None or "model" not in top or any(part is None for part in parts.values()):
-        return Lowered(None, context.uses, context.constants)
-    return Lowered(ir.Spec(layers=read, **parts), context.uses, context.constants)
+    complete = "model" in top and all(part is not None for part in parts.values())
+    return Lowered(ir.Spec(**parts) if complete else None, _facts(parts, where, context))
+
+
+def _facts(parts: dict[str, Any], where: Span, context: Context) -> Facts:
+    notes = context.notes
+    return Facts(
+        where,
+        **parts,
+        patterns=tuple(notes.patterns),
+        inputs=tuple(notes.inputs),
+        splits=tuple(notes.splits),
+        constants={name: each.name_span for name, each in context.constants.items()},
+        used=frozenset(notes.constants),
+        used_layers=frozenset(notes.layers),
+    )
 
 
 def _parts(top: dict[str, list[syntax.Block]], context: Context) -> dict[str, Any]:

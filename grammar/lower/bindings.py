@@ -55,7 +55,10 @@ def _binding(item: syntax.Attribute, tensors: Tensors, *, in_layer: bool) -> Any
     value = _value(item, tensors, in_layer=in_layer)
     if value is BAD:
         return BAD
-    return ir.Binding(item.name, value, span=item.span, name_span=item.name_span)
+    binding = ir.Binding(item.name, value, span=item.span, name_span=item.name_span)
+    if isinstance(value, ir.Input) and not in_layer:
+        tensors.context.notes.inputs.append(binding)
+    return binding
 
 
 def _value(item: syntax.Attribute, tensors: Tensors, *, in_layer: bool) -> Any:

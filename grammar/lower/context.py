@@ -7,7 +7,6 @@ from typing import Any, Final
 from attrs import evolve, field, frozen
 
 from dsl import ir, syntax
-from dsl.source import Span
 from grammar.reports import Reports
 
 
@@ -21,15 +20,18 @@ class Bad:
 BAD: Final = Bad()
 
 
-@frozen(eq=False)
-class Uses:
-    """The names that were used, for the lints."""
+@frozen(eq=False, repr=False)
+class Notes:
+    """What lowering came across, for the checks: names that were used, and records that could be read."""
 
     constants: set[str] = field(factory=set)
     layers: set[str] = field(factory=set)
+    patterns: list[ir.DevicePattern] = field(factory=list)
+    inputs: list[ir.Binding] = field(factory=list)
+    splits: list[ir.Split] = field(factory=list)
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Context:
     """The names in scope and the collector of diagnostics.
 
@@ -46,7 +48,7 @@ class Context:
     layers: dict[str, ir.LayerBlock] = field(factory=dict)
     lost: frozenset[str] = frozenset()
     allow_python: bool = False
-    uses: Uses = field(factory=Uses)
+    notes: Notes = field(factory=Notes)
 
     def within(self, **changes: Any) -> Context:
         """Return this context with other names in scope."""
@@ -54,13 +56,8 @@ class Context:
 
     def silent(self) -> Context:
         """Return this context with a collector whose diagnostics nobody sees."""
-        return evolve(self, reports=Reports(), uses=Uses())
+        return evolve(self, reports=Reports(), notes=Notes())
 
     def may_exist(self, name: str) -> bool:
         """Whether `name` may have been defined in a part that could not be read."""
         return name in self.lost
-
-
-def merged(spans: list[Span]) -> Span:
-    """Return the stretch over all of `spans`, which stand in order."""
-    return spans[0].to(spans[-1])

@@ -6,6 +6,7 @@ from typing import Any
 
 from dsl import ir, schema, syntax
 from dsl.errors import references, types
+from dsl.examples import renamed, tensors_of
 from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
 from dsl.suggest import nearest
@@ -15,7 +16,6 @@ from grammar.lower.evaluate import described
 from grammar.lower.typed import typed
 
 SPLITS = ("train", "validation", "test")
-_FIXED = {"images": ("image", "label"), "cifar10": ("image", "label"), "mnist": ("image", "label")}
 
 
 def data(block: syntax.Block, context: Context) -> ir.Data | None:
@@ -51,7 +51,9 @@ def _split(item: syntax.Attribute, context: Context) -> Any:
         tensors = None if call is BAD or tensors is None else renamed(tensors, call)
     if source is BAD or any(each is BAD for each in transforms):
         return BAD
-    return ir.Split(item.name, source, tuple(transforms), span=item.span)  # type: ignore[arg-type] # one of SPLITS
+    made = ir.Split(item.name, source, tuple(transforms), span=item.span)  # type: ignore[arg-type] # one of SPLITS
+    context.notes.splits.append(made)
+    return made
 
 
 def _source(written: syntax.Expr, context: Context) -> Any:
@@ -80,21 +82,3 @@ def _transform(step: syntax.Expr, context: Context) -> Any:
         context.reports.add(types.misplaced_expression("a step", "a transform", described(step), step.span))
         return BAD
     return calls.called(step, kinds.call("transform"), "a step", context)
-
-
-def tensors_of(source: ir.Call) -> frozenset[str] | None:
-    """Return the names of the tensors that a source gives; None where only reading it can tell."""
-    if source.name in _FIXED:
-        return frozenset(_FIXED[source.name])
-    if source.name == "python" or (source.name == "npz" and not source.kwargs):
-        return None
-    function = schema.function("source", source.name)
-    own = () if function is None else tuple(each.name for each in function.arguments)
-    return frozenset(name for name in source.kwargs if name not in own)
-
-
-def renamed(tensors: frozenset[str], transform: ir.Call) -> frozenset[str]:
-    """Return the names of the tensors after a transform."""
-    if transform.name != "rename":
-        return tensors
-    return (tensors - {str(old) for old in transform.kwargs.values()}) | frozenset(transform.kwargs)

@@ -81,6 +81,7 @@ def device_set(written: syntax.Expr, jobs: frozenset[str] | None, context: Conte
         )
         return BAD
     patterns = [_pattern(item, jobs, context) for item in items]
+    context.notes.patterns.extend(each for each in patterns if each is not BAD)
     return BAD if any(each is BAD for each in patterns) else ir.DeviceSet(tuple(patterns), span=written.span)
 
 

@@ -105,7 +105,7 @@ def _name(path: syntax.Path, context: Context, words: tuple[str, ...]) -> Any:
     if name in context.parameters:
         return ir.Parameter(name, span=path.span)
     if name in context.constants:
-        context.uses.constants.add(name)
+        context.notes.constants.add(name)
         return context.values.get(name, BAD)
     if not context.may_exist(name):
         _report_unknown(name, path, context, words)

@@ -20,7 +20,7 @@ APPLICATIONS = "applications."
 SPECIAL = ("repeat", "python", "input", "layer", "parameter")
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Tensors:
     """The bindings of a model or `layer` block: `kinds` says which are `input`, `tensor` and `shared`."""
 
@@ -90,7 +90,7 @@ def _reference(path: syntax.Path, tensors: Tensors) -> Any:
         context.reports.add(report)
     elif name in context.constants:
         at = context.constants[name].value.span
-        context.uses.constants.add(name)
+        context.notes.constants.add(name)
         context.reports.add(references.wrong_reference(name, "a constant", "a tensor", path.span, at))
     elif name in context.parameters:
         at_ = context.parameters[name].span
@@ -136,7 +136,7 @@ def _named(path: syntax.Path, tensors: Tensors) -> Any:
     elif (
         name in context.layers or signatures.find("layer", name) is not None or _application(name) is not None
     ):
-        context.uses.layers.add(name)
+        context.notes.layers.add(name)
         context.reports.add(references.not_called("layer", name, path.span))
     elif name in context.constants:
         at = context.constants[name].value.span
@@ -219,7 +219,7 @@ def _shared_called(call: syntax.Call, tensors: Tensors) -> Any:
 def _block(call: syntax.Call, tensors: Tensors) -> Any:
     context = tensors.context
     block = context.layers[call.callee.name]
-    context.uses.layers.add(block.name)
+    context.notes.layers.add(block.name)
     arguments = tuple(
         schema.Argument(
             each.name, parameter_type(each.type), default=each.default, required=not each.has_default

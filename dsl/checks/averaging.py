@@ -1,0 +1,25 @@
+"""Copies that are trained apart are averaged now and then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.errors import names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dsl.checks.facts import Facts
+    from dsl.diagnostics import Diagnostic
+
+
+def averaging(facts: Facts) -> Iterator[Diagnostic]:
+    """Report `mode = local` without `average_every`."""
+    update = facts.update
+    if update is not None and update.mode == "local" and update.average_every is None:
+        yield names.missing_attribute(
+            "average_every",
+            "`update`",
+            update.spans["mode"],
+            "with `mode = local` each clone trains its own copy, and this says how often they are averaged",
+        )

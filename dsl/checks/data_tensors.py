@@ -1,0 +1,29 @@
+"""The examples of every split have a tensor for each input of the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.errors import references
+from dsl.examples import tensors_of_split
+from dsl.suggest import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dsl.checks.facts import Facts
+    from dsl.diagnostics import Diagnostic
+
+
+def data_tensors(facts: Facts) -> Iterator[Diagnostic]:
+    """Report each input that a split has no tensor for."""
+    for split in facts.splits:
+        known = tensors_of_split(split)
+        if known is None or split.source.span is None:
+            continue
+        for binding in facts.inputs:
+            if binding.name not in known and binding.name_span is not None:
+                near = nearest(binding.name, known)
+                yield references.input_without_data(
+                    binding.name, split.name, binding.name_span, split.source.span, near, sorted(known)
+                )

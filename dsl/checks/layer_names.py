@@ -1,0 +1,48 @@
+"""No two layers of a model, or of one `layer` block, bear the same name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl import ir
+from dsl.errors import names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dsl.checks.facts import Facts
+    from dsl.diagnostics import Diagnostic
+    from dsl.source import Span
+
+
+def layer_names(facts: Facts) -> Iterator[Diagnostic]:
+    """Report the second layer of a name: Keras would refuse it, and its variables would be nameless."""
+    for block in (facts.model, *(facts.layers or ())):
+        if block is None:
+            continue
+        first: dict[str, Span] = {}
+        for name, span in _named(block):
+            if name in first:
+                yield names.duplicate("layer", name, span, first[name])
+            else:
+                first[name] = span
+
+
+def _named(block: ir.Model | ir.LayerBlock) -> Iterator[tuple[str, Span]]:
+    for binding in block.bindings:
+        for step in steps_of(binding.value):
+            name = step.call.kwargs.get("name")
+            if step.kind in {"layer", "application"} and isinstance(name, str):
+                yield name, step.call.kwarg_spans["name"]
+
+
+def steps_of(value: object) -> Iterator[ir.Step]:
+    """Return the steps in the value of a binding that make a layer, those within others included."""
+    if isinstance(value, ir.SharedLayer):
+        yield value.step
+    elif isinstance(value, ir.Group):
+        for item in value.items:
+            yield from steps_of(item)
+    elif isinstance(value, ir.Flow):
+        yield from steps_of(value.source)
+        yield from value.steps

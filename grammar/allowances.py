@@ -1,0 +1,75 @@
+"""`# tfdeploy: allow(name, ...)`: comments that switch lints off.
+
+At the end of a line it counts for that line, on a line of its own for the next line with something on it, and
+before everything else for the whole file.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from dsl.codes import CODES
+from dsl.errors import lint
+from dsl.source import Source, Span
+from dsl.suggest import nearest
+from dsl.syntax import Allowance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lark import Token
+
+    from dsl.diagnostics import Diagnostic
+    from grammar.reports import Reports
+
+_COMMENT = re.compile(r"#[ \t]*tfdeploy:[ \t]*allow\(([^()\n]*)\)")
+_NAME = re.compile(r"[^\s,]+")
+
+
+def allowances(source: Source, tokens: Sequence[Token], reports: Reports) -> tuple[Allowance, ...]:
+    """Return what the comments of a text allow; report names that are no lints."""
+    if "tfdeploy:" not in source.text:
+        return ()
+    known = {code.name for code in CODES.values() if is_lint(code.code)}
+    found = tuple(_found(source, [token for token in tokens if token.type != "NEWLINE"]))
+    for each in found:
+        if each.name not in known:
+            reports.add(lint.unknown_lint(each.name, each.span, nearest(each.name, known), sorted(known)))
+    return found
+
+
+def is_lint(code: str) -> bool:
+    """Whether a comment can switch the diagnostics of `code` off."""
+    return code.startswith("TFD6") or code == "TFD206"
+
+
+def allowed(diagnostic: Diagnostic, given: Sequence[Allowance]) -> bool:
+    """Whether one of the allowances covers a diagnostic."""
+    span = diagnostic.span
+    if span is None or not is_lint(diagnostic.code):
+        return False
+    line = span.begin.line
+    return any(
+        each.name == diagnostic.name and each.span.source is span.source and each.line in {None, line}
+        for each in given
+    )
+
+
+def _found(source: Source, tokens: list[Token]) -> Iterator[Allowance]:
+    starts = [token.start_pos or 0 for token in tokens]
+    for match in _COMMENT.finditer(source.text):
+        after = bisect_right(starts, match.start())
+        if after and (tokens[after - 1].end_pos or 0) > match.start():
+            continue  # inside a string
+        line = source.position(match.start()).line
+        if not after:
+            covered = None
+        elif tokens[after - 1].end_line == line or after == len(tokens):
+            covered = line
+        else:
+            covered = tokens[after].line
+        for name in _NAME.finditer(match[1]):
+            start = match.start(1) + name.start()
+            yield Allowance(name[0], Span(source, start, start + len(name[0])), covered)

@@ -5,9 +5,49 @@ The towers' losses are scaled by their share before differentiation, so that agg
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
 from compiler.graph.aggregate.add_n import add_n
-from compiler.graph.aggregate.base import Aggregation
+from compiler.graph.aggregate.base import Aggregation, Gradient, Reduction
+from compiler.graph.aggregate.collective import collective
+from compiler.graph.aggregate.hierarchical import hierarchical
+from compiler.graph.aggregate.pack import reduce_packed
+from compiler.graph.aggregate.ring import ring
+from compiler.graph.aggregate.shuffle import shuffle
+from compiler.graph.aggregate.tree import tree
+from dsl import ir
+from dsl.schema import function
 
-AGGREGATIONS: dict[str, Aggregation] = {"add_n": add_n}
+AGGREGATIONS: dict[str, Callable[..., list[Gradient]]] = {
+    "add_n": add_n,
+    "tree": tree,
+    "hierarchical": hierarchical,
+    "ring": ring,
+    "shuffle": shuffle,
+    "collective": collective,
+}
+"""The algorithms; arguments beyond the reduction are those that the schema gives them."""
 
-__all__ = ["AGGREGATIONS", "Aggregation"]
+__all__ = ["AGGREGATIONS", "Aggregation", "Reduction", "make_aggregation", "reduce_all"]
+
+
+def make_aggregation(call: ir.Call) -> Aggregation:
+    """Return the algorithm of a call of the spec: `shuffle(shards = 4)`."""
+    signature = function("aggregation", call.name)
+    assert signature is not None
+    names = [each.name for each in signature.arguments]
+    arguments: dict[str, Any] = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+    return partial(AGGREGATIONS[call.name], **arguments)
+
+
+def reduce_all(reductions: Sequence[Reduction], update: ir.Update) -> list[list[Gradient]]:
+    """Return the sums of each of `reductions`, which are in the order in which their values come about.
+
+    The sums of one are in the order of its destinations; rows have distinct indices.
+    """
+    aggregation = make_aggregation(update.aggregate)
+    if update.pack is not None and reductions and len(reductions[0].values) > 1:
+        return reduce_packed(reductions, aggregation, update.pack)
+    return [aggregation(each) for each in reductions]

@@ -8,17 +8,22 @@ from typing import Any
 import tensorflow as tf
 from attrs import evolve, frozen
 
-from compiler.graph.aggregate import AGGREGATIONS
+from compiler.graph.aggregate import reduce_all
 from compiler.graph.aggregate.base import Gradient, Reduction
 from compiler.graph.assembly import Assembly
 from compiler.graph.numerics.regularize import add_regularization
+from compiler.graph.stamp import StampedTower
 from compiler.graph.variables import GraphVariable
 from compiler.plan import Placed
+from compiler.rules import following
 
 
 @frozen
 class SummedGradient:
-    """The gradient of a variable over all clones, for each copy of the variable."""
+    """The gradient of a variable over the towers of an update, for each copy of the variable.
+
+    A sparse one has distinct indices. All copies of a replicated variable get the same bits.
+    """
 
     variable: GraphVariable
     copies: tuple[Gradient, ...]
@@ -26,19 +31,44 @@ class SummedGradient:
 
 def sum_gradients(assembly: Assembly) -> list[SummedGradient]:
     """Sum every variable's gradient over the towers, where it is wanted."""
-    reduce = AGGREGATIONS[assembly.plan.update.aggregate.name]
-    summed = []
-    for variable in assembly.variables.values():
-        if not all(variable.name in tower.template.gradients for tower in assembly.towers):
-            continue  # a statistic, or a weight that the loss does not depend on
-        reduction = Reduction(
-            variable.name,
-            [tower.gradient(variable.name) for tower in assembly.towers],
-            [tower.tower for tower in assembly.towers],
-            _destinations(assembly, variable),
-        )
-        summed.append(SummedGradient(variable, tuple(reduce(reduction, assembly.ledger))))
-    return summed
+    variables = _in_order_of_backprop(assembly)
+    reductions = [_reduction(assembly, each, number) for number, each in enumerate(variables)]
+    sums = reduce_all(reductions, assembly.plan.update)
+    return [SummedGradient(variable, tuple(copies)) for variable, copies in zip(variables, sums, strict=True)]
+
+
+def _in_order_of_backprop(assembly: Assembly) -> list[GraphVariable]:
+    """Return the variables that get a gradient, those first whose gradient is ready first.
+
+    Left out are statistics, and weights that the loss does not depend on.
+    """
+    template = assembly.towers[0].template
+    position = {node.name: at for at, node in enumerate(template.graph_def.node)}
+    names = [
+        name
+        for name in template.gradients
+        if all(name in tower.template.gradients for tower in assembly.towers)
+    ]
+    names.sort(key=lambda name: position[template.gradients[name].values.partition(":")[0]])
+    return [assembly.variables[name] for name in names]
+
+
+def _reduction(assembly: Assembly, variable: GraphVariable, number: int) -> Reduction:
+    return Reduction(
+        variable.name,
+        [tower.gradient(variable.name) for tower in assembly.towers],
+        [_home(assembly, tower, variable.name) for tower in assembly.towers],
+        _destinations(assembly, variable),
+        assembly.ledger,
+        number,
+    )
+
+
+def _home(assembly: Assembly, tower: StampedTower, weight: str) -> Placed:
+    """Return where a tower has made a gradient."""
+    inner = tower.template.gradients[weight].values
+    placed = assembly.ledger.entries[tower.tensor(inner).op.name].placed
+    return Placed(placed.device, following(inner.partition(":")[0], placed))
 
 
 def _destinations(assembly: Assembly, variable: GraphVariable) -> Sequence[Placed]:

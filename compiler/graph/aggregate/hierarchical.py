@@ -1,0 +1,61 @@
+"""Sums within groups of devices that are near each other, then between the groups, then back out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compiler.graph.aggregate.base import Gradient, Reduction
+from compiler.plan import Placed
+from compiler.topology import Device
+
+PAIR = 2
+
+
+def hierarchical(reduction: Reduction, size: int | None = None) -> list[Gradient]:
+    """Sum in two levels; the device that does it rotates over the reductions.
+
+    A group is the devices of a task, or `size` consecutive ones of them; where all are of one task and no
+    size is given, pairs.
+    """
+    groups = group_ranks([each.device for each in reduction.homes], size)
+    mains = [ranks[reduction.number % len(ranks)] for ranks in groups]
+    place = reduction.one_destination or reduction.homes[mains[reduction.number % len(groups)]]
+    if len(groups) == 1:
+        total = reduction.add(place, reduction.values, "total")
+    else:
+        sums = [
+            reduction.add(reduction.homes[main], [reduction.values[rank] for rank in ranks], f"group_{at}")
+            for at, (main, ranks) in enumerate(zip(mains, groups, strict=True))
+        ]
+        total = reduction.add(place, sums, "total")
+    if reduction.one_destination is not None:
+        return [total]
+    return _spread(reduction, total, place, groups, mains)
+
+
+def _spread(
+    reduction: Reduction,
+    total: Gradient,
+    place: Placed,
+    groups: Sequence[Sequence[int]],
+    mains: Sequence[int],
+) -> list[Gradient]:
+    """Copy the total to the main device of each group, and from there to its members."""
+    found: dict[int, Gradient] = {}
+    for main, ranks in zip(mains, groups, strict=True):
+        there = reduction.destinations[main]
+        found[main] = reduction.copy(there, total, place, "copy")
+        for rank in ranks:
+            if rank != main:
+                found[rank] = reduction.copy(reduction.destinations[rank], found[main], there, "copy")
+    return [found[rank] for rank in range(len(found))]
+
+
+def group_ranks(devices: Sequence[Device], size: int | None) -> list[list[int]]:
+    """Return the clones of each group, in order; clones on one device are in one group."""
+    hosts: dict[object, list[Device]] = {}
+    for device in dict.fromkeys(devices):
+        hosts.setdefault(device.host, []).append(device)
+    width = size if size is not None else PAIR if len(hosts) == 1 else len(devices)
+    groups = [there[at : at + width] for there in hosts.values() for at in range(0, len(there), width)]
+    return [[rank for rank, device in enumerate(devices) if device in group] for group in groups]

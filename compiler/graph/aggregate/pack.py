@@ -1,0 +1,108 @@
+"""Packing: small gradients of a step travel together, in buckets of about a given size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import tensorflow as tf
+from attrs import define, field, frozen
+
+from compiler.graph.aggregate.base import Aggregation, Gradient, Reduction
+from compiler.topology import Device
+
+
+@frozen
+class _Kind:
+    """What gradients of one bucket have in common: type, where they were made, where they are wanted."""
+
+    dtype: str
+    homes: tuple[Device, ...]
+    destinations: tuple[Device, ...]
+
+
+@define
+class _Bucket:
+    members: list[int] = field(factory=list)
+    bytes: int = 0
+
+
+def reduce_packed(
+    reductions: Sequence[Reduction], aggregation: Aggregation, size: int
+) -> list[list[Gradient]]:
+    """Return the sums of each of `reductions`, which are in the order in which backpropagation ends.
+
+    Consecutive dense gradients of one type, and of the same places, fill buckets of up to `size` bytes, so
+    that a bucket leaves as soon as its last gradient is there. What is as large as a bucket, or sparse, goes
+    alone.
+    """
+    found: dict[int, list[Gradient]] = {}
+    for number, members in enumerate(fill_buckets(reductions, size)):
+        parts = [reductions[at] for at in members]
+        if len(parts) == 1:
+            found[members[0]] = aggregation(parts[0])
+        else:
+            found |= dict(zip(members, _reduce_bucket(parts, aggregation, number), strict=True))
+    return [found[at] for at in range(len(reductions))]
+
+
+def fill_buckets(reductions: Sequence[Reduction], size: int) -> list[list[int]]:
+    """Return the places in `reductions` that go together, buckets in the order of their last members."""
+    open_buckets: dict[_Kind, _Bucket] = {}
+    full: list[list[int]] = []
+    for at, reduction in enumerate(reductions):
+        weight = _bytes(reduction)
+        if weight is None or weight >= size:
+            full.append([at])
+            continue
+        bucket = open_buckets.setdefault(_kind(reduction), _Bucket())
+        if bucket.bytes + weight > size:
+            full.append(bucket.members)
+            bucket = open_buckets[_kind(reduction)] = _Bucket()
+        bucket.members.append(at)
+        bucket.bytes += weight
+    full += [bucket.members for bucket in open_buckets.values()]
+    return sorted(full, key=lambda members: members[-1])
+
+
+def _bytes(reduction: Reduction) -> int | None:
+    """Return the size of one clone's value; None for rows, whose number a tensor's shape need not tell."""
+    if reduction.is_sparse:
+        return None
+    value = reduction.values[0]
+    return int(prod(value.shape.as_list()) * value.dtype.size)
+
+
+def _kind(reduction: Reduction) -> _Kind:
+    return _Kind(
+        reduction.values[0].dtype.name,
+        tuple(each.device for each in reduction.homes),
+        tuple(each.device for each in reduction.destinations),
+    )
+
+
+def _reduce_bucket(parts: Sequence[Reduction], aggregation: Aggregation, number: int) -> list[list[Gradient]]:
+    """Reduce the flattened gradients of a bucket as one; return the sums of each of its members."""
+    first = parts[0]
+    name = f"bucket_{number}"
+    packed = [_packed(parts, rank, name) for rank in range(len(first.values))]
+    bucket = Reduction(name, packed, first.homes, first.destinations, first.ledger, number)
+    sums = aggregation(bucket)
+    unpacked = [_unpacked(parts, at, total, bucket) for at, total in enumerate(sums)]
+    return [list(each) for each in zip(*unpacked, strict=True)]
+
+
+def _packed(parts: Sequence[Reduction], rank: int, name: str) -> tf.Tensor:
+    first = parts[0]
+    with first.ledger.place(first.homes[rank], "aggregate"), tf.name_scope(f"aggregate/{name}/pack_{rank}/"):
+        return tf.concat([tf.reshape(each.values[rank], [-1]) for each in parts], 0, name="packed")
+
+
+def _unpacked(parts: Sequence[Reduction], at: int, total: tf.Tensor, bucket: Reduction) -> list[tf.Tensor]:
+    shapes = [each.values[0].shape for each in parts]
+    sizes = [prod(shape.as_list()) for shape in shapes]
+    with bucket.at(bucket.destinations[at]), tf.name_scope(f"unpack_{at}"):
+        return [
+            tf.reshape(piece, shape)
+            for piece, shape in zip(tf.split(total, sizes, name="cut"), shapes, strict=True)
+        ]

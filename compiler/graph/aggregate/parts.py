@@ -1,0 +1,71 @@
+"""Sums, pieces and copies of gradients, the same for tensors and for rows of an embedding (IndexedSlices)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import tensorflow as tf
+
+Gradient = Any
+
+
+def sum_parts(values: Sequence[Gradient], name: str) -> Gradient:
+    """Return the sum of tensors, or the rows of all with those of equal index summed."""
+    if not isinstance(values[0], tf.IndexedSlices):
+        return tf.add_n(list(values), name=name)
+    with tf.name_scope(name):
+        return merge_rows(join_rows(values))
+
+
+def join_rows(values: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
+    """Return the rows of all, one behind the other."""
+    if len(values) == 1:
+        return values[0]
+    return tf.IndexedSlices(
+        tf.concat([each.values for each in values], 0, name="values"),
+        tf.concat([each.indices for each in values], 0, name="indices"),
+    )
+
+
+def merge_rows(rows: tf.IndexedSlices) -> tf.IndexedSlices:
+    """Sum the rows of equal index, so that the indices are distinct."""
+    indices, positions = tf.unique(rows.indices)
+    values = tf.math.unsorted_segment_sum(rows.values, positions, tf.shape(indices)[0])
+    return tf.IndexedSlices(values, indices)
+
+
+def cut(value: Gradient, count: int) -> list[Gradient]:
+    """Return at most `count` pieces: stretches of a flattened tensor, or rows by the rest of their index.
+
+    Every clone's gradient of a variable is cut alike, so that pieces of one number can be summed.
+    """
+    if isinstance(value, tf.IndexedSlices):
+        return _cut_rows(value, count)
+    sizes = stretches(prod(value.shape.as_list()), count)
+    flat = tf.reshape(value, [-1], name="flat")
+    return list(tf.split(flat, sizes, name="cut")) if len(sizes) > 1 else [flat]
+
+
+def stretches(size: int, count: int) -> list[int]:
+    """Return the lengths of at most `count` stretches of `size` elements, as even as can be, none empty."""
+    count = max(1, min(size, count))
+    return [size // count + (at < size % count) for at in range(count)]
+
+
+def _cut_rows(rows: tf.IndexedSlices, count: int) -> list[tf.IndexedSlices]:
+    rests = tf.cast(
+        tf.math.floormod(rows.indices, tf.cast(count, rows.indices.dtype)), tf.int32, name="rests"
+    )
+    values = tf.dynamic_partition(rows.values, rests, count, name="values")
+    indices = tf.dynamic_partition(rows.indices, rests, count, name="indices")
+    return [tf.IndexedSlices(*each) for each in zip(values, indices, strict=True)]
+
+
+def glue(pieces: Sequence[Gradient], like: Gradient) -> Gradient:
+    """Return what `cut` would have made `pieces` of; `like` is a value of the shape wanted."""
+    if isinstance(like, tf.IndexedSlices):
+        return join_rows(pieces)
+    flat = tf.concat(list(pieces), 0, name="joined") if len(pieces) > 1 else pieces[0]
+    return tf.reshape(flat, like.shape, name="whole")

@@ -1,0 +1,60 @@
+"""Every clone passes pieces to the next one, so that all send and receive the same amount."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from compiler.graph.aggregate.base import Gradient, Reduction
+from compiler.graph.aggregate.parts import cut, glue
+
+
+def ring(reduction: Reduction) -> list[Gradient]:
+    """Cut every value into K pieces; K - 1 ticks of adding, then K - 1 ticks of copying.
+
+    In every tick each clone takes one piece from the clone before it, 2(K - 1)/K of a value in all. Where
+    only one place wants the sum, the pieces are gathered there in place of the copying.
+    """
+    size = len(reduction.values)
+    if size == 1:
+        return [reduction.add(reduction.destinations[0], reduction.values, "rows")]
+    pieces = _cut_all(reduction)
+    for tick in range(size - 1):
+        for rank in range(size):
+            piece, before = (rank - 1 - tick) % size, (rank - 1) % size
+            if piece in pieces[rank]:
+                addends = [pieces[before][piece], pieces[rank][piece]]
+                name = f"tick_{tick}/add_{rank}"
+                pieces[rank][piece] = reduction.add(reduction.homes[rank], addends, name)
+    if reduction.one_destination is not None:
+        whole = {piece: pieces[(piece - 1) % size][piece] for piece in pieces[0]}
+        return [_glued(reduction, 0, whole)]
+    return _copied(reduction, pieces)
+
+
+def _copied(reduction: Reduction, pieces: list[dict[int, Gradient]]) -> list[Gradient]:
+    size = len(pieces)
+    for tick in range(size - 1):
+        for rank in range(size):
+            piece, before = (rank - tick) % size, (rank - 1) % size
+            if piece in pieces[rank]:
+                pieces[rank][piece] = reduction.copy(
+                    reduction.homes[rank],
+                    pieces[before][piece],
+                    reduction.homes[before],
+                    f"tick_{size - 1 + tick}/copy_{rank}",
+                )
+    return [_glued(reduction, rank, each) for rank, each in enumerate(pieces)]
+
+
+def _cut_all(reduction: Reduction) -> list[dict[int, Gradient]]:
+    """Return the pieces of each clone by number; small values have fewer than there are clones."""
+    found = []
+    for rank, (value, home) in enumerate(zip(reduction.values, reduction.homes, strict=True)):
+        with reduction.at(home), tf.name_scope(f"cut_{rank}"):
+            found.append(dict(enumerate(cut(value, len(reduction.values)))))
+    return found
+
+
+def _glued(reduction: Reduction, destination: int, pieces: dict[int, Gradient]) -> Gradient:
+    with reduction.at(reduction.destinations[destination]), tf.name_scope(f"glue_{destination}"):
+        return glue([pieces[each] for each in sorted(pieces)], reduction.values[0])

@@ -1,0 +1,28 @@
+"""Every value is cut into shards; those of one number are summed on one device, and glued where wanted."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from compiler.graph.aggregate.base import Gradient, Reduction
+from compiler.graph.aggregate.parts import cut, glue
+
+
+def shuffle(reduction: Reduction, shards: int | None = None) -> list[Gradient]:
+    """Sum `shards` stretches (by default one per clone) on as many of the clones' devices, taken in turn."""
+    size = len(reduction.values)
+    if size == 1:
+        return [reduction.add(reduction.destinations[0], reduction.values, "rows")]
+    pieces = []
+    for rank, (value, home) in enumerate(zip(reduction.values, reduction.homes, strict=True)):
+        with reduction.at(home), tf.name_scope(f"cut_{rank}"):
+            pieces.append(cut(value, shards or size))
+    sums = [
+        reduction.add(reduction.homes[(reduction.number + at) % size], shard, f"shard_{at}")
+        for at, shard in enumerate(zip(*pieces, strict=True))
+    ]
+    found = []
+    for at, place in enumerate(reduction.destinations):
+        with reduction.at(place), tf.name_scope(f"glue_{at}"):
+            found.append(glue(sums, reduction.values[0]))
+    return found

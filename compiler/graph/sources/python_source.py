@@ -97,7 +97,8 @@ class Python(Source):
             try:
                 array = np.asarray(value)
             except ValueError as error:
-                raise self._refusal(f"`{name}` is no array: {error}", place) from error
+                reason = str(error).partition(". ")[0]
+                raise self._refusal(f"`{name}` is no array: {reason}", place) from error
             if array.dtype.name not in DTYPES:
                 raise self._refusal(f"`{name}` holds {array.dtype}, not numbers", place)
             arrays[str(name)] = array

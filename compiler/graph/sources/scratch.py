@@ -25,6 +25,9 @@ INNOCENT = (
 )
 """Errors that no data can cause."""
 
+FAILURES = (tf.errors.OpError, UnicodeDecodeError)
+"""What a session raises when data is bad; the second where TensorFlow quotes bytes that are no text."""
+
 NOISE = ("Graph execution error", "Detected at node", "File ", "Traceback")
 """How lines of TensorFlow's messages begin that say nothing about the cause."""
 
@@ -77,7 +80,7 @@ def good_before_bad(make: Callable[[], Any]) -> tuple[int, str] | None:
                     count += 1
             except tf.errors.OutOfRangeError:
                 return None
-            except tf.errors.OpError as error:
+            except FAILURES as error:
                 return count, reason_of(error)
 
 
@@ -86,8 +89,12 @@ def _any_part(element: Any) -> Any:
     return tf.add_n([tf.size(part, tf.int64) for part in tf.nest.flatten(element)])
 
 
-def reason_of(error: tf.errors.OpError) -> str:
+def reason_of(error: Exception) -> str:
     """Return what TensorFlow says of an error, without the names of its nodes."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it holds bytes that are no text"
+    if not isinstance(error, tf.errors.OpError):
+        return str(error)
     bare = re.sub(r"\{\{.*?\}\}|\[\[.*?\]\]|\[Op:.*?\]", "", error.message)
     lines = [line.strip() for line in bare.splitlines()]
     return next((line for line in lines if line and not line.startswith(NOISE)), type(error).__name__)

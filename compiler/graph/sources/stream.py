@@ -115,7 +115,7 @@ class Stream:
         start, _ = self._used()
         try:
             found = scratch.first_of(lambda: self._records(start, start + 1).single(1))
-        except tf.errors.OpError as error:
+        except scratch.FAILURES as error:
             raise RunError(self._fault(start, scratch.reason_of(error))) from error
         if found is None:
             raise RunError(self._nothing())
@@ -127,7 +127,7 @@ class Stream:
         """
         if isinstance(error, RunError):
             return error
-        if not isinstance(error, tf.errors.OpError) or isinstance(error, scratch.INNOCENT):
+        if not isinstance(error, scratch.FAILURES) or isinstance(error, scratch.INNOCENT):
             return None
         if self.source.failure is not None or self.source.unrepeatable:
             return None if self.source.failure is None else RunError(self.source.failure)
@@ -182,7 +182,7 @@ class Stream:
             return self.source.failure
         try:
             values = scratch.first_of(lambda: self._decoded(index))
-        except tf.errors.OpError as error:
+        except scratch.FAILURES as error:
             return self.source.fault(index, scratch.reason_of(error))
         where = self.source.where(index)
         for change in self._changes() if values else ():

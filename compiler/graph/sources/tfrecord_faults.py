@@ -31,8 +31,8 @@ def record_fault(file: RecordFile, number: int, features: Sequence[Feature]) -> 
         return data
     try:
         example = tf.train.Example.FromString(data)
-    except Exception as fault:  # noqa: BLE001 protobuf's DecodeError has moved between its versions
-        return errors.wrong_kind(file.where(number), f"bytes of another form ({fault})", "a tf.train.Example")
+    except Exception:  # noqa: BLE001 protobuf's DecodeError has moved between its versions
+        return errors.wrong_kind(file.where(number), "bytes of another form", "a tf.train.Example")
     held = example.features.feature
     for feature in features:
         if feature.key not in held:
@@ -72,7 +72,7 @@ def _value_fault(where: Where, values: Sequence[Any], feature: Feature) -> Diagn
     if feature.encoding == "image":
         try:
             scratch.evaluate(lambda: decode_image(tf.constant(values[0]), *feature.field.shape))
-        except tf.errors.OpError as error:
+        except scratch.FAILURES as error:
             return errors.image(where, f"the image cannot be decoded: {scratch.reason_of(error)}")
     if feature.encoding != "list" or feature.field.dtype not in BOUNDS:
         return None

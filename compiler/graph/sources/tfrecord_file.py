@@ -7,7 +7,7 @@ import zlib
 from functools import cached_property
 from pathlib import Path
 from struct import unpack
-from typing import IO, Self
+from typing import IO, Self, cast
 
 from attrs import frozen
 
@@ -21,6 +21,7 @@ from dsl.source import Span
 HEAD = 12
 """Bytes before a record: its length in 8 bytes, and their checksum in 4. A checksum comes after it, too."""
 TAIL = 4
+PIECE = 1 << 20
 
 
 @frozen(slots=False, eq=False)
@@ -54,28 +55,39 @@ class RecordFile:
 
     @cached_property
     def count(self) -> int:
-        """How many records there are; a last one that was cut off counts, so that reading it is an error."""
+        """How many records there are; raises RunError where the last, as TensorFlow may miss, is cut off."""
         try:
-            with _opened(self.path, self.compression) as file:
-                return _count(file)
+            with self._open() as file:
+                found, whole = _count(file)
         except OSError as fault:
             raise RunError(cannot_open(self.path, fault, self.call)) from fault
         except (EOFError, zlib.error) as fault:
             reason = f"unpacking it fails: {fault}"
             raise RunError(errors.damaged(Where(str(self.path), call=self.call), reason)) from fault
+        last = None if whole else self.record(found)
+        if isinstance(last, Diagnostic):
+            raise RunError(last)
+        return found
+
+    def _open(self) -> _Bytes:
+        if self.compression == "gzip":
+            return _Bytes(cast("IO[bytes]", gzip.open(self.path, "rb")))
+        if self.compression == "zlib":
+            return _Unpacked(self.path.open("rb"))
+        return _Bytes(self.path.open("rb"), self.path.stat().st_size)
 
     def record(self, number: int) -> bytes | Diagnostic:
         """Return the bytes of record `number`, or what is wrong with them."""
         try:
-            with _opened(self.path, self.compression) as file:
+            with self._open() as file:
                 return self._record(file, number)
         except (OSError, EOFError, zlib.error) as fault:
             return errors.damaged(self.where(number), f"reading it fails: {fault}")
 
-    def _record(self, file: IO[bytes], number: int) -> bytes | Diagnostic:
+    def _record(self, file: _Bytes, number: int) -> bytes | Diagnostic:
         for _ in range(number):
             length = file.read(HEAD)[:8]
-            file.seek(unpack("<Q", length)[0] + TAIL, 1)
+            file.skip(unpack("<Q", length)[0] + TAIL)
         head = file.read(HEAD)
         if len(head) < HEAD or masked(crc32c(head[:8])) != unpack("<I", head[8:])[0]:
             reason = "the checksum of its length is wrong" if len(head) == HEAD else "the file ends within it"
@@ -88,19 +100,12 @@ class RecordFile:
         return data
 
 
-def _opened(path: Path, compression: str) -> IO[bytes]:
-    if compression == "gzip":
-        return gzip.open(path, "rb")  # type: ignore[return-value]  # a file of bytes for all that is done here
-    return _ZlibFile(path) if compression == "zlib" else path.open("rb")  # type: ignore[return-value]
+class _Bytes:
+    """A file that is read and skipped forward, without reading where its `size` is given."""
 
-
-class _ZlibFile:
-    """A zlib-compressed file as far as counting needs it."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("rb")
-        self._unpacked = zlib.decompressobj()
-        self._ready = b""
+    def __init__(self, file: IO[bytes], size: int | None = None) -> None:
+        self._file = file
+        self._size = size
 
     def __enter__(self) -> Self:
         return self
@@ -109,23 +114,44 @@ class _ZlibFile:
         self._file.close()
 
     def read(self, size: int) -> bytes:
-        while len(self._ready) < size and (packed := self._file.read(1 << 20)):
-            self._ready += self._unpacked.decompress(packed)
-        if len(self._ready) < size and not self._unpacked.eof:
+        """Return up to `size` bytes, fewer only at the end."""
+        return self._file.read(size)
+
+    def skip(self, distance: int) -> int:
+        """Go forward, at most to the end, and return how far."""
+        if self._size is not None:
+            start = self._file.tell()
+            return self._file.seek(min(start + distance, self._size)) - start
+        gone = 0
+        while gone < distance and (skipped := self.read(min(distance - gone, PIECE))):
+            gone += len(skipped)
+        return gone
+
+
+class _Unpacked(_Bytes):
+    """A file that zlib packed."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(file)
+        self._unpacking = zlib.decompressobj()
+        self._ready = b""
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` unpacked bytes; raises EOFError where the packed ones end too early."""
+        while len(self._ready) < size and (packed := self._file.read(PIECE)):
+            self._ready += self._unpacking.decompress(packed)
+        if len(self._ready) < size and not self._unpacking.eof:
             raise EOFError("the file ends before its contents do")
         taken, self._ready = self._ready[:size], self._ready[size:]
         return taken
 
-    def seek(self, distance: int, _whence: int) -> None:
-        while distance > 0 and (skipped := self.read(min(distance, 1 << 20))):
-            distance -= len(skipped)
 
-
-def _count(file: IO[bytes]) -> int:
+def _count(file: _Bytes) -> tuple[int, bool]:
+    """Return how many whole records there are, and whether nothing else comes after them."""
     count = 0
     while head := file.read(HEAD):
+        length = unpack("<Q", head[:8])[0] + TAIL if len(head) == HEAD else 1
+        if file.skip(length) < length:
+            return count, False
         count += 1
-        if len(head) < HEAD:
-            break
-        file.seek(unpack("<Q", head[:8])[0] + TAIL, 1)
-    return count
+    return count, True

@@ -1,0 +1,138 @@
+"""The sources of the original binary formats, cifar10 and mnist, on small files of those formats."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+
+CIFAR = {"image": ("uint8", (32, 32, 3)), "label": ("int32", ())}
+MNIST = {"image": ("uint8", (4, 5, 1)), "label": ("int32", ())}
+RANDOM = np.random.default_rng(0)
+IMAGES = RANDOM.integers(0, 256, [30, 32, 32, 3], np.uint8)
+DIGITS = RANDOM.integers(0, 256, [30, 4, 5, 1], np.uint8)
+LABELS = RANDOM.integers(0, 10, [30], np.uint8)
+
+
+def cifar(start: int, stop: int) -> bytes:
+    """Return records as the binary version holds them: label, then the planes of red, green and blue."""
+    planes = IMAGES.transpose(0, 3, 1, 2).reshape(30, -1)
+    return np.concatenate([LABELS[:, None], planes], axis=1)[start:stop].tobytes()
+
+
+def idx(array: np.ndarray) -> bytes:
+    """Return an idx file of unsigned bytes."""
+    return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+def test_cifar_files_are_read_in_natural_order(reader: Any) -> None:
+    """The files of a glob give their records one after the other, colours as the last axis."""
+    for number, (start, stop) in {1: (0, 12), 2: (12, 20), 10: (20, 30)}.items():
+        (reader.base / f"data_batch_{number}.bin").write_bytes(cifar(start, stop))
+    stream = reader.open(reader.call("cifar10", "data_batch_*.bin"), wanted=CIFAR)
+    stream.check()
+    batches = reader.batches(stream, 8)
+    assert stream.size == 30
+    np.testing.assert_array_equal(np.concatenate([each["image"] for each in batches]), IMAGES)
+    np.testing.assert_array_equal(np.concatenate([each["label"] for each in batches]), LABELS)
+
+
+def test_the_transforms_of_the_cifar_example(reader: Any) -> None:
+    """Cast and scale bring pixels to -1..1, as the example spec does."""
+    (reader.base / "data.bin").write_bytes(cifar(0, 30))
+    stream = reader.open(
+        reader.call("cifar10", "data.bin"),
+        reader.call("shuffle", 1000),
+        reader.call("cast", "image", "float32"),
+        reader.call("scale", "image", 1 / 128, -1),
+        wanted={"image": ("float32", (32, 32, 3)), "label": ("int32", ())},
+        seed=2,
+    )
+    (batch,) = reader.batches(stream, 64)
+    order = [int(np.argmin(np.abs(IMAGES / 128 - 1 - image).sum(axis=(1, 2, 3)))) for image in batch["image"]]
+    assert sorted(order) == list(range(30))
+    assert order != list(range(30))
+    np.testing.assert_allclose(batch["image"], IMAGES[order] / 128.0 - 1, atol=1e-6)
+    np.testing.assert_array_equal(batch["label"], LABELS[order])
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "message"),
+    [
+        (b"", "TFD703", ": the file is empty"),
+        (cifar(0, 3)[:-1], "TFD710", ": 9,218 bytes are no whole number of records of 3,073"),
+        (cifar(0, 20) + b"\x0b" + bytes(3072), "TFD707", ", record 20: `11` is no label, which are 0 to 9"),
+        (b"\x0a" + bytes(3072), "TFD707", ", record 0: `10` is no label, which are 0 to 9"),
+    ],
+    ids=["empty", "size", "label", "first label"],
+)
+def test_broken_cifar_files_are_located(reader: Any, content: bytes, code: str, message: str) -> None:
+    """A file of another size and a label that is none name file and record."""
+    (reader.base / "a.bin").write_bytes(cifar(0, 5))
+    (reader.base / "b.bin").write_bytes(content)
+    found = reader.fault(reader.call("cifar10", "*.bin"), wanted=CIFAR)
+    assert (found.code, found.message) == (code, f"`{reader.base / 'b.bin'}`{message}")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_mnist_files_are_read_packed_or_not(reader: Any, *, packed: bool) -> None:
+    """Images and labels of idx files go together, in the size that the header gives."""
+    pack = gzip.compress if packed else bytes
+    (reader.base / "images").write_bytes(pack(idx(DIGITS[..., 0])))
+    (reader.base / "labels").write_bytes(pack(idx(LABELS)))
+    stream = reader.open(reader.call("mnist", images="images", labels="labels"), wanted=MNIST)
+    stream.check()
+    batches = reader.batches(stream, 8)
+    assert stream.size == 30
+    np.testing.assert_array_equal(np.concatenate([each["image"] for each in batches]), DIGITS)
+    np.testing.assert_array_equal(np.concatenate([each["label"] for each in batches]), LABELS)
+
+
+GOOD_IMAGES, GOOD_LABELS = idx(DIGITS[..., 0]), idx(LABELS)
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "code", "message"),
+    [
+        (b"", GOOD_LABELS, "TFD703", "images`: the file is empty"),
+        (GOOD_LABELS, GOOD_IMAGES, "TFD702", "images`: this idx file holds labels, not images"),
+        (b"PK\3\4", GOOD_LABELS, "TFD702", "images`: this is no idx file of images"),
+        (GOOD_IMAGES[:9], GOOD_LABELS, "TFD710", "images`: the file ends within its header"),
+        (GOOD_IMAGES[:-1], GOOD_LABELS, "TFD710", "images`: holds 615 bytes where its header promises 616"),
+        (
+            GOOD_IMAGES,
+            idx(LABELS[:7]),
+            "TFD711",
+            "labels`: 7 labels where 30, one for each image, is wanted",
+        ),
+        (
+            gzip.compress(GOOD_IMAGES)[:20],
+            GOOD_LABELS,
+            "TFD710",
+            "images`: the gzip file ends before its contents do",
+        ),
+    ],
+    ids=["empty", "swapped", "other", "header", "short", "lengths", "cut off"],
+)
+def test_broken_mnist_files_are_located(
+    reader: Any, images: bytes, labels: bytes, code: str, message: str
+) -> None:
+    """A file of another kind or size is named."""
+    (reader.base / "images").write_bytes(images)
+    (reader.base / "labels").write_bytes(labels)
+    found = reader.fault(reader.call("mnist", images="images", labels="labels"), wanted=MNIST)
+    assert (found.code, found.message) == (code, f"`{reader.base}/{message}")
+
+
+def test_altered_bytes_of_a_packed_mnist_file_are_found(reader: Any) -> None:
+    """Bytes that were altered inside a gzip file end in a diagnostic that names it."""
+    data = bytearray(gzip.compress(idx(RANDOM.integers(0, 256, [5000, 4, 5], np.uint8))))
+    data[len(data) // 2] ^= 0xFF
+    (reader.base / "images").write_bytes(bytes(data))
+    (reader.base / "labels").write_bytes(idx(np.zeros([5000], np.uint8)))
+    found = reader.fault(reader.call("mnist", images="images", labels="labels"), wanted=MNIST)
+    assert found.code == "TFD710"
+    assert found.message.startswith(f"`{reader.base / 'images'}`: reading it to the end fails: ")

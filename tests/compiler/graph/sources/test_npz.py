@@ -1,0 +1,189 @@
+"""The npz source: arrays read from where they lie, or through Python where that cannot be."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import Any
+
+import numpy as np
+import pytest
+
+IMAGES = np.arange(50 * 6, dtype=np.float32).reshape(50, 2, 3)
+AXIS = "where an axis of examples is wanted"
+LABELS = np.arange(50, dtype=np.int64)
+WANTED = {"image": ("float32", (2, 3)), "label": ("int64", ())}
+
+
+def write(reader: Any, compressed: bool = False, **arrays: np.ndarray) -> None:
+    """Write arrays to data.npz."""
+    (np.savez_compressed if compressed else np.savez)(reader.base / "data.npz", **arrays)
+
+
+def opened(reader: Any, *transforms: Any, wanted: Any = None, **options: Any) -> Any:
+    """Open data.npz with its arrays x and y."""
+    source = reader.call("npz", "data.npz", image="x", label="y")
+    return reader.open(source, *transforms, wanted=wanted or WANTED, **options)
+
+
+@pytest.mark.parametrize(
+    ("images", "compressed", "in_process"),
+    [
+        (IMAGES, False, False),
+        (IMAGES, True, True),
+        (np.asfortranarray(IMAGES), False, True),
+        (IMAGES.astype(">f4"), False, True),
+    ],
+    ids=["stored", "compressed", "columns first", "other byte order"],
+)
+def test_arrays_are_read_however_they_are_stored(
+    reader: Any, images: np.ndarray, *, compressed: bool, in_process: bool
+) -> None:
+    """The examples are those of the arrays; only arrays as NumPy stores them by default need no Python."""
+    write(reader, compressed, x=images, y=LABELS)
+    stream = opened(reader)
+    stream.check()
+    batches = reader.batches(stream, 16)
+    assert (stream.size, stream.in_process) == (50, in_process)
+    np.testing.assert_array_equal(np.concatenate([each["image"] for each in batches]), IMAGES)
+    np.testing.assert_array_equal(np.concatenate([each["label"] for each in batches]), LABELS)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_order_and_resuming_are_those_of_any_source(reader: Any, *, compressed: bool) -> None:
+    """Shuffling, epochs and skipping work on arrays as on files of text."""
+    write(reader, compressed, x=IMAGES, y=LABELS)
+    shuffle = reader.call("shuffle", 20)
+    whole = reader.column(opened(reader, shuffle, seed=3), "label", 8, repeat=True, most=20)
+    rest = reader.column(opened(reader, shuffle, seed=3, skip_examples=75), "label", 8, repeat=True, most=5)
+    assert [sorted(whole[:50]), sorted(whole[50:100])] == [list(range(50))] * 2
+    assert rest == whole[75:115]
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "uint8",
+        "int8",
+        "uint16",
+        "int16",
+        "uint32",
+        "int32",
+        "uint64",
+        "int64",
+        "float16",
+        "float32",
+        "float64",
+        "bool",
+    ],
+)
+def test_every_dtype_of_numbers_is_read(reader: Any, dtype: str) -> None:
+    """An array keeps its dtype to the last bit."""
+    values = np.array([0, 1, np.iinfo(dtype).max if dtype[0] in "ui" else 1], dtype)
+    write(reader, n=values)
+    stream = reader.open(reader.call("npz", "data.npz"), wanted={"n": (dtype, ())})
+    (batch,) = reader.batches(stream, 4)
+    assert batch["n"].dtype == dtype
+    np.testing.assert_array_equal(batch["n"], values)
+
+
+def test_without_keywords_every_array_is_a_tensor(reader: Any) -> None:
+    """`npz("data.npz")` gives all arrays under their own names."""
+    write(reader, a=np.arange(3), b=np.ones([3, 2], np.float32))
+    stream = reader.open(reader.call("npz", "data.npz"), wanted={"b": ("float32", (2,)), "a": ("int64", ())})
+    (batch,) = reader.batches(stream, 4)
+    assert (batch["a"].tolist(), batch["b"].tolist()) == ([0, 1, 2], [[1, 1]] * 3)
+
+
+def test_faults_of_the_archive_are_located(reader: Any) -> None:
+    """Each broken archive is named with its array and what is wrong."""
+    good = io.BytesIO()
+    np.savez(good, x=IMAGES, y=LABELS)
+    single = io.BytesIO()
+    np.save(single, LABELS)
+    cases: dict[bytes, tuple[str, str]] = {
+        b"": ("TFD702", ": this is no NumPy archive"),
+        b"x,y\n1,2\n": ("TFD702", ": this is no NumPy archive"),
+        single.getvalue(): ("TFD702", ": this is a single array (.npy)"),
+        good.getvalue()[:-200]: ("TFD710", ": the archive was cut off: its directory is missing"),
+    }
+    for content, (code, message) in cases.items():
+        (reader.base / "data.npz").write_bytes(content)
+        found = reader.fault(reader.call("npz", "data.npz", image="x", label="y"), wanted=WANTED)
+        assert (found.code, found.message) == (code, f"`{reader.base / 'data.npz'}`{message}")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "code", "message"),
+    [
+        ({"x": IMAGES, "z": LABELS}, "TFD704", ": there is no array `y`"),
+        (
+            {"x": IMAGES, "y": LABELS[:40]},
+            "TFD711",
+            ": 40 examples in array `y` where 50, as in `x`, is wanted",
+        ),
+        (
+            {"x": IMAGES, "y": np.int64(3)},
+            "TFD711",
+            ", array `y`: a single number where an axis of examples is wanted",
+        ),
+        ({"x": IMAGES, "y": np.array(["a"] * 50)}, "TFD712", ", array `y`: holds text, not numbers"),
+        ({"x": IMAGES, "y": LABELS.astype(complex)}, "TFD712", ", array `y`: holds complex128, not numbers"),
+        (
+            {"x": IMAGES, "y": LABELS.astype("datetime64[s]")},
+            "TFD712",
+            ", array `y`: holds dates, not numbers",
+        ),
+    ],
+    ids=["missing", "lengths", "no axis", "text", "complex", "dates"],
+)
+def test_arrays_that_cannot_be_used_are_located(
+    reader: Any, arrays: dict[str, np.ndarray], code: str, message: str
+) -> None:
+    """An array that is missing or of no use is named, with what is wanted."""
+    write(reader, **arrays)
+    found = reader.fault(reader.call("npz", "data.npz", image="x", label="y"), wanted=WANTED)
+    assert (found.code, found.message) == (code, f"`{reader.base / 'data.npz'}`{message}")
+
+
+def test_python_objects_are_never_unpickled(reader: Any) -> None:
+    """An array of Python objects, which could run code when it is loaded, is refused."""
+    np.savez(reader.base / "data.npz", allow_pickle=True, x=IMAGES, y=np.array([{}] * 50, dtype=object))
+    found = reader.fault(reader.call("npz", "data.npz", image="x", label="y"), wanted=WANTED)
+    assert (found.code, found.message) == (
+        "TFD712",
+        f"`{reader.base / 'data.npz'}`, array `y`: holds Python objects, not numbers",
+    )
+
+
+def test_no_examples_are_said(reader: Any) -> None:
+    """Arrays without examples are no data."""
+    write(reader, x=IMAGES[:0], y=LABELS[:0])
+    found = reader.fault(reader.call("npz", "data.npz", image="x", label="y"), wanted=WANTED)
+    assert (found.code, found.message) == ("TFD703", "`train`: there is no example")
+
+
+def test_altered_bytes_are_found_by_their_checksum(reader: Any) -> None:
+    """Numbers that were altered inside a compressed archive stop the run with the name of the array."""
+    noise = np.random.default_rng(0).normal(size=[5000, 2, 3]).astype(np.float32)
+    write(reader, compressed=True, x=noise, y=np.arange(5000))
+    path = reader.base / "data.npz"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(bytes(data))
+    found = reader.fault(reader.call("npz", "data.npz", image="x", label="y"), wanted=WANTED)
+    assert found.code == "TFD710"
+    assert found.message.startswith(f"`{path}`, array `x`: its numbers cannot be read: ")
+
+
+def test_an_array_that_is_shorter_than_its_header_says(reader: Any) -> None:
+    """A member of the archive whose size does not fit its header is damaged."""
+    whole = io.BytesIO()
+    np.save(whole, LABELS)
+    with zipfile.ZipFile(reader.base / "data.npz", "w") as archive:
+        archive.writestr("y.npy", whole.getvalue()[:-8])
+    found = reader.fault(reader.call("npz", "data.npz"), wanted={"y": ("int64", ())})
+    assert (found.code, found.message) == (
+        "TFD710",
+        f"`{reader.base / 'data.npz'}`, array `y`: holds 520 bytes where its header promises 528",
+    )

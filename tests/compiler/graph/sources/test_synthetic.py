@@ -1,0 +1,79 @@
+"""The synthetic source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dsl.diagnostics import SpecError
+
+WANTED = {"x": ("float32", (3, 2)), "y": ("int32", ()), "z": ("uint8", (4,))}
+
+
+def opened(reader: Any, *transforms: Any, count: int = 500, wanted: Any = None, **more: Any) -> Any:
+    """Open synthetic floats, labels of 5 classes and bytes."""
+    source = reader.call(
+        "synthetic",
+        count,
+        x=reader.call("feature", "float32", (3, 2)),
+        y=reader.call("feature", "int32", classes=5),
+        z=reader.call("feature", "uint8", (4,)),
+        **more,
+    )
+    return reader.open(source, *transforms, wanted=wanted or WANTED)
+
+
+def test_numbers_are_in_their_range(reader: Any) -> None:
+    """Floats fill 0 to 1, labels all classes, bytes 0 to 255, and no two examples are alike."""
+    stream = opened(reader)
+    (batch,) = reader.batches(stream, 1000)
+    assert stream.size == 500
+    assert batch["x"].shape == (500, 3, 2)
+    assert 0 <= batch["x"].min() < 0.01
+    assert 0.99 < batch["x"].max() < 1
+    assert np.bincount(batch["y"]).tolist() == pytest.approx([100] * 5, abs=40)
+    assert (batch["z"].min(), batch["z"].max()) == (0, 255)
+    assert len({each.tobytes() for each in batch["x"]}) == 500
+
+
+def test_the_seed_decides_the_examples(reader: Any) -> None:
+    """The same seed gives the same examples in any order and batch; another seed others."""
+    (first,) = reader.batches(opened(reader), 1000)
+    again = np.concatenate([each["x"] for each in reader.batches(opened(reader), 7)])
+    (mixed,) = reader.batches(opened(reader, reader.call("shuffle", 100)), 1000)
+    (other,) = reader.batches(opened(reader, seed=1), 1000)
+    np.testing.assert_array_equal(first["x"], again)
+    assert {each.tobytes() for each in first["x"]} == {each.tobytes() for each in mixed["x"]}
+    assert not np.any(first["x"] == other["x"])
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["int8", "int16", "uint16", "uint32", "int64", "uint64", "bool", "float16", "bfloat16", "float64"],
+)
+def test_every_dtype_can_be_drawn(reader: Any, dtype: str) -> None:
+    """Each dtype of the language gives numbers that differ."""
+    source = reader.call("synthetic", 50, n=reader.call("feature", dtype, (8,)))
+    (batch,) = reader.batches(reader.open(source, wanted={"n": (dtype, (8,))}), 50)
+    assert batch["n"].dtype.name == dtype
+    assert len(np.unique(batch["n"].astype(np.float64))) > (1 if dtype == "bool" else 50)
+
+
+def test_features_without_sense_are_refused(reader: Any) -> None:
+    """Classes of floats, more classes than a dtype has numbers, text, and no feature at all are faults."""
+    feature = reader.call
+    cases = {
+        "`feature` has classes only with whole numbers, not float32": {
+            "x": feature("feature", "float32", classes=3)
+        },
+        "`feature` has more classes than uint8 has numbers": {"x": feature("feature", "uint8", classes=257)},
+        "`synthetic` makes numbers, no text": {"x": feature("feature", "string")},
+        "`synthetic` names no tensor": {},
+        "`synthetic` takes `feature(dtype, [shape])` as `x`": {"x": 3},
+    }
+    for message, features in cases.items():
+        with pytest.raises(SpecError) as caught:
+            reader.open(reader.call("synthetic", 5, **features), wanted={})
+        assert [each.message for each in caught.value.diagnostics] == [message]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import tensorflow as tf
 
@@ -22,7 +25,7 @@ from compiler.graph.trace import Tracer
 from compiler.graph.update import UPDATE_MODES
 from compiler.graph.variables import create_variable, create_variables, place_variables
 from compiler.graph.verify_placement import verify_placement
-from compiler.plan import Plan
+from compiler.plan import Placed, Plan
 from compiler.rules import Rulebook
 from dsl.diagnostics import SpecError
 from dsl.errors import plan as errors
@@ -36,9 +39,26 @@ def compile_graph(plan: Plan, *, base: str = ".", seed: int | None = None) -> Co
     or an argument.
     """
     chosen = next((each for each in (plan.spec.train.seed, seed) if each is not None), None)
-    seed = draw_seed() if chosen is None else chosen
+    with _collector_paused():
+        return _compile(plan, base, draw_seed() if chosen is None else chosen)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep Python's garbage collector from going through a growing graph again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _compile(plan: Plan, base: str, seed: int) -> CompiledGraph:
     optimizer = make_optimizer(plan.update.optimizer) if plan.update.optimizer is not None else None
-    tracer = Tracer(plan.model, seed, plan.update.precision, base)
+    together = not any(rule.selector.role == "ops" for rule in plan.spec.place.rules)
+    tracer = Tracer(plan.model, seed, plan.update.precision, base, share_constants=together)
     templates = {
         batch: tracer.trace(batch, training=True) for batch in dict.fromkeys(t.batch for t in plan.towers)
     }
@@ -189,18 +209,31 @@ def _saved(assembly: Assembly) -> dict[str, object]:
 def _initialisation(assembly: Assembly) -> tuple[tf.Operation, tf.Operation]:
     """Return the op that initialises every variable, and the one that makes copies equal to copy 0 again."""
     made = [assembly.global_step]
-    copying = []
+    copying: list[tf.Operation] = []
     for variable in assembly.variables.values():
-        families = [variable.copies, *variable.slots.values()]
-        made += [each for family in families for each in family]
+        slots = list(variable.slots.values())
+        made += [each for family in (variable.copies, *slots) for each in family]
         made += [variable.average] if variable.average is not None else []
-        for family in families:
-            for copy, target in enumerate(family[1:], start=1):
-                with assembly.ledger.place(variable.beside(copy), "init"), tf.name_scope("restore/"):
-                    copying.append(
-                        tf.raw_ops.AssignVariableOp(resource=target.handle, value=family[0].read_value())
-                    )
-    with assembly.ledger.place(assembly.step_place, "init"):
-        return tf.group(*[each.initializer for each in made], name="init"), tf.group(
-            *copying, name="after_restore"
-        )
+        copying += _copy_first(assembly, variable.copies, variable.beside)
+        for family in slots:
+            copying += _copy_first(assembly, family, variable.slot_place)
+    with assembly.ledger.place(assembly.step_place, "init"):  # tf.group would add an op on every device
+        with tf.control_dependencies([each.initializer for each in made]):
+            init_op = tf.no_op(name="init")
+        with tf.control_dependencies(copying):
+            return init_op, tf.no_op(name="after_restore")
+
+
+def _copy_first(
+    assembly: Assembly, family: Sequence[Any], place: Callable[[int], Placed]
+) -> list[tf.Operation]:
+    """Assign the first copy of a variable to the others; `place` tells where copy k is."""
+    if len(family) == 1:
+        return []
+    with assembly.ledger.place(place(0), "init"), tf.name_scope("restore/"):
+        first = tf.raw_ops.ReadVariableOp(resource=family[0].handle, dtype=family[0].dtype)
+    copying = []
+    for copy, target in enumerate(family[1:], start=1):
+        with assembly.ledger.place(place(copy), "init"), tf.name_scope("restore/"):
+            copying.append(tf.raw_ops.AssignVariableOp(resource=target.handle, value=first))
+    return copying

@@ -39,7 +39,15 @@ def import_nodes(graph: tf.Graph, graph_def: Any, outside: Mapping[str, tf.Tenso
             raise ValueError(str(fault)) from fault
         finally:
             c_api.TF_DeleteBuffer(buffer)
-        for operation in graph.new_operations():
-            graph._create_op_from_tf_operation(operation, compute_device=False)  # noqa: SLF001
+        _adopt_new_operations(graph)
     for each in function.from_library(graph_def.library) if graph_def.library.function else ():
         each.add_to_graph(graph)
+
+
+def _adopt_new_operations(graph: tf.Graph) -> None:
+    """Make Python's records of ops that the C API has added, which stand in no scope of any kind."""
+    names = graph._names_in_use  # noqa: SLF001  # so that later ops get other names
+    for operation in graph.new_operations():
+        made = tf.Operation._from_c_op(operation, graph)  # noqa: SLF001  # as TensorFlow's importer
+        made._colocation_code_locations = {}  # noqa: SLF001  # what error messages read
+        names[made.name.lower()] = 1

@@ -41,6 +41,7 @@ class Tracer:
     seed: int
     precision: str = "float32"
     base: str = "."
+    share_constants: bool = True
     weights: dict[str, WeightInfo] = field(factory=dict)
     _network: Network | None = field(default=None, repr=False)
     _names: dict[int, str] = field(factory=dict, repr=False)  # id of a Keras variable -> weight name
@@ -122,7 +123,8 @@ class _Trace:
             scale=scale,
             inverse_share=self.inverse_share,
         )
-        return trim(self.graph, traced, {each.keras_name: each.path for each in self.model.layers})
+        paths = {each.keras_name: each.path for each in self.model.layers}
+        return trim(self.graph, traced, paths, share_constants=self.tracer.share_constants)
 
     def _input(self, name: str, dtype: str, shape: tuple[int, ...]) -> tf.Tensor:
         return _port(dtype, (self.batch, *shape), f"inputs/{name}")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 from attrs import frozen
 
+from compiler.graph.simplify import Shape, Simplifier
 from compiler.graph.template import Gradient, Role, Template
 
 _GRADIENT = re.compile(r"^gradients/(?:(?P<forward>.+)_grad/)?")
-_OWN_PREFIXES = ("gradients/",)
 
 
 @frozen
@@ -43,20 +43,35 @@ class TracedTensors:
             )
 
 
-def trim(graph: tf.Graph, traced: TracedTensors, paths: Mapping[str, str]) -> Template:
-    """Return the template of a traced tower; `paths` maps Keras's names of layers to those of the model."""
+def trim(
+    graph: tf.Graph, traced: TracedTensors, paths: Mapping[str, str], *, share_constants: bool = True
+) -> Template:
+    """Return the template of a traced tower; `paths` maps Keras's names of layers to the model's.
+
+    `share_constants` lets equal constants be one node, which parts of a tower placed apart must not.
+    """
     needed = _ancestors(each.op for each in traced.results())
     graph_def = graph.as_graph_def()
+    simplifier = Simplifier(lambda tensor: _shape(graph, tensor), share_constants)
+    simple = simplifier.run(node for node in graph_def.node if node.name in needed)
+
+    def resolved(tensor: tf.Tensor) -> str:
+        base = tensor.op.name
+        return simplifier.resolve(base if tensor.value_index == 0 else f"{base}:{tensor.value_index}")
+
+    kept = _reachable(simple, [resolved(each) for each in traced.results()])
     rename = _Renamer(paths)
-    kept = [node for node in graph_def.node if node.name in needed]
     names = {node.name: rename(node.name) for node in kept}
     for node in kept:
         _rewrite(node, names)
+    for function in graph_def.library.function:
+        for node in function.node_def:
+            _free(node)
     trimmed = tf.compat.v1.GraphDef(node=kept, library=graph_def.library, versions=graph_def.versions)
 
     def name(tensor: tf.Tensor) -> str:
-        base = names[tensor.op.name]
-        return base if tensor.value_index == 0 else f"{base}:{tensor.value_index}"
+        base, colon, index = resolved(tensor).partition(":")
+        return f"{names[base]}{colon}{index}"
 
     def port(tensor: tf.Tensor | None) -> str | None:
         return names.get(tensor.op.name) if tensor is not None else None
@@ -83,6 +98,25 @@ def _gradient(gradient: Any, name: Any) -> Gradient:
     if isinstance(gradient, tf.IndexedSlices):
         return Gradient(name(gradient.values), name(gradient.indices))
     return Gradient(name(gradient))
+
+
+def _shape(graph: tf.Graph, tensor: str) -> Shape:
+    base, _, index = tensor.partition(":")
+    shape = graph.get_operation_by_name(base).outputs[int(index or 0)].shape
+    return None if shape.rank is None else tuple(shape.as_list())
+
+
+def _reachable(nodes: Sequence[Any], results: Sequence[str]) -> list[Any]:
+    """Return the nodes that the results depend on, in their order."""
+    by_name = {node.name: node for node in nodes}
+    seen: set[str] = set()
+    pending = [each.partition(":")[0] for each in results]
+    while pending:
+        name = pending.pop()
+        if name not in seen:
+            seen.add(name)
+            pending += [each.removeprefix("^").partition(":")[0] for each in by_name[name].input]
+    return [node for node in nodes if node.name in seen]
 
 
 def _ancestors(ops: Iterable[Any]) -> set[str]:
@@ -118,13 +152,21 @@ class _Renamer:
 
 def _rewrite(node: Any, names: Mapping[str, str]) -> None:
     node.name = names[node.name]
-    node.device = ""
-    if "_class" in node.attr:  # devices are given op by op, so colocation has nothing left to say
-        del node.attr["_class"]
+    _free(node)
     for at, each in enumerate(node.input):
         control = "^" if each.startswith("^") else ""
         base, colon, index = each.removeprefix("^").partition(":")
         node.input[at] = f"{control}{names[base]}{colon}{index}"
+
+
+def _free(node: Any) -> None:
+    """Take a node's device and colocation away: devices are given op by op, and loops run where their op is.
+
+    The colocations of a loop's body would tie the bodies of all clones to each other.
+    """
+    node.device = ""
+    if "_class" in node.attr:
+        del node.attr["_class"]
 
 
 def _role(name: str) -> Role:

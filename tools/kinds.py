@@ -11,6 +11,7 @@ SCHEDULES = (
     "PiecewiseConstantDecay",
     "PolynomialDecay",
     "InverseTimeDecay",
+    "CosineDecayRestarts",
 )
 
 EXCLUDED = {

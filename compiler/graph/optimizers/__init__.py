@@ -1,7 +1,8 @@
-"""Optimizers as fused apply ops, with Keras's argument names and defaults: one update rule per file."""
+"""Optimizers with Keras's argument names, defaults and arithmetic: one update rule per file."""
 
 from __future__ import annotations
 
-from compiler.graph.optimizers.base import Optimizer, make_optimizer
+from compiler.graph.optimizers.base import Optimizer
+from compiler.graph.optimizers.making import make_optimizer
 
 __all__ = ["Optimizer", "make_optimizer"]

@@ -1,13 +1,17 @@
-"""Adam (Kingma and Ba, 2015)."""
+"""Adam (Kingma and Ba, 2015), AMSGrad (Reddi et al., 2018), and with weight decay AdamW."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.optimizers.base import Optimizer, Scalars, constant, decay_and_scatter
+from compiler.graph.optimizers.base import Optimizer, Scalars, constant, rate_for
+from compiler.graph.variables import SlotSpec
 
 
 @frozen
@@ -16,9 +20,14 @@ class Adam(Optimizer):
 
     m <- b1 m + (1-b1) g; v <- b2 v + (1-b2) g^2;
     w <- w - rate sqrt(1-b2^t) / (1-b1^t) m / (sqrt(v) + epsilon).
+    Under `amsgrad` the largest v so far takes the place of v in the last line.
     """
 
-    slots = ("Adam", "Adam_1")
+    SLOTS = ("Adam", "Adam_1")
+
+    def slot_specs(self) -> tuple[SlotSpec, ...]:
+        """Return both moments, and the largest second moment where `amsgrad` is set."""
+        return super().slot_specs() + ((SlotSpec("Adam_2"),) if self.settings.amsgrad else ())
 
     def scalars(self, step: tf.Tensor) -> dict[str, tf.Tensor]:
         """Add the powers of both decays at this step, the first step being 1."""
@@ -33,31 +42,33 @@ class Adam(Optimizer):
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Scalars
     ) -> tf.Operation:
         """Apply a dense gradient."""
-        dtype = gradient.dtype
-        return tf.raw_ops.ResourceApplyAdam(
-            var=handle,
-            m=slots[0],
-            v=slots[1],
-            beta1_power=tf.cast(scalars["beta1_power"], dtype),
-            beta2_power=tf.cast(scalars["beta2_power"], dtype),
-            lr=tf.cast(scalars["learning_rate"], dtype),
-            beta1=constant(self.settings.beta_1, gradient),
-            beta2=constant(self.settings.beta_2, gradient),
-            epsilon=constant(self.settings.epsilon, gradient),
-            grad=gradient,
-            use_locking=True,
-        )
+        beta_1, beta_2 = self.settings.beta_1, self.settings.beta_2
+        scale = math.sqrt(_complement_error(beta_2, gradient.dtype))
+        correction = scale * _complement_error(beta_1, gradient.dtype)
+        inputs = {
+            "var": handle,
+            "m": slots[0],
+            "v": slots[1],
+            "beta1_power": tf.cast(scalars["beta1_power"], gradient.dtype),
+            "beta2_power": tf.cast(scalars["beta2_power"], gradient.dtype),
+            "lr": rate_for(gradient, scalars) * constant(1 / correction, gradient),
+            "beta1": constant(beta_1, gradient),
+            "beta2": constant(beta_2, gradient),
+            "epsilon": constant(self.settings.epsilon, gradient),
+            "grad": gradient * constant(scale, gradient),
+        }
+        if self.settings.amsgrad:
+            return tf.raw_ops.ResourceApplyAdamWithAmsgrad(**inputs, vhat=slots[2], use_locking=True)
+        return tf.raw_ops.ResourceApplyAdam(**inputs, use_locking=True)
 
-    def apply_sparse(
-        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.IndexedSlices, scalars: Scalars
-    ) -> tf.Operation:
-        """Apply the gradient of some rows as Keras does: the moments of all rows decay, and all rows move."""
-        values, dtype = gradient.values, gradient.dtype
-        beta_1, beta_2 = constant(self.settings.beta_1, gradient), constant(self.settings.beta_2, gradient)
-        one = constant(1.0, gradient)
-        correction = tf.sqrt(1 - scalars["beta2_power"]) / (1 - scalars["beta1_power"])
-        rate = tf.cast(scalars["learning_rate"] * correction, dtype)
-        first = decay_and_scatter(slots[0], beta_1, gradient.indices, (one - beta_1) * values)
-        second = decay_and_scatter(slots[1], beta_2, gradient.indices, (one - beta_2) * tf.square(values))
-        change = rate * first / (tf.sqrt(second) + constant(self.settings.epsilon, gradient))
-        return tf.raw_ops.AssignSubVariableOp(resource=handle, value=change)
+
+def _complement_error(decay: float, dtype: Any) -> float:
+    """Return 1 - decay as Keras has it over 1 - decay as the fused op works it out in the variable's type.
+
+    For 0.999 in float32 that is 1 + 1.3e-5. A gradient scaled by its root gives Keras's second moments (their
+    decay alone remains as it is, which shows after thousands of steps and then in the fifth decimal); what
+    that does to the first moments is taken off the rate.
+    """
+    rounded = np.array(decay, tf.as_dtype(dtype).as_numpy_dtype)
+    kept = float(rounded.dtype.type(1) - rounded)
+    return (1 - decay) / kept if kept > 0 else 1.0

@@ -1,22 +1,20 @@
-"""What every optimizer has: slots, scalars of the step, and a fused op that applies a gradient.
+"""What every optimizer has: slots, scalars of the step, and ops that apply a gradient.
 
 Hyperparameters are read from Keras's own optimizer object, so names, defaults and refusals are Keras's.
-TensorFlow's `ResourceApply*` kernels do the update: they are atomic on the variable's device.
+TensorFlow's `ResourceApply*` kernels do the update where their arithmetic is Keras's; they hold the
+variable's lock. Where it is not, the rule is composed of ops that each add to a variable under its lock, so
+that no update of another clone is lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import tensorflow as tf
-from attrs import evolve, frozen
+from attrs import frozen
 
-from compiler.graph.network import first_sentence, make
 from compiler.graph.variables import SlotSpec
-from dsl import ir
-from dsl.diagnostics import SpecError
-from dsl.errors import plan as errors
 
 Gradient = Any  # a tensor, or tf.IndexedSlices of an embedding
 Scalars = Mapping[str, tf.Tensor]
@@ -30,14 +28,19 @@ class Optimizer:
     number or a Keras schedule.
     """
 
-    slots: ClassVar[tuple[str, ...]] = ()
+    SLOTS: ClassVar[tuple[str, ...]] = ()
 
     settings: Any
     learning_rate: Any
 
     def slot_specs(self) -> tuple[SlotSpec, ...]:
-        """Return the slots that each trainable variable needs."""
-        return tuple(SlotSpec(each) for each in self.slots)
+        """Return the slots that each trainable variable needs, in the order in which `apply` takes them."""
+        return tuple(SlotSpec(each) for each in self.SLOTS)
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The suffixes of the slots' names."""
+        return tuple(each.suffix for each in self.slot_specs())
 
     def scalars(self, step: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the numbers of a step, made once for all variables; `step` is the global step (int64)."""
@@ -47,10 +50,16 @@ class Optimizer:
     def apply(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: Gradient, scalars: Scalars
     ) -> tf.Operation:
-        """Return the op that applies a gradient; `slots` are handles in the order of the class."""
-        if isinstance(gradient, tf.IndexedSlices):
-            return self.apply_sparse(handle, slots, gradient, scalars)
-        return self.apply_dense(handle, slots, gradient, scalars)
+        """Return the op that ends an update.
+
+        `handle` is the variable's, `slots` are handles in the order of `slot_specs`. The indices of a sparse
+        gradient are distinct.
+        """
+        before = self._decay_weights(handle, gradient.dtype, scalars)
+        with tf.control_dependencies(before):
+            if isinstance(gradient, tf.IndexedSlices):
+                return self.apply_sparse(handle, slots, gradient, scalars)
+            return self.apply_dense(handle, slots, gradient, scalars)
 
     def apply_dense(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Scalars
@@ -61,8 +70,22 @@ class Optimizer:
     def apply_sparse(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.IndexedSlices, scalars: Scalars
     ) -> tf.Operation:
-        """Apply the gradient of some rows; the indices are distinct."""
-        raise NotImplementedError
+        """Apply the gradient of some rows, to the same result as a dense one that is zero elsewhere.
+
+        Rules under which rows without a gradient move or decay as well have to touch the whole variable
+        anyway; for them one fused pass over a dense gradient, made here beside the variable, is the least
+        work. The others override this.
+        """
+        return self.apply_dense(handle, slots, dense(handle, gradient), scalars)
+
+    def _decay_weights(self, handle: tf.Tensor, dtype: Any, scalars: Scalars) -> list[tf.Operation]:
+        """Take `weight_decay * rate` of the weight away before the update, as Keras does."""
+        if not self.settings.weight_decay:
+            return []
+        weight = tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
+        rate = tf.cast(scalars["learning_rate"], dtype)
+        decay = tf.constant(self.settings.weight_decay, dtype)
+        return [tf.raw_ops.AssignSubVariableOp(resource=handle, value=weight * decay * rate)]
 
 
 def constant(value: float, like: tf.Tensor) -> tf.Tensor:
@@ -70,65 +93,27 @@ def constant(value: float, like: tf.Tensor) -> tf.Tensor:
     return tf.constant(value, like.dtype)
 
 
-def decay_and_scatter(slot: tf.Tensor, decay: tf.Tensor, indices: tf.Tensor, addends: tf.Tensor) -> tf.Tensor:
-    """Multiply a slot by `decay`, add `addends` to its rows at `indices`, and return the new value."""
-    old = tf.raw_ops.ReadVariableOp(resource=slot, dtype=addends.dtype)
-    decayed = tf.raw_ops.AssignVariableOp(resource=slot, value=decay * old)
-    with tf.control_dependencies([decayed]):
-        added = tf.raw_ops.ResourceScatterAdd(resource=slot, indices=indices, updates=addends)
-    with tf.control_dependencies([added]):
-        return tf.raw_ops.ReadVariableOp(resource=slot, dtype=addends.dtype)
+def rate_for(gradient: Gradient, scalars: Scalars) -> tf.Tensor:
+    """Return the learning rate in the type of a gradient."""
+    return tf.cast(scalars["learning_rate"], gradient.dtype)
 
 
-def make_optimizer(call: ir.Call) -> Optimizer:
-    """Return the update rule for a call of the spec: `Adam(learning_rate = ...)`.
-
-    Raises SpecError where Keras refuses an argument, or where an option has no fused op here.
-    """
-    from compiler.graph.optimizers.table import OPTIMIZERS
-
-    entry = OPTIMIZERS.get(call.name)
-    if entry is None:
-        raise SpecError(
-            [errors.not_supported_yet(f"the optimizer `{call.name}`", call.span, _listed(OPTIMIZERS))]
-        )
-    rule, keras_maker, options = entry
-    positional = dict(zip(("learning_rate",), call.args, strict=False))
-    arguments = {**positional, **call.kwargs}
-    rate = arguments.pop("learning_rate", None)
-    settings = _settings(evolve(call, args=call.args[1:], kwargs=arguments), keras_maker)
-    _refuse_unused(call, arguments, options)
-    return rule(settings, _learning_rate(rate, settings))
+def dense(handle: tf.Tensor, gradient: tf.IndexedSlices) -> tf.Tensor:
+    """Return a sparse gradient with distinct indices as a tensor of the shape of its variable."""
+    shape = tf.raw_ops.VariableShape(input=handle, out_type=tf.int64)
+    at = tf.cast(gradient.indices, tf.int64)[:, tf.newaxis]
+    return tf.scatter_nd(at, gradient.values, shape)
 
 
-def _settings(call: ir.Call, maker: Callable[..., Any]) -> Any:
-    with tf.Graph().as_default():  # Keras makes variables for its step count, which are thrown away
-        try:
-            return maker(
-                **{key: value for key, value in call.kwargs.items() if not isinstance(value, ir.Call)}
-            )
-        except (TypeError, ValueError) as fault:
-            raise SpecError(
-                [errors.layer_cannot_be_made(call.name, first_sentence(fault), call.span)]
-            ) from fault
+def scatter_add(handle: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Operation:
+    """Add rows to a variable under its lock, which `ResourceScatterAdd` would share with other updates."""
+    return tf.raw_ops.ResourceScatterNdAdd(
+        ref=handle, indices=indices[:, tf.newaxis], updates=rows, use_locking=True
+    )
 
 
-def _learning_rate(rate: ir.Value, settings: Any) -> Any:
-    if isinstance(rate, ir.Call):
-        return make(rate, "schedule")
-    if rate is None:
-        return float(settings.get_config()["learning_rate"])
-    return rate
-
-
-def _refuse_unused(call: ir.Call, arguments: Mapping[str, ir.Value], options: tuple[str, ...]) -> None:
-    """Refuse options that the fused op would silently leave out."""
-    for name, value in arguments.items():
-        if name not in options and value not in (None, False):
-            span = call.kwarg_spans.get(name, call.span)
-            what = f"`{name}` of `{call.name}`"
-            raise SpecError([errors.not_supported_yet(what, span, _listed(options))])
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(f"`{each}`" for each in names)
+def scatter_sub(handle: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Operation:
+    """Take rows away from a variable under its lock."""
+    return tf.raw_ops.ResourceScatterNdSub(
+        ref=handle, indices=indices[:, tf.newaxis], updates=rows, use_locking=True
+    )

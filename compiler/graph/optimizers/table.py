@@ -1,30 +1,47 @@
-"""Which optimizers there are: name -> update rule, Keras's class, and the options that the rule honours."""
+"""Which optimizers there are: name -> update rule and Keras's class."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
+from attrs import field, frozen
 
+from compiler.graph.optimizers.adadelta import Adadelta
+from compiler.graph.optimizers.adagrad import Adagrad
 from compiler.graph.optimizers.adam import Adam
 from compiler.graph.optimizers.base import Optimizer
-from compiler.graph.optimizers.sgd import GradientDescent, Momentum
+from compiler.graph.optimizers.ftrl import Ftrl
+from compiler.graph.optimizers.momentum import Momentum
+from compiler.graph.optimizers.rmsprop import RMSprop
+from compiler.graph.optimizers.sgd import GradientDescent
 
 
-def _sgd(settings: Any, learning_rate: Any) -> Optimizer:
-    return (
-        Momentum(settings, learning_rate) if settings.momentum else GradientDescent(settings, learning_rate)
-    )
+@frozen
+class Entry:
+    """An optimizer of the language.
+
+    `rule` chooses the update rule by the settings of Keras's object; `defaults` are those that are not
+    Keras's own.
+    """
+
+    keras_class: Callable[..., Any]
+    rule: Callable[[Any], type[Optimizer]]
+    defaults: Mapping[str, Any] = field(factory=dict)
 
 
-OPTIMIZERS: dict[str, tuple[Callable[[Any, Any], Optimizer], Callable[..., Any], tuple[str, ...]]] = {
-    "SGD": (_sgd, keras.optimizers.SGD, ("learning_rate", "momentum", "nesterov")),
-    "Momentum": (
-        Momentum,
-        partial(keras.optimizers.SGD, momentum=0.9),
-        ("learning_rate", "momentum", "nesterov"),
-    ),
-    "Adam": (Adam, keras.optimizers.Adam, ("learning_rate", "beta_1", "beta_2", "epsilon")),
+def _descent(settings: Any) -> type[Optimizer]:
+    return Momentum if settings.momentum else GradientDescent
+
+
+OPTIMIZERS: dict[str, Entry] = {
+    "SGD": Entry(keras.optimizers.SGD, _descent),
+    "Momentum": Entry(keras.optimizers.SGD, lambda _: Momentum, {"momentum": 0.9}),
+    "Adam": Entry(keras.optimizers.Adam, lambda _: Adam),
+    "AdamW": Entry(keras.optimizers.AdamW, lambda _: Adam),
+    "RMSprop": Entry(keras.optimizers.RMSprop, lambda _: RMSprop),
+    "Adagrad": Entry(keras.optimizers.Adagrad, lambda _: Adagrad),
+    "Adadelta": Entry(keras.optimizers.Adadelta, lambda _: Adadelta),
+    "Ftrl": Entry(keras.optimizers.Ftrl, lambda _: Ftrl),
 }

@@ -1,0 +1,75 @@
+"""From a call of the spec, `Adam(learning_rate = ...)`, to an update rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from compiler.graph.network import first_sentence, make
+from compiler.graph.optimizers.base import Optimizer
+from compiler.graph.optimizers.table import OPTIMIZERS
+from dsl import ir, signatures
+from dsl.diagnostics import SpecError
+from dsl.errors import plan as errors
+from dsl.errors import references
+
+
+def make_optimizer(call: ir.Call) -> Optimizer:
+    """Return the update rule for a call of the spec.
+
+    Raises SpecError where there is no such optimizer, where it has no such argument, and where Keras refuses
+    a value.
+    """
+    entry = OPTIMIZERS.get(call.name)
+    if entry is None:
+        raise SpecError(
+            [errors.not_supported_yet(f"the optimizer `{call.name}`", call.span, _listed(OPTIMIZERS))]
+        )
+    arguments = _arguments(call)
+    rate = arguments.pop("learning_rate", None)
+    settings = _settings(call, entry.keras_class, {**entry.defaults, **arguments})
+    rule = entry.rule(settings)
+    return rule(settings, _learning_rate(call, rate))
+
+
+def _arguments(call: ir.Call) -> dict[str, Any]:
+    """Return the arguments by name, whole numbers as floats where Keras insists on floats."""
+    signature = signatures.find("optimizer", call.name)
+    assert signature is not None
+    names = [each.name for each in signature.positional]
+    given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        argument = signature.argument(name)
+        if argument is None:
+            span = call.kwarg_spans.get(name, call.span)
+            raise SpecError([references.unknown_argument(call.name, name, span, None, names)])
+        found[name] = float(value) if argument.kind == "float" and isinstance(value, int) else value
+    return found
+
+
+def _settings(call: ir.Call, maker: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    with tf.Graph().as_default():  # Keras makes variables for its step count, which are thrown away
+        try:
+            return maker(**arguments)
+        except (TypeError, ValueError) as fault:
+            raise SpecError(
+                [errors.layer_cannot_be_made(call.name, first_sentence(fault), call.span)]
+            ) from fault
+
+
+def _learning_rate(call: ir.Call, rate: Any) -> Any:
+    """Return the rate as a number or as a Keras schedule; Keras's default where the call does not say."""
+    if isinstance(rate, ir.Call):
+        return make(rate, "schedule")
+    if rate is not None:
+        return rate
+    signature = signatures.find("optimizer", call.name)
+    argument = signature.argument("learning_rate") if signature is not None else None
+    return argument.default if argument is not None else None
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(f"`{each}`" for each in names)

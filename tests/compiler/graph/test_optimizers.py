@@ -1,0 +1,248 @@
+"""Every optimizer follows Keras's own: dense and sparse, with its options and with every schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import grammar
+from compiler.graph.aggregate.parts import merge_rows
+from compiler.graph.optimizers import Optimizer, make_optimizer
+from dsl import ir, signatures
+from dsl.diagnostics import SpecError
+from tests.support import spec_of
+
+STEPS = 20
+SHAPE = (7, 3)
+RELATIVE = 1e-5
+
+Gradients = Sequence[Any]  # of each step: an array, or (values, indices) of rows
+
+SPEC = """
+tfdeploy = 1
+model "m" {
+  x = input(float32, [2])
+  y = x -> Dense(1)
+  loss = [y, y] -> MeanSquaredError()
+}
+"""
+
+
+def optimizer_call(text: str) -> ir.Call:
+    """Return the call that a spec has for `update.optimizer = text`."""
+    found = spec_of(SPEC, update__optimizer=text).update.optimizer
+    assert found is not None
+    return found
+
+
+def dense_gradients() -> Gradients:
+    """Return gradients of every step, of sizes from 1e-3 to 1 and some of them zero."""
+    generator = np.random.default_rng(1)
+    made = generator.normal(size=(STEPS, *SHAPE)) * 10.0 ** generator.uniform(-3, 0, size=(STEPS, *SHAPE))
+    made[generator.random(made.shape) < 0.1] = 0.0
+    return list(made.astype(np.float32))
+
+
+def sparse_gradients() -> Gradients:
+    """Return rows for some indices, among them the same one several times; the last rows get none."""
+    generator = np.random.default_rng(2)
+    made = []
+    for step in range(STEPS):
+        indices = generator.integers(0, SHAPE[0] - 2, size=1 + step % 4)
+        made.append((generator.normal(size=(len(indices), SHAPE[1])).astype(np.float32), indices))
+    return made
+
+
+def keras_gradient(gradient: Any) -> Any:
+    """Return a gradient as Keras takes it; rows of equal index, which it does not take, are summed."""
+    if not isinstance(gradient, tuple):
+        return tf.constant(gradient)
+    values, indices = gradient
+    distinct, positions = np.unique(indices, return_inverse=True)
+    rows = np.zeros((len(distinct), SHAPE[1]), np.float32)
+    np.add.at(rows, positions, values)
+    return tf.IndexedSlices(tf.constant(rows), tf.constant(distinct), tf.constant(SHAPE, tf.int64))
+
+
+def start() -> Any:
+    """Return the weights before the first step."""
+    return np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)
+
+
+def ours(rule: Optimizer, gradients: Gradients) -> tuple[Any, dict[str, Any]]:
+    """Return weights and slots after applying `gradients` by an update rule, in a graph."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        step = tf.compat.v1.Variable(0, dtype=tf.int64, use_resource=True)
+        weight = tf.compat.v1.Variable(start(), use_resource=True)
+        slots = {
+            each.suffix: tf.compat.v1.Variable(np.full(SHAPE, each.initial, np.float32), use_resource=True)
+            for each in rule.slot_specs()
+        }
+        sparse = isinstance(gradients[0], tuple)
+        values = tf.compat.v1.placeholder(tf.float32, (None, SHAPE[1]))
+        indices = tf.compat.v1.placeholder(tf.int64, (None,))
+        gradient = merge_rows(tf.IndexedSlices(values, indices)) if sparse else tf.reshape(values, SHAPE)
+        scalars = rule.scalars(step.read_value())
+        applied = rule.apply(weight.handle, [each.handle for each in slots.values()], gradient, scalars)
+        with tf.control_dependencies([applied]):
+            counted = step.assign_add(1)
+        session.run(tf.compat.v1.global_variables_initializer())
+        for each in gradients:
+            feed = {values: each[0], indices: each[1]} if sparse else {values: each}
+            session.run(counted, feed)
+        return session.run((weight, slots))
+
+
+def keras_own(optimizer: Any, gradients: Gradients) -> tuple[Any, list[Any]]:
+    """Return weights and slots of a Keras optimizer after applying `gradients`, compiled as in `fit`."""
+    weight = keras.Variable(start())
+    optimizer.build([weight])
+    apply = tf.function(lambda gradient: optimizer.apply([gradient], [weight]), reduce_retracing=True)
+    for each in gradients:
+        apply(keras_gradient(each))
+    return weight.numpy(), [each.numpy() for each in optimizer.variables if each.shape == SHAPE]
+
+
+SGD, RMS, FTRL = keras.optimizers.SGD, keras.optimizers.RMSprop, keras.optimizers.Ftrl
+CASES: Mapping[str, Any] = {
+    "SGD()": SGD(),
+    "SGD(0.1)": SGD(0.1),
+    "SGD(0.1, momentum = 0.9)": SGD(0.1, momentum=0.9),
+    "SGD(0.1, 0.9, true)": SGD(0.1, momentum=0.9, nesterov=True),
+    "SGD(1, weight_decay = 0.01)": SGD(1.0, weight_decay=0.01),
+    "Momentum(0.1)": SGD(0.1, momentum=0.9),
+    "Momentum(0.1, momentum = 0.5, nesterov = true)": SGD(0.1, momentum=0.5, nesterov=True),
+    "Adam()": keras.optimizers.Adam(),
+    "Adam(0.01, 0.8, 0.95, 1e-3)": keras.optimizers.Adam(0.01, 0.8, 0.95, 1e-3),
+    "Adam(0.01, beta_2 = 0.6, amsgrad = true)": keras.optimizers.Adam(0.01, beta_2=0.6, amsgrad=True),
+    "Adam(0.01, weight_decay = 0.1)": keras.optimizers.Adam(0.01, weight_decay=0.1),
+    "AdamW()": keras.optimizers.AdamW(),
+    "AdamW(0.01, 0.1, amsgrad = true)": keras.optimizers.AdamW(0.01, 0.1, amsgrad=True),
+    "RMSprop()": RMS(),
+    "RMSprop(0.01, rho = 0.5, momentum = 0.9)": RMS(0.01, rho=0.5, momentum=0.9),
+    "RMSprop(0.01, centered = true)": RMS(0.01, centered=True),
+    "RMSprop(0.01, 0.9, 0.9, 0.1, true, 0.1)": RMS(0.01, 0.9, 0.9, 0.1, centered=True, weight_decay=0.1),
+    "Adagrad()": keras.optimizers.Adagrad(),
+    "Adagrad(0.1, initial_accumulator_value = 0, epsilon = 0.01)": keras.optimizers.Adagrad(0.1, 0.0, 0.01),
+    "Adagrad(0.1, weight_decay = 0.1)": keras.optimizers.Adagrad(0.1, weight_decay=0.1),
+    "Adadelta()": keras.optimizers.Adadelta(),
+    "Adadelta(1, rho = 0.8, epsilon = 1e-4)": keras.optimizers.Adadelta(1.0, 0.8, 1e-4),
+    "Ftrl()": FTRL(),
+    "Ftrl(0.1, learning_rate_power = -0.7, initial_accumulator_value = 0.3)": FTRL(0.1, -0.7, 0.3),
+    "Ftrl(0.1, -0.5, 0.1, 0.1, 0.2, beta = 0.3)": FTRL(0.1, -0.5, 0.1, 0.1, 0.2, beta=0.3),
+    "Ftrl(0.1, l2_shrinkage_regularization_strength = 0.1, weight_decay = 0.1)": FTRL(
+        0.1, l2_shrinkage_regularization_strength=0.1, weight_decay=0.1
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("text", CASES)
+def test_it_follows_keras_over_20_steps(text: str, kind: str) -> None:
+    """Weights and slots are those of Keras's optimizer, for gradients of whole variables and of rows."""
+    gradients = dense_gradients() if kind == "dense" else sparse_gradients()
+    config = CASES[text].get_config()
+    expected, expected_slots = keras_own(type(CASES[text]).from_config(config), gradients)
+    weight, slots = ours(make_optimizer(optimizer_call(text)), gradients)
+    if "RMSProp_1" in slots and config["momentum"] == 0:
+        del slots["RMSProp_1"]  # the last change, which the fused op keeps and Keras does not
+    assert weight == pytest.approx(expected, rel=RELATIVE, abs=1e-8)
+    assert len(slots) == len(expected_slots)
+    for slot, wanted in zip(slots.values(), expected_slots, strict=True):
+        assert slot == pytest.approx(wanted, rel=RELATIVE, abs=1e-8)
+
+
+schedules = keras.optimizers.schedules
+SCHEDULES: Mapping[str, Any] = {
+    "ExponentialDecay(0.5, decay_steps = 6, decay_rate = 0.7)": schedules.ExponentialDecay(0.5, 6, 0.7),
+    "ExponentialDecay(1, 6, 0.7, staircase = true)": schedules.ExponentialDecay(1, 6, 0.7, staircase=True),
+    "PiecewiseConstantDecay([5, 12], [0.5, 0.2, 0.1])": schedules.PiecewiseConstantDecay(
+        [5, 12], [0.5, 0.2, 0.1]
+    ),
+    "PolynomialDecay(0.5, 12, end_learning_rate = 0.01, power = 2)": schedules.PolynomialDecay(
+        0.5, 12, end_learning_rate=0.01, power=2.0
+    ),
+    "PolynomialDecay(0.5, 6, cycle = true)": schedules.PolynomialDecay(0.5, 6, cycle=True),
+    "InverseTimeDecay(0.5, 4, 0.5)": schedules.InverseTimeDecay(0.5, 4, 0.5),
+    "CosineDecay(0.5, 12, alpha = 0.1)": schedules.CosineDecay(0.5, 12, alpha=0.1),
+    "CosineDecay(0.0, 12, warmup_target = 0.5, warmup_steps = 5)": schedules.CosineDecay(
+        0.0, 12, warmup_target=0.5, warmup_steps=5
+    ),
+    "CosineDecayRestarts(0.5, 4, t_mul = 1.5, m_mul = 0.8, alpha = 0.1)": schedules.CosineDecayRestarts(
+        0.5, 4, t_mul=1.5, m_mul=0.8, alpha=0.1
+    ),
+}
+
+
+@pytest.mark.parametrize("text", SCHEDULES)
+def test_every_schedule_is_keras_own(text: str) -> None:
+    """The rate of each step, and where it takes the weights, is what Keras's schedule makes of the step."""
+    gradients = dense_gradients()
+    expected, _ = keras_own(keras.optimizers.SGD(SCHEDULES[text]), gradients)
+    weight, _ = ours(make_optimizer(optimizer_call(f"SGD({text})")), gradients)
+    assert weight == pytest.approx(expected, rel=RELATIVE, abs=1e-7)
+
+
+def test_every_schedule_of_the_language_is_tested() -> None:
+    """The table of schedules holds no other than those above, and those are all that Keras has."""
+    tested = {text.partition("(")[0] for text in SCHEDULES}
+    assert set(signatures.names("schedule")) == tested
+    own = {name for name in dir(schedules) if name[0].isupper() and name != "LearningRateSchedule"}
+    assert own - {"deserialize", "serialize"} == tested
+
+
+def test_a_schedule_with_adam_counts_steps_as_keras_does() -> None:
+    """Bias correction and rate see the same step count as in Keras, the first update being number 1."""
+    gradients = dense_gradients()
+    text = "ExponentialDecay(0.1, 5, 0.5)"
+    expected, _ = keras_own(keras.optimizers.AdamW(schedules.ExponentialDecay(0.1, 5, 0.5), 0.1), gradients)
+    weight, _ = ours(make_optimizer(optimizer_call(f"AdamW({text}, 0.1)")), gradients)
+    assert weight == pytest.approx(expected, rel=RELATIVE, abs=1e-8)
+
+
+def test_what_keras_refuses_is_an_error_at_the_call() -> None:
+    """A momentum beyond 1 is reported where the optimizer is written, with Keras's reason."""
+    with pytest.raises(SpecError) as caught:
+        make_optimizer(optimizer_call("SGD(0.1, momentum = 1.5)"))
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.message) == ("TFD507", "`SGD` cannot be made with these arguments")
+    assert found.notes == ("`momentum` must be a float between [0, 1]",)
+    assert found.span is not None
+    assert found.span.text == "SGD(0.1, momentum = 1.5)"
+
+
+ELSEWHERE = {
+    "clipnorm = 1.0": "clip = norm(x)",
+    "clipvalue = 1.0": "clip = value(x)",
+    "global_clipnorm = 1.0": "clip = global_norm(x)",
+    "use_ema = true": "ema = 0.99",
+    "ema_momentum = 0.9": "ema = 0.99",
+    "ema_overwrite_frequency = 10": "ema = 0.99",
+    "loss_scale_factor = 2.0": "precision = mixed_float16",
+    "gradient_accumulation_steps = 2": "accumulate = 2",
+}
+
+
+@pytest.mark.parametrize("argument", ELSEWHERE)
+def test_what_the_update_block_says_is_no_argument_of_an_optimizer(argument: str) -> None:
+    """Keras's arguments for clipping, averaging and accumulation name the attribute to write instead."""
+    reading = grammar.read("a.tfdeploy", [("update.optimizer", f"Adam(1e-3, {argument})")], text=SPEC)
+    (found,) = reading.diagnostics
+    name = argument.partition(" ")[0]
+    assert (found.code, found.message) == ("TFD405", f"`Adam` has no argument `{name}`")
+    assert found.help == f"write `{ELSEWHERE[argument]}` in the block `update`"
+
+
+@pytest.mark.parametrize("argument", ELSEWHERE)
+def test_such_an_argument_in_a_record_is_refused_too(argument: str) -> None:
+    """A call made without the grammar meets the same error, and is never run without the option."""
+    name = argument.partition(" ")[0]
+    with pytest.raises(SpecError) as caught:
+        make_optimizer(ir.Call("Adam", kwargs={name: 1}))
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.help) == ("TFD405", f"write `{ELSEWHERE[argument]}` in the block `update`")

@@ -28,8 +28,11 @@ def located(doing: str, compiled: CompiledGraph, stream: Stream | None = None) -
     """
     try:
         yield
-    except tf.errors.OpError as fault:
+    except (tf.errors.OpError, UnicodeDecodeError) as fault:
+        # The latter comes from TensorFlow's own reports of data that quote bytes which are no text.
         explained = stream.explain(fault) if stream is not None else None
+        if explained is None and isinstance(fault, UnicodeDecodeError):
+            raise
         raise explained or RunError(_diagnostic(doing, compiled, fault)) from fault
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import types
+import typing
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Union, get_origin
 
@@ -15,6 +17,7 @@ from cattrs import Converter
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from dsl import ir
+from dsl.source import Span
 
 FORMAT_VERSION = "1.0"
 TAG = "node"
@@ -60,9 +63,10 @@ def _converter() -> Converter:
 
 
 def _resolve(cls: type) -> None:
-    """Give the fields of `cls` their types in place of names; the IR's unions are strings, for they are recursive."""
-    unions = {name: eval(getattr(ir, name), vars(ir)) for name in _UNIONS}  # noqa: S307 texts of our own
-    attrs.resolve_types(cls, vars(ir), unions)
+    """Give the fields of `cls` their types; the unions of the IR are strings, for they are recursive."""
+    names = {**vars(typing), "Mapping": Mapping, "Span": Span, **vars(ir)}
+    unions = {name: eval(getattr(ir, name), names) for name in _UNIONS}  # noqa: S307 texts of our own
+    attrs.resolve_types(cls, names, unions)
 
 
 def _unstructurer(cls: type, converter: Converter) -> Any:

@@ -38,7 +38,7 @@ def blocks(spec: ir.Spec) -> Iterator[str]:
 
 
 def _attributes(name: str, block: ir.Block, more: Sequence[str] = ()) -> str:
-    """Return a block of which every attribute is a field; one without a value that takes no `none` is left out."""
+    """Return a block whose attributes are fields; one without a value that takes no `none` is left out."""
     lines = []
     for row in schema.BLOCKS[name].attributes:
         given = getattr(block, row.name)

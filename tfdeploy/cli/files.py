@@ -16,13 +16,13 @@ def replace_file(path: str, text: str) -> None:
     directory, name = os.path.split(target)
     try:
         handle, beside = tempfile.mkstemp(prefix=f".{name}.", dir=directory)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+            shutil.copymode(target, beside)
+            os.replace(beside, target)  # noqa: PTH105 pathlib is not loaded for this
+        except BaseException:
+            os.unlink(beside)  # noqa: PTH108
+            raise
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from error
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        shutil.copymode(target, beside)
-        os.replace(beside, target)  # noqa: PTH105 pathlib is not loaded for this
-    except BaseException:
-        os.unlink(beside)  # noqa: PTH108
-        raise

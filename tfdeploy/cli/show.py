@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-import grammar
 from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.reading import read_spec
 
 
 @click.command()
@@ -14,7 +14,7 @@ from tfdeploy.cli.options import Common, common_options
 @common_options
 def command(common: Common, spec: str, *, as_json: bool) -> int:
     """Print SPEC with includes, constants, overrides and defaults filled in, as a spec."""
-    loaded = grammar.load(spec, common.overrides, allow_python=common.allow_python)
+    loaded = read_spec(spec, common)
     if as_json:
         from dsl.ir_json import to_json
 

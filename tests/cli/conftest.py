@@ -1,0 +1,95 @@
+"""Running the command as people do: as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+GOOD = """\
+tfdeploy = 1
+
+model "m" {
+  x = input(float32, [4])
+  y = x -> Dense(2)
+  output = y
+}
+"""
+
+
+@frozen
+class Finished:
+    """What a process left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@frozen
+class Command:
+    """`tfdeploy` in a directory of its own."""
+
+    directory: Path
+
+    def __call__(
+        self,
+        *arguments: str,
+        program: tuple[str, ...] = ("-m", "tfdeploy"),
+        env: Mapping[str, str | None] | None = None,
+        stdin: str | bytes = "",
+    ) -> Finished:
+        """Run the command with `arguments`; an `env` value of None removes a variable."""
+        plain = {"NO_COLOR": None, "FORCE_COLOR": None, "TERM": "xterm", **(env or {})}
+        variables = {**os.environ, **{key: value for key, value in plain.items() if value is not None}}
+        for key, value in plain.items():
+            if value is None:
+                variables.pop(key, None)
+        done = subprocess.run(
+            [sys.executable, *program, *arguments],
+            cwd=self.directory,
+            env=variables,
+            input=stdin.encode() if isinstance(stdin, str) else stdin,
+            capture_output=True,
+            check=False,
+            timeout=120,
+        )
+        return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file into the directory."""
+        path = self.directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="")
+        return path
+
+    def read(self, name: str) -> str:
+        """Return the text of a file of the directory, line ends as they are."""
+        return (self.directory / name).read_bytes().decode()
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    """The command, in a temporary directory with a good spec `good.tfdeploy`."""
+    found = Command(tmp_path)
+    found.write("good.tfdeploy", GOOD)
+    return found
+
+
+@pytest.fixture
+def replacing_good() -> Callable[[str, str], str]:
+    """Return the text of the good spec with a part replaced."""
+
+    def replaced(old: str, new: str) -> str:
+        assert GOOD.count(old) == 1
+        return GOOD.replace(old, new)
+
+    return replaced

@@ -1,0 +1,177 @@
+"""`tfdeploy check`: messages, formats, fixes and exit codes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.conftest import GOOD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.cli.conftest import Command
+
+WRONG = """\
+tfdeploy = 1
+
+model "m" {
+  x = input(float32, [4])
+  y = x -> Dens(2)
+  output = y
+}
+"""
+
+
+def test_good_spec(command: Command) -> None:
+    """A good spec is reported on standard output, with exit code 0 and nothing on standard error."""
+    done = command("check", "good.tfdeploy")
+    assert (done.code, done.out, done.err) == (0, "good.tfdeploy: no errors\n", "")
+
+
+def test_wrong_spec_is_shown_with_its_line(command: Command) -> None:
+    """An error is shown on standard error with line, marker and summary, and the exit code is 1."""
+    command.write("wrong.tfdeploy", WRONG)
+    done = command("check", "wrong.tfdeploy")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        "error[TFD404]: there is no layer `Dens`\n"
+        " --> wrong.tfdeploy:5:12\n"
+        "  |\n"
+        "5 |   y = x -> Dens(2)\n"
+        "  |            ^^^^ unknown layer\n"
+        "  |\n"
+        "  = note: there is a layer with a similar name: `Dense`\n"
+        "\n"
+        "1 error\n"
+    )
+
+
+def test_missing_file_ends_with_two(command: Command) -> None:
+    """A file that is not there is a usage fault: exit code 2, and the good one beside it is still checked."""
+    done = command("check", "good.tfdeploy", "nowhere.tfdeploy", "--format", "concise")
+    assert done.code == 2
+    assert done.err == "error[TFD190] there is no file `nowhere.tfdeploy`\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\xff\xfe\x00binary", b"\x00" * 100, b"caf\xe9 = 1"],
+    ids=["utf16", "zeros", "latin1"],
+)
+def test_file_that_is_no_text(command: Command, content: bytes) -> None:
+    """A file that is no UTF-8 text is refused in words with exit code 2."""
+    (command.directory / "odd.tfdeploy").write_bytes(content)
+    done = command("check", "odd.tfdeploy", "--format", "concise")
+    assert done.code == 2
+    assert done.err.startswith("error[TFD192] ")
+    assert len(done.err.splitlines()) == 1
+
+
+def test_all_specs_are_checked(command: Command) -> None:
+    """Errors of several specs come out of one run, in the order of the command line."""
+    command.write("a.tfdeploy", WRONG)
+    command.write("b.tfdeploy", WRONG.replace("Dens(2)", "Dense(2, bias = 1)"))
+    done = command("check", "b.tfdeploy", "good.tfdeploy", "a.tfdeploy", "--format", "concise")
+    assert done.code == 1
+    assert [line.partition(": ")[0] for line in done.err.splitlines()] == [
+        "b.tfdeploy:5:21",
+        "a.tfdeploy:5:12",
+    ]
+
+
+def test_json_goes_to_standard_output(command: Command) -> None:
+    """The JSON envelope is a result: standard output, also for a good spec."""
+    command.write("wrong.tfdeploy", WRONG)
+    wrong = command("check", "wrong.tfdeploy", "--format", "json")
+    good = command("check", "good.tfdeploy", "--format", "json")
+    assert (wrong.code, wrong.err, good.code, good.err) == (1, "", 0, "")
+    found = json.loads(wrong.out)
+    assert (found["valid"], found["error_count"], found["diagnostics"][0]["code"]) == (False, 1, "TFD404")
+    assert json.loads(good.out) == {
+        "format_version": "1.0",
+        "valid": True,
+        "error_count": 0,
+        "warning_count": 0,
+        "diagnostics": [],
+    }
+
+
+def test_other_formats(command: Command) -> None:
+    """Workflow commands go to standard error, a SARIF log to standard output."""
+    command.write("wrong.tfdeploy", WRONG)
+    github = command("check", "wrong.tfdeploy", "--format", "github")
+    sarif = command("check", "wrong.tfdeploy", "--format", "sarif")
+    assert (github.code, github.out, sarif.code, sarif.err) == (1, "", 1, "")
+    assert github.err.startswith(
+        "::error file=wrong.tfdeploy,line=5,endLine=5,col=12,endColumn=16,title=TFD404 "
+    )
+    assert json.loads(sarif.out)["runs"][0]["results"][0]["ruleId"] == "TFD404"
+
+
+def test_override_is_applied_and_its_error_points_into_the_command_line(command: Command) -> None:
+    """`--set` changes what is checked, and an error in its value is shown there."""
+    done = command("check", "good.tfdeploy", "--set", "clones.count=many", "--format", "concise")
+    assert done.code == 1
+    assert done.err == "--set:1:14: error[TFD401] nothing is called `many` here\n"
+
+
+def test_python_needs_leave(command: Command, replacing_good: Callable[[str, str], str]) -> None:
+    """`python(...)` is an error without `--allow-python` and none with it, and is not loaded by `check`."""
+    command.write("code.tfdeploy", replacing_good("Dense(2)", 'python("nowhere:layer")'))
+    assert command("check", "code.tfdeploy", "--format", "concise").code == 1
+    assert command("check", "code.tfdeploy", "--allow-python").code == 0
+
+
+def test_safe_fix_is_applied(command: Command, replacing_good: Callable[[str, str], str]) -> None:
+    """`--fix` writes what is safe, says so, keeps permissions and links, and leaves a spec without faults."""
+    path = command.write("old.tfdeploy", replacing_good("tfdeploy = 1\n\n", ""))
+    path.chmod(0o640)
+    (command.directory / "link.tfdeploy").symlink_to("old.tfdeploy")
+    before = command("check", "link.tfdeploy", "--format", "concise")
+    assert (before.code, before.err[:40]) == (0, "link.tfdeploy:1:1: warning[TFD206] the s")
+    done = command("check", "link.tfdeploy", "--fix")
+    assert (done.code, done.out, done.err) == (0, "link.tfdeploy: 1 fixed\nlink.tfdeploy: no errors\n", "")
+    assert command.read("old.tfdeploy").startswith("tfdeploy = 1\n")
+    assert (command.directory / "link.tfdeploy").is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert sorted(each.name for each in command.directory.iterdir()) == [
+        "good.tfdeploy",
+        "link.tfdeploy",
+        "old.tfdeploy",
+    ]
+
+
+def test_fix_keeps_line_ends_and_what_it_cannot_mend(command: Command) -> None:
+    """Windows line ends survive a fix, and errors without a safe fix are still reported."""
+    command.write("old.tfdeploy", WRONG.replace("tfdeploy = 1\n\n", "").replace("\n", "\r\n"))
+    done = command("check", "old.tfdeploy", "--fix", "--format", "concise")
+    assert done.code == 1
+    assert "error[TFD404]" in done.err
+    text = command.read("old.tfdeploy")
+    assert text.startswith("tfdeploy = 1")
+    assert text.endswith("  y = x -> Dens(2)\r\n  output = y\r\n}\r\n")
+
+
+def test_without_fix_nothing_is_written(command: Command, replacing_good: Callable[[str, str], str]) -> None:
+    """`check` alone leaves every byte as it is."""
+    text = replacing_good("tfdeploy = 1\n\n", "")
+    command.write("old.tfdeploy", text)
+    command("check", "old.tfdeploy")
+    assert command.read("old.tfdeploy") == text
+
+
+@pytest.mark.parametrize("writer", [("check", "--fix"), ("fmt",)], ids=["fix", "fmt"])
+def test_file_that_cannot_be_written(command: Command, writer: tuple[str, ...]) -> None:
+    """Where a file cannot be written it stays whole, and the command names it and ends with 2."""
+    text = GOOD.replace("tfdeploy = 1\n\n", "").replace("  ", "    ")
+    command.write("old.tfdeploy", text)
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (9, 9))"
+    full = f"{limit}; from tfdeploy.cli import main; main()"
+    done = command(*writer, "old.tfdeploy", program=("-c", full))
+    assert done.code == 2
+    assert done.err.startswith("error[TFD199]: `old.tfdeploy`: file too large\n")
+    assert command.read("old.tfdeploy") == text
+    assert sorted(each.name for each in command.directory.iterdir()) == ["good.tfdeploy", "old.tfdeploy"]

@@ -14,21 +14,29 @@ FORMAT_VERSION = "1.0"
 
 @frozen
 class RuleRef:
-    """What placed a thing: a rule with its place in the spec, a default, or what it follows."""
+    """What placed a thing: a rule, a default, or what it follows.
+
+    `text` is the rule, the default, or the name of what is followed; `decided_by` is the rule or default that
+    placed what is followed, in the end. `file`, `line` and `column` are the place of the rule, None for a
+    default.
+    """
 
     file: str | None
     line: int | None
     column: int | None
     text: str
     reason: str
+    decided_by: str | None = None
 
     @classmethod
     def of(cls, why: Why) -> RuleRef:
         """Return the record for a reason of the compiler."""
-        span = why.rule.span if why.rule is not None and why.reason == "rule" else None
+        span = why.rule.span if why.rule is not None else None
+        decided_by = why.root.text if why.reason == "follows" else None
         if span is None:
-            return cls(None, None, None, why.text, why.reason)
-        return cls(span.source.name, span.begin.line, span.begin.column, why.text, why.reason)
+            return cls(None, None, None, why.text, why.reason, decided_by)
+        start = span.begin
+        return cls(span.source.name, start.line, start.column, why.text, why.reason, decided_by)
 
 
 @frozen
@@ -51,14 +59,29 @@ class MapMode:
 
 
 @frozen
+class MapTensor:
+    """A tensor that is alive when a step needs most memory: the op that makes it, and its bytes."""
+
+    name: str
+    bytes: int
+
+
+@frozen
 class MapDevice:
-    """A device, and what is on it."""
+    """A device, and what is on it.
+
+    `step_bytes` forecasts what the tensors of a step need at their peak, `memory_bytes` that with variables
+    and slots, and `largest` are the largest tensors of the peak; all empty where nothing was forecast.
+    """
 
     ref: str
     device: str
     ops: int
     variable_bytes: int
     slot_bytes: int
+    step_bytes: int | None = None
+    memory_bytes: int | None = None
+    largest: tuple[MapTensor, ...] = ()
 
 
 @frozen

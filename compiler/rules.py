@@ -39,9 +39,10 @@ class Rulebook:
         if not matching:
             return None
         winner, beaten = matching[-1], tuple(matching[:-1])
+        decided = Why(rule_text(winner), "rule", winner, beaten)
         if forward is not None and not _matches(winner, name):
-            return Why(forward, "follows", winner, beaten)
-        return Why(rule_text(winner), "rule", winner, beaten)
+            return Why(forward, "follows", winner, beaten, cause=decided)
+        return decided
 
     # --- clones -------------------------------------------------------------------------------------------
 
@@ -150,7 +151,7 @@ class Rulebook:
 
 def following(name: str, placed: Placed) -> Why:
     """Return the reason of what sits somewhere because the thing called `name` is `placed` there."""
-    return Why(name, "follows", placed.why.rule)
+    return Why(name, "follows", placed.why.rule, cause=placed.why)
 
 
 def rule_text(rule: ir.Rule) -> str:

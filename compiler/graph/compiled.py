@@ -95,9 +95,19 @@ class CompiledGraph:
 
     def record_assigned(self, metadata: Any) -> None:
         """Take the devices that TensorFlow really chose from a `RunMetadata` with partition graphs."""
-        for partition in metadata.partition_graphs:
-            for node in partition.node:
-                self._assigned[node.name] = node.device
+        from compiler.graph.assigned import read_assigned
+
+        self._assigned.update(read_assigned(self.graph, metadata))
+
+    def assigned_to(self, name: str) -> str | None:
+        """Return the device, by its name in specs, that an op ran on; None where it has not run yet."""
+        device = self._assigned.get(name)
+        if device is None:
+            return None
+        refs = (
+            each.ref for each in self.plan.topology.devices if self.plan.tensorflow_device(each) == device
+        )
+        return next(refs, device)
 
     def session_config(self, **more: Any) -> tf.compat.v1.ConfigProto:
         """Return the session options of the spec's `devices` block; `more` are further ConfigProto fields."""

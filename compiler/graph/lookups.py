@@ -131,5 +131,22 @@ def _declares_strings(op: str) -> bool:
     )
 
 
+def input_types(node: Any) -> list[int]:
+    """Return the types (numbers of DataType) of a node's data inputs."""
+    types: list[int] = []
+    for each in op_def_registry.get(node.op).input_arg:
+        if each.type_list_attr:
+            types += node.attr[each.type_list_attr].list.type
+        else:
+            times = node.attr[each.number_attr].i if each.number_attr else 1
+            types += [node.attr[each.type_attr].type if each.type_attr else each.type] * times
+    return types
+
+
+def runs_functions(node: Any) -> bool:
+    """Whether a node is a loop, a branch or a call: its inputs are handed on to the ops of a function."""
+    return any(value.HasField("func") for value in node.attr.values())
+
+
 def _base(name: str) -> str:
     return name.removeprefix("^").partition(":")[0]

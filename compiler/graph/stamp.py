@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from compiler.graph.importing import import_nodes
 from compiler.graph.ledger import Entry, Ledger
-from compiler.graph.lookups import Lookup, Usage, usage_of
+from compiler.graph.lookups import Lookup, Usage, input_types, runs_functions, usage_of
 from compiler.graph.template import Role, Template
 from compiler.plan import Placed, Tower, Why
 from compiler.rules import Rulebook, following
+from compiler.topology import Device
 
 
 @frozen
@@ -103,8 +104,9 @@ def stamp(
     outside: dict[str, tf.Tensor] = {}
     known: dict[int, _Layout] = {}
     for template, bindings in stamps:
-        layout = known.setdefault(id(template), _Layout(template, usage_of(template), rulebook))
-        _Writer(layout, bindings, ledger, assembled, outside).write()
+        if id(template) not in known:
+            known[id(template)] = _Layout(template, usage_of(template), rulebook)
+        _Writer(known[id(template)], bindings, ledger, assembled, outside).write()
     for each in known.values():
         assembled.library.MergeFrom(each.template.graph_def.library)
         assembled.versions.CopyFrom(each.template.graph_def.versions)
@@ -143,7 +145,8 @@ class _Writer:
     ledger: Ledger
     target: Any
     outside: dict[str, tf.Tensor]
-    _names: dict[str, str] = field(factory=dict)
+    _names: dict[str, str] = field(factory=dict)  # of the template's nodes: names in the graph
+    _origins: dict[str, Device] = field(factory=dict)  # of ports and lookups: where their values are made
 
     @property
     def template(self) -> Template:
@@ -168,15 +171,22 @@ class _Writer:
     def _replace_ports(self) -> None:
         template, bindings = self.template, self.bindings
         for name, port in template.inputs.items():
-            self._names[port] = self._outside(bindings.inputs[name])
+            self._replace(port, bindings.inputs[name])
         if template.seed is not None and bindings.seed is not None:
-            self._names[template.seed] = self._outside(bindings.seed)
+            self._replace(template.seed, bindings.seed)
         dtypes = {
             node.name: node.attr["dtype"] for node in template.graph_def.node if node.op == "Placeholder"
         }
         for weight, port in template.weights.items():
+            self._origins[port] = bindings.weights[weight].placed.device
             if weight in self.layout.usage.whole:
                 self._names[port] = self._read(weight, bindings.weights[weight], dtypes[port])
+        for lookup in self.layout.usage.lookups.values():
+            self._origins[lookup.gather] = bindings.weights[lookup.weight].placed.device
+
+    def _replace(self, port: str, tensor: tf.Tensor) -> None:
+        self._names[port] = self._outside(tensor)
+        self._origins[port] = self.ledger.entries[tensor.op.name].device
 
     def _outside(self, tensor: tf.Tensor) -> str:
         self.outside[tensor.name] = tensor
@@ -195,7 +205,7 @@ class _Writer:
         source, tower = self.bindings.weights[lookup.weight], self.bindings.tower
         beaten = self.layout.decide(lookup.gather, tower)
         rules = () if beaten is None or beaten.rule is None else (*beaten.beaten, beaten.rule)
-        why = Why(lookup.weight, "follows", source.placed.why.rule, rules)
+        why = evolve(following(lookup.weight, source.placed), beaten=rules)
         placed, role = Placed(source.placed.device, why), self.template.roles[lookup.gather]
         rows = self.target.node.add(name=tower.op_name(rows_name(lookup)), op="ResourceGather")
         rows.input.extend((self._outside(source.handle), self._input(lookup.indices)))
@@ -223,9 +233,31 @@ class _Writer:
         node.CopyFrom(template_node)
         inner = template_node.name
         node.name = self._names[inner]
+        placed, role = self._placed(inner), self.template.roles[inner]
         for at, each in enumerate(template_node.input):
             node.input[at] = self._input(each)
-        self._enter(node, self._placed(inner), self.template.roles[inner])
+        if runs_functions(template_node):
+            self._fetch_inputs(node, template_node, placed, role)
+        self._enter(node, placed, role)
+
+    def _fetch_inputs(self, node: Any, template_node: Any, placed: Placed, role: Role) -> None:
+        """Let a loop take what comes from another device from a copy on its own.
+
+        TensorFlow keeps what goes round in a loop on the device where it was made, and would send it over in
+        every round.
+        """
+        for at, dtype in enumerate(input_types(template_node)):
+            if self._device_of(template_node.input[at]) != placed.device:
+                copy = self.target.node.add(name=f"{node.name}/input_{at}", op="Identity")
+                copy.input.append(node.input[at])
+                copy.attr["T"].type = dtype
+                self._enter(copy, placed, role)
+                node.input[at] = copy.name
+
+    def _device_of(self, name: str) -> Device:
+        """Return where the tensor is made that the template calls `name`."""
+        base = name.partition(":")[0]
+        return self._origins[base] if base in self._origins else self._placed(base).device
 
     def _input(self, name: str) -> str:
         control = "^" if name.startswith("^") else ""

@@ -1,0 +1,113 @@
+"""Which device every op really ran on, from the partition graphs of a step.
+
+Most ops stand in a partition under their own names. Two kinds do not, and are found by what took their place:
+an op that TensorFlow fused into another (oneDNN makes one op of a convolution and its bias), and a loop or
+call that it replaced by the ops of its body. Where nothing shows what became of an op, it has no device here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
+from attrs import define, field
+
+_RECEIVE = {"_Recv", "_HostRecv"}
+_SEND = {"_Send", "_HostSend"}
+
+
+def read_assigned(graph: tf.Graph, metadata: Any) -> dict[str, str]:
+    """Return the full device name of each op of `graph` that `metadata` (a RunMetadata) shows to have run."""
+    nodes = [node for partition in metadata.partition_graphs for node in partition.node]
+    return _Reader(_types(graph), graph, {node.name: node for node in nodes}).read()
+
+
+def _types(graph: tf.Graph) -> dict[str, str]:
+    return {op.name: op.type for op in graph.get_operations()}
+
+
+@define
+class _Reader:
+    types: dict[str, str] = field(repr=False)  # of the graph's ops, by name
+    graph: tf.Graph = field(repr=False)
+    nodes: dict[str, Any] = field(repr=False)  # of the partitions, by name
+    sent: dict[bytes, str] = field(factory=dict, repr=False)  # by the name of a connection: what is sent
+
+    def read(self) -> dict[str, str]:
+        for node in self.nodes.values():
+            if node.op in _SEND:
+                self.sent[node.attr["tensor_name"].s] = node.input[0]
+        found = {name: node.device for name, node in self.nodes.items() if name in self.types}
+        rewritten = [self.nodes[name] for name in found if self.types[name] != self.nodes[name].op]
+        for absorbed, node in (*self._fused(rewritten), *self._siblings(rewritten)):
+            found.setdefault(absorbed, node.device)
+        for name, device in self._inlined():
+            found.setdefault(name, device)
+        return found
+
+    def _source(self, name: str) -> str:
+        """Return the tensor that an input of a partition's node is, on whatever device it was made."""
+        base = name.partition(":")[0]
+        node = self.nodes.get(base)
+        if node is not None and node.op in _RECEIVE:
+            return self._source(self.sent.get(node.attr["tensor_name"].s, base))
+        return name if ":" in name else f"{name}:0"
+
+    def _fused(self, rewritten: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+        """Yield ops whose consumer takes their inputs directly: it does their work as well."""
+        for node in rewritten:
+            taken = {self._source(each) for each in node.input if not each.startswith("^")}
+            for absorbed in self._taken_over(self.graph.get_operation_by_name(node.name), taken):
+                yield absorbed, node
+
+    def _taken_over(self, op: tf.Operation, taken: set[str]) -> list[str]:
+        """Return the producers of an op's inputs that did not run and whose own inputs are all in `taken`."""
+        absorbed: list[str] = []
+        for producer in {
+            each.op.name: each.op for each in op.inputs if each.op.name not in self.nodes
+        }.values():
+            deeper = self._taken_over(producer, taken)
+            if all(each.name in taken or each.op.name in deeper for each in producer.inputs):
+                absorbed += [*deeper, producer.name]
+        return absorbed
+
+    def _siblings(self, rewritten: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+        """Yield ops in whose place their consumers take an output of a rewritten op."""
+        by_name = {node.name: node for node in rewritten}
+        for name, node in self.nodes.items():
+            if name not in self.types:
+                continue
+            for at, each in enumerate(node.input):
+                base = self._source(each).partition(":")[0]
+                if base in by_name and not each.startswith("^"):
+                    yield from self._replaced(self.graph.get_operation_by_name(name), at, by_name[base])
+
+    def _replaced(self, op: tf.Operation, at: int, node: Any) -> Iterator[tuple[str, Any]]:
+        if at < len(op.inputs):
+            wanted = op.inputs[at].op.name
+            if wanted != node.name and wanted not in self.nodes:
+                yield wanted, node
+
+    def _inlined(self) -> Iterator[tuple[str, str]]:
+        """Yield ops that were replaced by the ops of a function; one that was moved counts for the whole."""
+        bodies: dict[str, set[str]] = {}
+        for name, node in self.nodes.items():
+            if name not in self.types and node.op not in _SEND | _RECEIVE:
+                for owner in self._owners(name):
+                    bodies.setdefault(owner, set()).add(node.device)
+        for owner, devices in bodies.items():
+            requested = self.graph.get_operation_by_name(owner).device
+            yield owner, min(devices - {requested} or devices)
+
+    def _owners(self, name: str) -> Iterator[str]:
+        """Yield the op of the graph, run under no name of its own, from whose function an op comes."""
+        inner = name.removeprefix("Func/")
+        at = inner.rfind("/")
+        while at > 0:
+            owner = inner[:at]
+            if owner in self.types:
+                if owner not in self.nodes:
+                    yield owner
+                return
+            at = inner.rfind("/", 0, at)

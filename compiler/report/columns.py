@@ -1,0 +1,57 @@
+"""Many devices in little room: alike ones taken together, or all of a host or job added up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Literal
+
+from attrs import frozen
+
+from compiler.report import refs
+
+
+@frozen
+class Group:
+    """One or several devices shown as one: with the figures of `each`, or with their `sum`."""
+
+    label: str
+    devices: tuple[str, ...]
+    figures: Literal["each", "sum"] = "each"
+
+    @property
+    def note(self) -> str:
+        """What the figures are, where they are of several devices."""
+        return f"{self.figures} of {len(self.devices)}" if len(self.devices) > 1 else ""
+
+
+def groupings(devices: Sequence[str], figures: Callable[[str], Hashable]) -> Iterator[tuple[Group, ...]]:
+    """Yield ways to show `devices`, from the plainest to the tersest.
+
+    Each on its own; those of a kind and job with equal `figures` together; sums per host; sums per job.
+    """
+    yield tuple(Group(each, (each,)) for each in devices)
+    yield _together(devices, lambda ref: (refs.parse(ref).job_kind, figures(ref)), "each")
+    yield _together(devices, lambda ref: refs.parse(ref).host, "sum")
+    yield _together(devices, lambda ref: refs.parse(ref).job_kind, "sum")
+
+
+def _together(
+    devices: Sequence[str], key: Callable[[str], Hashable], figures: Literal["each", "sum"]
+) -> tuple[Group, ...]:
+    groups: dict[Hashable, list[str]] = {}
+    for each in devices:
+        groups.setdefault(key(each), []).append(each)
+    return tuple(Group(refs.label(each), tuple(each), figures) for each in groups.values())
+
+
+def first_that_fits(
+    devices: Sequence[str],
+    figures: Callable[[str], Hashable],
+    fits: Callable[[tuple[Group, ...]], bool],
+) -> tuple[Group, ...]:
+    """Return the plainest grouping that fits, or the tersest where none does."""
+    last: tuple[Group, ...] = ()
+    for last in groupings(devices, figures):
+        if fits(last):
+            break
+    return last

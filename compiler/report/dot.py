@@ -1,0 +1,137 @@
+"""The step as a graph for Graphviz: scopes as nodes, devices as clusters, tensors counted on the edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from attrs import define, field, frozen
+
+from compiler.placement_map import MapOp, PlacementMap
+from compiler.report import scopes
+from compiler.report.columns import Group, first_that_fits
+from compiler.report.cut import Part, cut, finder
+from compiler.report.figures import plural, size_of_known
+from compiler.step_graph import Edge, StepGraph
+
+MOST_NODES = 60
+
+FOLD_FROM = 3
+"""From so many clones on, those that are alike are drawn as one, and their devices as one cluster."""
+
+MOST_CLUSTERS = 15
+"""Of more clusters than this, those of a host or job are taken together."""
+
+
+@frozen
+class Node:
+    """A part of the tree on one device, or on several shown as one."""
+
+    name: str
+    label: str
+    cluster: int
+
+
+@define
+class Flow:
+    """Tensors that are sent to another device on the way from node to node, by name, with their bytes."""
+
+    tensors: dict[str, int | None] = field(factory=dict)
+
+    @property
+    def label(self) -> str:
+        """How many tensors there are, and how many bytes."""
+        known = [each for each in self.tensors.values() if each is not None]
+        unknown = len(self.tensors) - len(known)
+        return f"{plural(len(self.tensors), 'tensor')}\n{size_of_known(sum(known), unknown)}"
+
+
+def dot(placement: PlacementMap, step: StepGraph) -> str:
+    """Return the text of a DOT file of at most MOST_NODES nodes, as far as there are not more devices."""
+    ops = {op.name: op for op in placement.ops if op.name in step.ops}
+    named = scopes.fold(placement, FOLD_FROM)
+    root = scopes.build(ops.values(), named)
+    groups = _clusters(placement, root)
+    where = {device: at for at, group in enumerate(groups) for device in group.devices}
+    clustered = scopes.build(ops.values(), named, lambda op: str(where[op.requested]))
+    parts = cut(clustered, MOST_NODES, lambda scope: scope.total * MOST_NODES > root.total)
+    nodes = {
+        (id(part), cluster): Node(f"n{at}_{cluster}", _label(part, cluster, groups), int(cluster))
+        for at, part in enumerate(parts)
+        for cluster in sorted(part.counts, key=int)
+    }
+    find = finder(parts)
+
+    def node_of(op: MapOp) -> Node:
+        return nodes[id(find(named(op))), str(where[op.requested])]
+
+    lines = [
+        *_head(placement, len(ops), groups),
+        *_subgraphs(groups, nodes.values()),
+        *_edges(step.edges, ops, node_of),
+    ]
+    return "".join(f"{line}\n" for line in [*lines, "}"])
+
+
+def _clusters(placement: PlacementMap, root: scopes.Scope) -> tuple[Group, ...]:
+    """Return the devices in clusters: few enough that each can have a few nodes."""
+    devices = [each.ref for each in placement.devices if root.counts[each.ref]]
+    counted = [scope for _, scope in root.walk(root.depth)]
+    return first_that_fits(
+        devices,
+        lambda device: tuple(scope.counts[device] for scope in counted),
+        lambda groups: len(groups) <= (FOLD_FROM if len(groups) == len(devices) else MOST_CLUSTERS),
+    )
+
+
+def _label(part: Part, cluster: str, groups: Sequence[Group]) -> str:
+    group = groups[int(cluster)]
+    number = part.counts[cluster]
+    each = group.figures == "each" and len(group.devices) > 1
+    name = part.scope.path or "(no scope)"
+    return (
+        f"{name}\n{plural(number // len(group.devices) if each else number, 'op')}{' each' if each else ''}"
+    )
+
+
+def _head(placement: PlacementMap, ops: int, groups: Sequence[Group]) -> Iterator[str]:
+    title = f"{placement.spec.path}: the {plural(ops, 'op')} of a step"
+    if any(len(group.devices) > 1 for group in groups):
+        title += "\nedges count what all devices of a cluster send"
+    yield "digraph placement {"
+    yield f"  graph [label={_quoted(title)}, labelloc=t, fontname=Helvetica, compound=true, newrank=true];"
+    yield '  node [shape=box, style="rounded,filled", fillcolor=white, fontname=Helvetica, fontsize=10];'
+    yield '  edge [fontname=Helvetica, fontsize=9, color="#888888"];'
+
+
+def _subgraphs(groups: Sequence[Group], nodes: Iterable[Node]) -> Iterator[str]:
+    for at, group in enumerate(groups):
+        yield f"  subgraph cluster_{at} {{"
+        note = f" ({group.note})" if group.note else ""
+        yield f'    graph [label={_quoted(group.label + note)}, style=filled, fillcolor="#eef2f7"];'
+        for node in nodes:
+            if node.cluster == at:
+                yield f"    {node.name} [label={_quoted(node.label)}];"
+        yield "  }"
+
+
+def _edges(
+    edges: Sequence[Edge], ops: Mapping[str, MapOp], node_of: Callable[[MapOp], Node]
+) -> Iterator[str]:
+    flows: dict[tuple[str, str], Flow] = {}
+    for edge in edges:
+        source, target = ops[edge.source], ops[edge.target]
+        pair = (node_of(source).name, node_of(target).name)
+        sent = source.requested != target.requested and not edge.handle
+        if sent or pair[0] != pair[1]:
+            flow = flows.setdefault(pair, Flow())
+            if sent:
+                flow.tensors[edge.tensor] = edge.bytes
+    for (tail, head), flow in flows.items():
+        style = f' [label={_quoted(flow.label)}, color="#b03030", penwidth=1.5]' if flow.tensors else ""
+        yield f"  {tail} -> {head}{style};"
+
+
+def _quoted(text: str) -> str:
+    """Return `text` as a quoted string of DOT; a newline centres the line before it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

@@ -1,0 +1,38 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+NOTHING = "."
+"""What stands for zero in a table, so that the figures that matter stand out."""
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_STEP = 1024
+
+
+def count(number: int) -> str:
+    """Return a number with its thousands apart, `.` for none."""
+    return f"{number:,}" if number else NOTHING
+
+
+def plural(number: int, noun: str) -> str:
+    """Return `1 op`, `2 ops`, `1,234 ops`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def size(number: int) -> str:
+    """Return bytes with three digits and a unit of 1024 (`1.23 MiB`), `.` for none."""
+    if number == 0:
+        return NOTHING
+    if abs(number) < _STEP:
+        return f"{number} B"
+    value, unit = float(number), 0
+    while abs(value) >= _STEP and unit < len(_UNITS) - 1:
+        value /= _STEP
+        unit += 1
+    digits = max(0, 3 - len(str(int(abs(value)))))
+    return f"{value:.{digits}f} {_UNITS[unit]}"
+
+
+def size_of_known(known: int, unknown: int) -> str:
+    """Return bytes, with a `+` behind where `unknown` tensors of unknown size come on top."""
+    return f"{size(known)}+" if unknown else size(known)

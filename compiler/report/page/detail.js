@@ -1,0 +1,148 @@
+// What is said about the scope or op that was chosen: where it is, which rule put it there, which line that is.
+
+const RULES_SHOWN = 12;
+const CHAIN = 6;
+
+function select(node) {
+  view.selected = node;
+  for (const row of grid.querySelectorAll("tbody tr[data-path]")) {
+    row.setAttribute("aria-selected", String(node !== null && row.dataset.path === node.path));
+  }
+  drawDetail(node);
+  writeState();
+}
+
+// Open every scope around a node, show it, and say what there is to say.
+function reveal(node) {
+  if (!node.hit) {
+    view.query = "";
+    view.onlyMoved = false;
+    showSearch();
+    applySearch();
+  }
+  for (let outer = node.parent; outer; outer = outer.parent) outer.open = true;
+  const at = listRows().indexOf(node);
+  if (at >= view.limit) view.limit = at + PAGE;
+  view.focus = node;
+  view.selected = node;
+  drawGrid();
+  scrollTo(grid.querySelector('tbody tr[aria-selected="true"]'));
+  select(node);
+}
+
+// Bring a row into sight inside its box, without moving the page.
+function scrollTo(row) {
+  const box = grid.parentElement;
+  if (!row) return;
+  const above = row.offsetTop - box.clientHeight / 3;
+  if (row.offsetTop < box.scrollTop + 40 || row.offsetTop + 60 > box.scrollTop + box.clientHeight) box.scrollTop = above;
+}
+
+function drawDetail(node) {
+  const panel = document.getElementById("detail");
+  if (!node) {
+    panel.replaceChildren(make("h2", {}, "Why is it there?"),
+      make("p", {}, "Choose a scope or an op: the rule that placed it and its line in the spec are shown here."));
+    return;
+  }
+  const parts = [make("h2", { class: "name" }, node.children.length ? `${node.path}/` : node.path)];
+  if (node.kind) parts.push(...explainOp(node));
+  if (node.children.length) parts.push(...explainScope(node));
+  panel.replaceChildren(...parts);
+}
+
+function explainOp(node) {
+  const [type, role, clone, requested, assigned] = node.kind;
+  const facts = make("dl", {});
+  const fact = (term, ...value) => facts.append(make("dt", {}, term), make("dd", {}, ...value));
+  fact("op", type);
+  fact("role", clone >= 0 ? `${role}, of clone ${clone}` : role);
+  fact("device", data.places[requested]);
+  if (assigned >= 0) fact("assigned", make("span", { class: isMoved(node.kind) ? "moved" : "" }, data.places[assigned]));
+  const variable = Object.hasOwn(data.variables, node.path) ? data.variables[node.path] : null;
+  if (variable) explainVariable(variable, fact);
+  return [facts, make("h3", {}, "Placed by"), ...explainRule(node, CHAIN)];
+}
+
+function explainVariable([shape, dtype, bytes, trainable, copies, slots], fact) {
+  fact("variable", `${dtype} [${shape.join(", ")}], ${formatSize(bytes)}${trainable ? "" : ", not trained"}`);
+  if (copies.length) fact("copies on", copies.map((at) => data.places[at]).join(", "));
+  for (const [name, size, place] of slots) fact("slot", linkTo(name), `, ${formatSize(size)} on ${data.places[place]}`);
+}
+
+// The rule, or the chain of what is followed down to the rule.
+function explainRule(node, left) {
+  const [reason, text] = node.rule;
+  if (reason === "follows") {
+    const followed = findFollowed(node, text);
+    const parts = [make("p", {}, "follows ", followed ? linkTo(followed.path) : make("code", {}, text))];
+    if (followed && followed !== node && left > 0) parts.push(...explainRule(followed, left - 1));
+    return parts;
+  }
+  if (reason === "default") return [make("p", {}, "the default ", make("code", {}, text), ": no rule speaks for it")];
+  return [make("p", {}, "the rule ", make("code", {}, text)), ...quote(node.rule)];
+}
+
+// What an op follows is named as inside its tower, or as in the whole graph.
+function findFollowed(node, name) {
+  const clone = node.kind[2];
+  const scope = clone >= 0 ? data.clones[clone] : "";
+  const found = [scope ? `${scope}/${name}` : name, name].map((path) => byPath.get(path));
+  return found.find((each) => each && each.kind) || null;
+}
+
+function quote([, , file, line, column]) {
+  const place = make("p", {}, make("code", {}, `${data.files[file]}:${line}:${column}`));
+  const lines = data.lines[file];
+  if (!lines) return [place];
+  const block = make("pre", { tabindex: 0, "aria-label": `lines of ${data.files[file]}` });
+  const width = String(line + 3).length;
+  for (let number = Math.max(1, line - 3); number <= line + 3; number += 1) {
+    const text = lines[number];
+    if (text === undefined) continue;
+    block.append(make("span", { class: number === line ? "hit" : "" },
+      make("span", { class: "no" }, `${String(number).padStart(width)} | `), text));
+  }
+  return [place, block];
+}
+
+function explainScope(node) {
+  const devices = new Map();
+  const rules = new Map();
+  const roles = new Map();
+  eachNode(node, (inner) => {
+    if (!inner.kind) return;
+    add(devices, inner.kind[3]);
+    add(roles, inner.kind[1]);
+    const [reason, text] = inner.rule;
+    const sort = reason === "follows" ? "follows" : `${reason} ${text}`;
+    if (!rules.has(sort)) rules.set(sort, { rule: inner.rule, first: inner, number: 0 });
+    rules.get(sort).number += 1;
+  });
+  const facts = make("dl", {});
+  const fact = (term, value) => facts.append(make("dt", {}, term), make("dd", {}, value));
+  for (const [device, number] of byNumber(devices)) fact(data.places[device], plural(number, "op"));
+  fact("roles", byNumber(roles).map(([role, number]) => `${role} ${number.toLocaleString("en-US")}`).join(", "));
+  const sorts = [...rules.values()].sort((a, b) => b.number - a.number);
+  const parts = [make("h3", {}, node.kind ? "Inside it" : "Ops"), facts, make("h3", {}, "Placed by")];
+  for (const each of sorts.slice(0, RULES_SHOWN)) parts.push(...explainSort(each));
+  if (sorts.length > RULES_SHOWN) parts.push(make("p", {}, `and ${sorts.length - RULES_SHOWN} more rules`));
+  return parts;
+}
+
+function explainSort({ rule, first, number }) {
+  const [reason, text] = rule;
+  const many = `${plural(number, "op")}: `;
+  if (reason === "follows") return [make("p", {}, many, "follow a variable or an op, such as ", linkTo(first.path))];
+  if (reason === "default") return [make("p", {}, many, "the default ", make("code", {}, text))];
+  return [make("p", {}, many, "the rule ", make("code", {}, text)), ...quote(rule)];
+}
+
+const add = (counts, key) => counts.set(key, (counts.get(key) || 0) + 1);
+const byNumber = (counts) => [...counts].sort((a, b) => b[1] - a[1]);
+
+function linkTo(path) {
+  const node = byPath.get(path);
+  if (!node) return make("code", {}, path);
+  return make("button", { type: "button", class: "plain name", onclick: () => reveal(node) }, path);
+}

@@ -1,0 +1,144 @@
+// The head, the tables of devices and transfers, and the state of the page in its address.
+
+const LINKS_SHOWN = 200;
+const search = document.getElementById("search");
+const onlyMisplaced = document.getElementById("misplaced");
+
+function drawHead() {
+  document.getElementById("title").textContent = data.title;
+  document.getElementById("facts").textContent = data.facts.join(" \u00b7 ");
+  const ran = data.kinds.some((kind) => kind[4] >= 0);
+  document.getElementById("misplaced-box").hidden = !ran;
+}
+
+function drawDevices() {
+  const known = data.devices.some((device) => device.memory !== null);
+  const heads = ["device", "name in TensorFlow", "ops", "variables", "slots", ...(known ? ["step's memory"] : []),
+    "in / step", "out / step", "held"];
+  const most = Math.max(1, ...data.devices.map(heldBytes));
+  const body = make("tbody", {}, ...data.devices.map((device) => make("tr", {},
+    make("td", { class: "name" }, device.ref),
+    make("td", { class: "left name" }, device.device),
+    numberCell(formatCount(device.ops)),
+    numberCell(formatSize(device.variables)),
+    numberCell(formatSize(device.slots)),
+    known ? numberCell(formatSize(device.memory)) : null,
+    numberCell(formatSize(device.in) + (device.in_unknown ? "+" : "")),
+    numberCell(formatSize(device.out) + (device.out_unknown ? "+" : "")),
+    make("td", {}, formatSize(heldBytes(device)), makeShare(heldBytes(device) / most)))));
+  document.getElementById("devices").replaceChildren(makeTableHead(heads, 2), body);
+  document.getElementById("devices-section").open = data.devices.length <= 24;
+}
+
+const heldBytes = (device) => device.variables + device.slots;
+const numberCell = (text) => make("td", { class: text === "." ? "zero" : "" }, text);
+
+function makeShare(share) {
+  const bar = make("i", {});
+  bar.style.width = `${(100 * share).toFixed(1)}%`;
+  return make("span", { class: "share", "aria-hidden": "true" }, bar);
+}
+
+function makeTableHead(heads, left) {
+  return make("thead", {}, make("tr", {}, ...heads.map((text, at) => make("th", { scope: "col", class: at < left ? "left" : "" }, text))));
+}
+
+function drawTransfers(limit) {
+  const links = [...data.transfers].sort((a, b) => b[3] - a[3]);
+  const most = Math.max(1, ...links.map((link) => link[3]));
+  const rows = links.slice(0, limit).map(([from, to, tensors, bytes, unknown]) => make("tr", {},
+    make("td", { class: "name" }, data.places[from]),
+    make("td", { class: "left name" }, data.places[to]),
+    numberCell(formatCount(tensors)),
+    make("td", {}, formatSize(bytes), makeShare(bytes / most)),
+    numberCell(formatCount(unknown))));
+  const body = make("tbody", {}, ...rows);
+  if (!links.length) body.append(make("tr", {}, make("td", { colspan: 5 }, "nothing is sent from device to device")));
+  if (links.length > limit) {
+    const button = make("button", { type: "button", onclick: () => drawTransfers(Infinity) }, `show all ${links.length} links`);
+    body.append(make("tr", { class: "more" }, make("td", { colspan: 5 }, button)));
+  }
+  document.getElementById("transfers").replaceChildren(makeTableHead(["from", "to", "tensors", "bytes", "of unknown size"], 2), body);
+}
+
+// --- the state of the page: #q=...&moved=1&open=a,b&sel=... -------------------------------------------------
+
+function writeState() {
+  const parts = [];
+  if (view.query) parts.push(`q=${encodeURIComponent(view.query)}`);
+  if (view.onlyMoved) parts.push("moved=1");
+  if (!view.query && !view.onlyMoved) {
+    const open = listRows().filter((node) => node.open).map((node) => encodeURIComponent(node.path));
+    if (open.length && open.length <= 50) parts.push(`open=${open.join(",")}`);
+  }
+  if (view.selected) parts.push(`sel=${encodeURIComponent(view.selected.path)}`);
+  try {
+    history.replaceState(null, "", `#${parts.join("&")}`);
+  } catch {
+    // Some browsers refuse this for files; the page works the same without.
+  }
+}
+
+function readState() {
+  const state = new Map(location.hash.slice(1).split("&").map((part) => {
+    const [key, ...value] = part.split("=");
+    return [key, value.join("=")];
+  }));
+  view.query = decode(state.get("q"));
+  view.onlyMoved = state.get("moved") === "1";
+  showSearch();
+  eachNode(root, (node) => { node.open = node === root; });
+  applySearch();
+  for (const path of (state.get("open") || "").split(",").map(decode)) {
+    for (let node = byPath.get(path); node; node = node.parent) node.open = true;
+  }
+  const chosen = byPath.get(decode(state.get("sel")));
+  drawGrid();
+  if (chosen && chosen !== root) reveal(chosen);
+  else drawDetail(null);
+}
+
+function decode(text) {
+  try {
+    return decodeURIComponent(text || "");
+  } catch {
+    return "";
+  }
+}
+
+function showSearch() {
+  search.value = view.query;
+  onlyMisplaced.checked = view.onlyMoved;
+}
+
+function onSearch() {
+  view.query = search.value;
+  view.onlyMoved = onlyMisplaced.checked;
+  if (!view.query.trim()) eachNode(root, (node) => { node.open = node === root; });
+  applySearch();
+  drawGrid();
+  writeState();
+}
+
+let typing = 0;
+search.addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(onSearch, 120); });
+search.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") { search.value = ""; onSearch(); }
+  if (event.key === "ArrowDown" || event.key === "Enter") { event.preventDefault(); focusRow(listRows()[0]); }
+});
+onlyMisplaced.addEventListener("change", onSearch);
+document.getElementById("collapse").addEventListener("click", () => {
+  eachNode(root, (node) => { node.open = node === root; });
+  drawGrid();
+  writeState();
+});
+document.addEventListener("keydown", (event) => {
+  const typingNow = event.target.closest("input, textarea");
+  if (event.key === "/" && !typingNow && !event.ctrlKey && !event.metaKey) { event.preventDefault(); search.focus(); search.select(); }
+});
+window.addEventListener("hashchange", readState);
+
+drawHead();
+drawDevices();
+drawTransfers(LINKS_SHOWN);
+readState();

@@ -1,0 +1,65 @@
+"""Names of devices, one or many: `gpu[0..7]`, `worker[*].gpu[0..3]`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from attrs import frozen
+
+_REF = re.compile(r"(?:(?P<job>\w+)\[(?P<task>\d+)\]\.)?(?P<kind>\w+)\[(?P<index>\d+)\]")
+
+
+@frozen
+class Ref:
+    """A device's name in its parts; `task` is 0 for this machine's devices, which have no job."""
+
+    job: str
+    task: int
+    kind: str
+    index: int
+
+    @property
+    def host(self) -> tuple[str, int, str]:
+        """What the devices of one kind in one process have in common."""
+        return (self.job, self.task, self.kind)
+
+    @property
+    def job_kind(self) -> tuple[str, str]:
+        """What the devices of one kind in one job have in common."""
+        return (self.job, self.kind)
+
+
+def parse(ref: str) -> Ref:
+    """Return the parts of a device's name; a name of another form is a kind of its own."""
+    match = _REF.fullmatch(ref)
+    if match is None:
+        return Ref("", 0, ref, 0)
+    return Ref(match["job"] or "", int(match["task"] or 0), match["kind"], int(match["index"]))
+
+
+def label(refs: Sequence[str]) -> str:
+    """Return one name for several devices: `gpu[0..3,6]`, `worker[0..7].gpu[0..7]`."""
+    if len(refs) == 1:
+        return refs[0]
+    hosts: dict[tuple[str, int, str], list[int]] = {}
+    for each in map(parse, refs):
+        hosts.setdefault(each.host, []).append(each.index)
+    families: dict[tuple[str, str, tuple[int, ...]], list[int]] = {}
+    for (job, task, kind), indices in hosts.items():
+        families.setdefault((job, kind, tuple(sorted(indices))), []).append(task)
+    return ", ".join(
+        f"{f'{job}[{span(tasks)}].' if job else ''}{kind}[{span(indices)}]"
+        for (job, kind, indices), tasks in families.items()
+    )
+
+
+def span(numbers: Iterable[int]) -> str:
+    """Return numbers as ranges, both ends included: `0..3,6`."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(f"{run[0]}..{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)

@@ -1,0 +1,128 @@
+"""The ops of a placement map as a tree of scopes, counted per device."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from attrs import define, field
+
+from compiler.placement_map import MapOp, PlacementMap
+from compiler.report import refs
+
+FOLD_FROM = 5
+"""From so many clones on, those that are alike are shown as one."""
+
+
+@define
+class Scope:
+    """A scope; `counts` are its ops per key, those of inner scopes too, and `own` those directly in it.
+
+    The key is the device asked for, unless the tree was built with another.
+    """
+
+    name: str
+    path: str
+    counts: Counter[str] = field(factory=Counter)
+    own: Counter[str] = field(factory=Counter)
+    children: dict[str, Scope] = field(factory=dict)
+
+    @property
+    def total(self) -> int:
+        """How many ops there are, in all keys."""
+        return self.counts.total()
+
+    @property
+    def depth(self) -> int:
+        """How many levels of scopes there are inside this one."""
+        return 1 + max(each.depth for each in self.children.values()) if self.children else 0
+
+    def walk(self, depth: int, level: int = 0) -> Iterator[tuple[int, Scope]]:
+        """Yield the scopes inside this one down to `depth`, outer ones first, with their level from 0."""
+        if level < depth:
+            for child in self.children.values():
+                yield level, child
+                yield from child.walk(depth, level + 1)
+
+
+def requested(op: MapOp) -> str:
+    """Return the device that the compiler asked for."""
+    return op.requested
+
+
+def op_name(op: MapOp) -> str:
+    """Return the name of the op as it is."""
+    return op.name
+
+
+def build(
+    ops: Iterable[MapOp],
+    name: Callable[[MapOp], str] = op_name,
+    key: Callable[[MapOp], str] = requested,
+) -> Scope:
+    """Return the root of the tree of `ops`; `name` says under which name an op is filed."""
+    root = Scope("", "")
+    known: dict[str, Scope] = {"": root}
+    for op in ops:
+        holder, _, _ = name(op).rpartition("/")
+        scope = known.get(holder) or _scope(holder, known)
+        scope.own[key(op)] += 1
+    _add_up(root)
+    return root
+
+
+def _scope(path: str, known: dict[str, Scope]) -> Scope:
+    if path not in known:
+        outer, _, name = path.rpartition("/")
+        known[path] = Scope(name, path)
+        _scope(outer, known).children[name] = known[path]
+    return known[path]
+
+
+def _add_up(scope: Scope) -> None:
+    scope.counts.update(scope.own)
+    for child in scope.children.values():
+        _add_up(child)
+        scope.counts.update(child.counts)
+
+
+# --- clones -----------------------------------------------------------------------------------------------
+
+
+def inner_name(op: MapOp, scopes: Mapping[int, str]) -> str:
+    """Return the name of an op inside its tower; `scopes` are those of the clones, empty for an only one."""
+    scope = scopes.get(op.clone, "") if op.clone is not None else ""
+    return op.name.removeprefix(f"{scope}/") if scope else op.name
+
+
+def clone_scopes(placement: PlacementMap) -> dict[int, str]:
+    """Return the scope of each clone by its index."""
+    return {each.index: each.scope for each in placement.clones}
+
+
+def fold(placement: PlacementMap, from_count: int = FOLD_FROM) -> Callable[[MapOp], str]:
+    """Return a function that names an op under one scope for all clones alike: `clone_1..7/conv1/Conv2D`.
+
+    Clones are alike where the names inside them are. Fewer than `from_count` clones stay apart.
+    """
+    scopes = clone_scopes(placement)
+    if len(scopes) < from_count:
+        return op_name
+    inside: dict[int, list[str]] = {index: [] for index in scopes}
+    for op in placement.ops:
+        if op.clone is not None and op.clone in inside and op.name.startswith(f"{scopes[op.clone]}/"):
+            inside[op.clone].append(inner_name(op, scopes))
+    alike: dict[frozenset[str], list[int]] = {}
+    for index, names in inside.items():
+        alike.setdefault(frozenset(names), []).append(index)
+    labels = {
+        index: scopes[index] if len(group) == 1 else f"clone_{refs.span(group)}"
+        for group in alike.values()
+        for index in group
+    }
+
+    def name(op: MapOp) -> str:
+        inner = inner_name(op, scopes)
+        return op.name if op.clone is None or inner == op.name else f"{labels[op.clone]}/{inner}"
+
+    return name

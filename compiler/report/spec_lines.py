@@ -1,0 +1,51 @@
+"""The lines of the spec that a placement map points at."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from compiler.placement_map import PlacementMap, RuleRef
+from dsl import ir
+
+Lines = Mapping[str, Mapping[int, str]]
+"""By file and number (from 1)."""
+
+AROUND = 3
+"""How many lines before and after one that is pointed at are kept."""
+
+
+def rules_of(placement: PlacementMap) -> Iterable[RuleRef]:
+    """Return the different rules of a map."""
+    listed = [each.rule for each in placement.variables] + [each.rule for each in placement.ops]
+    return dict.fromkeys(listed)
+
+
+def lines_of(placement: PlacementMap, texts: Mapping[str, str]) -> Lines:
+    """Return the lines of `texts` (by file) that the map's rules stand on, and those around them."""
+    found: dict[str, dict[int, str]] = {}
+    split = {file: [line.rstrip("\r") for line in text.split("\n")] for file, text in texts.items()}
+    for rule in rules_of(placement):
+        if rule.file in split and rule.line is not None:
+            lines = split[rule.file]
+            for number in range(max(1, rule.line - AROUND), min(len(lines), rule.line + AROUND) + 1):
+                found.setdefault(rule.file, {})[number] = lines[number - 1]
+    return found
+
+
+def texts_of(spec: ir.Spec) -> dict[str, str]:
+    """Return the texts in which the rules of a spec stand, by their names."""
+    sources = {rule.span.source for rule in spec.place.rules if rule.span is not None}
+    return {each.name: each.text for each in sources}
+
+
+def texts_on_disk(placement: PlacementMap) -> dict[str, str]:
+    """Return the spec's text where the file is there and still is what the map was made of."""
+    try:
+        raw = Path(placement.spec.path).read_bytes()
+    except OSError:
+        return {}
+    if hashlib.sha256(raw).hexdigest() != placement.spec.sha256:
+        return {}
+    return {placement.spec.path: raw.decode("utf-8", errors="replace")}

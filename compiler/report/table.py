@@ -1,0 +1,39 @@
+"""Tables as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+GAP = "  "
+CUT = "..."
+
+
+def table(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
+    """Return the lines of a table: the first `left` columns flush left, the others flush right."""
+    widths = column_widths(rows)
+    return [
+        GAP.join(
+            cell.ljust(width) if at < left else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def column_widths(rows: Iterable[Sequence[str]]) -> list[int]:
+    """Return the width of each column."""
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+
+def width_of(rows: Iterable[Sequence[str]]) -> int:
+    """Return how wide the table would be."""
+    widths = column_widths(rows)
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def shorten(text: str, width: int) -> str:
+    """Cut the middle out of a text that is wider than `width`: both ends of a name tell the most."""
+    if len(text) <= width:
+        return text
+    room = max(width - len(CUT), 2)
+    return text[: room - room // 2] + CUT + text[len(text) - room // 2 :]

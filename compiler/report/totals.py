@@ -1,0 +1,68 @@
+"""What each device holds and moves, from a placement map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from compiler.placement_map import PlacementMap
+from compiler.report.columns import Group
+
+
+@frozen
+class Totals:
+    """The figures of a device, or of several added up.
+
+    `memory` is the forecast of what a step needs in all, None where there is none. Bytes in and out are per
+    step; `in_unknown` and `out_unknown` count tensors whose size is not known before
+    a step.
+    """
+
+    ops: int = 0
+    variables: int = 0
+    slots: int = 0
+    memory: int | None = None
+    bytes_in: int = 0
+    in_unknown: int = 0
+    bytes_out: int = 0
+    out_unknown: int = 0
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(
+            self.ops + other.ops,
+            self.variables + other.variables,
+            self.slots + other.slots,
+            _sum(self.memory, other.memory),
+            self.bytes_in + other.bytes_in,
+            self.in_unknown + other.in_unknown,
+            self.bytes_out + other.bytes_out,
+            self.out_unknown + other.out_unknown,
+        )
+
+
+def _sum(left: int | None, right: int | None) -> int | None:
+    return (left or 0) + (right or 0) if (left, right) != (None, None) else None
+
+
+def device_totals(placement: PlacementMap) -> dict[str, Totals]:
+    """Return the figures of every device of the map, by its name in specs."""
+    totals = {each.ref: Totals(each.ops, each.variable_bytes, each.slot_bytes) for each in placement.devices}
+    for link in placement.transfers:
+        sent = Totals(bytes_out=link.bytes, out_unknown=link.bytes_unknown)
+        taken = Totals(bytes_in=link.bytes, in_unknown=link.bytes_unknown)
+        totals[link.from_device] = totals.get(link.from_device, Totals()) + sent
+        totals[link.to_device] = totals.get(link.to_device, Totals()) + taken
+    return totals
+
+
+def of_group(group: Group, totals: dict[str, Totals]) -> Totals:
+    """Return the figures that stand for a group of devices: those of each, or their sum."""
+    if group.figures == "each":
+        return totals[group.devices[0]]
+    return add_up([totals[each] for each in group.devices])
+
+
+def add_up(parts: Sequence[Totals]) -> Totals:
+    """Return the sum of several devices' figures."""
+    return sum(parts, start=Totals())

@@ -1,0 +1,136 @@
+"""Placement maps made by hand, for the views: small, large, and with names that try to break out."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from compiler.placement_map import (
+    MapClone,
+    MapDevice,
+    MapMode,
+    MapOp,
+    MapSlot,
+    MapSpec,
+    MapTransfer,
+    MapVariable,
+    PlacementMap,
+    RuleRef,
+)
+
+SPEC = "train.tfdeploy"
+CLONES = RuleRef(SPEC, 12, 3, "clones -> gpu[*]", "rule")
+VARIABLES = RuleRef(SPEC, 13, 3, "variables -> cpu[0]", "rule")
+INPUTS = RuleRef(None, None, None, "inputs -> cpu[0]", "default")
+
+LAYERS = ("conv1", "logits")
+TOWER = {"conv1": ("Conv2D", "BiasAdd", "Relu"), "logits": ("MatMul", "BiasAdd")}
+KERNEL_BYTES = {"conv1": 1152, "logits": 20480}
+
+
+def follows(name: str) -> RuleRef:
+    """Return the reason of what follows `name`."""
+    return RuleRef(None, None, None, name, "follows")
+
+
+def make_map(clones: int = 2, *, host: str = "") -> PlacementMap:
+    """Return the map of a two-layer model with a clone on each GPU and its variables on the CPU.
+
+    `host` stands before each GPU's name, with `{}` for its number (`worker[{}].`).
+    """
+    gpus = [f"{host.format(at // 8)}gpu[{at % 8 if host else at}]" for at in range(clones)]
+    ops = [*_shared_ops(), *(op for at in range(clones) for op in _tower(at, gpus[at], alone=clones == 1))]
+    ops += [
+        _op(f"update/{layer}/kernel/apply", "AssignSub", "update", "cpu[0]", follows(f"{layer}/kernel"))
+        for layer in LAYERS
+    ]
+    return _whole(ops, gpus, clones)
+
+
+def _shared_ops() -> list[MapOp]:
+    ops = [_op("input/IteratorGetNext", "IteratorGetNext", "input", "cpu[0]", INPUTS)]
+    for layer in LAYERS:
+        ops.append(_op(f"{layer}/kernel", "VarHandleOp", "variable", "cpu[0]", VARIABLES))
+        ops.append(
+            _op(f"{layer}/kernel/Adam", "VarHandleOp", "variable", "cpu[0]", follows(f"{layer}/kernel"))
+        )
+    return ops
+
+
+def _tower(clone: int, gpu: str, *, alone: bool) -> list[MapOp]:
+    scope = "" if alone else f"clone_{clone}/"
+    ops = []
+    for layer in LAYERS:
+        ops.append(
+            _op(
+                f"{scope}{layer}/kernel/read",
+                "ReadVariableOp",
+                "read",
+                "cpu[0]",
+                follows(f"{layer}/kernel"),
+                clone,
+            )
+        )
+        ops += [_op(f"{scope}{layer}/{kind}", kind, "forward", gpu, CLONES, clone) for kind in TOWER[layer]]
+    for layer in reversed(LAYERS):
+        kind = TOWER[layer][0]
+        ops.append(_op(f"{scope}gradients/{layer}/{kind}_grad", kind, "gradient", gpu, CLONES, clone))
+    return ops
+
+
+def _op(name: str, kind: str, role: str, device: str, rule: RuleRef, clone: int | None = None) -> MapOp:
+    return MapOp(name, kind, clone, role, device, None, rule)
+
+
+def _whole(ops: list[MapOp], gpus: list[str], clones: int) -> PlacementMap:
+    kernels = sum(KERNEL_BYTES.values())
+    links = [MapTransfer("cpu[0]", gpu, 3, kernels + 2048, 0) for gpu in gpus]
+    links += [MapTransfer(gpu, "cpu[0]", 2, kernels, 1) for gpu in gpus]
+    return with_counts(
+        PlacementMap(
+            spec=MapSpec(SPEC, "0" * 64),
+            tensorflow="2.21.0",
+            mode=MapMode("sync", "in_graph", "add_n", "mean", clones),
+            devices=tuple(
+                MapDevice(ref, f"/job:localhost/replica:0/task:0/device:{ref}", 0, 0, 0)
+                for ref in ["cpu[0]", *gpus]
+            ),
+            clones=tuple(
+                MapClone(at, "" if clones == 1 else f"clone_{at}", (gpu,), 32) for at, gpu in enumerate(gpus)
+            ),
+            variables=tuple(
+                MapVariable(
+                    name=f"{layer}/kernel",
+                    shape=(3, 3, 1, 32) if layer == "conv1" else (512, 10),
+                    dtype="float32",
+                    bytes=KERNEL_BYTES[layer],
+                    trainable=True,
+                    device="cpu[0]",
+                    copies=(),
+                    slots=(MapSlot(f"{layer}/kernel/Adam", KERNEL_BYTES[layer], "cpu[0]"),),
+                    rule=VARIABLES,
+                )
+                for layer in LAYERS
+            ),
+            ops=tuple(ops),
+            transfers=tuple(links),
+            misplaced=(),
+        )
+    )
+
+
+def with_counts(placement: PlacementMap) -> PlacementMap:
+    """Return the map with its devices' figures, and the misplaced ops, as its ops and variables have them."""
+    slots = [slot for variable in placement.variables for slot in variable.slots]
+    devices = tuple(
+        evolve(
+            each,
+            ops=sum(op.requested == each.ref for op in placement.ops),
+            variable_bytes=sum(
+                variable.bytes for variable in placement.variables if variable.device == each.ref
+            ),
+            slot_bytes=sum(slot.bytes for slot in slots if slot.device == each.ref),
+        )
+        for each in placement.devices
+    )
+    misplaced = tuple(op for op in placement.ops if op.assigned not in (None, op.requested))
+    return evolve(placement, devices=devices, misplaced=misplaced)

@@ -40,7 +40,7 @@ def from_json(text: str) -> ir.Spec:
     try:
         content = json.loads(text)
         _check_version(content["format_version"])
-        spec: ir.Spec = _value(content["spec"], ir.Spec)
+        spec = _converter().structure(content["spec"], ir.Spec)
     except FormatError:
         raise
     except Exception as error:  # cattrs raises groups of many kinds, json and look-ups others
@@ -59,6 +59,8 @@ def _converter() -> Converter:
     converter.register_unstructure_hook_factory(attrs.has, lambda cls: _unstructurer(cls, converter))
     converter.register_structure_hook_factory(attrs.has, lambda cls: _structurer(cls, converter))
     converter.register_structure_hook_func(_is_union, _value)
+    for kind in (str, int, float, bool):
+        converter.register_structure_hook(kind, _plain)
     return converter
 
 
@@ -89,6 +91,13 @@ def _structurer(cls: type, converter: Converter) -> Any:
 
 def _omitted(cls: type) -> dict[str, Any]:
     return {each.name: override(omit=True) for each in attrs.fields(cls) if each.name in _PLACES}
+
+
+def _plain(data: Any, kind: type) -> Any:
+    """Return a plain value as it is, a whole number also where a number is expected; nothing is converted."""
+    if type(data) is not kind and not (kind is float and type(data) is int):
+        raise FormatError(f"a {kind.__name__} was expected in place of {data!r:.80}")
+    return data
 
 
 def _is_union(kind: Any) -> bool:

@@ -19,6 +19,8 @@ from grammar.reports import Reports
 if TYPE_CHECKING:
     from lark import Token
 
+    from dsl.diagnostics import Diagnostic
+
 
 WIDTH = 100
 """A block on one line that makes the line longer than this is broken up."""
@@ -39,13 +41,17 @@ def format_text(source: Source) -> str:
     """
     reports = Reports()
     parse(source, reports)
-    if reports.found.has_errors:
-        raise SpecError(reports.found)
+    if reports.has_errors:
+        raise SpecError(sorted(reports.found, key=_place))
     before = _tokens(source.text)
     text = _Printer(_pieces(before)).text()
     if _meaning(before, source) != _meaning(_tokens(text), source):
         raise AssertionError("formatting would have changed more than white space")
     return text
+
+
+def _place(diagnostic: Diagnostic) -> tuple[int, str]:
+    return (-1 if diagnostic.span is None else diagnostic.span.start, diagnostic.code)
 
 
 def source_of(path: str, data: bytes | None = None) -> Source:
@@ -96,13 +102,14 @@ def _pieces(tokens: list[Token]) -> list[_Piece]:
 
 @frozen
 class _Open:
-    """A bracket that is open: where its line starts, and how its inside is laid out.
+    """A bracket that is open: where its line starts, where lines inside it do, and how they are laid out.
 
     The inside of a tall block stands on lines of its own, and in one that was too long every item does.
     """
 
     kind: str
     indent: int
+    inside: int
     is_index: bool
     is_tall: bool
     is_too_long: bool
@@ -181,11 +188,17 @@ class _Printer:
             is_index = piece.kind == "LBRACKET" and at > 0 and self.pieces[at - 1].kind == "NAME"
             is_too_long = at in self._too_long
             is_tall = is_too_long or at in self._tall
-            self._open.append(_Open(piece.kind, line.indent, is_index, is_tall, is_too_long))
+            # What goes on below the first argument stands deeper than steps of a flow, which may follow.
+            hangs = piece.kind != "LBRACE" and self._follows_on_line(at)
+            inside = line.indent + (2 * INDENT if hangs else INDENT)
+            self._open.append(_Open(piece.kind, line.indent, inside, is_index, is_tall, is_too_long))
             if piece.kind == "LBRACE" and not is_tall and line.block is None:
                 line.block = at
         elif piece.kind in _CLOSERS:
             self._open.pop()
+
+    def _follows_on_line(self, at: int) -> bool:
+        return at + 1 < len(self.pieces) and self.pieces[at + 1].breaks == 0
 
     def _breaks(self, at: int) -> int:
         """Return how many newlines come before piece `at`: none, one, or two for an empty line."""
@@ -219,7 +232,7 @@ class _Printer:
         piece = self.pieces[at]
         if piece.kind in _CLOSERS:
             return self._open[-1].indent
-        indent = self._open[-1].indent + INDENT if self._open else 0
+        indent = self._open[-1].inside if self._open else 0
         while self.pieces[at].kind == "COMMENT" and at + 1 < len(self.pieces):
             at += 1
         return indent + INDENT if self.pieces[at].kind == "ARROW" else indent

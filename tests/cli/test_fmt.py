@@ -67,7 +67,7 @@ def test_diff_writes_nothing(command: Command) -> None:
 
 
 def test_spec_that_cannot_be_read_is_left_alone(command: Command) -> None:
-    """A text with a syntax error is shown with it and stays as it is; unknown names do not matter to `fmt`."""
+    """A text with a syntax error is shown with it and stays as it is; unknown names are no matter here."""
     wrong = LOOSE.replace("Dense(2)", "Dense(2")
     command.write("wrong.tfdeploy", wrong)
     done = command("fmt", "wrong.tfdeploy")

@@ -1,0 +1,121 @@
+"""`compile-and-run`, `plan` and `compile` as processes, with what they print and leave."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DIGITS = ROOT / "examples" / "digits.tfdeploy"
+CIFAR10 = ROOT / "examples" / "cifar10.tfdeploy"
+
+
+def tfdeploy(*arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process."""
+    command = [sys.executable, "-m", "tfdeploy", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_compile_and_run(tmp_path: Path) -> None:
+    """Plain lines where there is no terminal, the totals of the map, a summary, and the result as the last line."""
+    done = tfdeploy(
+        "compile-and-run",
+        DIGITS,
+        "--json",
+        "--set",
+        f"train.directory={tmp_path}",
+        "--set",
+        "train.steps=20",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    result = json.loads(lines[-1])
+    assert (result["status"], result["steps"], result["directory"]) == ("finished", 20, str(tmp_path))
+    assert any(line.startswith("cpu[0] ") for line in lines)
+    assert [line.split("  ")[0] for line in lines if line.startswith("step ")] == [
+        "step 10/20",
+        "step 20/20",
+        "step 20",
+    ]
+    assert "finished at step 20" in lines
+    assert "\x1b" not in done.stdout
+
+
+def test_gpus_that_are_not_there(tmp_path: Path) -> None:
+    """GPUs that the machine lacks are one error at the line that declares them; nothing is left behind."""
+    done = tfdeploy("compile-and-run", CIFAR10, "--set", f"train.directory={tmp_path / 'run'}")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "error[TFD504]: this machine has no `gpu[0..2]`" in done.stderr
+    assert "--emulate" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_plan() -> None:
+    """The map of the CIFAR-10 towers: three towers on three devices, the variables on the CPU."""
+    done = tfdeploy("plan", CIFAR10, "--emulate", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    placement = json.loads(done.stdout)
+    assert [clone["devices"] for clone in placement["clones"]] == [["gpu[0]"], ["gpu[1]"], ["gpu[2]"]]
+    assert {variable["device"] for variable in placement["variables"]} == {"cpu[0]"}
+    assert {op["assigned"] for op in placement["ops"]} == {None}
+    assert placement["misplaced"] == []
+
+
+def test_plan_of_some_ops() -> None:
+    """`--ops` lists those that the glob matches, with what put them there."""
+    done = tfdeploy("plan", DIGITS, "--ops", "--filter", "clone_1/conv1/*")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line for line in done.stdout.splitlines() if "Conv2D" in line or "convolution" in line]
+    assert lines
+    assert all("cpu[1]" in line and "clones -> cpu[*]" in line for line in lines)
+
+
+def test_compile(tmp_path: Path) -> None:
+    """The graph that is written can be loaded, initialised and saved by a program that knows only TensorFlow."""
+    done = tfdeploy("compile", DIGITS, "--out", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == [
+        str(tmp_path / name) for name in ("graph.pb", "placement.json", "spec.tfdeploy")
+    ]
+    import tensorflow as tf
+
+    meta = tf.compat.v1.MetaGraphDef.FromString((tmp_path / "graph.pb").read_bytes())
+    with tf.Graph().as_default() as graph:
+        saver = tf.compat.v1.train.import_meta_graph(meta)
+        (init,) = graph.get_collection("init_op")
+        (step,) = graph.get_collection("train_op")
+        config = tf.compat.v1.ConfigProto(device_count={"CPU": 2})
+        with tf.compat.v1.Session(config=config) as session:
+            session.run(init)
+            prefix = saver.save(session, str(tmp_path / "model.ckpt"))
+            saver.restore(session, prefix)
+    assert step.device == "/job:localhost/replica:0/task:0/device:CPU:0"
+    assert tf.train.load_checkpoint(prefix).get_tensor("global_step") == 0
+
+
+def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    """A run directory below a file is an error at the override that names it, and the exit code is 2."""
+    (tmp_path / "file").write_text("")
+    done = tfdeploy("compile-and-run", DIGITS, "--set", f"train.directory={tmp_path / 'file' / 'run'}")
+    assert done.returncode == 2
+    assert "error[TFD732]" in done.stderr
+    assert "not a directory" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["compile-and-run", "plan"])
+def test_help_needs_no_tensorflow(command: str) -> None:
+    """Asking a command for help answers at once."""
+    code = (
+        "import sys; from tfdeploy.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    sys.exit('tensorflow' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, command, "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert "--emulate" in done.stdout

@@ -1,0 +1,80 @@
+"""`import tfdeploy`: what users of the package have."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tfdeploy
+from dsl import ir
+from tfdeploy.api import load
+
+ROOT = Path(__file__).parents[1]
+DIGITS = ROOT / "examples" / "digits.tfdeploy"
+
+
+def test_load_reads_a_spec_with_overrides() -> None:
+    """Overrides are Python values by their paths."""
+    spec = tfdeploy.load(
+        DIGITS,
+        overrides={
+            "clones.count": 4,
+            "clones.batch": [8, 8, 8, 4],
+            "update.ema": None,
+            "train.deterministic": True,
+            "train.directory": 'runs/"a" b',
+            "update.optimizer.learning_rate": 0.5,
+        },
+    )
+    assert spec.clones == ir.Clones(count=4, batch=(8, 8, 8, 4))
+    assert (spec.update.ema, spec.train.deterministic) == (None, True)
+    assert spec.train.directory == 'runs/"a" b'
+    assert spec.update.optimizer == ir.Call("Adam", (), {"learning_rate": 0.5})
+
+
+def test_lists_of_strings_are_quoted(tmp_path: Path) -> None:
+    """Strings within a list are written as strings, whatever is in them."""
+    path = tmp_path / "cluster.tfdeploy"
+    path.write_text(
+        'tfdeploy = 1\nmodel "m" { x = input(float32, [4]), output = x }\n'
+        'devices { job "ps" { tasks = 1 }, job "worker" { hosts = ["a:1"] } }\n'
+    )
+    spec = load(path, {"devices.worker.hosts": ["b:1", 'c"\\\n:2']})
+    assert spec.devices.jobs[1].hosts == ("b:1", 'c"\\\n:2')
+
+
+def test_spec_error_has_the_diagnostics() -> None:
+    """A bad spec raises SpecError, which lists what is wrong and where."""
+    with pytest.raises(tfdeploy.SpecError) as caught:
+        tfdeploy.load(DIGITS, overrides={"clones.cuont": 4})
+    (diagnostic,) = caught.value.diagnostics
+    assert isinstance(diagnostic, tfdeploy.Diagnostic)
+    assert diagnostic.code == "TFD212"
+    assert diagnostic.span is not None
+    assert diagnostic.span.source.name.startswith("--set")
+
+
+def test_unknown_name() -> None:
+    """The package says what it does not have, as modules do."""
+    with pytest.raises(AttributeError, match="module 'tfdeploy' has no attribute 'lod'"):
+        _ = tfdeploy.lod
+
+
+def test_all_names_are_there_and_import_is_light() -> None:
+    """Every public name can be had, and importing the package loads next to nothing."""
+    assert set(tfdeploy.__all__) <= set(dir(tfdeploy))
+    heavy = "{'lark', 'click', 'attrs', 'tensorflow', 'numpy'}"
+    code = f"import sys, tfdeploy; print(*sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "\n"
+
+
+def test_module_runs_as_a_program() -> None:
+    """`python -m tfdeploy` is the command."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tfdeploy", "--version"], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout.startswith("tfdeploy ")

@@ -16,22 +16,12 @@ def parts_are_supported(spec: ir.Spec, topology: Topology) -> Iterator[Diagnosti
     update = spec.update
     if spec.devices.jobs:
         yield errors.not_supported_yet("a cluster", spec.devices.jobs[0].span, "the devices of one machine")
-    if update.mode != "sync":
-        yield errors.not_supported_yet(f"`mode = {update.mode}`", update.span_of("mode"), "`sync`")
-    if update.aggregate.name != "add_n":
-        yield errors.not_supported_yet(
-            f"`aggregate = {update.aggregate.name}`", update.span_of("aggregate"), "`add_n`"
-        )
     yield from _numerics(update)
-    for rule in spec.place.rules:
-        if isinstance(rule.target, ir.Replicated):
-            yield errors.not_supported_yet("`replicated`", rule.target.span, "`cpu[0]`")
 
 
 def _numerics(update: ir.Update) -> Iterator[Diagnostic]:
     plain = ir.Update()
     for attribute, instead in (
-        ("pack", "no `pack`"),
         ("clip", "no `clip`"),
         ("accumulate", "`1`"),
         ("batch_norm", "`first`"),

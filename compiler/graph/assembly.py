@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-from attrs import define, field
+from attrs import define, evolve, field
 
 from compiler.graph.ledger import Ledger
 from compiler.graph.optimizers import Optimizer
@@ -17,7 +17,10 @@ from compiler.rules import Rulebook
 
 @define
 class Assembly:
-    """Plan, ledger, variables and towers of one graph."""
+    """Plan, ledger, variables and towers of one graph.
+
+    `scope` is where the ops of its update are named.
+    """
 
     plan: Plan = field(repr=False)
     graph: tf.Graph = field(repr=False)
@@ -28,14 +31,26 @@ class Assembly:
     step_place: Placed = field(repr=False)
     optimizer: Optimizer | None = field(default=None, repr=False)
     towers: list[StampedTower] = field(factory=list, repr=False)
+    scope: str = "update"
 
     def read_step(self) -> tf.Tensor:
         """Return a fresh read of the global step on its own device (inside a `place`)."""
         return tf.raw_ops.ReadVariableOp(resource=self.global_step.handle, dtype=tf.int64)
 
+    def alone(self, clone: int) -> Assembly:
+        """Return the parts that concern one clone: its tower, and the variables as it sees them.
+
+        What makes an update from these makes that of a single tower.
+        """
+        variables = {name: each.alone(clone) for name, each in self.variables.items()}
+        return evolve(self, towers=[self.towers[clone]], variables=variables, scope=f"update/clone_{clone}")
+
     @property
     def shares(self) -> tuple[float, ...]:
-        """What each clone's loss counts in a step: its part of the global batch for a mean, one for a sum."""
-        if self.plan.update.reduce == "sum":
+        """What each clone's loss counts in an update: its part of the batch for a mean, one for a sum.
+
+        Where clones apply their gradients each by itself, a clone's batch is all there is.
+        """
+        if self.plan.update.reduce == "sum" or self.plan.update.mode != "sync":
             return (1.0,) * len(self.plan.towers)
         return tuple(tower.batch / self.plan.global_batch for tower in self.plan.towers)

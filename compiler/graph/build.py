@@ -5,14 +5,15 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import gcd
 from typing import Any
 
 import tensorflow as tf
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.compiled import Clone, CompiledGraph
+from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
 from compiler.graph.evaluation import build_evaluation
-from compiler.graph.inputs import InputPipe, open_pipe, split_batch
+from compiler.graph.inputs import InputPipe, draw_batches, open_pipe, split_batch
 from compiler.graph.ledger import Ledger
 from compiler.graph.metrics import combine_metric
 from compiler.graph.numerics.regularize import regularization_loss, with_regularizers
@@ -22,7 +23,7 @@ from compiler.graph.stamp import Bindings, stamp
 from compiler.graph.summaries import build_summaries
 from compiler.graph.template import Template, WeightInfo
 from compiler.graph.trace import Tracer
-from compiler.graph.update import UPDATE_MODES
+from compiler.graph.update import UPDATE_MODES, Updates
 from compiler.graph.variables import create_variable, create_variables, place_variables
 from compiler.graph.verify_placement import verify_placement
 from compiler.plan import Placed, Plan
@@ -93,17 +94,20 @@ def _assemble(
     slots = optimizer.slot_specs() if optimizer is not None else ()
     averaged = plan.update.ema is not None
     placements = place_variables(weights, plan, rulebook, len(slots) + averaged)
-    variables = create_variables(weights, placements, slots, ledger, averaged=averaged)
+    variables = create_variables(
+        weights, placements, slots, ledger, averaged=averaged, apart=plan.update.mode == "local"
+    )
     return Assembly(plan, graph, rulebook, ledger, variables, global_step, step_place, optimizer)
 
 
 def _stamp_towers(assembly: Assembly, templates: Mapping[int, Template], seed: int) -> InputPipe:
     """Read inputs, cut them up, and stamp a tower for each clone."""
     plan = assembly.plan
-    pipe = open_pipe(
-        plan.model.inputs, plan.global_batch, assembly.rulebook.inputs(), assembly.ledger, "input"
-    )
-    pieces = split_batch(pipe, [tower.batch for tower in plan.towers])
+    sizes = [tower.batch for tower in plan.towers]
+    alone = plan.update.mode == "async"
+    size = gcd(*sizes) if alone else plan.global_batch
+    pipe = open_pipe(plan.model.inputs, size, assembly.rulebook.inputs(), assembly.ledger, "input")
+    pieces = draw_batches(pipe, sizes) if alone else split_batch(pipe, sizes)
     stamps = []
     for tower, piece, share in zip(plan.towers, pieces, assembly.shares, strict=True):
         template = templates[tower.batch]
@@ -128,9 +132,11 @@ def _finish(
     data_loss, regularization, total_loss = _losses(assembly)
     with ledger.place(assembly.step_place, "metric"):
         metrics = {node.name: combine_metric(node, assembly.towers) for node in plan.model.metrics}
-    train_op = UPDATE_MODES[plan.update.mode](assembly) if assembly.optimizer is not None else None
-    rate = _learning_rate(assembly)
-    summary_op = build_summaries(assembly, total_loss, rate, metrics)
+    updates = UPDATE_MODES[plan.update.mode](assembly) if assembly.optimizer is not None else None
+    rate = updates.learning_rate if updates is not None else None
+    loops = _loops(assembly, updates, regularization)
+    watched = (loops[0].loss, loops[0].metrics) if loops else (total_loss, metrics)
+    summary_op = build_summaries(assembly, watched[0], rate, watched[1])
     evaluated = build_evaluation(assembly, evaluation)
     init_op, after_restore_op = _initialisation(assembly)
     compiled = CompiledGraph(
@@ -146,7 +152,9 @@ def _finish(
         regularization=regularization,
         metrics=metrics,
         learning_rate=rate,
-        train_op=train_op,
+        train_op=updates.train_op if updates is not None else None,
+        train_loops=loops,
+        publish_op=updates.publish_op if updates is not None else None,
         summary_op=summary_op,
         init_op=init_op,
         after_restore_op=after_restore_op,
@@ -175,10 +183,19 @@ def _losses(assembly: Assembly) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         return data_loss, regularization, tf.add(data_loss, regularization, name="total_loss")
 
 
-def _learning_rate(assembly: Assembly) -> tf.Tensor | None:
-    if assembly.optimizer is None:
-        return None
-    return assembly.graph.get_tensor_by_name("update/scalars/learning_rate:0")
+def _loops(assembly: Assembly, updates: Updates | None, regularization: tf.Tensor) -> tuple[TrainLoop, ...]:
+    """Return what each clone does over and over where clones update each by itself; else nothing."""
+    loops = []
+    for tower, op in zip(assembly.towers, updates.by_clone if updates is not None else (), strict=False):
+        scope = f"clone_{tower.tower.index}/metrics"
+        with assembly.ledger.place(assembly.step_place, "metric"):
+            metrics = {
+                node.name: combine_metric(node, [tower], scope) for node in assembly.plan.model.metrics
+            }
+            data_loss = tower.tensor(tower.template.loss)
+            loss = tf.add(data_loss, regularization, name=f"{scope}/loss")
+        loops.append(TrainLoop(tower.tower.index, tower.tower.batch, op, loss, data_loss, metrics))
+    return tuple(loops)
 
 
 def _clones(assembly: Assembly) -> tuple[Clone, ...]:
@@ -195,10 +212,10 @@ def _clones(assembly: Assembly) -> tuple[Clone, ...]:
 
 
 def _saved(assembly: Assembly) -> dict[str, object]:
-    """Return the variables of a checkpoint: copy 0 of each, with its slots and average, under plain names."""
+    """Return the variables of a checkpoint: one copy of each, with slots and average, under plain names."""
     saved = {"global_step": assembly.global_step}
     for variable in assembly.variables.values():
-        saved[variable.name] = variable.copies[0]
+        saved[variable.name] = variable.kept
         for suffix, slots in variable.slots.items():
             saved[f"{variable.name}/{suffix}"] = slots[0]
         if variable.average is not None:
@@ -207,14 +224,14 @@ def _saved(assembly: Assembly) -> dict[str, object]:
 
 
 def _initialisation(assembly: Assembly) -> tuple[tf.Operation, tf.Operation]:
-    """Return the op that initialises every variable, and the one that makes copies equal to copy 0 again."""
+    """Return the op that initialises every variable, and the one that makes copies equal again."""
     made = [assembly.global_step]
     copying: list[tf.Operation] = []
     for variable in assembly.variables.values():
         slots = list(variable.slots.values())
         made += [each for family in (variable.copies, *slots) for each in family]
-        made += [variable.average] if variable.average is not None else []
-        copying += _copy_first(assembly, variable.copies, variable.beside)
+        made += [each for each in (variable.average, variable.mean) if each is not None]
+        copying += _copy_first(assembly, variable.copies, variable.beside, variable.kept)
         for family in slots:
             copying += _copy_first(assembly, family, variable.slot_place)
     with assembly.ledger.place(assembly.step_place, "init"):  # tf.group would add an op on every device
@@ -225,15 +242,17 @@ def _initialisation(assembly: Assembly) -> tuple[tf.Operation, tf.Operation]:
 
 
 def _copy_first(
-    assembly: Assembly, family: Sequence[Any], place: Callable[[int], Placed]
+    assembly: Assembly, family: Sequence[Any], place: Callable[[int], Placed], kept: Any = None
 ) -> list[tf.Operation]:
-    """Assign the first copy of a variable to the others; `place` tells where copy k is."""
-    if len(family) == 1:
+    """Assign `kept`, by default the first copy, to all others; `place` tells where copy k is."""
+    source = family[0] if kept is None else kept
+    targets = [(copy, each) for copy, each in enumerate(family) if each is not source]
+    if not targets:
         return []
     with assembly.ledger.place(place(0), "init"), tf.name_scope("restore/"):
-        first = tf.raw_ops.ReadVariableOp(resource=family[0].handle, dtype=family[0].dtype)
+        first = tf.raw_ops.ReadVariableOp(resource=source.handle, dtype=source.dtype)
     copying = []
-    for copy, target in enumerate(family[1:], start=1):
+    for copy, target in targets:
         with assembly.ledger.place(place(copy), "init"), tf.name_scope("restore/"):
             copying.append(tf.raw_ops.AssignVariableOp(resource=target.handle, value=first))
     return copying

@@ -54,6 +54,22 @@ class Evaluation:
     metrics: Mapping[str, MetricTensors] = field(repr=False)
 
 
+@frozen
+class TrainLoop:
+    """What one clone does over and over in async training, in a thread of its own.
+
+    `train_op` does one update from one batch of the clone; `loss` (with the regularisation term), `data_loss`
+    and `metrics` are those of that batch.
+    """
+
+    clone: int
+    batch: int
+    train_op: tf.Operation = field(repr=False)
+    loss: tf.Tensor = field(repr=False)
+    data_loss: tf.Tensor = field(repr=False)
+    metrics: Mapping[str, MetricTensors] = field(repr=False)
+
+
 @define
 class CompiledGraph:
     """A compiled spec.
@@ -61,7 +77,9 @@ class CompiledGraph:
     `data_loss` is the mean loss over the global batch, `total_loss` the same with the regularisation term.
     `train_op` does one step; it is None where the spec has no optimizer. `saved` are the variables of a
     checkpoint by their names there; after restoring them, run `after_restore_op`. `init_op` starts everything
-    but the data.
+    but the data. Where clones update each by itself (async), `train_loops` has what each repeats, and
+    `train_op` does one round of all. Where `publish_op` is not None (local), run it before evaluating or
+    saving: it brings what these read up to date.
     """
 
     plan: Plan = field(repr=False)
@@ -83,6 +101,8 @@ class CompiledGraph:
     saved: Mapping[str, Any] = field(repr=False)
     train_input: InputPipe = field(repr=False)
     evaluation: Evaluation = field(repr=False)
+    train_loops: tuple[TrainLoop, ...] = ()
+    publish_op: tf.Operation | None = None
     seed: int = 0
     _assigned: dict[str, str] = field(factory=dict, repr=False)
 

@@ -39,6 +39,6 @@ def build_evaluation(assembly: Assembly, template: Template) -> Evaluation:
 
 def _source(assembly: Assembly, name: str) -> WeightSource:
     variable = assembly.variables[name]
-    if variable.average is None:
-        return variable.source(0)
-    return WeightSource(variable.average.handle, variable.slot_place(0))
+    if variable.average is not None:
+        return WeightSource(variable.average.handle, variable.slot_place(0))
+    return WeightSource(variable.kept.handle, variable.placed())

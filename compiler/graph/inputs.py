@@ -19,7 +19,10 @@ from compiler.plan import Placed
 
 @define
 class InputPipe:
-    """An iterator over batches, and the tensors that it gives."""
+    """An iterator over batches, and the tensors that it gives.
+
+    `size` is how many examples the batches of its data set must have; None where any number will do.
+    """
 
     wanted: tuple[InputNode, ...]
     placed: Placed
@@ -27,6 +30,7 @@ class InputPipe:
     graph: tf.Graph = field(repr=False)
     iterator: Any = field(repr=False)
     batch: Mapping[str, tf.Tensor] = field(repr=False)
+    size: int | None = None
 
     def attach(self, make_dataset: Callable[[], tf.data.Dataset]) -> tf.Operation:
         """Connect the data set that `make_dataset` makes in the graph; return the op that starts it.
@@ -47,7 +51,7 @@ def open_pipe(
         iterator = tf.compat.v1.data.Iterator.from_structure(types, shapes)
         batches = iterator.get_next(name="next")
     graph = tf.compat.v1.get_default_graph()
-    return InputPipe(tuple(wanted), placed, ledger, graph, iterator, batches)
+    return InputPipe(tuple(wanted), placed, ledger, graph, iterator, batches, batch)
 
 
 def split_batch(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Tensor]]:
@@ -59,3 +63,33 @@ def split_batch(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Tens
             name: tf.split(tensor, list(sizes), name=f"split/{name}") for name, tensor in pipe.batch.items()
         }
     return [{name: parts[clone] for name, parts in pieces.items()} for clone in range(len(sizes))]
+
+
+def draw_batches(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Tensor]]:
+    """Let every clone draw from the pipe by itself: whoever is ready takes what comes next in the stream.
+
+    A clone's batch is made of as many batches of the pipe as fill its size.
+    """
+    assert pipe.size is not None
+    drawn = []
+    for clone, size in enumerate(sizes):
+        parts: list[Mapping[str, tf.Tensor]] = []
+        for number in range(size // pipe.size):
+            first = clone == number == 0
+            parts.append(pipe.batch if first else _draw(pipe, clone, parts[-1:]))
+        drawn.append(_joined(pipe, clone, parts))
+    return drawn
+
+
+def _draw(pipe: InputPipe, clone: int, after: Sequence[Mapping[str, tf.Tensor]]) -> Mapping[str, tf.Tensor]:
+    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"input/clone_{clone}/"):
+        with tf.control_dependencies([tensor for each in after for tensor in each.values()]):
+            found: Mapping[str, tf.Tensor] = pipe.iterator.get_next(name="next")
+        return found
+
+
+def _joined(pipe: InputPipe, clone: int, parts: Sequence[Mapping[str, tf.Tensor]]) -> dict[str, tf.Tensor]:
+    if len(parts) == 1:
+        return dict(parts[0])
+    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"input/clone_{clone}/"):
+        return {name: tf.concat([each[name] for each in parts], 0, name=name) for name in parts[0]}

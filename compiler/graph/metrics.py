@@ -17,9 +17,11 @@ from compiler.graph.stamp import StampedTower
 from compiler.model_graph import ObjectiveNode
 
 
-def combine_metric(node: ObjectiveNode, towers: Sequence[StampedTower]) -> MetricTensors:
+def combine_metric(
+    node: ObjectiveNode, towers: Sequence[StampedTower], scope: str = "metrics"
+) -> MetricTensors:
     """Return a metric over the batches of all `towers`, made on the current device."""
-    with tf.name_scope(f"metrics/{node.name}/"), stateless():
+    with tf.name_scope(f"{scope}/{node.name}/"), stateless():
         metric = make(node.call, "metric")
         parts = [[tower.tensor(name) for name in tower.template.metric_states[node.name]] for tower in towers]
         states = [

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from compiler.graph.ledger import Ledger
 from compiler.graph.stamp import WeightSource
 from compiler.graph.template import Role, WeightInfo
-from compiler.plan import Placed, Plan, VariableInfo, VariablePlacement
+from compiler.plan import Placed, Plan, VariableInfo, VariablePlacement, Why
 from compiler.rules import Rulebook, following
 from compiler.topology import Device
 from compiler.variable_rules import place_variables as assign_devices
@@ -30,7 +30,8 @@ class GraphVariable:
     """A variable of the model in the graph.
 
     `copies` holds one tf.Variable, or one per clone where the variable is replicated; `slots` maps a suffix
-    to the slot of each copy; `average` is the moving average of copy 0.
+    to the slot of each copy; `average` is the moving average of copy 0; `mean`, of copies that are trained
+    each by itself, holds what they come to together.
     """
 
     info: WeightInfo
@@ -38,6 +39,7 @@ class GraphVariable:
     copies: list[Any] = field(factory=list, repr=False)
     slots: dict[str, list[Any]] = field(factory=dict, repr=False)
     average: Any = field(default=None, repr=False)
+    mean: Any = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -70,6 +72,30 @@ class GraphVariable:
         slots = self.placement.slots
         return self.beside(copy) if slots.why.reason == "follows" else slots
 
+    @property
+    def kept(self) -> Any:
+        """The tf.Variable that checkpoints hold under the variable's name."""
+        return self.copies[0] if self.mean is None else self.mean
+
+    def alone(self, clone: int) -> GraphVariable:
+        """Return the variable as clone `clone` sees it: its own copy as the only one."""
+        copy = self.copy_of(clone)
+        updates = self.placement.updates
+        placement = evolve(
+            self.placement,
+            placed=self.placed(copy),
+            slots=self.slot_place(copy),
+            copies=(),
+            updates=None if updates is None or _follows(updates) else updates,
+        )
+        return GraphVariable(
+            self.info,
+            placement,
+            [self.copies[copy]],
+            {suffix: [slots[copy]] for suffix, slots in self.slots.items()},
+            self.average if copy == 0 else None,
+        )
+
     def source(self, clone: int) -> WeightSource:
         """Return what clone `clone` reads."""
         copy = self.copy_of(clone)
@@ -91,7 +117,31 @@ def place_variables(
         )
         for weight in weights.values()
     ]
-    return assign_devices(rulebook, infos, plan.towers)
+    placements = assign_devices(rulebook, infos, plan.towers)
+    if plan.update.mode == "local":
+        return tuple(_copied(each, plan) for each in placements)
+    return placements
+
+
+def _copied(placement: VariablePlacement, plan: Plan) -> VariablePlacement:
+    """Give every clone a copy of a variable: where a rule puts the variable, or else on its own device."""
+    if placement.copies:
+        return placement
+    if placement.placed.why.reason == "rule":
+        return evolve(placement, copies=(placement.placed.device,) * len(plan.towers))
+    copies = tuple(tower.device for tower in plan.towers)
+    placed = Placed(copies[0], Why("variables -> replicated", "default"))
+    slots = placement.slots
+    return evolve(
+        placement,
+        placed=placed,
+        slots=Placed(copies[0], following(placement.info.name, placed)) if _follows(slots) else slots,
+        copies=copies,
+    )
+
+
+def _follows(placed: Placed) -> bool:
+    return placed.why.reason == "follows"
 
 
 def create_variables(
@@ -101,8 +151,12 @@ def create_variables(
     ledger: Ledger,
     *,
     averaged: bool,
+    apart: bool = False,
 ) -> dict[str, GraphVariable]:
-    """Make every variable with its slots, and its moving average where `averaged`; return them by name."""
+    """Make every variable with its slots, and its moving average where `averaged`; return them by name.
+
+    `apart` is whether copies are trained each by itself, and have a mean.
+    """
     made: dict[str, GraphVariable] = {}
     for info, placement in zip(weights.values(), placements, strict=True):
         variable = GraphVariable(info, placement)
@@ -117,6 +171,9 @@ def create_variables(
             place = variable.slot_place(0)
             name = f"{info.name}/ExponentialMovingAverage"
             variable.average = create_variable(name, variable.copies[0].initial_value, place, ledger)
+        if apart:
+            mean = variable.copies[0].initial_value
+            variable.mean = create_variable(f"{info.name}/mean", mean, variable.beside(), ledger)
         made[info.name] = variable
     return made
 

@@ -27,6 +27,7 @@ class Update(Block):
     backup: int = 0
     staleness: int | None = None
     average_every: int | None = None
+    average_slots: bool = False
 
 
 @frozen(eq=False, repr=False)

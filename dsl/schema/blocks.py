@@ -190,6 +190,7 @@ BLOCKS: dict[str, Block] = {
                 Attribute("backup", integer(0), "workers beyond those that a step waits for"),
                 Attribute("staleness", integer(0, optional=True), "steps that the fastest may be ahead"),
                 Attribute("average_every", integer(low=1), "steps between two averagings of the copies"),
+                Attribute("average_slots", boolean(), "average the optimizer's slots along with the copies"),
             ),
             "how the gradients of the clones become new weights",
         ),

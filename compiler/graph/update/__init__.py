@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import tensorflow as tf
-
 from compiler.graph.assembly import Assembly
+from compiler.graph.update.asynchronous import build_async
+from compiler.graph.update.local import build_local
+from compiler.graph.update.step import Updates
 from compiler.graph.update.sync import build_sync
 
-UPDATE_MODES: dict[str, Callable[[Assembly], tf.Operation]] = {"sync": build_sync}
+UPDATE_MODES: dict[str, Callable[[Assembly], Updates]] = {
+    "sync": build_sync,
+    "async": build_async,
+    "local": build_local,
+}
 
-__all__ = ["UPDATE_MODES"]
+__all__ = ["UPDATE_MODES", "Updates"]

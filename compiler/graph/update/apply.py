@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.optimizers.base import Scalars
+from compiler.graph.update.exclusive import take_turn
 from compiler.graph.update.gradients import SummedGradient, copy_name
 from compiler.graph.variables import GraphVariable
 
@@ -15,7 +16,7 @@ from compiler.graph.variables import GraphVariable
 def step_scalars(assembly: Assembly) -> Scalars:
     """Return the learning rate and its like at this step, made once beside the global step."""
     assert assembly.optimizer is not None
-    with assembly.ledger.place(assembly.step_place, "update"), tf.name_scope("update/scalars/"):
+    with assembly.ledger.place(assembly.step_place, "update"), tf.name_scope(f"{assembly.scope}/scalars/"):
         return assembly.optimizer.scalars(assembly.read_step())
 
 
@@ -36,14 +37,15 @@ def _apply(assembly: Assembly, gradient: SummedGradient, copy: int, scalars: Sca
     handle = variable.copies[copy].handle
     slots = [variable.slots[each][copy].handle for each in assembly.optimizer.slots]
     place = assembly.ledger.place(variable.beside(copy), "update")
-    with place, tf.name_scope(f"update/{copy_name(variable, copy)}/"):
-        with tf.control_dependencies(_reads(assembly, variable, copy)):
+    with place, tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"):
+        turn = take_turn(variable.name, contested=assembly.plan.update.mode == "async")
+        with tf.control_dependencies([*turn.taken, *_reads(assembly, variable, copy)]):
             applied = assembly.optimizer.apply(handle, slots, value, scalars)
         if variable.info.constraint is not None:
             applied = _constrain(variable, copy, applied)
         if copy == 0 and variable.average is not None:
             applied = _average(assembly, variable, applied)
-    return applied
+        return turn.ended(applied)
 
 
 def _reads(assembly: Assembly, variable: GraphVariable, copy: int) -> list[tf.Operation]:
@@ -66,7 +68,7 @@ def _average(assembly: Assembly, variable: GraphVariable, applied: tf.Operation)
     assert decay is not None
     with tf.control_dependencies([applied]):
         new = tf.raw_ops.ReadVariableOp(resource=variable.copies[0].handle, dtype=dtype)
-    old = tf.raw_ops.ReadVariableOp(resource=variable.average.handle, dtype=dtype)
+        old = tf.raw_ops.ReadVariableOp(resource=variable.average.handle, dtype=dtype)
     return tf.raw_ops.AssignSubVariableOp(resource=variable.average.handle, value=(old - new) * (1.0 - decay))
 
 
@@ -91,7 +93,7 @@ def _assign(assembly: Assembly, variable: GraphVariable, copy: int, new: tf.Tens
     place = assembly.ledger.place(variable.beside(copy), "update")
     with (
         place,
-        tf.name_scope(f"update/{copy_name(variable, copy)}/"),
+        tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"),
         tf.control_dependencies(_reads(assembly, variable, copy)),
     ):
         return tf.raw_ops.AssignVariableOp(resource=variable.copies[copy].handle, value=new)

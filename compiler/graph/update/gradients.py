@@ -88,7 +88,7 @@ def regularize_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]
 def _regularized(assembly: Assembly, gradient: SummedGradient, copy: int) -> Any:
     variable = gradient.variable
     place = assembly.ledger.place(variable.beside(copy), "update")
-    with place, tf.name_scope(f"update/{copy_name(variable, copy)}/"):
+    with place, tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"):
         return add_regularization(variable, copy, gradient.copies[copy])
 
 

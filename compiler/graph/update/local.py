@@ -1,0 +1,152 @@
+"""Local update: every clone trains its own copy; every so many steps the copies are averaged.
+
+Between two averagings nothing goes from clone to clone. Averaging is a part of the step: ops that hang on a
+switch, which opens in every `average_every`-th step. The copies count by their share of the global batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+from attrs import frozen
+
+from compiler.graph.aggregate import Reduction, reduce_all
+from compiler.graph.assembly import Assembly
+from compiler.graph.ledger import Ledger
+from compiler.graph.update.apply import step_scalars
+from compiler.graph.update.step import Updates, build_update, count_update
+from compiler.graph.variables import GraphVariable
+from compiler.plan import Placed
+
+
+@frozen
+class _Family:
+    """The copies of a weight, statistic or slot, one per clone; `first` where copy 0 speaks for all."""
+
+    name: str
+    copies: Sequence[Any]
+    places: Sequence[Placed]
+    first: bool = False
+
+
+def build_local(assembly: Assembly) -> Updates:
+    """Add each clone's own update, the averaging of the copies, and the ops that publish their mean."""
+    scalars = step_scalars(assembly)
+    done = {
+        tower.tower.index: build_update(assembly.alone(tower.tower.index), scalars)
+        for tower in assembly.towers
+    }
+    ended = [op for ops in done.values() for op in ops]
+    ended.append(_average_when_due(assembly, done))
+    train_op = count_update(assembly, ended)
+    return Updates(train_op, scalars["learning_rate"], publish_op=_publish(assembly))
+
+
+def _average_when_due(assembly: Assembly, done: Mapping[int, Sequence[tf.Operation]]) -> tf.Operation:
+    """Return the op that ends the averaging, in the steps in which it is due, or the waiting for it."""
+    ledger, every = assembly.ledger, assembly.plan.update.average_every
+    assert every is not None
+    with ledger.place(assembly.step_place, "update"), tf.name_scope("average/"):
+        due = tf.equal((assembly.read_step() + 1) % every, 0, name="due")
+        switch = tf.raw_ops.Switch(data=due, pred=due, name="switch")
+        open_, closed = (
+            tf.identity(switch.output_true, name="yes"),
+            tf.identity(switch.output_false, name="no"),
+        )
+    families = list(_families(assembly))
+    averaged = [each for each in families if not each.first]
+    reductions = [_reduction(assembly, each, number, open_, done) for number, each in enumerate(averaged)]
+    assigned = [
+        _assign(ledger, each, copy, value)
+        for each, means in zip(averaged, reduce_all(reductions, assembly.plan.update), strict=True)
+        for copy, value in enumerate(means)
+    ]
+    assigned += [op for each in families if each.first for op in _follow(ledger, each, open_, done)]
+    with ledger.place(assembly.step_place, "update"), tf.name_scope("average/"):
+        with tf.control_dependencies(assigned):
+            ended = tf.identity(open_, name="ended")
+        return tf.raw_ops.Merge(inputs=[closed, ended], name="over").output.op
+
+
+def _families(assembly: Assembly) -> Iterator[_Family]:
+    """Yield what is made equal: weights, statistics, and slots where the spec asks for it."""
+    for variable in assembly.variables.values():
+        yield _family(assembly, variable)
+        if assembly.plan.update.average_slots:
+            for suffix, slots in variable.slots.items():
+                places = [variable.slot_place(copy) for copy in range(len(slots))]
+                yield _Family(f"{variable.name}/{suffix}", slots, places)
+
+
+def _family(assembly: Assembly, variable: GraphVariable) -> _Family:
+    """Return the copies of a variable; those of statistics follow clone 0 unless their mean is wanted."""
+    is_float = tf.as_dtype(variable.info.dtype).is_floating
+    follows_first = not variable.info.trainable and assembly.plan.update.batch_norm == "first"
+    return _Family(
+        variable.name,
+        variable.copies,
+        [variable.beside(copy) for copy in range(len(variable.copies))],
+        first=follows_first or not is_float,
+    )
+
+
+def _reduction(
+    assembly: Assembly,
+    family: _Family,
+    number: int,
+    after: tf.Tensor,
+    done: Mapping[int, Sequence[tf.Operation]],
+) -> Reduction:
+    """Return the sum that is the mean of the copies: each one's value after its update, times its share."""
+    plan, values = assembly.plan, []
+    for tower, copy, place in zip(plan.towers, family.copies, family.places, strict=True):
+        with (
+            assembly.ledger.place(place, "aggregate"),
+            tf.name_scope(f"average/{family.name}/copy_{tower.index}/"),
+            tf.control_dependencies([after, *done[tower.index]]),
+        ):
+            value = tf.raw_ops.ReadVariableOp(resource=copy.handle, dtype=copy.dtype)
+            share = tf.cast(tower.batch / plan.global_batch, copy.dtype)
+            values.append(tf.multiply(value, share, name="share"))
+    return Reduction(f"average/{family.name}", values, family.places, family.places, assembly.ledger, number)
+
+
+def _follow(
+    ledger: Ledger, family: _Family, after: tf.Tensor, done: Mapping[int, Sequence[tf.Operation]]
+) -> list[tf.Operation]:
+    """Return the ops that make all copies equal to copy 0 after the update."""
+    ended = [op for ops in done.values() for op in ops]
+    first = family.copies[0]
+    with (
+        ledger.place(family.places[0], "aggregate"),
+        tf.name_scope(f"average/{family.name}/copy_0/"),
+        tf.control_dependencies([after, *ended]),
+    ):
+        value = tf.raw_ops.ReadVariableOp(resource=first.handle, dtype=first.dtype)
+    return [_assign(ledger, family, copy, value) for copy in range(1, len(family.copies))]
+
+
+def _assign(ledger: Ledger, family: _Family, copy: int, value: tf.Tensor) -> tf.Operation:
+    with ledger.place(family.places[copy], "update"), tf.name_scope(f"average/{family.name}/copy_{copy}/"):
+        return tf.raw_ops.AssignVariableOp(resource=family.copies[copy].handle, value=value, name="assign")
+
+
+def _publish(assembly: Assembly) -> tf.Operation:
+    """Return the op that writes what the copies come to together where it is evaluated and saved."""
+    plan, written = assembly.plan, []
+    for variable in assembly.variables.values():
+        family = _family(assembly, variable)
+        with assembly.ledger.place(variable.beside(), "save"), tf.name_scope(f"publish/{variable.name}/"):
+            values = [
+                tf.raw_ops.ReadVariableOp(resource=copy.handle, dtype=copy.dtype) for copy in family.copies
+            ]
+            if family.first:
+                mean = values[0]
+            else:
+                shares = [tower.batch / plan.global_batch for tower in plan.towers]
+                mean = tf.add_n([value * share for value, share in zip(values, shares, strict=True)])
+            written.append(tf.raw_ops.AssignVariableOp(resource=variable.mean.handle, value=mean))
+    with assembly.ledger.place(assembly.step_place, "save"):
+        return tf.group(*written, name="publish")

@@ -1,0 +1,42 @@
+"""One update from beginning to end, for the towers and variables of an assembly: all, or one clone's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+from attrs import field, frozen
+
+from compiler.graph.assembly import Assembly
+from compiler.graph.optimizers.base import Scalars
+from compiler.graph.update.apply import apply_gradients, update_statistics
+from compiler.graph.update.gradients import regularize_gradients, sum_gradients
+
+
+@frozen
+class Updates:
+    """What an update mode adds to a graph.
+
+    `train_op` does a step. `by_clone` are the ops of clones that update each by itself, in loops of their
+    own; then `train_op` runs each of them once. `publish_op` brings what is evaluated and saved up to date,
+    where that is not the weights themselves.
+    """
+
+    train_op: tf.Operation
+    learning_rate: tf.Tensor
+    by_clone: tuple[tf.Operation, ...] = ()
+    publish_op: tf.Operation | None = field(default=None)
+
+
+def build_update(assembly: Assembly, scalars: Scalars) -> list[tf.Operation]:
+    """Sum, condition and apply the gradients, and give statistics new values; return the ops that end it."""
+    gradients = regularize_gradients(assembly, sum_gradients(assembly))
+    return apply_gradients(assembly, gradients, scalars) + update_statistics(assembly)
+
+
+def count_update(assembly: Assembly, done: Sequence[tf.Operation], name: str = "train_step") -> tf.Operation:
+    """Return the op that counts the global step up when all of `done` is; counting is atomic."""
+    with assembly.ledger.place(assembly.step_place, "update"), tf.control_dependencies(done):
+        return tf.raw_ops.AssignAddVariableOp(
+            resource=assembly.global_step.handle, value=tf.constant(1, tf.int64), name=name
+        )

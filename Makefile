@@ -5,7 +5,7 @@ SPEC ?= examples/digits.tfdeploy
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help run test check-format lint types layers tests format clean
+.PHONY: help run test check-format lint types layers tests bench format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -26,6 +26,9 @@ types: .venv/ready
 
 layers: .venv/ready
 	$(BIN)/lint-imports
+
+bench: .venv/ready ## measure against peers; ARGS="--model lenet --rounds 1" for a part
+	$(BIN)/python -m benchmarks $(ARGS)
 
 tests: .venv/ready ## the tests alone; PYTEST="-k name" to choose
 	$(BIN)/python -m pytest $(PYTEST)

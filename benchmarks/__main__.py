@@ -43,7 +43,7 @@ def main(
     steps: int,
     output: Path,
 ) -> None:
-    """Measure every model with every number of towers, and write a table of ratios, a JSON file and a plot."""
+    """Measure every model with every number of towers; write a table of ratios, a JSON file and a plot."""
     results: list[Result] = []
     for model in models:
         for count in towers:

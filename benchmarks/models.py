@@ -13,7 +13,7 @@ from attrs import frozen
 
 @frozen
 class Problem:
-    """A model to train on examples of `shape`, integers below `vocabulary` or floats; `batch` is per tower."""
+    """A model to train on examples of `shape`: integers below `vocabulary`, or floats."""
 
     name: str
     spec: str
@@ -192,7 +192,8 @@ PROBLEMS = {
                 dtype="int32",
                 shape="[64]",
                 blocks=ENCODER.format(),
-                layers="-> Embedding(1000, 64) -> repeat(2, encoder()) -> GlobalAveragePooling1D() -> Dense(10)",
+                layers="-> Embedding(1000, 64) -> repeat(2, encoder()) "
+                "-> GlobalAveragePooling1D() -> Dense(10)",
             ),
             _transformer,
             (64,),

@@ -39,7 +39,7 @@ class Result(Figures):
 
 @frozen
 class Ratio:
-    """How much better we are than a peer on one measure: above 1 is better, whichever way the measure runs."""
+    """How much better we are than a peer on one measure: above 1 is better, whichever way it runs."""
 
     model: str
     towers: int

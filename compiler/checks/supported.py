@@ -22,10 +22,7 @@ def parts_are_supported(spec: ir.Spec, topology: Topology) -> Iterator[Diagnosti
 def _numerics(update: ir.Update) -> Iterator[Diagnostic]:
     plain = ir.Update()
     for attribute, instead in (
-        ("clip", "no `clip`"),
         ("accumulate", "`1`"),
-        ("batch_norm", "`first`"),
-        ("precision", "`float32`"),
         ("backup", "`0`"),
     ):
         if getattr(update, attribute) != getattr(plain, attribute):

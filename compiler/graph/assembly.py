@@ -8,6 +8,7 @@ import tensorflow as tf
 from attrs import define, evolve, field
 
 from compiler.graph.ledger import Ledger
+from compiler.graph.numerics.loss_scale import LossScale
 from compiler.graph.optimizers import Optimizer
 from compiler.graph.stamp import StampedTower
 from compiler.graph.variables import GraphVariable
@@ -19,7 +20,8 @@ from compiler.rules import Rulebook
 class Assembly:
     """Plan, ledger, variables and towers of one graph.
 
-    `scope` is where the ops of its update are named.
+    `scope` is where the ops of its update are named. Under `loss_scale` a step may be skipped; `applied` says
+    whether it was not, once its update is built.
     """
 
     plan: Plan = field(repr=False)
@@ -32,6 +34,8 @@ class Assembly:
     optimizer: Optimizer | None = field(default=None, repr=False)
     towers: list[StampedTower] = field(factory=list, repr=False)
     scope: str = "update"
+    loss_scale: LossScale | None = field(default=None, repr=False)
+    applied: tf.Tensor | None = field(default=None, repr=False)
 
     def read_step(self) -> tf.Tensor:
         """Return a fresh read of the global step on its own device (inside a `place`)."""

@@ -16,6 +16,8 @@ from compiler.graph.evaluation import build_evaluation
 from compiler.graph.inputs import InputPipe, draw_batches, open_pipe, split_batch
 from compiler.graph.ledger import Ledger
 from compiler.graph.metrics import combine_metric
+from compiler.graph.numerics.batch_norm import sync_policy
+from compiler.graph.numerics.loss_scale import LossScale
 from compiler.graph.numerics.regularize import regularization_loss, with_regularizers
 from compiler.graph.optimizers import Optimizer, make_optimizer
 from compiler.graph.randomness import draw_seed, tower_seed
@@ -59,7 +61,9 @@ def _collector_paused() -> Iterator[None]:
 def _compile(plan: Plan, base: str, seed: int) -> CompiledGraph:
     optimizer = make_optimizer(plan.update.optimizer) if plan.update.optimizer is not None else None
     together = not any(rule.selector.role == "ops" for rule in plan.spec.place.rules)
-    tracer = Tracer(plan.model, seed, plan.update.precision, base, share_constants=together)
+    tracer = Tracer(
+        plan.model, seed, plan.update.precision, base, share_constants=together, sync=sync_policy(plan)
+    )
     templates = {
         batch: tracer.trace(batch, training=True) for batch in dict.fromkeys(t.batch for t in plan.towers)
     }
@@ -97,12 +101,23 @@ def _assemble(
     variables = create_variables(
         weights, placements, slots, ledger, averaged=averaged, apart=plan.update.mode == "local"
     )
-    return Assembly(plan, graph, rulebook, ledger, variables, global_step, step_place, optimizer)
+    scaled = plan.update.precision == "mixed_float16" and optimizer is not None
+    return Assembly(
+        plan,
+        graph,
+        rulebook,
+        ledger,
+        variables,
+        global_step,
+        step_place,
+        optimizer,
+        loss_scale=LossScale.create(step_place, ledger) if scaled else None,
+    )
 
 
 def _stamp_towers(assembly: Assembly, templates: Mapping[int, Template], seed: int) -> InputPipe:
     """Read inputs, cut them up, and stamp a tower for each clone."""
-    plan = assembly.plan
+    plan, scale = assembly.plan, assembly.loss_scale
     sizes = [tower.batch for tower in plan.towers]
     alone = plan.update.mode == "async"
     size = gcd(*sizes) if alone else plan.global_batch
@@ -116,7 +131,7 @@ def _stamp_towers(assembly: Assembly, templates: Mapping[int, Template], seed: i
             weights={name: assembly.variables[name].source(tower.index) for name in template.weights},
             inputs=piece,
             seed=tower_seed(assembly, tower, seed) if template.seed is not None else None,
-            scale=share,
+            scale=scale.times(share) if scale is not None else share,
             inverse_share=1.0 / share,
         )
         stamps.append((template, bindings))
@@ -152,6 +167,8 @@ def _finish(
         regularization=regularization,
         metrics=metrics,
         learning_rate=rate,
+        loss_scale=assembly.loss_scale.value if assembly.loss_scale is not None else None,
+        applied=assembly.applied,
         train_op=updates.train_op if updates is not None else None,
         train_loops=loops,
         publish_op=updates.publish_op if updates is not None else None,
@@ -214,6 +231,7 @@ def _clones(assembly: Assembly) -> tuple[Clone, ...]:
 def _saved(assembly: Assembly) -> dict[str, object]:
     """Return the variables of a checkpoint: one copy of each, with slots and average, under plain names."""
     saved = {"global_step": assembly.global_step}
+    saved |= assembly.loss_scale.saved() if assembly.loss_scale is not None else {}
     for variable in assembly.variables.values():
         saved[variable.name] = variable.kept
         for suffix, slots in variable.slots.items():
@@ -226,6 +244,7 @@ def _saved(assembly: Assembly) -> dict[str, object]:
 def _initialisation(assembly: Assembly) -> tuple[tf.Operation, tf.Operation]:
     """Return the op that initialises every variable, and the one that makes copies equal again."""
     made = [assembly.global_step]
+    made += assembly.loss_scale.saved().values() if assembly.loss_scale is not None else []
     copying: list[tf.Operation] = []
     for variable in assembly.variables.values():
         slots = list(variable.slots.values())

@@ -79,7 +79,9 @@ class CompiledGraph:
     checkpoint by their names there; after restoring them, run `after_restore_op`. `init_op` starts everything
     but the data. Where clones update each by itself (async), `train_loops` has what each repeats, and
     `train_op` does one round of all. Where `publish_op` is not None (local), run it before evaluating or
-    saving: it brings what these read up to date.
+    saving: it brings what these read up to date. Under `mixed_float16` `loss_scale` is the scale that a step
+    works with, and `applied` whether its gradients were finite; where they were not, the step has changed
+    nothing but the scale, and `global_step` has not counted it. Both are None elsewhere.
     """
 
     plan: Plan = field(repr=False)
@@ -103,6 +105,8 @@ class CompiledGraph:
     evaluation: Evaluation = field(repr=False)
     train_loops: tuple[TrainLoop, ...] = ()
     publish_op: tf.Operation | None = None
+    loss_scale: tf.Tensor | None = None
+    applied: tf.Tensor | None = None
     seed: int = 0
     _assigned: dict[str, str] = field(factory=dict, repr=False)
 

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from compiler.graph.network import Network
+from compiler.graph.numerics.precision import dtype_policy
 from compiler.graph.trace import SEED_STATE, Tracer
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ def keras_model(compiled: CompiledGraph, values: Mapping[str, np.ndarray], *, ba
     uses are left out. `base` is the folder in which `python(...)` looks for modules first.
     """
     graph = compiled.plan.model
-    with tf.init_scope(), tf.device("CPU:0"):
-        network = Network.of(graph, precision=compiled.plan.update.precision, base=base)
+    with tf.init_scope(), tf.device("CPU:0"), dtype_policy(compiled.plan.update.precision):
+        network = Network.of(graph, base=base)
         tensors = {
             each.value: keras.Input(each.shape, dtype=each.dtype, name=each.name)
             for each in graph.prediction_inputs

@@ -86,9 +86,9 @@ class Network:
     layers: list[keras.Layer] = field(repr=False)
 
     @classmethod
-    def of(cls, model: ModelGraph, *, precision: str = "float32", base: str = ".") -> Network:
+    def of(cls, model: ModelGraph, *, base: str = ".") -> Network:
         """Make the layers of `model`; `base` is the folder in which `python(...)` looks first."""
-        return cls(model, [_make_layer(node, precision, base) for node in model.layers])
+        return cls(model, [_make_layer(node, base) for node in model.layers])
 
     def apply(self, call: CallNode, values: list[Any], **arguments: Any) -> Any:
         """Call the layer of `call` on tensors, with those of `arguments` (`training`, say) that it takes."""
@@ -116,12 +116,10 @@ def takes(layer: keras.Layer, argument: str) -> bool:
     return argument in inspect.signature(layer.call).parameters
 
 
-def _make_layer(node: LayerNode, precision: str, base: str) -> keras.Layer:
+def _make_layer(node: LayerNode, base: str) -> keras.Layer:
     more: dict[str, Any] = {"name": node.keras_name}
     if node.kind == "python":
         return _python_layer(node, base)
-    if precision != "float32" and node.kind == "layer" and "dtype" not in node.call.kwargs:
-        more["dtype"] = precision
     namespace = keras.applications if node.kind == "application" else keras.layers
     return _construct(node.call, _find(node.call.name, (namespace,)), more)
 

@@ -17,6 +17,7 @@ from attrs import define, evolve, field, frozen
 from compiler.graph.importing import import_nodes
 from compiler.graph.ledger import Entry, Ledger
 from compiler.graph.lookups import Lookup, Usage, input_types, runs_functions, usage_of
+from compiler.graph.numerics.exchange import Meeting, received_names, write_exchanges
 from compiler.graph.template import Role, Template
 from compiler.plan import Placed, Tower, Why
 from compiler.rules import Rulebook, following
@@ -35,15 +36,15 @@ class WeightSource:
 class Bindings:
     """What takes the place of a template's ports in one tower.
 
-    `scale` is the factor on the tower's loss (its share of the global batch, for a mean); `inverse_share` is
-    one over that share.
+    `scale` is the factor on the tower's loss: its share of the global batch, for a mean, and the loss scale
+    where there is one. `inverse_share` is one over that share.
     """
 
     tower: Tower
     weights: Mapping[str, WeightSource]
     inputs: Mapping[str, tf.Tensor]
     seed: tf.Tensor | None = None
-    scale: float | None = None
+    scale: float | tf.Tensor | None = None
     inverse_share: float | None = None
     role: Role | None = None  # where all ops of the tower have one role: evaluation
 
@@ -103,10 +104,15 @@ def stamp(
     assembled = tf.compat.v1.GraphDef()
     outside: dict[str, tf.Tensor] = {}
     known: dict[int, _Layout] = {}
+    writers = []
     for template, bindings in stamps:
         if id(template) not in known:
             known[id(template)] = _Layout(template, usage_of(template), rulebook)
-        _Writer(known[id(template)], bindings, ledger, assembled, outside).write()
+        writers.append(_Writer(known[id(template)], bindings, ledger, assembled, outside))
+    meetings = _meetings(writers)
+    for writer in writers:
+        writer.write(meetings)
+    write_exchanges(assembled, meetings, ledger)
     for each in known.values():
         assembled.library.MergeFrom(each.template.graph_def.library)
         assembled.versions.CopyFrom(each.template.graph_def.versions)
@@ -114,6 +120,17 @@ def stamp(
     return [
         StampedTower(graph, template, bindings, known[id(template)].usage) for template, bindings in stamps
     ]
+
+
+def _meetings(writers: Sequence[_Writer]) -> dict[str, Meeting]:
+    """Return the exchanges between the towers by name; each is made where clone 0 has its layer."""
+    first = writers[0]
+    return {
+        exchange.name: Meeting(
+            first.meets(at), [(each.bindings.tower, each.template.exchanges[at]) for each in writers]
+        )
+        for at, exchange in enumerate(first.template.exchanges)
+    }
 
 
 @define
@@ -152,21 +169,35 @@ class _Writer:
     def template(self) -> Template:
         return self.layout.template
 
-    def write(self) -> None:
+    def write(self, meetings: Mapping[str, Meeting]) -> None:
         tower, usage = self.bindings.tower, self.layout.usage
         for node in self.template.graph_def.node:
             self._names[node.name] = tower.op_name(node.name)
         self._replace_ports()
+        for port, name, exchange in received_names(self.template):
+            self._names[port] = name
+            self._origins[port] = meetings[exchange].placed.device
         ports = {*self.template.weights.values(), *self.template.inputs.values(), self.template.seed}
+        ports |= set(self.template.received)
+        scale = self.bindings.scale
+        if self.template.scale is not None and tf.is_tensor(scale):
+            self._replace(self.template.scale, scale)
+            ports.add(self.template.scale)
         for node in self.template.graph_def.node:
-            if node.name == self.template.scale:
-                self._constant(node.name, self.bindings.scale)
+            if node.name == self.template.scale and node.name not in ports:
+                self._constant(node.name, scale)
             elif node.name == self.template.inverse_share:
                 self._constant(node.name, self.bindings.inverse_share)
             elif node.name in usage.lookups:
                 self._look_up(node, usage.lookups[node.name])
             elif node.name not in ports and node.name not in usage.gone:
                 self._copy(node)
+
+    def meets(self, number: int) -> Placed:
+        """Return where the layer of an exchange is."""
+        inner = self.template.exchanges[number].sent[0].partition(":")[0]
+        placed = self._placed(inner)
+        return Placed(placed.device, following(inner, placed))
 
     def _replace_ports(self) -> None:
         template, bindings = self.template, self.bindings

@@ -46,6 +46,23 @@ class Gradient:
 
 
 @frozen
+class Exchange:
+    """Where a layer of the tower meets those of the other clones; tensor names and ports.
+
+    `sent` and `gradients_sent` leave the tower; `received` and `gradients_received` are what comes back from
+    all of them, None where the tower has no use for it. `dtype` and `shape` are those of the moments.
+    """
+
+    name: str
+    sent: tuple[str, ...]
+    received: tuple[str | None, ...]
+    gradients_sent: tuple[str, ...]
+    gradients_received: tuple[str | None, ...]
+    dtype: str
+    shape: tuple[int | None, ...]
+
+
+@frozen
 class Template:
     """A tower, traced once.
 
@@ -53,7 +70,7 @@ class Template:
     output). Ports are placeholders: `weights` maps a weight to its port, `inputs` a model input. `seed` is
     the port of the tower's random state, None where nothing is drawn; `scale` that of the factor on its loss
     before differentiation; `inverse_share` that of one over the tower's share in a mean. `follows` maps a
-    gradient op to the forward op that it differentiates.
+    gradient op to the forward op that it differentiates; `dtypes` are those of the tensors below.
     """
 
     graph_def: Any = field(repr=False)
@@ -69,3 +86,11 @@ class Template:
     gradients: Mapping[str, Gradient]
     state_updates: Mapping[str, str]
     metric_states: Mapping[str, tuple[str, ...]]
+    dtypes: Mapping[str, str] = field(factory=dict, repr=False)
+    exchanges: tuple[Exchange, ...] = ()
+
+    @property
+    def received(self) -> tuple[str, ...]:
+        """The ports by which something comes in from all clones."""
+        ports = (port for each in self.exchanges for port in (*each.received, *each.gradients_received))
+        return tuple(port for port in ports if port is not None)

@@ -9,8 +9,9 @@ from typing import Any
 import tensorflow as tf
 from attrs import frozen
 
+from compiler.graph.numerics.batch_norm import TracedExchange
 from compiler.graph.simplify import Shape, Simplifier
-from compiler.graph.template import Gradient, Role, Template
+from compiler.graph.template import Exchange, Gradient, Role, Template
 
 _GRADIENT = re.compile(r"^gradients/(?:(?P<forward>.+)_grad/)?")
 
@@ -29,6 +30,7 @@ class TracedTensors:
     seed: tf.Tensor | None
     scale: tf.Tensor | None
     inverse_share: tf.Tensor | None
+    exchanges: Sequence[TracedExchange] = ()
 
     def results(self) -> Iterator[tf.Tensor]:
         """Yield every tensor that the rest of the graph may ask for."""
@@ -41,6 +43,8 @@ class TracedTensors:
             yield from (
                 (gradient.values, gradient.indices) if isinstance(gradient, tf.IndexedSlices) else (gradient,)
             )
+        for exchange in self.exchanges:
+            yield from (*exchange.sent, *exchange.gradients_sent)
 
 
 def trim(
@@ -91,6 +95,21 @@ def trim(
         gradients={weight: _gradient(each, name) for weight, each in traced.gradients.items()},
         state_updates={weight: name(each) for weight, each in traced.state_updates.items()},
         metric_states={metric: tuple(map(name, states)) for metric, states in traced.metric_states.items()},
+        dtypes={name(each): each.dtype.name for each in traced.results()},
+        exchanges=tuple(_exchange(each, name, port) for each in traced.exchanges),
+    )
+
+
+def _exchange(traced: TracedExchange, name: Any, port: Any) -> Exchange:
+    mean = traced.sent[0]
+    return Exchange(
+        name=traced.name,
+        sent=tuple(map(name, traced.sent)),
+        received=tuple(map(port, traced.received)),
+        gradients_sent=tuple(map(name, traced.gradients_sent)),
+        gradients_received=tuple(map(port, traced.gradients_received)),
+        dtype=mean.dtype.name,
+        shape=tuple(mean.shape.as_list()),
     )
 
 

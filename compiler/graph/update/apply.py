@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import tensorflow as tf
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.numerics.loss_scale import Gate
+from compiler.graph.numerics.statistics import new_statistic
 from compiler.graph.optimizers.base import Scalars
 from compiler.graph.update.exclusive import take_turn
 from compiler.graph.update.gradients import SummedGradient, copy_name
@@ -21,23 +24,29 @@ def step_scalars(assembly: Assembly) -> Scalars:
 
 
 def apply_gradients(
-    assembly: Assembly, gradients: Sequence[SummedGradient], scalars: Scalars
+    assembly: Assembly, gradients: Sequence[SummedGradient], scalars: Scalars, gate: Gate | None = None
 ) -> list[tf.Operation]:
-    """Apply each gradient to every copy of its variable, beside the copy; return the ops that end it."""
+    """Apply each gradient to every copy of its variable, beside the copy; return the ops that end it.
+
+    Behind a `gate` they run in good steps only.
+    """
     return [
-        _apply(assembly, each, copy, scalars)
+        _apply(assembly, each, copy, scalars, gate)
         for each in gradients
         for copy in range(len(each.variable.copies))
     ]
 
 
-def _apply(assembly: Assembly, gradient: SummedGradient, copy: int, scalars: Scalars) -> tf.Operation:
+def _apply(
+    assembly: Assembly, gradient: SummedGradient, copy: int, scalars: Scalars, gate: Gate | None
+) -> tf.Operation:
     assert assembly.optimizer is not None
     variable, value = gradient.variable, gradient.copies[copy]
     handle = variable.copies[copy].handle
     slots = [variable.slots[each][copy].handle for each in assembly.optimizer.slots]
     place = assembly.ledger.place(variable.beside(copy), "update")
-    with place, tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"):
+    open_ = gate.at(variable.beside(copy)) if gate is not None else nullcontext()
+    with place, tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"), open_:
         turn = take_turn(variable.name, contested=assembly.plan.update.mode == "async")
         with tf.control_dependencies([*turn.taken, *_reads(assembly, variable, copy)]):
             applied = assembly.optimizer.apply(handle, slots, value, scalars)
@@ -72,27 +81,23 @@ def _average(assembly: Assembly, variable: GraphVariable, applied: tf.Operation)
     return tf.raw_ops.AssignSubVariableOp(resource=variable.average.handle, value=(old - new) * (1.0 - decay))
 
 
-def update_statistics(assembly: Assembly) -> list[tf.Operation]:
+def update_statistics(assembly: Assembly, gate: Gate | None = None) -> list[tf.Operation]:
     """Give every statistic (a moving mean, say) its new value; return the ops that end it."""
     ops = []
     for variable in assembly.variables.values():
-        new = _new_statistic(assembly, variable)
+        new = new_statistic(assembly, variable)
         if new is not None:
-            ops += [_assign(assembly, variable, copy, new) for copy in range(len(variable.copies))]
+            ops += [_assign(assembly, variable, copy, new, gate) for copy in range(len(variable.copies))]
     return ops
 
 
-def _new_statistic(assembly: Assembly, variable: GraphVariable) -> tf.Tensor | None:
-    """Return clone 0's new value of a statistic; None for what is no statistic."""
-    first = assembly.towers[0]
-    update = first.template.state_updates.get(variable.name)
-    return None if update is None else first.tensor(update)
-
-
-def _assign(assembly: Assembly, variable: GraphVariable, copy: int, new: tf.Tensor) -> tf.Operation:
+def _assign(
+    assembly: Assembly, variable: GraphVariable, copy: int, new: tf.Tensor, gate: Gate | None
+) -> tf.Operation:
     place = assembly.ledger.place(variable.beside(copy), "update")
     with (
         place,
+        gate.at(variable.beside(copy)) if gate is not None else nullcontext(),
         tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"),
         tf.control_dependencies(_reads(assembly, variable, copy)),
     ):

@@ -8,6 +8,7 @@ import tensorflow as tf
 from attrs import field, frozen
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.numerics.clip import clip_gradients
 from compiler.graph.optimizers.base import Scalars
 from compiler.graph.update.apply import apply_gradients, update_statistics
 from compiler.graph.update.gradients import regularize_gradients, sum_gradients
@@ -30,13 +31,24 @@ class Updates:
 
 def build_update(assembly: Assembly, scalars: Scalars) -> list[tf.Operation]:
     """Sum, condition and apply the gradients, and give statistics new values; return the ops that end it."""
-    gradients = regularize_gradients(assembly, sum_gradients(assembly))
-    return apply_gradients(assembly, gradients, scalars) + update_statistics(assembly)
+    scale, gradients = assembly.loss_scale, sum_gradients(assembly)
+    if scale is not None:
+        gradients = scale.undo(assembly, gradients)
+    gradients = regularize_gradients(assembly, gradients)
+    gate = scale.gate(assembly, gradients) if scale is not None else None
+    gradients = clip_gradients(assembly, gradients)
+    done = apply_gradients(assembly, gradients, scalars, gate) + update_statistics(assembly, gate)
+    if gate is None:
+        return done
+    assembly.applied = gate.applied
+    return gate.close(done)
 
 
 def count_update(assembly: Assembly, done: Sequence[tf.Operation], name: str = "train_step") -> tf.Operation:
-    """Return the op that counts the global step up when all of `done` is; counting is atomic."""
+    """Return the op that counts the global step up when all of `done` is, unless the step was skipped.
+
+    Counting is atomic.
+    """
     with assembly.ledger.place(assembly.step_place, "update"), tf.control_dependencies(done):
-        return tf.raw_ops.AssignAddVariableOp(
-            resource=assembly.global_step.handle, value=tf.constant(1, tf.int64), name=name
-        )
+        one = tf.constant(1, tf.int64) if assembly.applied is None else tf.cast(assembly.applied, tf.int64)
+        return tf.raw_ops.AssignAddVariableOp(resource=assembly.global_step.handle, value=one, name=name)

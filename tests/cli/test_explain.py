@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 PROSE = {"TFD512", "TFD715", "TFD731", "TFD733"}
 """Codes that no short example brings about: a fault of a layer, of TensorFlow, of two runs, of a disk."""
 
+AWAITED = {"TFD511", "TFD741", "TFD742"}
+"""Codes with pages whose faults nothing looks for yet."""
+
 EXAMPLES = [code for code in CODES.values() if code.stage != "tool" and code.code not in PROSE]
 LIGHT = [code for code in EXAMPLES if code.stage == "check"]
 HEAVY = [code for code in EXAMPLES if code.stage != "check"]
@@ -68,8 +71,15 @@ def test_right_example_yields_nothing(code: Code, tmp_path: Path, monkeypatch: p
     assert example(code, "Right").run(tmp_path) == []
 
 
+def _awaited(code: Code) -> object:
+    found = (
+        pytest.mark.xfail(strict=True, reason="nothing raises this code yet") if code.code in AWAITED else ()
+    )
+    return pytest.param(code, marks=found, id=code.code)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("code", HEAVY, ids=lambda code: code.code)
+@pytest.mark.parametrize("code", [_awaited(code) for code in HEAVY])
 def test_wrong_example_of_a_later_stage_yields_exactly_its_code(
     code: Code, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

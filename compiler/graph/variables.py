@@ -187,16 +187,17 @@ def create_variable(name: str, initial: Any, placed: Placed, ledger: Ledger, dty
         return "save" if op.type == "ReadVariableOp" else "init"
 
     with ledger.place(placed, role):
-        value = initial() if callable(initial) else initial
-        return tf.compat.v1.Variable(value, use_resource=True, trainable=False, name=name, dtype=dtype)
+        if callable(initial):
+            with tf.name_scope(f"{name}/Initializer/"):
+                initial = initial()
+        return tf.compat.v1.Variable(initial, use_resource=True, trainable=False, name=name, dtype=dtype)
 
 
 def _create_copy(variable: GraphVariable, copy: int, ledger: Ledger) -> Any:
     info = variable.info
 
     def initial() -> tf.Tensor:
-        with tf.name_scope(f"{info.name}/Initializer/"):
-            return tf.cast(info.initializer(info.shape, dtype=info.dtype), info.dtype)
+        return tf.cast(info.initializer(info.shape, dtype=info.dtype), info.dtype)
 
     if copy == 0:
         return create_variable(info.name, initial, variable.placed(), ledger)

@@ -9,47 +9,92 @@ from attrs import frozen
 
 from compiler.report.scopes import Scope
 
+LITTLE = 0.05
+"""The parts of a scope that share a name for want of room hold at most this share of its ops."""
+
 
 @frozen(eq=False)
 class Part:
-    """A whole scope, or (`own`) the ops directly in it."""
+    """A whole scope, or (`own`) the ops directly in it, or several small `members` under one name."""
 
     scope: Scope
     own: bool = False
+    members: tuple[Scope, ...] | None = None
 
     @property
     def counts(self) -> Counter[str]:
         """Its ops per key."""
         return self.scope.own if self.own else self.scope.counts
 
+    @property
+    def is_openable(self) -> bool:
+        """Whether it is a whole scope with scopes inside."""
+        return not self.own and self.members is None and bool(self.scope.children)
 
-def cut(root: Scope, limit: int, worth_opening: Callable[[Scope], bool] = lambda _: True) -> list[Part]:
-    """Cut a tree so that the keys of all parts come to at most `limit`, the largest scopes opened first.
 
-    A part costs as many as it has keys. Scopes of one size are opened together or not at all, so that clones
-    that are alike stay alike. `worth_opening` says of a scope whether opening it tells anything.
+def number_of_keys(part: Part) -> int:
+    """Return how many keys the ops of a part have."""
+    return len(part.counts)
+
+
+def cut(
+    root: Scope,
+    limit: int,
+    worth_opening: Callable[[Scope], bool] = lambda _: True,
+    cost: Callable[[Part], int] = number_of_keys,
+) -> list[Part]:
+    """Cut a tree so that all parts together cost at most `limit`, the largest scopes opened first.
+
+    Scopes of one size are opened together or not at all, so that clones that are alike stay alike.
+    `worth_opening` says of a scope whether opening it tells anything.
     """
     parts = [Part(root)]
-    waiting: dict[int, list[Part]] = {root.total: [parts[0]]}
-    cost = len(root.counts)
+    waiting = {root.total: [parts[0]]} if worth_opening(root) else {}
+    spent = cost(parts[0])
     while waiting:
         alike = waiting.pop(max(waiting))
         inside = [(part, opened(part.scope)) for part in alike]
-        grown = cost + sum(_cost(new) - len(part.counts) for part, new in inside)
-        if grown > limit:
+        room = limit - spent + sum(map(cost, alike))
+        if len(alike) == 1 and sum(map(cost, inside[0][1])) > room:
+            inside = [(alike[0], _largest(alike[0].scope, room, cost))]
+        grown = sum(cost(each) for _, new in inside for each in new)
+        if grown > room:
             continue
-        cost = grown
+        spent += grown - sum(map(cost, alike))
         for part, new in inside:
             at = parts.index(part)
             parts[at : at + 1] = new
             for each in new:
-                if not each.own and each.scope.children and worth_opening(each.scope):
+                if each.is_openable and worth_opening(each.scope):
                     waiting.setdefault(each.scope.total, []).append(each)
     return parts
 
 
-def _cost(parts: Sequence[Part]) -> int:
-    return sum(len(each.counts) for each in parts)
+def _largest(scope: Scope, room: int, cost: Callable[[Part], int]) -> list[Part]:
+    """Open a scope that holds too many: its largest parts, and one part for the others, which hold little."""
+    inside = opened(scope)
+    ranked = sorted(inside, key=lambda part: -part.counts.total())
+    for kept in range(1, len(ranked)):
+        large, small = ranked[:kept], ranked[kept:]
+        if sum(part.counts.total() for part in small) > scope.total * LITTLE or any(
+            part.own for part in small
+        ):
+            continue
+        rest = _together(scope, [part.scope for part in small])
+        if sum(map(cost, large)) + cost(rest) > room:
+            break
+        alone = set(map(id, large))
+        return [part for part in inside if id(part) in alone] + [rest]
+    return inside
+
+
+def _together(scope: Scope, members: Sequence[Scope]) -> Part:
+    counts: Counter[str] = Counter()
+    for each in members:
+        counts.update(each.counts)
+    name = f"({len(members):,} others)"
+    path = f"{scope.path}/{name}" if scope.path else name
+    return Part(Scope(name, path, counts), members=tuple(members))
 
 
 def opened(scope: Scope) -> list[Part]:
@@ -59,7 +104,9 @@ def opened(scope: Scope) -> list[Part]:
 
 def finder(parts: Sequence[Part]) -> Callable[[str], Part | None]:
     """Return a function that finds the part that holds an op, by the op's name in the tree."""
-    known: dict[str, Part | None] = {each.scope.path: each for each in parts}
+    known: dict[str, Part | None] = {}
+    for part in parts:
+        known |= {scope.path: part for scope in part.members or (part.scope,)}
 
     def holding(path: str) -> Part | None:
         if path not in known:

@@ -49,7 +49,7 @@ def dot(placement: PlacementMap, step: StepGraph) -> str:
     """Return the text of a DOT file of at most MOST_NODES nodes, as far as there are not more devices."""
     ops = {op.name: op for op in placement.ops if op.name in step.ops}
     named = scopes.fold(placement, FOLD_FROM)
-    root = scopes.build(ops.values(), named)
+    root = scopes.tree_of(ops.values(), named)
     groups = _clusters(placement, root)
     where = {device: at for at, group in enumerate(groups) for device in group.devices}
     clustered = scopes.build(ops.values(), named, lambda op: str(where[op.requested]))

@@ -27,7 +27,7 @@ def matrix(placement: PlacementMap, view: View) -> list[str]:
     ops = choose_ops(placement, view.glob, only_misplaced=view.only_misplaced)
     if not ops:
         return [view.nothing()]
-    root = scopes.build(ops, scopes.op_name if view.every_clone else scopes.fold(placement))
+    root = scopes.tree_of(ops, scopes.op_name if view.every_clone else scopes.fold(placement))
     depth = fitting_depth(root) if view.depth is None else view.depth
     shown = list(root.walk(depth))
     devices = [each.ref for each in placement.devices if root.counts[each.ref]]

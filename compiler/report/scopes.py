@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from attrs import define, field
 
 from compiler.placement_map import MapOp, PlacementMap
 from compiler.report import refs
+
+T = TypeVar("T")
 
 FOLD_FROM = 5
 """From so many clones on, those that are alike are shown as one."""
@@ -18,7 +21,7 @@ FOLD_FROM = 5
 class Scope:
     """A scope; `counts` are its ops per key, those of inner scopes too, and `own` those directly in it.
 
-    The key is the device asked for, unless the tree was built with another.
+    The key is the device asked for, or what else the tree was built with.
     """
 
     name: str
@@ -55,18 +58,19 @@ def op_name(op: MapOp) -> str:
     return op.name
 
 
-def build(
-    ops: Iterable[MapOp],
-    name: Callable[[MapOp], str] = op_name,
-    key: Callable[[MapOp], str] = requested,
-) -> Scope:
-    """Return the root of the tree of `ops`; `name` says under which name an op is filed."""
+def tree_of(ops: Iterable[MapOp], name: Callable[[MapOp], str] = op_name) -> Scope:
+    """Return the root of the tree of `ops`, counted per device asked for."""
+    return build(ops, name, requested)
+
+
+def build(things: Iterable[T], name: Callable[[T], str], key: Callable[[T], str]) -> Scope:
+    """Return the root of a tree of things with names; `name` says where one is filed, `key` how it counts."""
     root = Scope("", "")
     known: dict[str, Scope] = {"": root}
-    for op in ops:
-        holder, _, _ = name(op).rpartition("/")
+    for each in things:
+        holder, _, _ = name(each).rpartition("/")
         scope = known.get(holder) or _scope(holder, known)
-        scope.own[key(op)] += 1
+        scope.own[key(each)] += 1
     _add_up(root)
     return root
 

@@ -21,7 +21,7 @@ def tfdeploy(*arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedPr
 
 
 def test_compile_and_run(tmp_path: Path) -> None:
-    """Plain lines where there is no terminal, the totals of the map, a summary, and the result as the last line."""
+    """Without a terminal there are plain lines, the totals of the map, a summary, and last the result."""
     done = tfdeploy(
         "compile-and-run",
         DIGITS,
@@ -76,7 +76,7 @@ def test_plan_of_some_ops() -> None:
 
 
 def test_compile(tmp_path: Path) -> None:
-    """The graph that is written can be loaded, initialised and saved by a program that knows only TensorFlow."""
+    """A program that knows only TensorFlow can load, initialise, save and restore the graph."""
     done = tfdeploy("compile", DIGITS, "--out", tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split() == [

@@ -21,9 +21,9 @@ class StreamOptions:
     """How a split is to be read.
 
     `base` is the folder of the spec, from which relative paths start. `seed` makes shuffling repeatable;
-    without one, or `deterministic`, every stream draws its own. `training` is for sources that treat
-    training apart. `shard` is (index, of how many): this stream takes only its part. `skip_examples` are
-    those consumed since the start of the run, over all passes, which a resumed run does not see again.
+    without one, and not `deterministic`, every stream draws its own. Shuffles that choose nothing are left
+    out unless `training`. `shard` is (index, of how many): this stream takes only its part. `skip_examples`
+    are those consumed since the start of the run, over all passes, which a resumed run does not see again.
     """
 
     base: Path = field(converter=Path)

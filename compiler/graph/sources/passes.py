@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from compiler.graph.sources.base import Source, Tensors
-    from compiler.graph.sources.options import Field
+    from compiler.graph.sources.options import Field, StreamOptions
 
 EPOCHS = 2**62
 CHUNK_BYTES = 1 << 22
@@ -41,13 +41,17 @@ class Shard:
 Step = Transform | Shard
 
 
-def with_shard(transforms: Sequence[Transform], shard: tuple[int, int] | None) -> tuple[Step, ...]:
-    """Put the shard where it belongs: as early as it still takes its part of what `take` and `skip` leave."""
-    steps: list[Step] = list(transforms)
-    if shard is not None:
-        last = max((at for at, each in enumerate(steps) if isinstance(each, Take | Skip)), default=-1)
-        steps.insert(last + 1, Shard(*shard))
-    return tuple(steps)
+def steps_of(transforms: Sequence[Transform], options: StreamOptions) -> tuple[Step, ...]:
+    """Return the steps of a stream: its transforms and its shard, in evaluation without needless shuffles.
+
+    The shard stands as early as it still takes its part of what `take` and `skip` leave.
+    """
+    last = max((at for at, each in enumerate(transforms) if isinstance(each, Take | Skip)), default=-1)
+    steps: list[Step] = [*transforms[: last + 1]]
+    if options.shard is not None:
+        steps.append(Shard(*options.shard))
+    rest = transforms[last + 1 :]
+    return (*steps, *(each for each in rest if options.training or not isinstance(each, Shuffle)))
 
 
 def size_of_pass(count: int | None, steps: Sequence[Step]) -> int | None:

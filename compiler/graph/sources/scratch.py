@@ -32,6 +32,15 @@ NOISE = ("Graph execution error", "Detected at node", "File ", "Traceback")
 """How lines of TensorFlow's messages begin that say nothing about the cause."""
 
 
+def may_be_data(error: Exception) -> bool:
+    """Whether what a session raised may come from reading data: reading it all to find out can take long."""
+    if isinstance(error, UnicodeDecodeError):
+        return True
+    if not isinstance(error, tf.errors.OpError) or isinstance(error, INNOCENT):
+        return False
+    return "Iterator" in error.message or "Dataset" in error.message
+
+
 @contextmanager
 def _session() -> Iterator[Any]:
     # A pool of its own, so that the first real session still decides on the size of the common one.

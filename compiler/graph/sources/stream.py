@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import tensorflow as tf
 
 from compiler.graph.sources import scratch
 from compiler.graph.sources.changes import Change
-from compiler.graph.sources.passes import Examples, Passes, Shard, size_of_pass, with_shard
+from compiler.graph.sources.passes import Examples, Passes, Shard, size_of_pass, steps_of
 from compiler.graph.sources.plain import plain
 from compiler.graph.sources.transforms import Shuffle, Skip, Take, Transform
 from dsl.diagnostics import RunError
@@ -18,7 +19,7 @@ from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
 
@@ -48,7 +49,7 @@ class Stream:
         self.transforms = tuple(transforms)
         self.fields = tuple(fields)
         self.options = options
-        self._passes = Passes(source, with_shard(transforms, options.shard), self.fields, self._seed())
+        self._passes = Passes(source, steps_of(self.transforms, options), self.fields, self._seed())
 
     def _seed(self) -> int:
         if self.options.seed is not None:
@@ -58,7 +59,7 @@ class Stream:
 
     def _shuffles_before_shard(self) -> bool:
         """Whether shards are cut from a shuffled order, which must then be the same in every process."""
-        steps = with_shard(self.transforms, self.options.shard)
+        steps = steps_of(self.transforms, self.options)
         at = next((at for at, each in enumerate(steps) if isinstance(each, Shard)), 0)
         return any(isinstance(each, Shuffle) for each in steps[:at])
 
@@ -76,8 +77,9 @@ class Stream:
 
     def dataset(self) -> Any:
         """Return the examples of one pass, a dict of tensors each, as a dataset of the current graph."""
-        single = self._examples(repeat=False).single(self._passes.chunk)
-        return self._settled(single.map(plain(self._wanted_only)))
+        with _own_seeds():
+            single = self._examples(repeat=False).single(self._passes.chunk)
+            return self._settled(single.map(plain(self._wanted_only)))
 
     def batches(self, batch_size: int, *, repeat: bool, drop_remainder: bool) -> Any:
         """Return batches of `batch_size` examples as a tf.data.Dataset of the current graph, prefetched.
@@ -86,9 +88,11 @@ class Stream:
         the next, so that every run of `size` examples is one exact pass. `drop_remainder` leaves out a
         last, smaller batch.
         """
-        examples = self._examples(repeat=repeat)
-        batches = examples.batched(batch_size, drop_remainder=drop_remainder).map(plain(self._wanted_only))
-        return self._settled(batches.prefetch(tf.data.AUTOTUNE))
+        with _own_seeds():
+            examples = self._examples(repeat=repeat)
+            batches = examples.batched(batch_size, drop_remainder=drop_remainder)
+            batches = batches.map(plain(self._wanted_only))
+            return self._settled(batches.prefetch(tf.data.AUTOTUNE))
 
     def _examples(self, *, repeat: bool) -> Examples:
         consumed = self.options.skip_examples
@@ -127,7 +131,7 @@ class Stream:
         """
         if isinstance(error, RunError):
             return error
-        if not isinstance(error, scratch.FAILURES) or isinstance(error, scratch.INNOCENT):
+        if not scratch.may_be_data(error):
             return None
         if self.source.failure is not None or self.source.unrepeatable:
             return None if self.source.failure is None else RunError(self.source.failure)
@@ -202,6 +206,17 @@ class Stream:
         count = self.source.count()
         many = "no example" if not count else f"none of the {count:,} examples is left after the transforms"
         return errors.empty(where, many if count else "there is no example")
+
+
+@contextmanager
+def _own_seeds() -> Iterator[None]:
+    """Keep the seed of the current graph, which is the model's, out of the order of examples."""
+    graph = tf.compat.v1.get_default_graph()
+    kept, graph.seed = graph.seed, None
+    try:
+        yield
+    finally:
+        graph.seed = kept
 
 
 def _changed(change: Change, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

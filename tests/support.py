@@ -73,7 +73,7 @@ class Training:
         from compiler.pipeline import make_plan
 
         self.compiled = compile_graph(make_plan(spec, emulate=emulate))
-        batch = self.compiled.plan.global_batch
+        batch = self.compiled.train_input.size
         start = self.compiled.train_input.attach(
             lambda: (
                 tf.data.Dataset.from_tensor_slices(dict(arrays)).repeat().batch(batch, drop_remainder=True)
@@ -92,6 +92,14 @@ class Training:
         """Return every variable of a checkpoint by name."""
         found: dict[str, Any] = self.session.run(dict(self.compiled.saved))
         return found
+
+    def assign(self, values: Mapping[str, Any]) -> None:
+        """Give variables of a checkpoint new values, and copies of them too."""
+        starters = {name: self.compiled.saved[name].initializer for name in values}
+        self.session.run(
+            list(starters.values()), {op.inputs[1]: values[name] for name, op in starters.items()}
+        )
+        self.session.run(self.compiled.after_restore_op)
 
     def __enter__(self) -> Self:
         return self

@@ -1,8 +1,8 @@
 """Asynchronous update in one graph: every clone has a train op of its own over shared variables.
 
-Each op applies the clone's gradient when it is there, whatever the others do meanwhile. Fused apply ops hold
-the lock of the variable; what takes several ops for one variable is kept apart by a mutex. The global step
-counts updates.
+Each op applies the clone's gradient when it is there, whatever the others do meanwhile. The updates of one
+variable are kept apart by a mutex, so that each is a whole, whatever ops it takes; gradients are computed,
+and weights read, beside them at any time. The global step counts updates.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from compiler.graph.update.step import Updates, build_update, count_update
 
 
 def build_async(assembly: Assembly) -> Updates:
-    """Add the update of each clone by itself."""
+    """Add the update of each clone by itself; clone 0 alone moves the statistics of batch normalisation."""
     ops, rates = [], []
     for tower in assembly.towers:
         alone = assembly.alone(tower.tower.index)
         scalars = step_scalars(alone)
-        done = build_update(alone, scalars)
+        done = build_update(alone, scalars, statistics=tower.tower.index == 0)
         ops.append(count_update(alone, done, f"{alone.scope}/train_step"))
         rates.append(scalars["learning_rate"])
-    with assembly.ledger.place(assembly.step_place, "update"):
-        return Updates(tf.group(*ops, name="train_step"), rates[0], tuple(ops))
+    with assembly.ledger.place(assembly.step_place, "update"), tf.control_dependencies(ops):
+        return Updates(tf.no_op(name="train_step"), rates[0], tuple(ops))

@@ -108,7 +108,7 @@ def _reduction(
             tf.control_dependencies([after, *done[tower.index]]),
         ):
             value = tf.raw_ops.ReadVariableOp(resource=copy.handle, dtype=copy.dtype)
-            share = tf.cast(tower.batch / plan.global_batch, copy.dtype)
+            share = tf.cast(plan.share(tower), copy.dtype)
             values.append(tf.multiply(value, share, name="share"))
     return Reduction(f"average/{family.name}", values, family.places, family.places, assembly.ledger, number)
 
@@ -135,18 +135,20 @@ def _assign(ledger: Ledger, family: _Family, copy: int, value: tf.Tensor) -> tf.
 
 def _publish(assembly: Assembly) -> tf.Operation:
     """Return the op that writes what the copies come to together where it is evaluated and saved."""
-    plan, written = assembly.plan, []
-    for variable in assembly.variables.values():
-        family = _family(assembly, variable)
-        with assembly.ledger.place(variable.beside(), "save"), tf.name_scope(f"publish/{variable.name}/"):
-            values = [
-                tf.raw_ops.ReadVariableOp(resource=copy.handle, dtype=copy.dtype) for copy in family.copies
-            ]
-            if family.first:
-                mean = values[0]
-            else:
-                shares = [tower.batch / plan.global_batch for tower in plan.towers]
-                mean = tf.add_n([value * share for value, share in zip(values, shares, strict=True)])
-            written.append(tf.raw_ops.AssignVariableOp(resource=variable.mean.handle, value=mean))
-    with assembly.ledger.place(assembly.step_place, "save"):
-        return tf.group(*written, name="publish")
+    written = [_publish_one(assembly, each) for each in assembly.variables.values()]
+    with assembly.ledger.place(assembly.step_place, "save"), tf.control_dependencies(written):
+        return tf.no_op(name="publish")
+
+
+def _publish_one(assembly: Assembly, variable: GraphVariable) -> tf.Operation:
+    plan, ledger, family = assembly.plan, assembly.ledger, _family(assembly, variable)
+    copies = family.copies[:1] if family.first else family.copies
+    values = []
+    for copy, place in zip(copies, family.places, strict=False):
+        with ledger.place(place, "save"), tf.name_scope(f"publish/{variable.name}/"):
+            values.append(tf.raw_ops.ReadVariableOp(resource=copy.handle, dtype=copy.dtype))
+    with ledger.place(variable.beside(), "save"), tf.name_scope(f"publish/{variable.name}/"):
+        if not family.first:
+            shares = [plan.share(tower) for tower in plan.towers]
+            values = [tf.add_n([value * share for value, share in zip(values, shares, strict=True)])]
+        return tf.raw_ops.AssignVariableOp(resource=variable.mean.handle, value=values[0])

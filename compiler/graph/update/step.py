@@ -29,15 +29,19 @@ class Updates:
     publish_op: tf.Operation | None = field(default=None)
 
 
-def build_update(assembly: Assembly, scalars: Scalars) -> list[tf.Operation]:
-    """Sum, condition and apply the gradients, and give statistics new values; return the ops that end it."""
+def build_update(assembly: Assembly, scalars: Scalars, *, statistics: bool = True) -> list[tf.Operation]:
+    """Sum, condition and apply the gradients; return the ops that end it.
+
+    `statistics` is whether those of batch normalisation get new values, too.
+    """
     scale, gradients = assembly.loss_scale, sum_gradients(assembly)
     if scale is not None:
         gradients = scale.undo(assembly, gradients)
     gradients = regularize_gradients(assembly, gradients)
     gate = scale.gate(assembly, gradients) if scale is not None else None
     gradients = clip_gradients(assembly, gradients)
-    done = apply_gradients(assembly, gradients, scalars, gate) + update_statistics(assembly, gate)
+    done = apply_gradients(assembly, gradients, scalars, gate)
+    done += update_statistics(assembly, gate) if statistics else []
     if gate is None:
         return done
     assembly.applied = gate.applied

@@ -1,0 +1,64 @@
+"""Replicated variables: a copy on every clone's device, the same bits in all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dsl import ir
+from tests.support import CLASSIFIER, Training, examples, largest_difference, spec_of
+
+LAYERS = '-> Conv2D(4, 3, activation = relu, name = "conv1") -> BatchNormalization(name = "norm")'
+
+
+def replicated(aggregate: str, layers: str = LAYERS, **overrides: str) -> ir.Spec:
+    """Return the classifier on three devices with a copy of every variable on each."""
+    text = CLASSIFIER.format(clones=3, batch=[5, 4, 7], optimizer="Adam(1e-2)", layers=layers)
+    text += "place { variables -> replicated }\n"
+    return spec_of(text, update__aggregate=aggregate, **overrides)
+
+
+@pytest.mark.parametrize("pack", [{}, {"update__pack": "2KiB"}], ids=["alone", "packed"])
+@pytest.mark.parametrize(
+    "aggregate", ["add_n", "tree", "hierarchical", "ring", "shuffle(shards = 2)", "collective"]
+)
+def test_copies_are_equal_bit_for_bit_after_50_steps(aggregate: str, pack: dict[str, str]) -> None:
+    """Weights, statistics and slots of all three clones have the same bits, each on its clone's device."""
+    with Training(replicated(aggregate, **pack), examples(160)) as training:
+        training.steps(50)
+        for name, variable in training.compiled.variables.items():
+            assert [variable.device_of(copy).ref for copy in range(3)] == ["cpu[0]", "cpu[1]", "cpu[2]"]
+            for family in (variable.copies, *variable.slots.values()):
+                first, *others = training.session.run(family)
+                for each in others:
+                    np.testing.assert_array_equal(each, first, err_msg=name)
+
+
+def test_restoring_makes_copies_equal() -> None:
+    """Values that are given to copy 0 are in every copy after `after_restore_op`, slots included."""
+    with Training(replicated("add_n"), examples(16)) as training:
+        training.steps(1)
+        saved = training.values()
+        training.assign({name: value + 1 for name, value in saved.items() if name != "global_step"})
+        for name, variable in training.compiled.variables.items():
+            for copy in training.session.run(variable.copies):
+                np.testing.assert_array_equal(copy, saved[name] + 1)
+            for suffix, slots in variable.slots.items():
+                for copy in training.session.run(slots):
+                    np.testing.assert_array_equal(copy, saved[f"{name}/{suffix}"] + 1)
+
+
+def test_shared_and_replicated_variables_go_together() -> None:
+    """With one variable shared and the rest replicated, the weights are those of shared ones."""
+    layers = LAYERS.partition(" -> Batch")[0]
+    text = CLASSIFIER.format(clones=3, batch=[5, 4, 7], optimizer="Adam(1e-2)", layers=layers)
+    mixed = text + 'place { variables -> replicated, variables("logits/*") -> cpu[1] }\n'
+    data = examples(48)
+    with Training(spec_of(text), data) as training:
+        training.steps(3)
+        expected = training.values()
+    for aggregate in ("add_n", "ring", "collective"):
+        for pack in ({}, {"update__pack": "2KiB"}):
+            with Training(spec_of(mixed, update__aggregate=aggregate, **pack), data) as training:
+                training.steps(3)
+                assert largest_difference(training.values(), expected) < 1e-4

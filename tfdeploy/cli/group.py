@@ -12,6 +12,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fmt": ("tfdeploy.cli.fmt", "Put specs in the one style."),
     "show": ("tfdeploy.cli.show", "Print a spec with includes, overrides and defaults filled in."),
     "plan": ("tfdeploy.cli.plan", "Build the graph, run nothing, and print the placement map."),
+    "why": ("tfdeploy.cli.why", "Say which rule placed an op or a variable."),
+    "diff": ("tfdeploy.cli.diff", "Compare two placements: what moved, and the bytes of devices and links."),
     "compile": ("tfdeploy.cli.compile", "Write the graph, its placement map and its spec to files."),
     "compile-and-run": ("tfdeploy.cli.compile_and_run", "Train a spec."),
     "explain": ("tfdeploy.cli.explain", "Explain the code of an error."),

@@ -51,16 +51,15 @@ def colored(wish: str, *, is_terminal: bool) -> bool:
     return is_terminal and os.environ.get("TERM") != "dumb"
 
 
-def _pairs(
-    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> tuple[tuple[str, str], ...]:
-    pairs = []
+def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Read the values of an option such as `--set PATH=VALUE` (a callback of click)."""
+    found = []
     for value in values:
         path, equals, text = value.partition("=")
         if not equals or not path.strip():
             raise click.BadParameter(f"{value!r} is not of the form PATH=VALUE", ctx, param)
-        pairs.append((path.strip(), text))
-    return tuple(pairs)
+        found.append((path.strip(), text))
+    return tuple(found)
 
 
 _OPTIONS = (
@@ -69,7 +68,7 @@ _OPTIONS = (
         "overrides",
         multiple=True,
         metavar="PATH=VALUE",
-        callback=_pairs,
+        callback=pairs,
         help="Replace an attribute, as in clones.count=4; may be given several times.",
     ),
     click.option("--allow-python", is_flag=True, help="Let the spec load code with python(...)."),

@@ -1,0 +1,38 @@
+"""Placement maps that commands are given: compiled from a spec, or read from a file without TensorFlow."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from compiler.placement_map import PlacementMap
+
+FILE = "placement.json"
+
+
+def map_file(path: str) -> str | None:
+    """Return the file of the placement map that `path` names, None where it names a spec.
+
+    A run directory, or one that `compile` wrote, stands for the map in it.
+    """
+    if os.path.isdir(path):  # noqa: PTH112 pathlib is not loaded for this
+        return os.path.join(path, FILE)  # noqa: PTH118
+    return path if path.endswith(".json") else None
+
+
+def read_map(path: str) -> PlacementMap:
+    """Return the placement map in the file `path`; OSError and click.ClickException end a command with 2."""
+    from compiler import placement_json
+
+    with open(path, encoding="utf-8") as file:  # noqa: PTH123 pathlib is not loaded for this
+        try:
+            found = placement_json.load(file.read())
+        except ValueError as fault:
+            raise click.ClickException(f"{path}: not a placement map") from fault
+    major = found.format_version.partition(".")[0]
+    if major != "1":
+        raise click.ClickException(f"{path}: a placement map of format {found.format_version}; known is 1.x")
+    return found

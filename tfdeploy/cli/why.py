@@ -1,0 +1,33 @@
+"""`tfdeploy why`: which rule, on which line, or which default put an op or a variable where it is."""
+
+from __future__ import annotations
+
+import click
+
+from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.reading import read_spec
+
+
+@click.command()
+@click.argument("spec")
+@click.argument("name")
+@common_options
+def command(common: Common, spec: str, name: str) -> int:
+    """Say which rule or default of SPEC placed NAME, and which rules it beat.
+
+    NAME is an op, a variable, a layer or a glob such as 'clone_*/conv1/*', or a message of TensorFlow's that
+    names ops.
+    """
+    loaded = read_spec(spec, common)
+    from compiler.report.ink import Ink
+    from compiler.report.why_text import why_text
+    from compiler.why import explain_placement, suggest_names
+    from tfdeploy import api
+
+    compiled = api.compile(loaded, verbose=common.verbose)
+    found = explain_placement(compiled, name)
+    if not found:
+        nearest = ", ".join(suggest_names(compiled, name))
+        raise click.ClickException(f"{name!r} names no op or variable; the nearest names are {nearest}")
+    click.echo(why_text(found, Ink(common.color_output)), nl=False)
+    return 0

@@ -14,7 +14,7 @@ FIRST = "format_version"
 
 
 def _converter() -> cattrs.Converter:
-    converter = cattrs.Converter()
+    converter = cattrs.Converter(detailed_validation=False)  # tens of thousands of ops: twice as fast
     source, target = override(rename="from"), override(rename="to")
     converter.register_unstructure_hook(
         MapTransfer,
@@ -48,5 +48,5 @@ def load(text: str) -> PlacementMap:
     """
     try:
         return _converter().structure(json.loads(text), PlacementMap)
-    except (cattrs.BaseValidationError, KeyError, TypeError, json.JSONDecodeError) as fault:
+    except (cattrs.BaseValidationError, AttributeError, KeyError, TypeError, ValueError) as fault:
         raise ValueError("not a placement map") from fault

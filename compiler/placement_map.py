@@ -60,7 +60,7 @@ class MapMode:
 
 @frozen
 class MapTensor:
-    """A tensor that is alive when a step needs most memory: the op that makes it, and its bytes."""
+    """A tensor of a step, as TensorFlow names it, and its bytes."""
 
     name: str
     bytes: int
@@ -70,8 +70,9 @@ class MapTensor:
 class MapDevice:
     """A device, and what is on it.
 
-    `step_bytes` forecasts what the tensors of a step need at their peak, `memory_bytes` that with variables
-    and slots, and `largest` are the largest tensors of the peak; all empty where nothing was forecast.
+    `other_bytes` are those of what is neither a variable of the model nor a slot: the global step, say.
+    `step_bytes` forecasts what the tensors of a step need at their peak, `memory_bytes` that with all of the
+    former, and `largest` are the largest tensors of the peak; None and empty where nothing was forecast.
     """
 
     ref: str
@@ -79,6 +80,7 @@ class MapDevice:
     ops: int
     variable_bytes: int
     slot_bytes: int
+    other_bytes: int = 0
     step_bytes: int | None = None
     memory_bytes: int | None = None
     largest: tuple[MapTensor, ...] = ()
@@ -133,13 +135,17 @@ class MapOp:
 
 @frozen
 class MapTransfer:
-    """Tensors that a step sends between two devices; `bytes_unknown` counts those of unknown size."""
+    """Tensors that a step sends between two devices; `bytes_unknown` counts those of unknown size.
+
+    `largest` are the largest of those whose size is known.
+    """
 
     from_device: str
     to_device: str
     tensors: int
     bytes: int
     bytes_unknown: int
+    largest: tuple[MapTensor, ...] = ()
 
 
 @frozen

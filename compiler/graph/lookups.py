@@ -112,7 +112,7 @@ class _Reader:
 
 def handles_strings(node: Any) -> bool:
     """Whether a node takes or gives strings."""
-    if _declares_strings(node.op):
+    if declares_strings(node.op):
         return True
     return any(
         value.type == tf.string.as_datatype_enum or tf.string.as_datatype_enum in value.list.type
@@ -121,7 +121,7 @@ def handles_strings(node: Any) -> bool:
 
 
 @cache
-def _declares_strings(op: str) -> bool:
+def declares_strings(op: str) -> bool:
     """Whether ops of a type always take or give strings."""
     definition = op_def_registry.get(op)
     if definition is None:

@@ -13,15 +13,17 @@ def _error(code: str, message: str, span: Span | None, **more: object) -> Diagno
     return Diagnostic(code, name_of(code), message, span, **more)  # type: ignore[arg-type]  # passed on as given
 
 
-def uneven_batch(global_batch: int, clones: int, span: Span | None) -> Diagnostic:
-    """Report a global batch that the clones cannot share evenly."""
-    below = global_batch // clones * clones
-    nearest = [str(each) for each in (below, below + clones) if each > 0]
+def uneven_batch(global_batch: int, clones: int, span: Span | None, rounds: int = 1) -> Diagnostic:
+    """Report a global batch that the clones, with `rounds` micro-batches each, cannot share evenly."""
+    parts = clones * rounds
+    below = global_batch // parts * parts
+    nearest = [str(each) for each in (below, below + parts) if each > 0]
+    among = f"{clones} clones" if rounds == 1 else f"{clones} clones with {rounds} micro-batches each"
     return _error(
         "TFD501",
-        f"a global batch of {global_batch} does not divide evenly among {clones} clones",
+        f"a global batch of {global_batch} does not divide evenly among {among}",
         span,
-        text=f"{global_batch} / {clones} leaves {global_batch % clones}",
+        text=f"{global_batch} / {parts} leaves {global_batch % parts}",
         help=f"use {' or '.join(nearest)}, or give `batch` a list with one figure per clone",
     )
 
@@ -126,10 +128,19 @@ def rule_matches_nothing(selector: str, names: Sequence[str], span: Span | None)
     )
 
 
-def stray_op(op: str, device: str | None, reason: str, span: Span | None) -> Diagnostic:
-    """Report an op that no rule, default or resource has given a device, or that sits where it may not."""
+def stray_op(op: str, device: str | None, reason: str, span: Span | None, more: int = 0) -> Diagnostic:
+    """Report an op that no rule, default or resource has given a device, or that sits where it may not.
+
+    `more` counts the other ops of which the same is true.
+    """
     place = f"on `{device}`" if device else "without a device"
-    return _error("TFD512", f"the op `{op}` is {place}: {reason}", span)
+    return _error(
+        "TFD512",
+        f"the op `{op}` is {place}: {reason}",
+        span,
+        text="placed by this" if span is not None else "",
+        notes=(f"{more} more op{'s are' if more > 1 else ' is'} placed so",) if more else (),
+    )
 
 
 def clones_exceed_group(size: int, devices: int, span: Span | None, label: Span | None) -> Diagnostic:

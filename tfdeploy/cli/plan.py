@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 import click
+from attrs import field, frozen
 
+from tfdeploy.cli.maps import map_file, read_map
 from tfdeploy.cli.options import Common, common_options
-from tfdeploy.cli.reading import read_spec
 
-WIDE = 120
-"""Columns where standard output is no terminal."""
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.placement_map import PlacementMap
+    from compiler.report.view import View
+
+
+@frozen
+class Subject:
+    """A placement map, the texts of the spec that it points into, and its graph where that was built."""
+
+    placement: PlacementMap = field(repr=False)
+    texts: Mapping[str, str] = field(repr=False)
+    compiled: CompiledGraph | None = field(default=None, repr=False)
 
 
 @click.command()
@@ -16,48 +33,110 @@ WIDE = 120
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the placement map as JSON, as in placement.json."
 )
+@click.option(
+    "--html", metavar="FILE", help="Write the map as a page to look around in; - for standard output."
+)
+@click.option("--dot", metavar="FILE", help="Write the step as a graph for Graphviz; - for standard output.")
 @click.option("--ops", is_flag=True, help="List every op with its device and what put it there.")
+@click.option("--filter", "glob", metavar="GLOB", help="Show only ops whose name, or scope, matches.")
+@click.option("--depth", type=click.IntRange(min=1), help="How deep scopes are opened; default: what fits.")
+@click.option("--every-clone", is_flag=True, help="Show clones that are alike each on its own.")
+@click.option("--only-misplaced", is_flag=True, help="Show only ops that sit elsewhere than was asked.")
 @click.option(
     "--emulate", is_flag=True, help="Make every declared device a logical CPU device of one process."
 )
-@click.option("--filter", "glob", metavar="GLOB", help="Show only ops whose name, or scope, matches.")
-@click.option("--depth", type=click.IntRange(min=1), help="How deep scopes are opened; default: what fits.")
-@click.option("--only-misplaced", is_flag=True, help="Show only ops that sit elsewhere than was asked.")
 @common_options
 def command(
     common: Common,
     spec: str,
     *,
     as_json: bool,
+    html: str | None,
+    dot: str | None,
     ops: bool,
-    emulate: bool,
     glob: str | None,
     depth: int | None,
+    every_clone: bool,
     only_misplaced: bool,
+    emulate: bool,
 ) -> int:
-    """Build the graph of SPEC, run nothing, and print its placement map."""
-    loaded = read_spec(spec, common)
-    from tfdeploy import api
+    """Build the graph of SPEC, run nothing, and print its placement map.
 
-    placement = api.compile(loaded, emulate=emulate, verbose=common.verbose).placement
+    SPEC may also be a placement.json, or a run directory: then nothing is built, and TensorFlow not started.
+    """
+    subject = _subject(common, spec, emulate=emulate)
+    if html is not None:
+        _write(html, _page(subject))
+    if dot is not None:
+        _write(dot, _graph(subject))
     if as_json:
-        click.echo(placement.to_json(), nl=False)
-        return 0
-    from compiler.report.oplist import op_list
-    from compiler.report.terminal import terminal_map
-    from compiler.report.view import View
+        click.echo(subject.placement.to_json(), nl=False)
+    elif html is None and dot is None:
+        from compiler.report.view import View
 
-    view = View(depth, glob, only_misplaced, width=_width(), color=common.color_output)
+        view = View(depth, glob, only_misplaced, every_clone, _width(), common.color_output)
+        _show(subject.placement, view, ops=ops)
+    return 0
+
+
+def _subject(common: Common, path: str, *, emulate: bool) -> Subject:
+    from compiler.report import spec_lines
+
+    file = map_file(path)
+    if file is not None:
+        if common.overrides or emulate:
+            raise click.UsageError(f"{path} is a placement map: --set and --emulate are for specs")
+        placement = read_map(file)
+        return Subject(placement, spec_lines.texts_on_disk(placement))
+    from tfdeploy import api
+    from tfdeploy.cli.reading import read_spec
+
+    spec = read_spec(path, common)
+    compiled = api.compile(spec, emulate=emulate, verbose=common.verbose)
+    return Subject(compiled.placement, spec_lines.texts_of(spec), compiled)
+
+
+def _show(placement: PlacementMap, view: View, *, ops: bool) -> None:
+    if view.only_misplaced and not any(op.assigned for op in placement.ops):
+        raise click.UsageError("where ops really are is known only after a step: add --run-one-step")
     if ops:
+        from compiler.report.oplist import op_list
+
         for line in op_list(placement, view):
             click.echo(line)
     else:
+        from compiler.report.terminal import terminal_map
+
         click.echo(terminal_map(placement, view), nl=False)
-    return 0
+
+
+def _page(subject: Subject) -> str:
+    from compiler.report.html import html_page
+    from compiler.report.spec_lines import lines_of
+
+    return html_page(subject.placement, lines_of(subject.placement, subject.texts))
+
+
+def _graph(subject: Subject) -> str:
+    if subject.compiled is None:
+        raise click.UsageError("--dot needs the spec: a placement map does not say which op feeds which")
+    from compiler.graph.step import step_graph
+    from compiler.report.dot import dot
+
+    return dot(subject.placement, step_graph(subject.compiled))
+
+
+def _write(path: str, text: str) -> None:
+    """Write `text` to a file, which is named on standard error, or to standard output."""
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    with open(path, "w", encoding="utf-8", newline="") as file:  # noqa: PTH123 pathlib is not loaded for this
+        file.write(text)
+    click.echo(f"{path}: written, {len(text.encode()):,} bytes", err=True)
 
 
 def _width() -> int:
     import shutil
-    import sys
 
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDE
+    return shutil.get_terminal_size((80, 24)).columns

@@ -44,7 +44,10 @@ class Placed:
 
 @frozen
 class Tower:
-    """One clone: its name scope (empty for the only one), its device or group of devices, its batch."""
+    """One clone: its name scope (empty for the only one), its device or group of devices, its batch.
+
+    Of a batch it takes one in a step, or as many as `update.accumulate` says.
+    """
 
     index: int
     scope: str
@@ -74,8 +77,17 @@ class Plan:
 
     @property
     def global_batch(self) -> int:
-        """Examples that one synchronous step takes, over all clones."""
-        return sum(tower.batch for tower in self.towers)
+        """Examples that one synchronous step takes, over all clones and micro-batches."""
+        return self.rounds * sum(tower.batch for tower in self.towers)
+
+    @property
+    def rounds(self) -> int:
+        """Micro-batches that each clone takes in one step."""
+        return self.update.accumulate
+
+    def share(self, tower: Tower) -> float:
+        """Return the part of the global batch that is a clone's."""
+        return self.rounds * tower.batch / self.global_batch
 
     @property
     def update(self) -> ir.Update:

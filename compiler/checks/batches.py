@@ -16,5 +16,7 @@ def batches_fit_clones(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic
     clones, count = spec.clones, clone_count(spec, topology)
     if isinstance(clones.batch, tuple) and len(clones.batch) != count:
         yield errors.batch_list_length(len(clones.batch), count, clones.span_of("batch"))
-    if clones.batch is None and clones.global_batch is not None and clones.global_batch % count:
-        yield errors.uneven_batch(clones.global_batch, count, clones.span_of("global_batch"))
+    if clones.batch is None and clones.global_batch is not None:
+        rounds = spec.update.accumulate
+        if clones.global_batch % (count * rounds):
+            yield errors.uneven_batch(clones.global_batch, count, clones.span_of("global_batch"), rounds)

@@ -21,9 +21,6 @@ def parts_are_supported(spec: ir.Spec, topology: Topology) -> Iterator[Diagnosti
 
 def _numerics(update: ir.Update) -> Iterator[Diagnostic]:
     plain = ir.Update()
-    for attribute, instead in (
-        ("accumulate", "`1`"),
-        ("backup", "`0`"),
-    ):
+    for attribute, instead in (("backup", "`0`"),):
         if getattr(update, attribute) != getattr(plain, attribute):
             yield errors.not_supported_yet(f"`{attribute}`", update.span_of(attribute), instead)

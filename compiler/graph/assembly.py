@@ -57,4 +57,4 @@ class Assembly:
         """
         if self.plan.update.reduce == "sum" or self.plan.update.mode != "sync":
             return (1.0,) * len(self.plan.towers)
-        return tuple(tower.batch / self.plan.global_batch for tower in self.plan.towers)
+        return tuple(self.plan.share(tower) for tower in self.plan.towers)

@@ -10,10 +10,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from compiler.checks.matches import rules_decide, rules_match
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
 from compiler.graph.evaluation import build_evaluation
-from compiler.graph.inputs import InputPipe, draw_batches, open_pipe, split_batch
+from compiler.graph.inputs import InputPipe, cut_rounds, draw_batches, open_pipe, split_batch
 from compiler.graph.ledger import Ledger
 from compiler.graph.metrics import combine_metric
 from compiler.graph.numerics.batch_norm import sync_policy
@@ -30,7 +31,7 @@ from compiler.graph.variables import create_variable, create_variables, place_va
 from compiler.graph.verify_placement import verify_placement
 from compiler.plan import Placed, Plan
 from compiler.rules import Rulebook
-from dsl.diagnostics import SpecError
+from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
 
 
@@ -70,10 +71,13 @@ def _compile(plan: Plan, base: str, seed: int) -> CompiledGraph:
     evaluation = tracer.trace(None, training=False)
     weights = with_regularizers(tracer.weights, plan.model.regularize)
     _require_gradients(plan, weights, templates)
+    warnings = _check_rules(plan, weights, templates)
     with tf.Graph().as_default():
         assembly = _assemble(plan, weights, optimizer, seed)
         pipe = _stamp_towers(assembly, templates, seed)
-        return _finish(assembly, pipe, evaluation, weights, seed)
+        compiled = _finish(assembly, pipe, evaluation, weights, seed)
+    compiled.warnings = warnings
+    return compiled
 
 
 def _require_gradients(
@@ -82,6 +86,19 @@ def _require_gradients(
     if not any(template.gradients for template in templates.values()):
         trainable = [each.name for each in weights.values() if each.trainable]
         raise SpecError([errors.no_gradient(trainable, plan.spec.model.span_of("loss"))])
+
+
+def _check_rules(
+    plan: Plan, weights: Mapping[str, WeightInfo], templates: Mapping[int, Template]
+) -> tuple[Diagnostic, ...]:
+    """Refuse rules whose globs match no weight or op; return a warning for each that never wins."""
+    ops = {name for template in templates.values() for name in template.op_names}
+    trainable = [each.name for each in weights.values() if each.trainable]
+    names = {"variables": list(weights), "slots": trainable, "ops": ops}
+    found = list(rules_match(plan.spec.place.rules, names))
+    if found:
+        raise SpecError(found)
+    return tuple(rules_decide(plan.spec.place.rules, names))
 
 
 def _assemble(
@@ -118,11 +135,13 @@ def _assemble(
 def _stamp_towers(assembly: Assembly, templates: Mapping[int, Template], seed: int) -> InputPipe:
     """Read inputs, cut them up, and stamp a tower for each clone."""
     plan, scale = assembly.plan, assembly.loss_scale
-    sizes = [tower.batch for tower in plan.towers]
+    sizes = [tower.batch * plan.rounds for tower in plan.towers]
     alone = plan.update.mode == "async"
     size = gcd(*sizes) if alone else plan.global_batch
     pipe = open_pipe(plan.model.inputs, size, assembly.rulebook.inputs(), assembly.ledger, "input")
     pieces = draw_batches(pipe, sizes) if alone else split_batch(pipe, sizes)
+    if plan.rounds > 1:
+        pieces = [cut_rounds(pipe, piece, plan.rounds) for piece in pieces]
     stamps = []
     for tower, piece, share in zip(plan.towers, pieces, assembly.shares, strict=True):
         template = templates[tower.batch]
@@ -131,8 +150,9 @@ def _stamp_towers(assembly: Assembly, templates: Mapping[int, Template], seed: i
             weights={name: assembly.variables[name].source(tower.index) for name in template.weights},
             inputs=piece,
             seed=tower_seed(assembly, tower, seed) if template.seed is not None else None,
-            scale=scale.times(share) if scale is not None else share,
-            inverse_share=1.0 / share,
+            scale=scale.times(share / plan.rounds) if scale is not None else share / plan.rounds,
+            inverse_share=plan.rounds / share,
+            rounds=plan.rounds,
         )
         stamps.append((template, bindings))
     assembly.towers = stamp(assembly.graph, stamps, assembly.rulebook, assembly.ledger)
@@ -188,10 +208,7 @@ def _losses(assembly: Assembly) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Return the loss over the global batch, the regularisation term, and their sum."""
     plan = assembly.plan
     with assembly.ledger.place(assembly.step_place, "metric"), tf.name_scope("total_loss/"):
-        parts = [
-            tower.tensor(tower.template.loss) * (tower.tower.batch / plan.global_batch)
-            for tower in assembly.towers
-        ]
+        parts = [tower.tensor(tower.template.loss) * plan.share(tower.tower) for tower in assembly.towers]
         data_loss = tf.add_n(parts, name="data_loss")
         terms = regularization_loss(assembly.variables.values())
         regularization = (
@@ -211,7 +228,8 @@ def _loops(assembly: Assembly, updates: Updates | None, regularization: tf.Tenso
             }
             data_loss = tower.tensor(tower.template.loss)
             loss = tf.add(data_loss, regularization, name=f"{scope}/loss")
-        loops.append(TrainLoop(tower.tower.index, tower.tower.batch, op, loss, data_loss, metrics))
+        batch = tower.tower.batch * assembly.plan.rounds
+        loops.append(TrainLoop(tower.tower.index, batch, op, loss, data_loss, metrics))
     return tuple(loops)
 
 

@@ -65,6 +65,15 @@ def split_batch(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Tens
     return [{name: parts[clone] for name, parts in pieces.items()} for clone in range(len(sizes))]
 
 
+def cut_rounds(pipe: InputPipe, piece: Mapping[str, tf.Tensor], rounds: int) -> dict[str, tf.Tensor]:
+    """Give a clone's piece a first axis of `rounds` consecutive micro-batches."""
+    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope("input/"):
+        return {
+            name: tf.reshape(tensor, [rounds, -1, *tensor.shape[1:]], name=f"rounds/{name}")
+            for name, tensor in piece.items()
+        }
+
+
 def draw_batches(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Tensor]]:
     """Let every clone draw from the pipe by itself: whoever is ready takes what comes next in the stream.
 

@@ -18,6 +18,7 @@ from compiler.graph.importing import import_nodes
 from compiler.graph.ledger import Entry, Ledger
 from compiler.graph.lookups import Lookup, Usage, input_types, runs_functions, usage_of
 from compiler.graph.numerics.exchange import Meeting, received_names, write_exchanges
+from compiler.graph.rounds import Rounds, RoundWriter
 from compiler.graph.template import Role, Template
 from compiler.plan import Placed, Tower, Why
 from compiler.rules import Rulebook, following
@@ -37,7 +38,8 @@ class Bindings:
     """What takes the place of a template's ports in one tower.
 
     `scale` is the factor on the tower's loss: its share of the global batch, for a mean, and the loss scale
-    where there is one. `inverse_share` is one over that share.
+    where there is one. `inverse_share` is one over that share. Where the tower does several `rounds` in a
+    step, inputs and seed have what is for each of them along their first axis.
     """
 
     tower: Tower
@@ -47,6 +49,7 @@ class Bindings:
     scale: float | tf.Tensor | None = None
     inverse_share: float | None = None
     role: Role | None = None  # where all ops of the tower have one role: evaluation
+    rounds: int = 1
 
 
 @define
@@ -57,6 +60,7 @@ class StampedTower:
     template: Template = field(repr=False)
     bindings: Bindings = field(repr=False)
     usage: Usage = field(repr=False)
+    rounds: Rounds | None = field(default=None, repr=False)
 
     @property
     def tower(self) -> Tower:
@@ -64,12 +68,27 @@ class StampedTower:
         return self.bindings.tower
 
     def tensor(self, name: str) -> tf.Tensor:
-        """Return the tensor that the template calls `name`."""
+        """Return the tensor that the template calls `name`.
+
+        Where there are several rounds, that is the sum of the gradients and of the metric states of all of
+        them, the mean of their losses, the last new value of a statistic and the last output.
+        """
+        if self.rounds is not None:
+            found = self.graph.get_tensor_by_name(f"{self.rounds.results[name]}:0")
+            found.set_shape(self._shape_after(name))
+            return found
         base, _, index = name.partition(":")
         if base in self.template.inputs.values():  # a model whose output is an input, say
             given = next(key for key, port in self.template.inputs.items() if port == base)
             return self.bindings.inputs[given]
         return self.graph.get_tensor_by_name(f"{self.tower.op_name(base)}:{index or 0}")
+
+    def _shape_after(self, name: str) -> tf.TensorShape:
+        """Return the shape of a tensor after all rounds; a sparse gradient has the rows of all."""
+        shape = self.template.results[name].shape
+        gradients = self.template.gradients.values()
+        sparse = any(each.indices is not None and name in (each.values, each.indices) for each in gradients)
+        return tf.TensorShape([None, *shape[1:]] if sparse and shape is not None else shape)
 
     def gradient(self, weight: str) -> tf.Tensor | tf.IndexedSlices:
         """Return the gradient of the tower's (scaled) loss by a weight; sparse ones stay sparse."""
@@ -81,6 +100,9 @@ class StampedTower:
     def reads(self, weight: str) -> list[tf.Operation]:
         """Return the ops by which the tower reads a weight: all of it, or some of its rows."""
         names = [read_name(self.tower, weight)] if weight in self.usage.whole else []
+        if self.rounds is not None:  # rows are looked up inside the loop
+            names += [self.rounds.ended] if self.usage.by_weight(weight) else []
+            return [self.graph.get_operation_by_name(each) for each in names]
         names += [
             self.tower.op_name(rows_name(self.usage.lookups[each])) for each in self.usage.by_weight(weight)
         ]
@@ -104,21 +126,21 @@ def stamp(
     assembled = tf.compat.v1.GraphDef()
     outside: dict[str, tf.Tensor] = {}
     known: dict[int, _Layout] = {}
-    writers = []
+    writers: list[_Writer] = []
     for template, bindings in stamps:
         if id(template) not in known:
             known[id(template)] = _Layout(template, usage_of(template), rulebook)
         writers.append(_Writer(known[id(template)], bindings, ledger, assembled, outside))
     meetings = _meetings(writers)
-    for writer in writers:
-        writer.write(meetings)
+    rounds = [writer.write(meetings) for writer in writers]
     write_exchanges(assembled, meetings, ledger)
     for each in known.values():
         assembled.library.MergeFrom(each.template.graph_def.library)
         assembled.versions.CopyFrom(each.template.graph_def.versions)
     import_nodes(graph, assembled, outside)
     return [
-        StampedTower(graph, template, bindings, known[id(template)].usage) for template, bindings in stamps
+        StampedTower(graph, template, bindings, known[id(template)].usage, done)
+        for (template, bindings), done in zip(stamps, rounds, strict=True)
     ]
 
 
@@ -169,7 +191,28 @@ class _Writer:
     def template(self) -> Template:
         return self.layout.template
 
-    def write(self, meetings: Mapping[str, Meeting]) -> None:
+    def write(self, meetings: Mapping[str, Meeting]) -> Rounds | None:
+        """Write the tower; return what its loop leaves where it does several rounds in a step."""
+        if self.bindings.rounds == 1:
+            self._write(meetings)
+            return None
+        whole, self.target = self.target, tf.compat.v1.GraphDef()
+        self._write(meetings)
+        template, bindings = self.template, self.bindings
+        ports = [*template.inputs.values()] + ([template.seed] if template.seed is not None else [])
+        sliced = frozenset(self._names[port] for port in ports)
+        return RoundWriter(
+            template,
+            bindings.tower,
+            self.target.node,
+            self._names,
+            sliced,
+            bindings.rounds,
+            self.ledger,
+            whole,
+        ).write()
+
+    def _write(self, meetings: Mapping[str, Meeting]) -> None:
         tower, usage = self.bindings.tower, self.layout.usage
         for node in self.template.graph_def.node:
             self._names[node.name] = tower.op_name(node.name)

@@ -46,6 +46,14 @@ class Gradient:
 
 
 @frozen
+class TensorInfo:
+    """Type and static shape of a tensor; the shape is None where not even its rank is known."""
+
+    dtype: str
+    shape: tuple[int | None, ...] | None
+
+
+@frozen
 class Exchange:
     """Where a layer of the tower meets those of the other clones; tensor names and ports.
 
@@ -70,7 +78,7 @@ class Template:
     output). Ports are placeholders: `weights` maps a weight to its port, `inputs` a model input. `seed` is
     the port of the tower's random state, None where nothing is drawn; `scale` that of the factor on its loss
     before differentiation; `inverse_share` that of one over the tower's share in a mean. `follows` maps a
-    gradient op to the forward op that it differentiates; `dtypes` are those of the tensors below.
+    gradient op to the forward op that it differentiates; `results` are all tensors below.
     """
 
     graph_def: Any = field(repr=False)
@@ -86,7 +94,7 @@ class Template:
     gradients: Mapping[str, Gradient]
     state_updates: Mapping[str, str]
     metric_states: Mapping[str, tuple[str, ...]]
-    dtypes: Mapping[str, str] = field(factory=dict, repr=False)
+    results: Mapping[str, TensorInfo] = field(factory=dict, repr=False)
     exchanges: tuple[Exchange, ...] = ()
 
     @property
@@ -94,3 +102,10 @@ class Template:
         """The ports by which something comes in from all clones."""
         ports = (port for each in self.exchanges for port in (*each.received, *each.gradients_received))
         return tuple(port for port in ports if port is not None)
+
+    @property
+    def op_names(self) -> frozenset[str]:
+        """The names inside a tower of all that is no port: what globs of rules for ops are matched against."""
+        own = (self.seed, self.scale, self.inverse_share)
+        ports = {*self.weights.values(), *self.inputs.values(), *own, *self.received}
+        return frozenset(node.name for node in self.graph_def.node if node.name not in ports)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import tensorflow as tf
@@ -20,6 +20,9 @@ from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.keras_scope import stateless
 from compiler.graph.naming import NamingGraph
 from compiler.graph.network import Network, first_sentence, make
+from compiler.graph.numerics.batch_norm import Exchanges, SyncPolicy
+from compiler.graph.numerics.precision import dtype_policy, keep_tables
+from compiler.graph.ports import make_port
 from compiler.graph.template import Template, WeightInfo
 from compiler.graph.trim import TracedTensors, trim
 from compiler.model_graph import CallNode, ModelGraph, ObjectiveNode
@@ -28,14 +31,14 @@ from dsl.errors import plan as errors
 from dsl.source import Span
 
 SEED_STATE = "seed_generator_state"  # what Keras calls the state of every SeedGenerator
-PORTS = "ports"
 
 
 @define
 class Tracer:
     """Traces towers of one model; all traces share its layers, and the first one builds them.
 
-    `weights` lists their weights by name, in creation order, once a tower has been traced.
+    `weights` lists their weights by name, in creation order, once a tower has been traced. `sync` says which
+    layers normalise by the batches of all clones, None where there is one clone.
     """
 
     model: ModelGraph
@@ -43,6 +46,7 @@ class Tracer:
     precision: str = "float32"
     base: str = "."
     share_constants: bool = True
+    sync: SyncPolicy | None = None
     weights: dict[str, WeightInfo] = field(factory=dict)
     _network: Network | None = field(default=None, repr=False)
     _names: dict[int, str] = field(factory=dict, repr=False)  # id of a Keras variable -> weight name
@@ -52,11 +56,13 @@ class Tracer:
 
         Raises SpecError with the span of the step that Keras refuses.
         """
-        with NamingGraph().as_default() as graph, stateless() as scope, _seeded(self.seed):
+        policy = dtype_policy(self.precision)
+        with NamingGraph().as_default() as graph, stateless() as scope, _seeded(self.seed), policy:
             if self._network is None:
                 with tf.Graph().as_default():  # a model of layers uses their names up as it is put together
-                    self._network = Network.of(self.model, precision=self.precision, base=self.base)
-            return _Trace(self, self._network, graph, scope, batch, training).run()
+                    self._network = Network.of(self.model, base=self.base)
+            exchanges = Exchanges(self.sync, graph) if self.sync is not None and training else None
+            return _Trace(self, self._network, graph, scope, batch, training, exchanges).run()
 
     def name_of(self, variable: Any) -> str:
         """Return the weight name of a Keras variable of the network."""
@@ -93,6 +99,7 @@ class _Trace:
     scope: Any
     batch: int | None
     training: bool
+    exchanges: Exchanges | None = None
     ports: dict[str, tf.Tensor] = field(factory=dict)  # weight name -> placeholder
     variables: dict[str, Any] = field(factory=dict)  # weight name -> Keras variable
     values: dict[int, Any] = field(factory=dict)  # value of the model graph -> tensor
@@ -111,7 +118,7 @@ class _Trace:
                 self.values[call.value] = self._call(call)
         loss = self._loss()
         metrics = {each.name: self._metric(each) for each in self.model.metrics}
-        scale = _port(loss.dtype, (), "scale") if self.training else None
+        scale = make_port(loss.dtype, (), "scale") if self.training else None
         updates = {name: self.scope.get_current_value(self.variables[name]) for name in self.ports}
         traced = TracedTensors(
             output=self.values[self.model.output],
@@ -124,12 +131,13 @@ class _Trace:
             seed=self.seed,
             scale=scale,
             inverse_share=self.inverse_share,
+            exchanges=self.exchanges.found if self.exchanges is not None else (),
         )
         paths = {each.keras_name: each.path for each in self.model.layers}
         return trim(self.graph, traced, paths, share_constants=self.tracer.share_constants)
 
     def _input(self, name: str, dtype: str, shape: tuple[int, ...]) -> tf.Tensor:
-        return _port(dtype, (self.batch, *shape), f"inputs/{name}")
+        return make_port(dtype, (self.batch, *shape), f"inputs/{name}")
 
     def _call(self, call: CallNode) -> Any:
         node, layer = self.model.layers[call.layer], self.network.layers[call.layer]
@@ -138,7 +146,9 @@ class _Trace:
             self._build(call, layer, values)
         with layer._open_name_scope():  # noqa: SLF001  # else Keras opens it twice, and ops are called `conv1_1/...`
             self._connect(layer, node.path, node.keras_name)
-            return self.network.apply(call, values, training=self.training)
+            keep_tables(layer)
+            with self.exchanges.within(layer, node.path) if self.exchanges is not None else nullcontext():
+                return self.network.apply(call, values, training=self.training)
 
     def _build(self, call: CallNode, layer: Any, values: list[Any]) -> None:
         """Make the variables of a layer, in a graph that is thrown away.
@@ -164,7 +174,7 @@ class _Trace:
                 continue
             info = self.tracer.register(variable, path, keras_name)
             if info.name not in self.ports:
-                port = _port(info.dtype, info.shape, f"weights/{info.name}")
+                port = make_port(info.dtype, info.shape, f"weights/{info.name}")
                 self.ports[info.name] = port
                 self.variables[info.name] = variable
                 self.scope.add_update((variable, port))
@@ -172,7 +182,7 @@ class _Trace:
     def _connect_seed(self, variable: Any, name: str) -> None:
         """Give a random layer a stream of its own: the tower's seed, mixed with the name of the layer."""
         if self.seed is None:
-            self.seed = _port(tf.uint32, (2,), "seed")
+            self.seed = make_port(tf.uint32, (2,), "seed")
         own = tf.constant([zlib.crc32(name.encode()), 0], tf.uint32)
         state = tf.bitwise.bitwise_xor(self.seed, own)
         self.scope.add_update((variable, tf.cast(state, variable.dtype)))
@@ -196,7 +206,7 @@ class _Trace:
     def _inverse_share(self) -> tf.Tensor:
         """Return the port that undoes the tower's share in a mean, for a loss that is a sum."""
         if self.inverse_share is None:
-            self.inverse_share = _port(tf.float32, (), "inverse_share")
+            self.inverse_share = make_port(tf.float32, (), "inverse_share")
         return self.inverse_share
 
     def _metric(self, node: ObjectiveNode) -> tuple[tf.Tensor, ...]:
@@ -215,11 +225,6 @@ class _Trace:
         names = [name for name in self.ports if self.tracer.weights[name].trainable]
         found = tf.gradients(loss, [self.ports[name] for name in names], name="gradients")
         return {name: each for name, each in zip(names, found, strict=True) if each is not None}
-
-
-def _port(dtype: Any, shape: tuple[int | None, ...], name: str) -> tf.Tensor:
-    with tf.name_scope(""):
-        return tf.compat.v1.placeholder(dtype, shape, name=f"{PORTS}/{name}")
 
 
 @contextmanager

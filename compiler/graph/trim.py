@@ -11,7 +11,7 @@ from attrs import frozen
 
 from compiler.graph.numerics.batch_norm import TracedExchange
 from compiler.graph.simplify import Shape, Simplifier
-from compiler.graph.template import Exchange, Gradient, Role, Template
+from compiler.graph.template import Exchange, Gradient, Role, Template, TensorInfo
 
 _GRADIENT = re.compile(r"^gradients/(?:(?P<forward>.+)_grad/)?")
 
@@ -95,9 +95,14 @@ def trim(
         gradients={weight: _gradient(each, name) for weight, each in traced.gradients.items()},
         state_updates={weight: name(each) for weight, each in traced.state_updates.items()},
         metric_states={metric: tuple(map(name, states)) for metric, states in traced.metric_states.items()},
-        dtypes={name(each): each.dtype.name for each in traced.results()},
+        results={name(each): _info(each) for each in traced.results()},
         exchanges=tuple(_exchange(each, name, port) for each in traced.exchanges),
     )
+
+
+def _info(tensor: tf.Tensor) -> TensorInfo:
+    shape = tuple(tensor.shape.as_list()) if tensor.shape.rank is not None else None
+    return TensorInfo(tensor.dtype.name, shape)
 
 
 def _exchange(traced: TracedExchange, name: Any, port: Any) -> Exchange:

@@ -17,12 +17,15 @@ def clone_count(spec: ir.Spec, topology: Topology) -> int:
     return len(Rulebook(spec.place.rules, topology).clone_groups()[0])
 
 
-def batches(clones: ir.Clones, count: int) -> tuple[int, ...]:
-    """Return the examples per step of each clone; the checks have seen to it that they come out even."""
+def batches(clones: ir.Clones, count: int, rounds: int) -> tuple[int, ...]:
+    """Return the examples of each clone in a step, or in each of its `rounds` where there are several.
+
+    The checks have seen to it that a global batch comes out even.
+    """
     if isinstance(clones.batch, tuple):
         return clones.batch
     if clones.batch is None and clones.global_batch is not None:
-        return (clones.global_batch // count,) * count
+        return (clones.global_batch // (count * rounds),) * count
     return (clones.batch or DEFAULT_BATCH,) * count
 
 
@@ -38,5 +41,5 @@ def lay_out_towers(spec: ir.Spec, topology: Topology) -> tuple[Tower, ...]:
             batch=batch,
             why=why,
         )
-        for index, batch in enumerate(batches(spec.clones, count))
+        for index, batch in enumerate(batches(spec.clones, count, spec.update.accumulate))
     )

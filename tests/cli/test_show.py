@@ -70,6 +70,7 @@ update {
   precision = float32
   backup = 0
   staleness = none
+  average_slots = false
 }
 
 train {

@@ -30,6 +30,8 @@ def test_compile_and_run(tmp_path: Path) -> None:
         f"train.directory={tmp_path}",
         "--set",
         "train.steps=20",
+        "--set",
+        "train.log_every=10",
     )
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()

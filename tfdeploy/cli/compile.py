@@ -27,9 +27,10 @@ def command(common: Common, spec: str, *, out: Path, emulate: bool) -> int:
     """Build the graph of SPEC and write it to DIR; nothing is run and no data is read."""
     loaded = read_spec(spec, common)
     from tfdeploy import api
-    from tfdeploy.runtime.artifacts import write_graph
 
     compiled = api.compile(loaded, emulate=emulate, verbose=common.verbose)
+    from tfdeploy.runtime.artifacts import write_graph  # after TensorFlow has been started, quietly
+
     for path in write_graph(compiled, out):
         click.echo(path)
     return 0

@@ -52,4 +52,5 @@ def meta_graph(compiled: CompiledGraph) -> Any:
     for name, what in named.items():
         if what is not None and not compiled.graph.get_collection_ref(name):
             compiled.graph.add_to_collection(name, what)
-    return v1.train.export_meta_graph(graph=compiled.graph, saver_def=saving.saver_def())
+    with compiled.graph.as_default():
+        return v1.train.export_meta_graph(saver_def=saving.saver_def())

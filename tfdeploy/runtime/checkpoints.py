@@ -13,6 +13,7 @@ from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from tfdeploy.runtime.files import sync
 from tfdeploy.runtime.store import Broken, Checkpoint, Manifest, Store
+from tfdeploy.runtime.tensorflow_words import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.engine import Engine
 
 STEP = "global_step"
+FULL = ("no space left", "quota exceeded", "file too large")
 AVERAGE = "/ExponentialMovingAverage"
 INNOCENT = (
     tf.errors.ResourceExhaustedError,
@@ -77,8 +79,8 @@ class Checkpoints:
                 sync(path)
         except (tf.errors.OpError, OSError) as fault:
             self.store.remove(step)
-            reason = reason_of(fault)
-            full = any(word in reason for word in ("no space left", "quota exceeded", "file too large"))
+            reason = reason_of(fault).rpartition("; ")[2].lower()  # without the name of a temporary file
+            full = any(word in reason for word in FULL)
             raise RunError(errors.cannot_write(str(prefix), reason, self.last_step, full=full)) from fault
 
     def _files(self, step: int) -> list[Path]:
@@ -166,12 +168,3 @@ class Checkpoints:
 
 def _words(dtype: str, shape: list[int]) -> str:
     return f"{dtype}{shape}"
-
-
-def reason_of(fault: Exception) -> str:
-    """Return what TensorFlow or the operating system says went wrong, on one line."""
-    if isinstance(fault, OSError):
-        return (fault.strerror or str(fault)).lower()
-    text = fault.message if isinstance(fault, tf.errors.OpError) else str(fault)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else type(fault).__name__

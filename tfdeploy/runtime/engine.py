@@ -18,7 +18,7 @@ from tfdeploy.runtime.numbers import named
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from compiler.graph.compiled import CompiledGraph
+    from compiler.graph.compiled import CompiledGraph, TrainLoop
     from compiler.graph.inputs import InputPipe
     from compiler.graph.sources import Stream
 
@@ -44,6 +44,7 @@ class Engine:
     _plain: Callable[..., Any] | None = field(default=None, repr=False)
     _logged: Callable[..., Any] | None = field(default=None, repr=False)
     _evaluated: Callable[..., Any] | None = field(default=None, repr=False)
+    _loops: dict[int, Callable[..., Any]] = field(factory=dict, repr=False)
     _starters: dict[int, Any] = field(factory=dict, repr=False)
 
     @classmethod
@@ -80,8 +81,9 @@ class Engine:
 
     # --- data ---------------------------------------------------------------------------------------------
 
-    def feed(self, pipe: InputPipe, stream: Stream, batch: int, *, training: bool) -> None:
+    def feed(self, pipe: InputPipe, stream: Stream, *, training: bool) -> None:
         """Start `pipe` from the beginning of `stream`: endless in training, else one whole pass."""
+        batch = pipe.size if pipe.size is not None else self.compiled.plan.towers[0].batch
         key = id(stream)
         if key not in self._starters:
             self._starters[key] = pipe.attach(
@@ -123,6 +125,30 @@ class Engine:
         else:
             count, loss, values = self._evaluated()
         return int(count), float(loss), values
+
+    def loop_step(self, loop: TrainLoop, *, traced: bool = False) -> StepReport:
+        """Let one clone do an update by itself (async); may be called from several threads."""
+        metrics = [each.result for each in loop.metrics.values()]
+        fetches = [loop.train_op, loop.loss, loop.data_loss, *metrics]
+        run = self._loops.get(loop.clone)
+        if traced:
+            values = self.traced(fetches)
+            self._loops[loop.clone] = self.session.make_callable(fetches)
+        else:
+            assert run is not None
+            values = run()
+        _, loss, data_loss, *rest = values
+        return StepReport(float(loss), float(data_loss), named(zip(loop.metrics, rest, strict=True)), None)
+
+    def publish(self) -> None:
+        """Bring what is evaluated and saved up to date, where clones train copies of their own (local)."""
+        if self.compiled.publish_op is not None:
+            self.session.run(self.compiled.publish_op)
+
+    def learning_rate(self) -> float | None:
+        """Return the learning rate at the present step."""
+        rate = self.compiled.learning_rate
+        return None if rate is None else float(self.session.run(rate))
 
     def _logged_fetches(self) -> list[Any]:
         compiled = self.compiled

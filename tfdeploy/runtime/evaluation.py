@@ -56,16 +56,14 @@ class _Sums:
             self.states[name] = wide if before is None else [a + b for a, b in zip(before, wide, strict=True)]
 
 
-def evaluate(
-    engine: Engine, stream: Stream, batch: int, *, stop: Callable[[], bool] = lambda: False
-) -> Scores:
-    """Return the scores of one pass over `stream` in batches of `batch`.
+def evaluate(engine: Engine, stream: Stream, *, stop: Callable[[], bool] = lambda: False) -> Scores:
+    """Return the scores of one pass over `stream`.
 
     Raises Stopped where `stop` says so between two batches.
     """
     compiled, evaluation = engine.compiled, engine.compiled.evaluation
     begun = time.perf_counter()
-    engine.feed(evaluation.pipe, stream, batch, training=False)
+    engine.feed(evaluation.pipe, stream, training=False)
     sums = _Sums()
     while not stop():
         try:

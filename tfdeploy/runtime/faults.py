@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
-from tfdeploy.runtime.checkpoints import reason_of
+from tfdeploy.runtime.tensorflow_words import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

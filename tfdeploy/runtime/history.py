@@ -59,6 +59,28 @@ class Line:
             fields["learning_rate"] = finite(self.learning_rate)
         return json.dumps({**fields, "time": self.time}, allow_nan=False)
 
+    @classmethod
+    def read(cls, text: bytes) -> Line | None:
+        """Return the line that `text` is, None where it is broken."""
+        try:
+            found = json.loads(text)
+            return cls(
+                step=int(found["step"]),
+                split=found["split"],
+                loss=_number(found["loss"]),
+                data_loss=_number(found["data_loss"]),
+                metrics={str(name): _number(value) for name, value in found["metrics"].items()},
+                examples_per_second=found["examples_per_second"],
+                learning_rate=found.get("learning_rate"),
+                time=str(found["time"]),
+            )
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
 
 def finite(value: float | None, digits: int | None = None) -> float | None:
     """Return a number as JSON can hold it: None where it is infinite or not a number."""
@@ -68,10 +90,14 @@ def finite(value: float | None, digits: int | None = None) -> float | None:
 
 
 class History:
-    """The file, open for appending. Raises RunError where it cannot be written."""
+    """The file, open for appending; `lines` are those that were there and are kept.
+
+    Raises RunError where it cannot be written.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.lines: list[Line] = []
         self._descriptor: int | None = None
 
     def mend(self, last_step: int) -> int:
@@ -81,13 +107,20 @@ class History:
         """
         if not self.path.exists():
             return 0
-        lines = self.path.read_bytes().splitlines()
-        steps = [_step(line) for line in lines]
+        texts = self.path.read_bytes().splitlines()
+        found = [Line.read(text) for text in texts]
         kept = [
-            line for line, step in zip(lines, steps, strict=True) if step is not None and step <= last_step
+            (line, text)
+            for line, text in zip(found, texts, strict=True)
+            if line is not None and line.step <= last_step
         ]
-        write_whole(self.path, "".join(f"{line.decode()}\n" for line in kept))
-        return steps[:-1].count(None)
+        self.lines = [line for line, _ in kept]
+        write_whole(self.path, "".join(f"{text.decode()}\n" for _, text in kept))
+        return found[:-1].count(None)
+
+    def last(self, split: SplitName) -> Line | None:
+        """Return the last line of a split among those that were there."""
+        return next((line for line in reversed(self.lines) if line.split == split), None)
 
     def append(self, line: Line) -> None:
         """Add a line, in one write."""
@@ -114,13 +147,3 @@ class History:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
-
-
-def _step(line: bytes) -> int | None:
-    """Return the step of a line, None where it is broken."""
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    step = found.get("step") if isinstance(found, dict) else None
-    return step if isinstance(step, int) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING
 
 from attrs import define, field
@@ -16,6 +17,7 @@ from tfdeploy.runtime.faults import located
 from tfdeploy.runtime.history import History, Line, SplitName
 from tfdeploy.runtime.periods import Period, Unobtrusive
 from tfdeploy.runtime.result import Clock
+from tfdeploy.runtime.steps import Done, Steps, make_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,31 +51,42 @@ class Trainer:
     examples: int = 0
     last_line: Line | None = None
     scores: dict[SplitName, tuple[int, Scores]] = field(factory=dict)
+    _window: _Window = field(init=False)
 
-    @property
-    def batch(self) -> int:
-        """Examples that a step takes."""
-        return self.engine.compiled.plan.global_batch
+    def __attrs_post_init__(self) -> None:
+        self._window = _Window()
 
     def train(self, last: int) -> None:
         """Make steps up to number `last`, or until a signal comes; then write a checkpoint."""
-        spec = self.engine.compiled.plan.spec.train
-        evaluating = Period.of(spec.evaluate_every)
-        saving = Period.of(spec.checkpoint_every) if spec.checkpoint_every is not None else Unobtrusive()
-        split = self.watched
-        window = _Window()
-        while self.step < last and self.stop.received is None:
-            logged = (self.step + 1) % spec.log_every == 0 or self.step + 1 == last
-            self._one_step(logged=logged, window=window)
-            if split is not None and evaluating.due(self.step) and self.step < last:
-                self.evaluate(split)
-                evaluating.done()
-            if saving.due(self.step) and self.step < last:
-                spent = self.save()
-                saving.done()
-                if isinstance(saving, Unobtrusive):
-                    saving.took(spent)
+        with closing(make_steps(self.engine)) as steps:
+            self._all_steps(steps, last)
         self.save()
+
+    def _all_steps(self, steps: Steps, last: int) -> None:
+        """Make steps, with evaluations and checkpoints when they are due."""
+        spec = self.engine.compiled.plan.spec.train
+        evaluating = Period.of(spec.evaluate_every if self.watched is not None else None)
+        saving = Period.of(spec.checkpoint_every) if spec.checkpoint_every is not None else Unobtrusive()
+        start = self.step
+        while self.step < last and self.stop.received is None:
+            pauses = [each.next_after(self.step) for each in (evaluating, saving)]
+            until = min(last, *(last if each is None else each for each in pauses))
+            self._next(steps, until - start, last)
+            if self.step < last and (evaluating.due(self.step) or saving.due(self.step)):
+                self._settle(steps, last)
+                self._pause(evaluating, saving)
+        self._settle(steps, last)
+
+    def _pause(self, evaluating: Period, saving: Period) -> None:
+        """Evaluate and write a checkpoint, as far as they are due."""
+        if evaluating.due(self.step) and self.watched is not None:
+            self.evaluate(self.watched)
+            evaluating.done()
+        if saving.due(self.step):
+            spent = self.save()
+            saving.done()
+            if isinstance(saving, Unobtrusive):
+                saving.took(spent)
 
     @property
     def watched(self) -> SplitName | None:
@@ -83,42 +96,60 @@ class Trainer:
 
     # --- steps --------------------------------------------------------------------------------------------
 
-    def _one_step(self, *, logged: bool, window: _Window) -> None:
+    def _next(self, steps: Steps, until: int, last: int) -> None:
+        """Make a step, or wait for one, and take down what it tells."""
         first = self.clock.first_step is None
         begun = time.perf_counter()
-        report = None
-        with located(f"step {self.step + 1}", self.engine.compiled, self.streams["train"]):
-            if first or logged:
-                report = self.engine.logged_step(traced=first)
-                loss = report.loss
-            else:
-                loss = self.engine.step()
+        with self._located():
+            done = steps.next(logged=self._is_logged(self.step + 1, last), until=until)
         spent = time.perf_counter() - begun
-        if not math.isfinite(loss):
-            span = self.engine.compiled.plan.spec.model.span_of("loss")
-            raise RunError(errors.loss_not_finite(self.step + 1, loss, self.checkpoints.last_step, span))
-        self.step += 1
-        self.examples += self.batch
         if first:
             self.clock.first_step = spent
-            self.after_first()
         else:
-            self.clock.train += spent
-            self.clock.examples += self.batch
-            window.add(self.batch, spent)
-        self.reporter.stepped(self.step)
-        if logged and report is not None:
-            self._log(report, window.speed())
+            self.clock.took(done.examples, spent)
+            self._window.took(done.examples, spent)
+        self._count(done, last)
+        if first:
+            self.after_first()
 
-    def _log(self, report: StepReport, speed: float | None) -> None:
+    def _settle(self, steps: Steps, last: int) -> None:
+        """Let the steps in hand end."""
+        begun = time.perf_counter()
+        with self._located():
+            finished = steps.settle()
+        spent = time.perf_counter() - begun
+        for done in finished:
+            self.clock.took(done.examples, spent / len(finished))
+            self._window.took(done.examples, spent / len(finished))
+            self._count(done, last)
+
+    def _is_logged(self, step: int, last: int) -> bool:
+        return step % self.engine.compiled.plan.spec.train.log_every == 0 or step == last
+
+    def _located(self) -> AbstractContextManager[None]:
+        return located(f"step {self.step + 1}", self.engine.compiled, self.streams["train"])
+
+    def _count(self, done: Done, last: int) -> None:
+        """Take down that a step was made; raise RunError where its loss is not finite."""
+        if not math.isfinite(done.loss):
+            span = self.engine.compiled.plan.spec.model.span_of("loss")
+            raise RunError(errors.loss_not_finite(self.step + 1, done.loss, self.checkpoints.last_step, span))
+        self.step += 1
+        self.examples += done.examples
+        self.reporter.stepped(self.step)
+        if done.report is not None and self._is_logged(self.step, last):
+            self._log(done.report)
+
+    def _log(self, report: StepReport) -> None:
+        alone = bool(self.engine.compiled.train_loops)
         line = Line(
             step=self.step,
             split="train",
             loss=report.loss,
             data_loss=report.data_loss,
             metrics=report.metrics,
-            examples_per_second=speed,
-            learning_rate=report.learning_rate,
+            examples_per_second=self._window.speed(),
+            learning_rate=self.engine.learning_rate() if alone else report.learning_rate,
         )
         self.last_line = line
         self.history.append(line)
@@ -130,10 +161,10 @@ class Trainer:
     def evaluate(self, split: SplitName) -> None:
         """Evaluate a split after the present step; a signal that comes meanwhile ends it without a result."""
         stream = self.streams[split]
-        batch = self.engine.compiled.plan.towers[0].batch
+        self.engine.publish()
         try:
             with located(f"evaluation on `{split}`", self.engine.compiled, stream):
-                scores = evaluate(self.engine, stream, batch, stop=lambda: self.stop.received is not None)
+                scores = evaluate(self.engine, stream, stop=lambda: self.stop.received is not None)
         except Stopped:
             return
         self.clock.evaluate += scores.seconds
@@ -146,8 +177,10 @@ class Trainer:
             metrics=scores.metrics,
             examples_per_second=scores.examples / scores.seconds,
         )
-        self.history.append(line)
-        self.events.line(line)
+        before = self.history.last(split)
+        if before is None or before.step != self.step:  # else a finished run is being run again
+            self.history.append(line)
+            self.events.line(line)
         self.reporter.evaluated(line, scores.examples)
 
     def evaluate_all(self) -> None:
@@ -162,6 +195,7 @@ class Trainer:
     def save(self) -> float:
         """Write a checkpoint of the present step; return the seconds it took."""
         self.history.sync()
+        self.engine.publish()
         with located("writing a checkpoint", self.engine.compiled):
             spent = self.checkpoints.save(self.step, self.examples)
         self.events.flush()
@@ -176,7 +210,7 @@ class _Window:
     examples: int = 0
     seconds: float = 0.0
 
-    def add(self, examples: int, seconds: float) -> None:
+    def took(self, examples: int, seconds: float) -> None:
         self.examples += examples
         self.seconds += seconds
 

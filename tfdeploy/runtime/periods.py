@@ -14,6 +14,7 @@ from dsl.errors import running as errors
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from compiler.plan import Plan
     from dsl import ir
 
 SHORTEST_PAUSE = 5.0
@@ -43,6 +44,10 @@ class Period:
             return step % self.steps == 0
         return self.seconds is not None and self.clock() - self._last >= self.seconds
 
+    def next_after(self, step: int) -> int | None:
+        """Return the first step after `step` at which this is due; None where seconds count."""
+        return None if self.steps is None else (step // self.steps + 1) * self.steps
+
     def done(self) -> None:
         """Count the seconds from now."""
         self._last = self.clock()
@@ -62,13 +67,13 @@ class Unobtrusive(Period):
         self.seconds = max(SHORTEST_PAUSE, seconds / SHARE)
 
 
-def total_steps(spec: ir.Spec, size: int | None, global_batch: int) -> int:
-    """Return how many steps the spec asks for, `size` being the examples of an epoch.
+def total_steps(plan: Plan, size: int | None) -> int:
+    """Return how many steps the spec of `plan` asks for, `size` being the examples of an epoch.
 
     A last batch that epochs do not fill is left out. Raises SpecError where neither steps nor epochs are
     given, RunError where an epoch has no known or no sufficient size.
     """
-    train = spec.train
+    spec, train = plan.spec, plan.spec.train
     if train.steps is not None:
         return train.steps
     if train.epochs is None:
@@ -76,9 +81,12 @@ def total_steps(spec: ir.Spec, size: int | None, global_batch: int) -> int:
     span = train.span_of("epochs")
     if size is None:
         raise RunError(errors.size_unknown(span))
-    steps = train.epochs * size // global_batch
+    # Where clones update each by itself, a step is one clone's batch.
+    rounds = len(plan.towers) if plan.update.mode == "async" else 1
+    steps = train.epochs * size * rounds // plan.global_batch
     if steps == 0:
         data = spec.data.train if spec.data is not None else None
         source = data.source.span if data is not None else None
-        raise RunError(errors.too_few_examples(train.epochs * size, global_batch, source, spec.clones.span))
+        batch = plan.global_batch // rounds
+        raise RunError(errors.too_few_examples(train.epochs * size, batch, source, spec.clones.span))
     return steps

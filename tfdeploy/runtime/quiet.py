@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ERRORS_ONLY = "2"
+FATAL_ONLY = "3"  # what TensorFlow logs as errors is raised as well, or of no consequence
 
 
 def start_tensorflow(*, verbose: bool = False) -> Any:
@@ -27,7 +27,7 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
         import tensorflow as tf
 
         return tf
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", ERRORS_ONLY)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", FATAL_ONLY)
     with _silenced():
         import keras
         import tensorflow as tf

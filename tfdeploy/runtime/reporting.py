@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 
 @frozen
 class Stretch:
-    """The steps a process is to make: after `first` up to `last`, `batch` examples each."""
+    """The steps a process is to make: after `first` up to `last`."""
 
     first: int
     last: int
-    batch: int
     directory: str
 
 

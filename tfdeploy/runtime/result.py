@@ -46,7 +46,7 @@ class Result:
     """The outcome of a run.
 
     `steps` is the global step reached, `loss` (regularisation included) and `metrics` are those of the last
-    logged step, None where this process made none; `model` is the path of the trained model.
+    logged step, None where there is none; `model` is the path of the trained model.
     """
 
     status: Status
@@ -106,6 +106,11 @@ class Clock:
     evaluate: float = 0.0
     checkpoint: float = 0.0
     examples: int = field(default=0)
+
+    def took(self, examples: int, seconds: float) -> None:
+        """Take down a step after the first."""
+        self.examples += examples
+        self.train += seconds
 
     def seconds(self) -> Seconds:
         """Return the sums."""

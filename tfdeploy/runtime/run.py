@@ -89,7 +89,7 @@ class _Run:
 
     def run(self) -> Result:
         streams = self._open_streams()
-        last = total_steps(self.spec, streams["train"].size, self.plan.global_batch)
+        last = total_steps(self.plan, streams["train"].size)
         engine = self._compile()
         try:
             return self._train(engine, streams, last)
@@ -130,7 +130,7 @@ class _Run:
         if broken:
             self.reporter.warn(errors.history_mended(str(history.path), broken))
         self.directory.tidy()
-        write_whole(self.directory.spec, effective_text(self.spec))
+        write_whole(self.directory.spec, effective_text(self.spec, self.directory.path))
         wants_events = self.spec.train.summaries != "none"
         trainer = Trainer(
             engine=engine,
@@ -164,13 +164,13 @@ class _Run:
 
     def _steps(self, trainer: Trainer, last: int, resumed: int | None) -> Result:
         engine = trainer.engine
-        self.reporter.started(Stretch(trainer.step, last, trainer.batch, str(self.directory.path)))
+        self.reporter.started(Stretch(trainer.step, last, str(self.directory.path)))
         with self.stop.deferred():
             if trainer.step < last:
                 if not self.directory.placement.exists():
                     self._write_placement(engine)
                 stream = skipping(trainer.streams["train"], trainer.examples)
-                engine.feed(engine.compiled.train_input, stream, trainer.batch, training=True)
+                engine.feed(engine.compiled.train_input, stream, training=True)
                 trainer.events.draw_graph()
                 trainer.train(last)
             self.reporter.ended()
@@ -194,7 +194,7 @@ class _Run:
         """Write what the run came to, with the map as far as it is known by now."""
         if self.clock.first_step is not None:
             self._write_placement(trainer.engine)
-        line = trainer.last_line
+        line = trainer.last_line or trainer.history.last("train")
         results = {
             name: SplitResult.of(scores)
             for name, (step, scores) in trainer.scores.items()

@@ -1,0 +1,77 @@
+"""Runs as processes: killed, interrupted, terminated, and gone on with."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from tests.runtime.conftest import Project
+
+PATIENCE = 60.0
+LONG = ("--set", "train.steps=100000", "--set", "train.checkpoint_every=50")
+
+
+def wait_for_step(project: Project, process: subprocess.Popen[str], step: int) -> None:
+    """Wait until the history has a line of `step` or later."""
+    path = project.run_directory / "history.jsonl"
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        assert process.poll() is None, process.communicate()
+        lines = path.read_text().splitlines()[:-1] if path.exists() else []
+        if lines and json.loads(lines[-1])["step"] >= step:
+            return
+        time.sleep(0.02)
+    pytest.fail(f"step {step} was not reached")
+
+
+def newest(project: Project) -> int:
+    """Return the step of the newest checkpoint."""
+    manifests = (project.run_directory / "checkpoints").glob("*.json")
+    return max(json.loads(path.read_text())["step"] for path in manifests)
+
+
+def test_a_killed_run_goes_on(project: Project) -> None:
+    """After kill -9 the next run goes on from the last checkpoint, and ends at the wanted step."""
+    process = project.start(*LONG)
+    try:
+        wait_for_step(project, process, 120)
+    finally:
+        process.kill()
+        process.communicate()
+    step = newest(project)
+    result = project.run(train__steps=step + 130)
+    assert (result.status, result.steps) == ("finished", step + 130)
+    assert result.resumed_from == step
+    assert step % 50 == 0
+    assert project.steps() == list(range(10, step + 131, 10))
+    assert (project.variables(step + 130)["global_step"]) == step + 130
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "status"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_signal_ends_a_run_after_a_checkpoint(
+    project: Project, number: signal.Signals, code: int, status: str
+) -> None:
+    """The step in hand is saved, the exit code says which signal, and the next run goes on from there."""
+    process = project.start(*LONG, "--json")
+    try:
+        wait_for_step(project, process, 60)
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert (process.returncode, errors) == (code, "")
+    result = json.loads(output.splitlines()[-1])
+    assert result == json.loads((project.run_directory / "result.json").read_text())
+    assert (result["status"], result["steps"]) == (status, newest(project))
+    assert not (project.run_directory / "model.keras").exists()
+    again = project.run(train__steps=result["steps"] + 5)
+    assert (again.resumed_from, again.steps) == (result["steps"], result["steps"] + 5)

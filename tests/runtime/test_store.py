@@ -1,0 +1,69 @@
+"""Which checkpoints count, and which may go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tfdeploy.runtime.store import Broken, Checkpoint, Manifest, Store
+
+
+def commit(store: Store, step: int) -> Checkpoint:
+    """Make a checkpoint of two small files."""
+    store.directory.mkdir(exist_ok=True)
+    prefix = store.prefix(step)
+    files = {f"{prefix.name}.index": 3, f"{prefix.name}.data-00000-of-00001": 5}
+    for name, size in files.items():
+        (store.directory / name).write_bytes(b"x" * size)
+    return store.commit(Manifest(step, step * 64, "abc", 7, "2030-01-01T00:00:00.000Z", files))
+
+
+def test_a_checkpoint_comes_back(tmp_path: Path) -> None:
+    """What was committed is found again, with its manifest, newest first."""
+    store = Store(tmp_path / "checkpoints")
+    made = [commit(store, step) for step in (9, 100, 20)]
+    assert store.whole() == [made[1], made[2], made[0]]
+
+
+def test_an_empty_folder_has_none(tmp_path: Path) -> None:
+    """A run that was never started has no checkpoints."""
+    assert Store(tmp_path / "checkpoints").whole() == []
+
+
+def test_broken_checkpoints_say_why(tmp_path: Path) -> None:
+    """A missing manifest, a damaged one, a missing file and a short one each have their reason."""
+    store = Store(tmp_path)
+    for step in (1, 2, 3, 4):
+        commit(store, step)
+    (tmp_path / "model.ckpt-1.json").unlink()
+    (tmp_path / "model.ckpt-2.json").write_text('{"step": 2')
+    (tmp_path / "model.ckpt-3.index").unlink()
+    (tmp_path / "model.ckpt-4.data-00000-of-00001").write_bytes(b"xx")
+    assert [store.find(step) for step in store.steps()] == [
+        Broken(store.prefix(4), 4, "`model.ckpt-4.data-00000-of-00001` has 2 bytes and not 5"),
+        Broken(store.prefix(3), 3, "`model.ckpt-3.index` is missing"),
+        Broken(store.prefix(2), 2, "its manifest is damaged"),
+        Broken(store.prefix(1), 1, "it was not written to its end"),
+    ]
+    assert store.whole() == []
+
+
+def test_only_the_newest_are_kept(tmp_path: Path) -> None:
+    """Pruning leaves the wanted number, and never none."""
+    store = Store(tmp_path)
+    for step in (10, 20, 30):
+        commit(store, step)
+    store.prune(2)
+    assert [each.step for each in store.whole()] == [30, 20]
+    store.prune(0)
+    assert [each.step for each in store.whole()] == [30]
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_what_is_newer_than_the_restored_one_goes(tmp_path: Path) -> None:
+    """After going back to a step, damaged and half-written newer ones are removed."""
+    store = Store(tmp_path)
+    for step in (10, 20, 100):
+        commit(store, step)
+    (tmp_path / "model.ckpt-30.index").write_bytes(b"x")
+    store.remove_after(20)
+    assert store.steps() == [20, 10]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from attrs import define, field, frozen
@@ -14,6 +14,10 @@ from compiler.graph.template import WeightInfo
 from compiler.graph.variables import GraphVariable
 from compiler.placement_map import PlacementMap
 from compiler.plan import Plan
+from dsl.diagnostics import Diagnostic
+
+if TYPE_CHECKING:
+    from compiler.graph.forecast import StepMemory
 
 
 @frozen
@@ -108,14 +112,25 @@ class CompiledGraph:
     loss_scale: tf.Tensor | None = None
     applied: tf.Tensor | None = None
     seed: int = 0
+    warnings: tuple[Diagnostic, ...] = ()
     _assigned: dict[str, str] = field(factory=dict, repr=False)
+    _memory: dict[str, StepMemory] = field(factory=dict, repr=False)
 
     @property
     def placement(self) -> PlacementMap:
-        """The placement map; `assigned` is filled in for ops that `record_assigned` has seen."""
+        """The placement map.
+
+        `assigned` is filled in for ops that `record_assigned` has seen, memory after `forecast_memory`.
+        """
         from compiler.graph.mapping import map_placement
 
-        return map_placement(self, self._assigned)
+        return map_placement(self, self._assigned, self._memory)
+
+    def forecast_memory(self) -> None:
+        """Work out what a step needs at its peak on each device (seconds, for tens of thousands of ops)."""
+        from compiler.graph.forecast import forecast_step_memory
+
+        self._memory = forecast_step_memory(self)
 
     def record_assigned(self, metadata: Any) -> None:
         """Take the devices that TensorFlow really chose from a `RunMetadata` with partition graphs."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
+from attrs import define, field
 
+from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.transfers import list_transfers
 from compiler.graph.variables import GraphVariable
 from compiler.placement_map import (
@@ -22,28 +24,37 @@ from compiler.placement_map import (
     RuleRef,
 )
 from compiler.plan import Plan, Why
+from compiler.topology import Device
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
+    from compiler.graph.forecast import StepMemory
+
+VARIABLE = "VarHandleOp"
 
 
-def map_placement(compiled: CompiledGraph, assigned: Mapping[str, str]) -> PlacementMap:
-    """Return the map; `assigned` gives the real device of each op that has run, by op name."""
+def map_placement(
+    compiled: CompiledGraph, assigned: Mapping[str, str], memory: Mapping[str, StepMemory]
+) -> PlacementMap:
+    """Return the map.
+
+    `assigned` gives the real device of each op that has run, by op name; `memory` the peak of a step by the
+    device's name in specs, where it was forecast.
+    """
     plan = compiled.plan
     refs = {plan.tensorflow_device(each): each.ref for each in plan.topology.devices}
-    rules: dict[Why, RuleRef] = {}
+    rules = _Rules()
     ops = tuple(_ops(compiled, assigned, refs, rules))
-    variables = tuple(_variable(each, rules) for each in compiled.variables.values())
     return PlacementMap(
         spec=MapSpec(plan.spec.path, plan.spec.sha256),
         tensorflow=tf.__version__,
         mode=_mode(plan),
-        devices=_devices(plan, ops, compiled.variables.values()),
+        devices=_devices(compiled, ops, memory),
         clones=tuple(
             MapClone(each.index, each.scope, tuple(device.ref for device in each.devices), each.batch)
             for each in plan.towers
         ),
-        variables=variables,
+        variables=tuple(_variable(each, rules) for each in compiled.variables.values()),
         ops=ops,
         transfers=list_transfers(compiled),
         misplaced=tuple(each for each in ops if each.assigned not in (None, each.requested)),
@@ -58,11 +69,25 @@ def _mode(plan: Plan) -> MapMode:
     return MapMode(update.mode, replication, update.aggregate.name, update.reduce, len(plan.towers))
 
 
+@define
+class _Rules:
+    """The records of reasons, each made once: tens of thousands of ops share a few."""
+
+    _made: dict[int, tuple[Why, RuleRef]] = field(factory=dict)  # by identity; the reason is kept alive
+
+    def of(self, why: Why) -> RuleRef:
+        found = self._made.get(id(why))
+        if found is None:
+            found = self._made[id(why)] = (why, RuleRef.of(why))
+        return found[1]
+
+
 def _ops(
-    compiled: CompiledGraph, assigned: Mapping[str, str], refs: Mapping[str, str], rules: dict[Why, RuleRef]
+    compiled: CompiledGraph, assigned: Mapping[str, str], refs: Mapping[str, str], rules: _Rules
 ) -> Iterable[MapOp]:
+    entries = compiled.ledger.entries
     for op in compiled.graph.get_operations():
-        entry = compiled.ledger.entries[op.name]
+        entry = entries[op.name]
         real = assigned.get(op.name)
         yield MapOp(
             name=op.name,
@@ -71,21 +96,12 @@ def _ops(
             role=entry.role,
             requested=entry.device.ref,
             assigned=None if real is None else refs.get(real, real),
-            rule=_rule(entry.placed.why, rules),
+            rule=rules.of(entry.placed.why),
         )
 
 
-def _rule(why: Why, known: dict[Why, RuleRef]) -> RuleRef:
-    if why not in known:
-        known[why] = RuleRef.of(why)
-    return known[why]
-
-
-def _variable(variable: GraphVariable, rules: dict[Why, RuleRef]) -> MapVariable:
+def _variable(variable: GraphVariable, rules: _Rules) -> MapVariable:
     info, home = variable.info, variable.placement.placed
-    slot_device = variable.placement.slots.device.ref
-    names = [f"{info.name}/{suffix}" for suffix in variable.slots]
-    names += [f"{info.name}/ExponentialMovingAverage"] if variable.average is not None else []
     return MapVariable(
         name=info.name,
         shape=info.shape,
@@ -94,23 +110,68 @@ def _variable(variable: GraphVariable, rules: dict[Why, RuleRef]) -> MapVariable
         trainable=info.trainable,
         device=home.device.ref,
         copies=tuple(each.ref for each in variable.placement.copies),
-        slots=tuple(MapSlot(name, info.bytes, slot_device) for name in names),
-        rule=_rule(home.why, rules),
+        slots=tuple(
+            MapSlot(name, _size(slot), variable.slot_place(0).device.ref)
+            for name, slot in _slots(variable).items()
+        ),
+        rule=rules.of(home.why),
     )
 
 
-def _devices(plan: Plan, ops: Iterable[MapOp], variables: Iterable[GraphVariable]) -> tuple[MapDevice, ...]:
-    counts = Counter(op.requested for op in ops)
-    held: Counter[str] = Counter()
-    slots: Counter[str] = Counter()
+def _slots(variable: GraphVariable) -> dict[str, Any]:
+    """Return the slots of the first copy, and the moving average, by name."""
+    slots = {f"{variable.name}/{suffix}": copies[0] for suffix, copies in variable.slots.items()}
+    if variable.average is not None:
+        slots[f"{variable.name}/ExponentialMovingAverage"] = variable.average
+    return slots
+
+
+def _size(variable: Any) -> int:
+    return size_in_bytes(variable.shape.as_list(), variable.dtype.name) or 0
+
+
+def _devices(
+    compiled: CompiledGraph, ops: Iterable[MapOp], memory: Mapping[str, StepMemory]
+) -> tuple[MapDevice, ...]:
+    """Count ops and bytes; every variable of the graph is one handle, wherever it came from."""
+    plan, counts = compiled.plan, Counter(op.requested for op in ops)
+    held: dict[str, Counter[str]] = {"variable": Counter(), "slot": Counter(), "other": Counter()}
+    kinds = _kinds(compiled.variables.values())
+    for op in compiled.graph.get_operations():
+        if op.type == VARIABLE:
+            size = size_in_bytes(tf.TensorShape(op.get_attr("shape")).as_list(), op.get_attr("dtype").name)
+            held[kinds.get(op.name, "other")][compiled.ledger.entries[op.name].device.ref] += size or 0
+    return tuple(_device(plan, each, counts, held, memory.get(each.ref)) for each in plan.topology.devices)
+
+
+def _kinds(variables: Iterable[GraphVariable]) -> dict[str, str]:
+    """Return for each handle of a variable of the model, or of one of its slots, which of the two it is."""
+    kinds: dict[str, str] = {}
     for variable in variables:
-        for copy in range(len(variable.copies)):
-            held[variable.device_of(copy).ref] += variable.info.bytes
-            home = variable.slot_place(copy).device.ref
-            slots[home] += variable.info.bytes * len(variable.slots)
-        if variable.average is not None:
-            slots[variable.slot_place(0).device.ref] += variable.info.bytes
-    return tuple(
-        MapDevice(each.ref, plan.tensorflow_device(each), counts[each.ref], held[each.ref], slots[each.ref])
-        for each in plan.topology.devices
+        slots = [each for copies in variable.slots.values() for each in copies]
+        slots += [variable.average] if variable.average is not None else []
+        kinds |= {each.handle.op.name: "slot" for each in slots}
+        kinds |= {each.handle.op.name: "variable" for each in variable.copies}
+    return kinds
+
+
+def _device(
+    plan: Plan,
+    device: Device,
+    counts: Mapping[str, int],
+    held: Mapping[str, Mapping[str, int]],
+    step: StepMemory | None,
+) -> MapDevice:
+    ref = device.ref
+    variable, slot, other = (held[kind][ref] for kind in ("variable", "slot", "other"))
+    return MapDevice(
+        ref=ref,
+        device=plan.tensorflow_device(device),
+        ops=counts[ref],
+        variable_bytes=variable,
+        slot_bytes=slot,
+        other_bytes=other,
+        step_bytes=None if step is None else step.bytes,
+        memory_bytes=None if step is None else variable + slot + other + step.bytes,
+        largest=() if step is None else step.largest,
     )

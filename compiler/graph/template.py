@@ -105,7 +105,7 @@ class Template:
 
     @property
     def op_names(self) -> frozenset[str]:
-        """The names inside a tower of all that is no port: what globs of rules for ops are matched against."""
+        """The names inside a tower of all that is no port: what globs of rules for ops can match."""
         own = (self.seed, self.scale, self.inverse_share)
         ports = {*self.weights.values(), *self.inputs.values(), *own, *self.received}
         return frozenset(node.name for node in self.graph_def.node if node.name not in ports)

@@ -1,0 +1,45 @@
+"""Rules with globs match something, and decide something; known once the model's names are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from compiler.nearest import nearest_names
+from dsl import ir
+from dsl.diagnostics import Diagnostic
+from dsl.errors import lint
+from dsl.errors import plan as errors
+
+Names = Mapping[str, Collection[str]]  # what the globs of a role are matched against
+
+
+def rules_match(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]:
+    """Report every rule whose glob matches none of the names of its role, with the nearest ones."""
+    for rule in rules:
+        pattern, known = rule.selector.pattern, names.get(rule.selector.role)
+        if pattern is not None and known is not None and not _matching(rule, known):
+            span = rule.selector.span or rule.span
+            yield errors.rule_matches_nothing(_written(rule), nearest_names(pattern, known), span)
+
+
+def rules_decide(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]:
+    """Warn of every rule that matches and never wins, since later ones take all that it matches."""
+    for at, rule in enumerate(rules):
+        known = names.get(rule.selector.role)
+        left = _matching(rule, known) if known is not None else set()
+        for later in rules[at + 1 :]:
+            if left and later.selector.role == rule.selector.role:
+                left -= _matching(later, left)
+                if not left and rule.span is not None and later.span is not None:
+                    yield lint.ineffective_rule(rule.span, later.span)
+
+
+def _matching(rule: ir.Rule, names: Collection[str]) -> set[str]:
+    pattern = rule.selector.pattern
+    return {name for name in names if pattern is None or fnmatchcase(name, pattern)}
+
+
+def _written(rule: ir.Rule) -> str:
+    span = rule.selector.span
+    return span.text if span is not None else f'{rule.selector.role}("{rule.selector.pattern}")'

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from compiler import topology
 from compiler.checks.batches import batches_fit_clones
 from compiler.checks.groups import groups_fit_devices
+from compiler.checks.legality import choices_go_together
 from compiler.checks.supported import parts_are_supported
 from compiler.checks.targets import targets_name_devices
 from compiler.elaborate import elaborate
@@ -21,6 +22,7 @@ from dsl.diagnostics import Diagnostic, Diagnostics, SpecError
 Check = Callable[[ir.Spec, topology.Topology], Iterable[Diagnostic]]
 
 CHECKS: tuple[Check, ...] = (
+    choices_go_together,
     parts_are_supported,
     targets_name_devices,
     groups_fit_devices,

@@ -87,6 +87,13 @@ _ROWS = (
     Code("TFD512", "stray-op", "an op that sits where no rule put it", "plan"),
     Code("TFD513", "group-too-large", "a group of more devices than there are", "plan"),
     Code("TFD514", "no-group-member", "a device that the groups of the clones do not have", "plan"),
+    Code("TFD520", "mode-and-placement", "a placement of variables that the update mode cannot use", "plan"),
+    Code("TFD521", "mode-and-aggregation", "an aggregation where nothing is summed", "plan"),
+    Code("TFD522", "meaningless-attribute", "an attribute that belongs to another update mode", "plan"),
+    Code("TFD523", "aggregation-and-gradients", "an aggregation that cannot sum rows of a table", "plan"),
+    Code("TFD524", "mode-and-numerics", "numerics that need all clones at one step", "plan"),
+    Code("TFD525", "no-staleness", "a bound on staleness that lets no clone begin", "plan"),
+    Code("TFD526", "no-workers", "a graph for each worker where there are none", "plan"),
     # TFD6xx: lint.
     Code("TFD601", "unused-binding", "a binding that nothing uses"),
     Code("TFD602", "unused-constant", "a constant that nothing uses"),

@@ -13,14 +13,5 @@ from dsl.errors import plan as errors
 def parts_are_supported(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
     """Report every part of the spec that is not built yet."""
     del topology
-    update = spec.update
     if spec.devices.jobs:
         yield errors.not_supported_yet("a cluster", spec.devices.jobs[0].span, "the devices of one machine")
-    yield from _numerics(update)
-
-
-def _numerics(update: ir.Update) -> Iterator[Diagnostic]:
-    plain = ir.Update()
-    for attribute, instead in (("backup", "`0`"),):
-        if getattr(update, attribute) != getattr(plain, attribute):
-            yield errors.not_supported_yet(f"`{attribute}`", update.span_of(attribute), instead)

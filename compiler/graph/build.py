@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from compiler.checks.legality import gradients_can_be_summed
 from compiler.checks.matches import rules_decide, rules_match
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
@@ -86,6 +87,15 @@ def _require_gradients(
     if not any(template.gradients for template in templates.values()):
         trainable = [each.name for each in weights.values() if each.trainable]
         raise SpecError([errors.no_gradient(trainable, plan.spec.model.span_of("loss"))])
+    found = list(gradients_can_be_summed(plan.spec, _sparse(templates)))
+    if found:
+        raise SpecError(found)
+
+
+def _sparse(templates: Mapping[int, Template]) -> list[str]:
+    """Return the names of the weights whose gradients are rows."""
+    gradients = {name: each for template in templates.values() for name, each in template.gradients.items()}
+    return [name for name, each in gradients.items() if each.indices is not None]
 
 
 def _check_rules(
@@ -210,7 +220,7 @@ def _losses(assembly: Assembly) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     with assembly.ledger.place(assembly.step_place, "metric"), tf.name_scope("total_loss/"):
         parts = [tower.tensor(tower.template.loss) * plan.share(tower.tower) for tower in assembly.towers]
         data_loss = tf.add_n(parts, name="data_loss")
-        terms = regularization_loss(assembly.variables.values())
+        terms = regularization_loss(assembly.variables.values(), assembly.ledger)
         regularization = (
             tf.add_n(terms, name="regularization") if terms else tf.constant(0.0, name="regularization")
         )

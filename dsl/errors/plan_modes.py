@@ -1,0 +1,25 @@
+"""TFD520 to TFD529: update modes, aggregations, placements and numerics that do not go together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import Label
+from dsl.errors.making import error
+
+if TYPE_CHECKING:
+    from dsl.diagnostics import Diagnostic
+    from dsl.source import Span
+
+
+def conflict(
+    code: str,
+    message: str,
+    reasons: tuple[str, ...],
+    nearest: str,
+    span: Span | None,
+    other: Span | None,
+) -> Diagnostic:
+    """Report what does not go together, at `span`; `other` is the second of the two places."""
+    label = (Label(other, "with this"),) if other is not None and other != span else ()
+    return error(code, message, span, text="here", labels=label, notes=reasons, help=nearest)

@@ -5,11 +5,11 @@ The caller takes finished steps one by one. Before it looks at the variables it 
 
 from __future__ import annotations
 
-import queue
-import threading
 from typing import TYPE_CHECKING, Protocol
 
 from attrs import frozen
+
+from tfdeploy.runtime.clone_threads import CloneThreads
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import TrainLoop
@@ -77,70 +77,28 @@ class AsyncSteps:
     """Every clone makes updates in a thread of its own, whatever the others do."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._lock = threading.Condition()
-        self._done: queue.Queue[Done | BaseException] = queue.Queue()
-        self._begun = self._until = self._in_hand = 0
-        self._closed = False
-        for loop in engine.compiled.train_loops:
-            threading.Thread(target=self._work, args=(loop,), name=f"clone_{loop.clone}", daemon=True).start()
+        compiled = engine.compiled
+        self._threads = CloneThreads(
+            compiled.train_loops,
+            lambda loop, first: _update(engine, loop, first=first),
+            compiled.plan.update.staleness,
+        )
 
     def next(self, *, logged: bool, until: int) -> Done:
         """Wait for an update of any clone; each tells about itself."""
         del logged
-        with self._lock:
-            self._until = until
-            self._lock.notify_all()
-        return self._take()
+        self._threads.allow(until)
+        return self._threads.result()
 
     def settle(self) -> list[Done]:
         """Wait until no clone is at work; their threads wait too."""
-        with self._lock:
-            self._until = 0
-        found = []
-        while self._coming():
-            found.append(self._take())
-        return found
+        return self._threads.settle()
 
     def close(self) -> None:
         """Let the threads end."""
-        with self._lock:
-            self._closed = True
-            self._lock.notify_all()
+        self._threads.close()
 
-    def _coming(self) -> bool:
-        with self._lock:
-            return self._in_hand > 0 or not self._done.empty()
 
-    def _take(self) -> Done:
-        done = self._done.get()
-        if isinstance(done, BaseException):
-            self.close()
-            raise done
-        return done
-
-    def _begin(self) -> bool:
-        """Wait until an update may be begun, and count it; False where the thread is to end."""
-        with self._lock:
-            self._lock.wait_for(lambda: self._closed or self._begun < self._until)
-            if self._closed:
-                return False
-            self._begun += 1
-            self._in_hand += 1
-            return True
-
-    def _work(self, loop: TrainLoop) -> None:
-        traced = True
-        while self._begin():
-            try:
-                report = self._engine.loop_step(loop, traced=traced)
-            except BaseException as fault:  # noqa: BLE001  handed to the thread that waits
-                self._finish(fault)
-                return
-            traced = False
-            self._finish(Done(loop.batch, report.loss, report))
-
-    def _finish(self, done: Done | BaseException) -> None:
-        with self._lock:  # who sees a step in hand may rely on its coming
-            self._done.put(done)
-            self._in_hand -= 1
+def _update(engine: Engine, loop: TrainLoop, *, first: bool) -> Done:
+    report = engine.loop_step(loop, traced=first)
+    return Done(loop.batch, report.loss, report)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -37,25 +40,39 @@ def counter(clones: int = 4, optimizer: str = "SGD(1)", **overrides: str) -> ir.
 ONES = {"one": np.ones((8, 1), np.float32), "zero": np.full((8, 1), 1e6, np.float32)}
 
 
-def loops_of(training: Training, **options: Any) -> Any:
-    """Return the loops of a compiled graph."""
-    from tfdeploy.runtime.async_loop import AsyncLoops
+def threads_of(training: Training, before: Callable[[int], None] = lambda _: None) -> Any:
+    """Return the threads of a compiled graph's clones; `before` is called in them before each update."""
+    from tfdeploy.runtime.clone_threads import CloneThreads
 
-    return AsyncLoops(training.compiled, training.session, **options)
+    def update(loop: Any, first: bool) -> int:
+        del first
+        before(loop.clone)
+        training.session.run(loop.train_op)
+        clone: int = loop.clone
+        return clone
+
+    return CloneThreads(training.compiled.train_loops, update, training.compiled.plan.update.staleness)
+
+
+def make(threads: Any, until: int) -> list[int]:
+    """Let updates up to number `until` be made; return which clones made those that had not been made."""
+    already = threads.tickets.begun
+    threads.allow(until)
+    return [threads.result() for _ in range(until - already)]
 
 
 @pytest.mark.parametrize("ema", [{}, {"update__ema": "0.5"}], ids=["plain", "ema"])
 def test_no_update_is_lost(ema: dict[str, str]) -> None:
     """After 400 updates by four threads the step is 400, and so is a weight that each update moves by one."""
-    with Training(counter(**ema), ONES) as training:
-        loops = loops_of(training)
-        assert loops.run(250) == 250
-        assert loops.run(150) == 150
+    with Training(counter(**ema), ONES) as training, closing(threads_of(training)) as threads:
+        make(threads, 250)
+        assert training.values()["global_step"] == 250
+        make(threads, 400)
         values = training.values()
     assert values["global_step"] == 400
     assert values["count/kernel"].item() == 400.0
-    assert sum(loops.tickets.made) == 400
-    assert all(loops.tickets.made)
+    assert sum(threads.tickets.made) == 400
+    assert all(threads.tickets.made)
 
 
 def test_no_row_of_an_embedding_is_lost() -> None:
@@ -66,56 +83,67 @@ def test_no_row_of_an_embedding_is_lost() -> None:
         'Embedding(3, 1, embeddings_initializer = "zeros", name = "count")',
     )
     data = {"one": np.full(8, 2, np.int32), "zero": ONES["zero"]}
-    with Training(spec_of(text), data) as training:
-        loops_of(training).run(400)
+    with Training(spec_of(text), data) as training, closing(threads_of(training)) as threads:
+        make(threads, 400)
         values = training.values()
     np.testing.assert_array_equal(values["count/embeddings"], [[0.0], [0.0], [400.0]])
 
 
+def slow(clone: int) -> None:
+    """Let clone 1 take ten times as long as the others."""
+    time.sleep(0.02 if clone == 1 else 0.002)
+
+
 def test_a_run_ends_though_one_clone_is_ten_times_slower() -> None:
     """A clone that takes ten times as long makes few of the updates; the run ends with the exact count."""
-    with Training(counter(clones=3), ONES) as training:
-        loops = loops_of(training, before=lambda clone: time.sleep(0.02 if clone == 1 else 0.002))
-        loops.run(120)
+    with Training(counter(clones=3), ONES) as training, closing(threads_of(training, slow)) as threads:
+        clones = Counter(make(threads, 120))
         values = training.values()
     assert values["global_step"] == 120
-    assert loops.tickets.made[1] < min(loops.tickets.made[0], loops.tickets.made[2]) / 3
+    assert clones[1] < min(clones[0], clones[2]) / 3
 
 
 @pytest.mark.parametrize("staleness", [1, 3])
 def test_no_clone_is_further_ahead_than_the_bound(staleness: int) -> None:
-    """With one clone ten times slower the others wait for it: the measured lead is the bound, never more."""
+    """With one clone ten times slower the others wait for it: the largest lead is the bound, never more."""
     spec = counter(clones=3, update__staleness=str(staleness))
-    with Training(spec, ONES) as training:
-        loops = loops_of(training, before=lambda clone: time.sleep(0.02 if clone == 1 else 0.002))
-        loops.run(60)
+    with Training(spec, ONES) as training, closing(threads_of(training, slow)) as threads:
+        clones = make(threads, 60)
         values = training.values()
     assert values["global_step"] == 60
-    assert loops.tickets.largest_lead == staleness
+    assert threads.tickets.largest_lead == staleness
+    leads = [_lead(clones[: at + 1]) for at in range(60)]
+    assert max(leads) <= staleness
+
+
+def _lead(clones: list[int]) -> int:
+    counts = [clones.count(clone) for clone in range(3)]
+    return max(counts) - min(counts)
 
 
 def test_a_clone_that_fails_ends_the_others() -> None:
-    """What one clone's thread raises is raised by the run, and clones that wait for it are let go."""
+    """What one clone's thread raises is raised to who waits, and clones that wait for it are let go."""
 
     def fail(clone: int) -> None:
-        if clone == 1 and loops.updates > 10:
+        if clone == 1 and threads.tickets.made[1] == 5:
             raise RuntimeError("clone 1 is ill")
 
     with Training(counter(update__staleness="2"), ONES) as training:
-        loops = loops_of(training, before=fail)
+        threads = threads_of(training, fail)
         with pytest.raises(RuntimeError, match="clone 1 is ill"):
-            loops.run(10_000)
-        assert training.values()["global_step"] == loops.updates
+            make(threads, 10_000)
+        assert training.values()["global_step"] == sum(threads.tickets.made)
 
 
-def test_the_loops_pause_when_asked() -> None:
-    """Where `stop` says so no more updates begin, and a later call goes on."""
-    with Training(counter(), ONES) as training:
-        loops = loops_of(training)
-        made = loops.run(10_000, stop=lambda: loops.updates >= 20)
-        assert 20 <= made < 20 + 4
-        loops.run(100)
-        assert training.values()["global_step"] == made + 100
+def test_the_clones_settle_when_asked() -> None:
+    """When it is settled no clone is at work, what was begun has ended, and a later call goes on."""
+    with Training(counter(), ONES) as training, closing(threads_of(training)) as threads:
+        threads.allow(1_000)
+        taken = [threads.result() for _ in range(20)]
+        taken += threads.settle()
+        assert training.values()["global_step"] == len(taken) == threads.tickets.begun
+        make(threads, 1_000)
+        assert training.values()["global_step"] == 1_000
 
 
 @pytest.mark.parametrize("optimizer", ["SGD(0.1)", "Momentum(0.1)", "Adam(1e-2)"])

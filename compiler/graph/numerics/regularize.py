@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 from attrs import evolve
 
+from compiler.graph.ledger import Ledger
 from compiler.graph.network import make
 from compiler.graph.template import WeightInfo
 from compiler.graph.variables import GraphVariable
@@ -41,11 +42,14 @@ def add_regularization(variable: GraphVariable, copy: int, gradient: Any) -> Any
     return gradient + own
 
 
-def regularization_loss(variables: Iterable[GraphVariable]) -> list[tf.Tensor]:
-    """Return the terms that regularizers add to the loss, each made on the current device."""
+def regularization_loss(variables: Iterable[GraphVariable], ledger: Ledger) -> list[tf.Tensor]:
+    """Return the terms that regularizers add to the loss, each made beside its variable."""
     terms = []
     for variable in variables:
         if variable.info.regularizer is not None and variable.info.trainable:
-            weight = tf.raw_ops.ReadVariableOp(resource=variable.copies[0].handle, dtype=variable.info.dtype)
-            terms.append(tf.cast(variable.info.regularizer(weight), tf.float32))
+            with ledger.place(variable.beside(), "metric"):
+                weight = tf.raw_ops.ReadVariableOp(
+                    resource=variable.copies[0].handle, dtype=variable.info.dtype
+                )
+                terms.append(tf.cast(variable.info.regularizer(weight), tf.float32))
     return terms

@@ -1,0 +1,53 @@
+"""The examples check, are formatted, and compile; the models in them are what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import grammar
+from compiler.graph.build import compile_graph
+from compiler.pipeline import make_plan
+from dsl.source import Source
+from grammar.format import format_text
+
+EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("*.tfdeploy"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_without_a_word_of_complaint(path: Path) -> None:
+    """No error, no warning, and nothing for the formatter to do."""
+    assert list(grammar.read(path).diagnostics) == []
+    text = path.read_text()
+    assert format_text(Source(str(path), text)) == text
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_compiles_on_emulated_devices(path: Path) -> None:
+    """The graph is built, each op where a rule or default put it."""
+    compiled = compile_graph(make_plan(grammar.load(path), emulate=True))
+    placement = compiled.placement
+    assert placement.misplaced == ()
+    assert {op.requested for op in placement.ops} <= {device.ref for device in placement.devices}
+
+
+def test_resnet50_has_the_trainable_weights_of_the_published_model() -> None:
+    """The count equals that of `keras.applications.ResNet50` with 1,000 classes."""
+    path = next(each for each in EXAMPLES if each.stem == "resnet50")
+    compiled = compile_graph(make_plan(grammar.load(path, [("devices.gpu", "1")]), emulate=True))
+    assert sum(each.bytes // 4 for each in compiled.weights.values() if each.trainable) == 25_583_592
+
+
+def test_cifar10_runs_three_towers_on_three_gpus_over_variables_on_the_cpu() -> None:
+    """Each clone has a GPU of its own, and every variable and slot is on the CPU."""
+    path = next(each for each in EXAMPLES if each.stem == "cifar10")
+    placement = compile_graph(make_plan(grammar.load(path), emulate=True)).placement
+    assert [clone.devices for clone in placement.clones] == [("gpu[0]",), ("gpu[1]",), ("gpu[2]",)]
+    assert {variable.device for variable in placement.variables} == {"cpu[0]"}
+    assert {slot.device for variable in placement.variables for slot in variable.slots} == {"cpu[0]"}
+    assert [device.variable_bytes for device in placement.devices if device.ref.startswith("gpu")] == [
+        0,
+        0,
+        0,
+    ]

@@ -42,6 +42,20 @@ def place_variables(
     )
 
 
+def homes_of(book: Rulebook, names: Sequence[str], towers: Sequence[Tower]) -> tuple[Device, ...]:
+    """Return all devices among which the rules spread the variables called `names`, used or not."""
+    default = _default(book)
+    rules = dict.fromkeys((book.decide("variables", name) or default).rule for name in names)
+    homes: dict[Device, None] = {}
+    for rule in rules:
+        target = _default_target(book) if rule is None else rule.target
+        index = target.index if isinstance(target, ir.GroupMember) else 0
+        copied = isinstance(target, ir.Replicated | ir.GroupMember)
+        found = [tower.devices[index] for tower in towers] if copied else book.devices(target)
+        homes.update(dict.fromkeys(found))
+    return tuple(homes)
+
+
 def _deal(book: Rulebook, role: str, infos: Sequence[VariableInfo]) -> list[Placed | None]:
     """Return where rules of one role put something of each variable; None where none speaks."""
     turns: dict[ir.Rule | None, count[int]] = {}

@@ -94,6 +94,11 @@ _ROWS = (
     Code("TFD524", "mode-and-numerics", "numerics that need all clones at one step", "plan"),
     Code("TFD525", "no-staleness", "a bound on staleness that lets no clone begin", "plan"),
     Code("TFD526", "no-workers", "a graph for each worker where there are none", "plan"),
+    # TFD53x: what `expect` asks for.
+    Code("TFD531", "uneven-variables", "variables spread less evenly than expected", "plan"),
+    Code("TFD532", "too-much-memory", "a device that needs more memory than expected", "plan"),
+    Code("TFD533", "too-much-traffic", "more sent between devices than expected", "plan"),
+    Code("TFD534", "unexpected-ops", "another number of ops on devices than expected", "plan"),
     # TFD6xx: lint.
     Code("TFD601", "unused-binding", "a binding that nothing uses"),
     Code("TFD602", "unused-constant", "a constant that nothing uses"),

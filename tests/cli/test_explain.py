@@ -18,10 +18,10 @@ from tfdeploy.cli.group import load
 if TYPE_CHECKING:
     from tests.cli.conftest import Command
 
-PROSE = {"TFD512", "TFD715", "TFD731", "TFD733"}
-"""Codes that no short example brings about: a fault of a layer, of TensorFlow, of two runs, of a disk."""
+PROSE = {"TFD715", "TFD731", "TFD733"}
+"""Codes that no short example brings about: a fault of TensorFlow, of two runs, of a disk."""
 
-AWAITED = {"TFD511", "TFD741", "TFD742"}
+AWAITED = {"TFD741", "TFD742"}
 """Codes with pages whose faults nothing looks for yet."""
 
 EXAMPLES = [code for code in CODES.values() if code.stage != "tool" and code.code not in PROSE]

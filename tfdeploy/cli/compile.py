@@ -29,8 +29,10 @@ def command(common: Common, spec: str, *, out: Path, emulate: bool) -> int:
     from tfdeploy import api
 
     compiled = api.compile(loaded, emulate=emulate, verbose=common.verbose)
+    from compiler.expect import require_expectations
     from tfdeploy.runtime.artifacts import write_graph  # after TensorFlow has been started, quietly
 
+    require_expectations(compiled)
     for path in write_graph(compiled, out):
         click.echo(path)
     return 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from attrs import field, frozen
 
+from dsl.diagnostics import SpecError
 from tfdeploy.cli.maps import map_file, read_map
 from tfdeploy.cli.options import Common, common_options
 
@@ -76,7 +77,18 @@ def command(
 
         view = View(depth, glob, only_misplaced, every_clone, _width(), common.color_output)
         _show(subject.placement, view, ops=ops)
+    _expect(subject)
     return 0
+
+
+def _expect(subject: Subject) -> None:
+    """Fail where the placement, which has been shown, is not what the spec expects."""
+    if subject.compiled is not None:
+        from compiler.expect import check_expectations
+
+        found = check_expectations(subject.compiled.plan, subject.placement)
+        if found:
+            raise SpecError(found)
 
 
 def _subject(common: Common, path: str, *, emulate: bool) -> Subject:
@@ -93,6 +105,7 @@ def _subject(common: Common, path: str, *, emulate: bool) -> Subject:
 
     spec = read_spec(path, common)
     compiled = api.compile(spec, emulate=emulate, verbose=common.verbose)
+    compiled.forecast_memory()
     return Subject(compiled.placement, spec_lines.texts_of(spec), compiled)
 
 

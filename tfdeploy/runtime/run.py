@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from attrs import evolve, field, frozen
 
+from compiler.expect import require_expectations
 from compiler.graph.export import final_weights, keras_model
 from compiler.graph.randomness import draw_seed
 from compiler.graph.sources import Stream, StreamOptions, Wanted, open_split
@@ -117,6 +118,7 @@ class _Run:
         begun = time.perf_counter()
         with self.reporter.busy("compiling"):
             compiled = graph_of(self.plan, seed=self.seed, verbose=self.options.verbose)
+            require_expectations(compiled)
             engine = Engine.start(compiled)
         self.clock.compile = time.perf_counter() - begun
         self.reporter.compiled(compiled.placement, self.plan.model.name, self.clock.compile)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import tensorflow as tf
 
+from compiler.graph.keras_scope import own_names
 from compiler.graph.network import Network
 from compiler.graph.numerics.precision import dtype_policy
 from compiler.graph.trace import SEED_STATE, Tracer
@@ -26,7 +27,8 @@ def keras_model(compiled: CompiledGraph, values: Mapping[str, np.ndarray], *, ba
     uses are left out. `base` is the folder in which `python(...)` looks for modules first.
     """
     graph = compiled.plan.model
-    with tf.init_scope(), tf.device("CPU:0"), dtype_policy(compiled.plan.update.precision):
+    policy = dtype_policy(compiled.plan.update.precision)
+    with tf.init_scope(), tf.device("CPU:0"), policy, own_names():
         network = Network.of(graph, base=base)
         tensors = {
             each.value: keras.Input(each.shape, dtype=each.dtype, name=each.name)

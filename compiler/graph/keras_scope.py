@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import keras
 from keras.src.backend.common import global_state
 
+_NAMES = "object_name_uids"  # how often Keras has given each name to a layer, in the whole process
 _PENDING = "uninitialized_variables"  # what Keras would create at the end of the next stateless scope
 
 
@@ -25,3 +27,14 @@ def stateless() -> Iterator[Any]:
             yield scope
     finally:
         global_state.set_global_attribute(_PENDING, before)
+
+
+@contextmanager
+def own_names() -> Iterator[None]:
+    """Let Keras name what has no name of its own as if nothing had been made in this process before."""
+    before = global_state.get_global_attribute(_NAMES)
+    global_state.set_global_attribute(_NAMES, defaultdict(int))
+    try:
+        yield
+    finally:
+        global_state.set_global_attribute(_NAMES, before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -69,8 +70,13 @@ def _argument(value: ir.Value) -> Any:
 
 
 def first_sentence(fault: Exception) -> str:
-    """Return what Keras says went wrong, on one line and without the dump of all arguments that follows."""
-    lines = [line.strip() for line in str(fault).splitlines() if line.strip()]
+    """Return what Keras says went wrong, on one line and without the dump of all arguments that follows.
+
+    What happens within a layer's call comes in bold type after a line that names the call.
+    """
+    plain = re.sub(r"\x1b\[\d*m", "", str(fault))
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("Exception encountered when calling")]
     text = lines[0] if lines else type(fault).__name__
     return text.split(". ")[0].removesuffix(".")
 

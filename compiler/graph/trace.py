@@ -10,14 +10,14 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.dtypes import size_in_bytes
-from compiler.graph.keras_scope import stateless
+from compiler.graph.keras_scope import own_names, stateless
 from compiler.graph.naming import NamingGraph
 from compiler.graph.network import Network, first_sentence, make
 from compiler.graph.numerics.batch_norm import Exchanges, SyncPolicy
@@ -56,8 +56,10 @@ class Tracer:
 
         Raises SpecError with the span of the step that Keras refuses.
         """
-        policy = dtype_policy(self.precision)
-        with NamingGraph().as_default() as graph, stateless() as scope, _seeded(self.seed), policy:
+        settings = own_names(), dtype_policy(self.precision), _seeded(self.seed)
+        with NamingGraph().as_default() as graph, stateless() as scope, ExitStack() as stack:
+            for each in settings:
+                stack.enter_context(each)
             if self._network is None:
                 with tf.Graph().as_default():  # a model of layers uses their names up as it is put together
                     self._network = Network.of(self.model, base=self.base)

@@ -73,8 +73,13 @@ class Exchanges:
 
     @contextmanager
     def within(self, layer: keras.Layer, path: str) -> Iterator[None]:
-        """Let the normalisations in `layer` that want it use the moments of the whole batch."""
+        """Let the normalisations in `layer` that want it use the moments of the whole batch.
+
+        Raises ValueError where they cannot.
+        """
         hooked = [each for each in layer._flatten_layers() if self.policy.wants(each)]  # noqa: SLF001  # not public
+        if hooked and self.policy.refusal is not None:
+            raise ValueError(f"its statistics cannot be synchronized: {self.policy.refusal}")
         for each in hooked:
             object.__setattr__(each, "_moments", partial(self._moments, each, path))
         try:
@@ -85,8 +90,6 @@ class Exchanges:
 
     def _moments(self, layer: Any, path: str, inputs: tf.Tensor, mask: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """Return mean and variance of the whole batch; takes the place of the layer's own method."""
-        if self.policy.refusal is not None:
-            raise ValueError(f"its statistics cannot be synchronized: {self.policy.refusal}")
         if tf.compat.v1.get_default_graph() is not self.graph:
             raise ValueError("its statistics cannot be synchronized: it is inside a loop")
         if mask is None:

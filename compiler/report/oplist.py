@@ -19,16 +19,25 @@ def op_list(placement: PlacementMap, view: View) -> Iterator[str]:
     devices = [_device(op) for op in ops]
     widths = [_widest(devices), _widest([op.role for op in ops])]
     for op, device in zip(ops, devices, strict=True):
-        yield GAP.join((device.ljust(widths[0]), op.role.ljust(widths[1]), op.name, reason(op.rule)))
+        yield GAP.join(
+            (device.ljust(widths[0]), op.role.ljust(widths[1]), op.name, reason(op.rule, placement.spec.path))
+        )
 
 
-def reason(rule: RuleRef) -> str:
-    """Return what put a thing where it is, in one line: `clones -> gpu[*] (train.tfdeploy:16)`."""
-    if rule.reason == "follows":
-        return f"follows {rule.text}"
+def reason(rule: RuleRef, spec: str) -> str:
+    """Return what put a thing where it is, in one line: `clones -> gpu[*] (line 16)`.
+
+    The file is named where it is not `spec`.
+    """
+    decided = rule.decided_by or rule.text
+    follows = f"follows {rule.text}" if rule.reason == "follows" else ""
+    if follows and rule.decided_by is None:
+        return follows
     if rule.file is None:
-        return f"default {rule.text}"
-    return f"{rule.text} ({rule.file}:{rule.line})"
+        place = "default"
+    else:
+        place = f"line {rule.line}" if rule.file == spec else f"{rule.file}:{rule.line}"
+    return f"{follows}{': ' if follows else ''}{decided} ({place})"
 
 
 def _device(op: MapOp) -> str:

@@ -50,7 +50,9 @@ class Tables:
         """Return the number of what placed an op."""
         rule = op.rule
         file = NONE if rule.file is None else self.files.of(rule.file)
-        return self.rules.of((rule.reason, rule.text, file, rule.line or 0, rule.column or 0))
+        return self.rules.of(
+            (rule.reason, rule.text, file, rule.line or 0, rule.column or 0, rule.decided_by or "")
+        )
 
 
 def page_data(placement: PlacementMap, lines: Lines) -> dict[str, Any]:
@@ -113,6 +115,9 @@ def _devices(placement: PlacementMap) -> list[dict[str, Any]]:
             "variables": each.variable_bytes,
             "slots": each.slot_bytes,
             "memory": each.memory_bytes,
+            "step": each.step_bytes,
+            "other": each.other_bytes,
+            "largest": [[tensor.name, tensor.bytes] for tensor in each.largest],
             "in": totals[each.ref].bytes_in,
             "in_unknown": totals[each.ref].in_unknown,
             "out": totals[each.ref].bytes_out,

@@ -25,7 +25,7 @@ def rules_of(placement: PlacementMap) -> Iterable[RuleRef]:
 def lines_of(placement: PlacementMap, texts: Mapping[str, str]) -> Lines:
     """Return the lines of `texts` (by file) that the map's rules stand on, and those around them."""
     found: dict[str, dict[int, str]] = {}
-    split = {file: [line.rstrip("\r") for line in text.split("\n")] for file, text in texts.items()}
+    split = {file: text.removesuffix("\n").replace("\r\n", "\n").split("\n") for file, text in texts.items()}
     for rule in rules_of(placement):
         if rule.file in split and rule.line is not None:
             lines = split[rule.file]

@@ -52,12 +52,13 @@ def _clones(placement: PlacementMap, members: int, batch: int) -> str:
 
 def misplaced(placement: PlacementMap, view: View) -> list[str]:
     """Return the ops that are elsewhere than asked, or that there are none; nothing before a step has run."""
-    if not any(op.assigned for op in placement.ops):
+    ran = sum(op.assigned is not None for op in placement.ops)
+    if not ran:
         return []
     ops = placement.misplaced
     if not ops:
-        return ["every op that ran is where it was asked to be"]
-    lines = [view.ink(f"{plural(len(ops), 'op')} elsewhere than asked", "red")]
+        return [f"{plural(ran, 'op')} ran, each where it was asked to be"]
+    lines = [view.ink(f"{ran:,} ops ran, {len(ops):,} of them elsewhere than asked", "red")]
     lines += [f"  {op.name}: {op.requested} -> {op.assigned}" for op in ops[:MISPLACED_SHOWN]]
     if len(ops) > MISPLACED_SHOWN:
         lines.append(f"  and {len(ops) - MISPLACED_SHOWN:,} more; --ops --only-misplaced lists them all")

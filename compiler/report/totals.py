@@ -15,8 +15,7 @@ class Totals:
     """The figures of a device, or of several added up.
 
     `memory` is the forecast of what a step needs in all, None where there is none. Bytes in and out are per
-    step; `in_unknown` and `out_unknown` count tensors whose size is not known before
-    a step.
+    step; `in_unknown` and `out_unknown` count tensors whose size is not known before a step.
     """
 
     ops: int = 0
@@ -47,7 +46,10 @@ def _sum(left: int | None, right: int | None) -> int | None:
 
 def device_totals(placement: PlacementMap) -> dict[str, Totals]:
     """Return the figures of every device of the map, by its name in specs."""
-    totals = {each.ref: Totals(each.ops, each.variable_bytes, each.slot_bytes) for each in placement.devices}
+    totals = {
+        each.ref: Totals(each.ops, each.variable_bytes, each.slot_bytes, each.memory_bytes)
+        for each in placement.devices
+    }
     for link in placement.transfers:
         sent = Totals(bytes_out=link.bytes, out_unknown=link.bytes_unknown)
         taken = Totals(bytes_in=link.bytes, in_unknown=link.bytes_unknown)

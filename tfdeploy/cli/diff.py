@@ -68,7 +68,9 @@ def _side(common: Common, path: str, more: Pairs, option: str) -> PlacementMap:
         from tfdeploy.cli.reading import read_spec
 
         spec = read_spec(path, evolve(common, overrides=common.overrides + more))
-        return api.compile(spec, verbose=common.verbose).placement
+        compiled = api.compile(spec, verbose=common.verbose)
+        compiled.forecast_memory()
+        return compiled.placement
     if more:
         raise click.UsageError(f"{option} is for specs, and {path} is a placement map")
     return read_map(file)

@@ -9,6 +9,7 @@ import click
 from attrs import field, frozen
 
 from dsl.diagnostics import SpecError
+from tfdeploy.cli.faults import show
 from tfdeploy.cli.maps import map_file, read_map
 from tfdeploy.cli.options import Common, common_options
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.placement_map import PlacementMap
     from compiler.report.view import View
+    from dsl import ir
 
 
 @frozen
@@ -42,6 +44,11 @@ class Subject:
 @click.option("--filter", "glob", metavar="GLOB", help="Show only ops whose name, or scope, matches.")
 @click.option("--depth", type=click.IntRange(min=1), help="How deep scopes are opened; default: what fits.")
 @click.option("--every-clone", is_flag=True, help="Show clones that are alike each on its own.")
+@click.option(
+    "--run-one-step",
+    is_flag=True,
+    help="Do one step on made-up examples, to see where TensorFlow really puts every op.",
+)
 @click.option("--only-misplaced", is_flag=True, help="Show only ops that sit elsewhere than was asked.")
 @click.option(
     "--emulate", is_flag=True, help="Make every declared device a logical CPU device of one process."
@@ -58,14 +65,15 @@ def command(
     glob: str | None,
     depth: int | None,
     every_clone: bool,
+    run_one_step: bool,
     only_misplaced: bool,
     emulate: bool,
 ) -> int:
-    """Build the graph of SPEC, run nothing, and print its placement map.
+    """Build the graph of SPEC and print its placement map; nothing is run, unless by --run-one-step.
 
     SPEC may also be a placement.json, or a run directory: then nothing is built, and TensorFlow not started.
     """
-    subject = _subject(common, spec, emulate=emulate)
+    subject = _subject(common, spec, emulate=emulate, run_one_step=run_one_step)
     if html is not None:
         _write(html, _page(subject))
     if dot is not None:
@@ -91,22 +99,39 @@ def _expect(subject: Subject) -> None:
             raise SpecError(found)
 
 
-def _subject(common: Common, path: str, *, emulate: bool) -> Subject:
+def _subject(common: Common, path: str, *, emulate: bool, run_one_step: bool) -> Subject:
     from compiler.report import spec_lines
 
     file = map_file(path)
     if file is not None:
-        if common.overrides or emulate:
-            raise click.UsageError(f"{path} is a placement map: --set and --emulate are for specs")
+        if common.overrides or emulate or run_one_step:
+            raise click.UsageError(
+                f"{path} is a placement map: --set, --emulate, --run-one-step are for specs"
+            )
         placement = read_map(file)
         return Subject(placement, spec_lines.texts_on_disk(placement))
-    from tfdeploy import api
     from tfdeploy.cli.reading import read_spec
 
     spec = read_spec(path, common)
-    compiled = api.compile(spec, emulate=emulate, verbose=common.verbose)
-    compiled.forecast_memory()
+    compiled = _compiled(spec, common, emulate=emulate, run_one_step=run_one_step)
     return Subject(compiled.placement, spec_lines.texts_of(spec), compiled)
+
+
+def _compiled(spec: ir.Spec, common: Common, *, emulate: bool, run_one_step: bool) -> CompiledGraph:
+    """Return the graph of a spec with the memory of a step forecast, and one step done where asked for."""
+    from tfdeploy import api
+    from tfdeploy.runtime.plans import require_devices
+
+    compiled = api.compile(spec, emulate=emulate, verbose=common.verbose)
+    if compiled.warnings:
+        show(compiled.warnings, common)
+    compiled.forecast_memory()
+    if run_one_step:
+        from compiler.graph.one_step import run_one_step as run
+
+        require_devices(compiled.plan, verbose=common.verbose)
+        run(compiled)
+    return compiled
 
 
 def _show(placement: PlacementMap, view: View, *, ops: bool) -> None:

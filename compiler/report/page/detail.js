@@ -70,17 +70,23 @@ function explainVariable([shape, dtype, bytes, trainable, copies, slots], fact) 
   for (const [name, size, place] of slots) fact("slot", linkTo(name), `, ${formatSize(size)} on ${data.places[place]}`);
 }
 
-// The rule, or the chain of what is followed down to the rule.
+// What is followed, if anything, each linked to; then the rule or default that decided in the end.
 function explainRule(node, left) {
   const [reason, text] = node.rule;
-  if (reason === "follows") {
-    const followed = findFollowed(node, text);
-    const parts = [make("p", {}, "follows ", followed ? linkTo(followed.path) : make("code", {}, text))];
-    if (followed && followed !== node && left > 0) parts.push(...explainRule(followed, left - 1));
-    return parts;
-  }
-  if (reason === "default") return [make("p", {}, "the default ", make("code", {}, text), ": no rule speaks for it")];
-  return [make("p", {}, "the rule ", make("code", {}, text)), ...quote(node.rule)];
+  if (reason !== "follows") return explainDecision(node.rule);
+  const followed = findFollowed(node, text);
+  const parts = [make("p", {}, "follows ", followed ? linkTo(followed.path) : make("code", {}, text))];
+  if (followed && followed !== node && left > 0) return [...parts, ...explainRule(followed, left - 1)];
+  return [...parts, ...explainDecision(node.rule)];
+}
+
+// A rule in data: [reason, text, file, line, column, decided by]; what follows bears the place of what decided.
+const decisionOf = (rule) => rule[5] || rule[1];
+
+function explainDecision(rule, before = "") {
+  const text = make("code", {}, decisionOf(rule));
+  if (rule[2] >= 0) return [make("p", {}, `${before}the rule `, text), ...quote(rule)];
+  return [make("p", {}, `${before}the default `, text, ": no rule speaks for it")];
 }
 
 // What an op follows is named as inside its tower, or as in the whole graph.
@@ -108,34 +114,47 @@ function quote([, , file, line, column]) {
 
 function explainScope(node) {
   const devices = new Map();
-  const rules = new Map();
+  const sorts = new Map();
   const roles = new Map();
   eachNode(node, (inner) => {
     if (!inner.kind) return;
     add(devices, inner.kind[3]);
     add(roles, inner.kind[1]);
-    const [reason, text] = inner.rule;
-    const sort = reason === "follows" ? "follows" : `${reason} ${text}`;
-    if (!rules.has(sort)) rules.set(sort, { rule: inner.rule, first: inner, number: 0 });
-    rules.get(sort).number += 1;
+    const { rule } = inner;
+    const sort = `${rule[2]}:${rule[3]}:${rule[4]} ${decisionOf(rule)}`;
+    if (!sorts.has(sort)) sorts.set(sort, { rule, number: 0, following: 0 });
+    sorts.get(sort).number += 1;
+    if (rule[0] === "follows") sorts.get(sort).following += 1;
   });
   const facts = make("dl", {});
   const fact = (term, value) => facts.append(make("dt", {}, term), make("dd", {}, value));
   for (const [device, number] of byNumber(devices)) fact(data.places[device], plural(number, "op"));
   fact("roles", byNumber(roles).map(([role, number]) => `${role} ${number.toLocaleString("en-US")}`).join(", "));
-  const sorts = [...rules.values()].sort((a, b) => b.number - a.number);
+  const ranked = [...sorts.values()].sort((a, b) => b.number - a.number);
   const parts = [make("h3", {}, node.kind ? "Inside it" : "Ops"), facts, make("h3", {}, "Placed by")];
-  for (const each of sorts.slice(0, RULES_SHOWN)) parts.push(...explainSort(each));
-  if (sorts.length > RULES_SHOWN) parts.push(make("p", {}, `and ${sorts.length - RULES_SHOWN} more rules`));
+  for (const each of ranked.slice(0, RULES_SHOWN)) parts.push(...explainSort(each));
+  if (ranked.length > RULES_SHOWN) parts.push(make("p", {}, `and ${ranked.length - RULES_SHOWN} more rules`));
   return parts;
 }
 
-function explainSort({ rule, first, number }) {
-  const [reason, text] = rule;
-  const many = `${plural(number, "op")}: `;
-  if (reason === "follows") return [make("p", {}, many, "follow a variable or an op, such as ", linkTo(first.path))];
-  if (reason === "default") return [make("p", {}, many, "the default ", make("code", {}, text))];
-  return [make("p", {}, many, "the rule ", make("code", {}, text)), ...quote(rule)];
+function explainSort({ rule, number, following }) {
+  const share = following === number ? "all" : following.toLocaleString("en-US");
+  return explainDecision(rule, `${plural(number, "op")}${following ? `, ${share} following another` : ""}: `);
+}
+
+// What the forecast of a device's memory is made of.
+function explainMemory(device) {
+  const facts = make("dl", {});
+  const fact = (term, bytes) => facts.append(make("dt", {}, term), make("dd", {}, formatSize(bytes)));
+  fact("variables", device.variables);
+  fact("slots", device.slots);
+  fact("other variables", device.other);
+  fact("tensors of a step at their peak", device.step);
+  fact("in all", device.memory);
+  const largest = device.largest.map(([name, bytes]) => make("li", {}, `${formatSize(bytes)} `, linkTo(name.replace(/:\d+$/, ""))));
+  document.getElementById("detail").replaceChildren(
+    make("h2", {}, `Memory forecast of ${device.ref}`), facts,
+    ...(largest.length ? [make("h3", {}, "Largest tensors at the peak"), make("ul", {}, ...largest)] : []));
 }
 
 const add = (counts, key) => counts.set(key, (counts.get(key) || 0) + 1);

@@ -13,20 +13,20 @@ function drawHead() {
 
 function drawDevices() {
   const known = data.devices.some((device) => device.memory !== null);
-  const heads = ["device", "name in TensorFlow", "ops", "variables", "slots", ...(known ? ["step's memory"] : []),
-    "in / step", "out / step", "held"];
+  const heads = ["device", "ops", "variables", "slots", "held", ...(known ? ["memory"] : []), "in / step", "out / step"];
   const most = Math.max(1, ...data.devices.map(heldBytes));
   const body = make("tbody", {}, ...data.devices.map((device) => make("tr", {},
     make("td", { class: "name" }, device.ref),
-    make("td", { class: "left name" }, device.device),
     numberCell(formatCount(device.ops)),
     numberCell(formatSize(device.variables)),
     numberCell(formatSize(device.slots)),
-    known ? numberCell(formatSize(device.memory)) : null,
+    make("td", {}, formatSize(heldBytes(device)), makeShare(heldBytes(device) / most)),
+    known ? make("td", {}, make("button", { type: "button", class: "plain", onclick: () => explainMemory(device) },
+      formatSize(device.memory))) : null,
     numberCell(formatSize(device.in) + (device.in_unknown ? "+" : "")),
     numberCell(formatSize(device.out) + (device.out_unknown ? "+" : "")),
-    make("td", {}, formatSize(heldBytes(device)), makeShare(heldBytes(device) / most)))));
-  document.getElementById("devices").replaceChildren(makeTableHead(heads, 2), body);
+    make("td", { class: "left name" }, device.device))));
+  document.getElementById("devices").replaceChildren(makeTableHead([...heads, "name in TensorFlow"], 1, heads.length), body);
   document.getElementById("devices-section").open = data.devices.length <= 24;
 }
 
@@ -39,8 +39,10 @@ function makeShare(share) {
   return make("span", { class: "share", "aria-hidden": "true" }, bar);
 }
 
-function makeTableHead(heads, left) {
-  return make("thead", {}, make("tr", {}, ...heads.map((text, at) => make("th", { scope: "col", class: at < left ? "left" : "" }, text))));
+// The first `left` columns hold text, and so do those from `end` on.
+function makeTableHead(heads, left, end = heads.length) {
+  const cells = heads.map((text, at) => make("th", { scope: "col", class: at < left || at >= end ? "left" : "" }, text));
+  return make("thead", {}, make("tr", {}, ...cells));
 }
 
 function drawTransfers(limit) {

@@ -61,7 +61,7 @@ function makeWordTest(word) {
     case "role": return (node) => node.kind[1].toLowerCase().startsWith(text);
     case "type": return (node) => node.kind[0].toLowerCase().startsWith(text);
     case "clone": return (node) => String(node.kind[2]) === text;
-    case "rule": return (node) => node.rule[1].toLowerCase().includes(text);
+    case "rule": return (node) => `${node.rule[1]} ${node.rule[5]}`.toLowerCase().includes(text);
     case "on": return (node) => [3, 4].some((at) => (data.places[node.kind[at]] || "").toLowerCase().startsWith(text));
     default: return makeNameTest(word);
   }

@@ -146,9 +146,10 @@ function onGridClick(event) {
   const row = event.target.closest("tbody tr[data-path]");
   if (!row) return;
   const node = byPath.get(row.dataset.path);
-  if (event.target.closest(".twist")) toggle(node);
-  else if (node === view.selected) toggle(node);
-  select(node);
+  const toggles = node === view.selected || event.target.closest(".twist");
+  if (toggles) toggle(node);
+  if (!event.target.closest(".twist")) select(node);
+  else writeState();
   focusRow(node);
 }
 

@@ -1,0 +1,39 @@
+"""What all tests share: golden files.
+
+A golden file holds, under `tests/golden/`, the whole text that something must print. A test compares with it
+by `golden("plan/two_clones.txt", text)`. After a change that is meant, `pytest --update-golden` writes what is
+printed now into the files; read the difference before committing it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the switch that rewrites golden files."""
+    parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Return a function that compares a text with a golden file, or writes it under `--update-golden`."""
+    update = request.config.getoption("--update-golden")
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="")
+        assert path.is_file(), f"no golden file {name}: run pytest --update-golden, and read it"
+        assert text == path.read_bytes().decode()
+
+    return compare

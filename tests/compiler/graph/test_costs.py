@@ -1,0 +1,87 @@
+"""What costs time is counted, not timed: these figures may fall, and must not grow unnoticed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import grammar
+from compiler.graph.build import compile_graph
+from compiler.graph.trace import Tracer
+from compiler.pipeline import make_plan
+from tests.support import Training, classifier, examples, spec_of
+
+DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits.tfdeploy"
+
+RESNET = """
+tfdeploy = 1
+model "resnet" {
+  image = input(float32, [64, 64, 3])
+  label = input(int32, [])
+  logits = image -> applications.ResNet50(weights = none, classes = 1000, input_shape = [64, 64, 3])
+  loss = [label, logits] -> SparseCategoricalCrossentropy()
+}
+clones { batch = 2 }
+devices { cpu = 1 }
+update { optimizer = Momentum(0.1) }
+"""
+
+
+@pytest.fixture(scope="module")
+def digits() -> Any:
+    """The digits example, compiled."""
+    return compile_graph(make_plan(grammar.load(DIGITS)))
+
+
+def test_each_tower_reads_each_variable_once(digits: Any) -> None:
+    """One read per variable and tower, beside the variable."""
+    reads = [op for op in digits.placement.ops if op.role == "read"]
+    assert Counter(op.clone for op in reads) == {0: 4, 1: 4}
+    assert {op.requested for op in reads} == {"cpu[0]"}
+
+
+def test_a_clone_of_the_digits_has_no_more_ops_than_it_had(digits: Any) -> None:
+    """Forward, gradient and metric ops of one tower; 91 when this was written."""
+    ops = Counter(op.clone for op in digits.placement.ops if op.role in {"forward", "gradient", "metric"})
+    assert ops[1] <= 91
+
+
+def test_the_tower_of_resnet50_is_simplified() -> None:
+    """3,048 nodes of the 5,433 that tracing leaves: constants shared, needless reshapes and shapes gone."""
+    plan = make_plan(spec_of(RESNET))
+    template = Tracer(plan.model, seed=1).trace(2, training=True)
+    kinds = Counter(node.op for node in template.graph_def.node)
+    assert len(template.graph_def.node) <= 3048
+    assert kinds["Const"] <= 72
+    assert kinds["ShapeN"] == 0
+
+
+def test_a_step_sends_each_weight_and_each_gradient_once(digits: Any) -> None:
+    """To the second tower go its examples, the weights and the step; back come gradients and loss."""
+    weights = sum(variable.bytes for variable in digits.placement.variables)
+    sent = {(each.from_device, each.to_device): each for each in digits.placement.transfers}
+    there, back = sent["cpu[0]", "cpu[1]"], sent["cpu[1]", "cpu[0]"]
+    assert (there.tensors, there.bytes) == (7, weights + 32 * (64 + 1) * 4 + 8)
+    assert (back.tensors, back.bytes) == (5, weights + 4)
+
+
+def test_a_clone_adds_only_its_tower_and_its_part_in_the_sums() -> None:
+    """The ops that a further clone adds do not depend on how many there are."""
+    counts = []
+    for clones in (2, 3, 4):
+        compiled = compile_graph(make_plan(classifier(clones=clones)))
+        counts.append(len(compiled.graph.get_operations()))
+    assert counts[2] - counts[1] == counts[1] - counts[0]
+
+
+def test_a_step_is_one_call_of_the_session() -> None:
+    """The train op alone does a whole step: weights change and the step is counted."""
+    with Training(classifier(), examples(64)) as training:
+        before = training.values()
+        training.session.run(training.compiled.train_op)
+        after = training.values()
+    assert after["global_step"] == before["global_step"] + 1
+    assert (after["logits/kernel"] != before["logits/kernel"]).any()

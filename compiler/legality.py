@@ -29,6 +29,7 @@ Aspect: TypeAlias = Literal[
     "replication",
     "backup",
     "machines",
+    "deterministic",
 ]
 Facts: TypeAlias = Mapping[Aspect, frozenset[str]]
 """What holds for a spec: the values of each aspect. An aspect that is left out is not known yet."""
@@ -149,6 +150,13 @@ CONFLICTS = (
         "use `batch_norm = mean`, or larger batches in place of `accumulate`",
     ),
     Conflict(
+        "TFD524",
+        (("deterministic", ("on",)), ("mode", ("async",))),
+        "`deterministic` does not go with `mode = async`",
+        "clones update in the order in which they happen to be ready, which no second run repeats",
+        "leave `deterministic` out, or use `mode = sync` or `mode = local`",
+    ),
+    Conflict(
         "TFD525",
         (("staleness", ("zero",)), ("mode", ("async",))),
         "`staleness = 0` lets no clone begin",
@@ -182,6 +190,7 @@ def facts_of(spec: ir.Spec, *, sparse: bool | None = None) -> Facts:
         "average_slots": _switch(update.average_slots),
         "replication": frozenset({update.replication or _default_replication(spec)}),
         "backup": _switch(update.backup > 0),
+        "deterministic": _switch(spec.train.deterministic),
         "machines": frozenset({"several" if spec.devices.jobs else "one"}),
     }
     if sparse is not None:

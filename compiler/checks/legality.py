@@ -48,4 +48,6 @@ def _place(spec: ir.Spec, aspect: Aspect, values: Sequence[str]) -> Span | None:
         return next((rule.target.span or rule.span for rule in rules), None)
     if aspect == "machines":
         return spec.devices.span
+    if aspect == "deterministic":
+        return spec.train.spans.get(aspect)
     return spec.update.spans.get(aspect)

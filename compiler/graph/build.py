@@ -18,7 +18,6 @@ from compiler.graph.evaluation import build_evaluation
 from compiler.graph.inputs import InputPipe, cut_rounds, draw_batches, open_pipe, split_batch
 from compiler.graph.ledger import Ledger
 from compiler.graph.metrics import combine_metric
-from compiler.graph.numerics.batch_norm import sync_policy
 from compiler.graph.numerics.loss_scale import LossScale
 from compiler.graph.numerics.regularize import regularization_loss, with_regularizers
 from compiler.graph.optimizers import Optimizer, make_optimizer
@@ -26,7 +25,7 @@ from compiler.graph.randomness import draw_seed, tower_seed
 from compiler.graph.stamp import Bindings, stamp
 from compiler.graph.summaries import build_summaries
 from compiler.graph.template import Template, WeightInfo
-from compiler.graph.trace import Tracer
+from compiler.graph.traces import Traces
 from compiler.graph.update import UPDATE_MODES, Updates
 from compiler.graph.variables import create_variable, create_variables, place_variables
 from compiler.graph.verify_placement import verify_placement
@@ -36,16 +35,18 @@ from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
 
 
-def compile_graph(plan: Plan, *, base: str = ".", seed: int | None = None) -> CompiledGraph:
+def compile_graph(
+    plan: Plan, *, base: str = ".", seed: int | None = None, traces: Traces | None = None
+) -> CompiledGraph:
     """Return the graph of a plan.
 
     `base` is the folder in which `python(...)` looks for modules first. `seed` counts where the spec gives
-    none; one is drawn where neither does. Raises SpecError with a span where Keras refuses a layer, a shape
-    or an argument.
+    none; one is drawn where neither does. `traces` are towers that other graphs of the model have left.
+    Raises SpecError with a span where Keras refuses a layer, a shape or an argument.
     """
     chosen = next((each for each in (plan.spec.train.seed, seed) if each is not None), None)
     with _collector_paused():
-        return _compile(plan, base, draw_seed() if chosen is None else chosen)
+        return _compile(plan, draw_seed() if chosen is None else chosen, traces or Traces(base))
 
 
 @contextmanager
@@ -60,23 +61,16 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _compile(plan: Plan, base: str, seed: int) -> CompiledGraph:
+def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
     optimizer = make_optimizer(plan.update.optimizer) if plan.update.optimizer is not None else None
-    together = not any(rule.selector.role == "ops" for rule in plan.spec.place.rules)
-    tracer = Tracer(
-        plan.model, seed, plan.update.precision, base, share_constants=together, sync=sync_policy(plan)
-    )
-    templates = {
-        batch: tracer.trace(batch, training=True) for batch in dict.fromkeys(t.batch for t in plan.towers)
-    }
-    evaluation = tracer.trace(None, training=False)
-    weights = with_regularizers(tracer.weights, plan.model.regularize)
-    _require_gradients(plan, weights, templates)
-    warnings = _check_rules(plan, weights, templates)
+    traced = traces.of(plan, seed)
+    weights = with_regularizers(traced.weights, plan.model.regularize)
+    _require_gradients(plan, weights, traced.templates)
+    warnings = _check_rules(plan, weights, traced.templates)
     with tf.Graph().as_default():
         assembly = _assemble(plan, weights, optimizer, seed)
-        pipe = _stamp_towers(assembly, templates, seed)
-        compiled = _finish(assembly, pipe, evaluation, weights, seed)
+        pipe = _stamp_towers(assembly, traced.templates, seed)
+        compiled = _finish(assembly, pipe, traced.evaluation, weights, seed)
     compiled.warnings = warnings
     return compiled
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from compiler.graph.sources import csv_cells, csv_text
-from compiler.graph.sources.files import cannot_open, is_gzip, open_binary, size_of
+from compiler.graph.sources.files import READ_FAULTS, is_gzip, open_binary, read_fault, size_of
 from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Excerpt, Where
@@ -52,11 +52,8 @@ class Table:
         try:
             with open_binary(self.path, compressed=self.compressed) as file:
                 yield from csv_text.rows(file)
-        except OSError as fault:
-            raise RunError(cannot_open(self.path, fault, self.call)) from fault
-        except EOFError as fault:
-            where = Where(str(self.path), call=self.call)
-            raise RunError(errors.damaged(where, "the gzip file ends before its contents do")) from fault
+        except READ_FAULTS as fault:
+            raise RunError(read_fault(self.path, fault, self.call)) from fault
 
     @cached_property
     def layout(self) -> csv_text.Layout:
@@ -64,9 +61,8 @@ class Table:
         try:
             with open_binary(self.path, compressed=self.compressed) as file:
                 return csv_text.layout(file)
-        except (OSError, EOFError) as fault:
-            where = Where(str(self.path), call=self.call)
-            raise RunError(errors.damaged(where, f"reading it to the end fails: {fault}")) from fault
+        except READ_FAULTS as fault:
+            raise RunError(read_fault(self.path, fault, self.call)) from fault
 
     @cached_property
     def header(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import gzip
 import re
+import zlib
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
@@ -93,6 +94,18 @@ def open_binary(path: Path, *, compressed: bool) -> IO[bytes]:
 def cannot_open(path: Path, fault: OSError, call: Span | None) -> Diagnostic:
     """Report a file that the operating system refuses to read."""
     return errors.unreadable(Where(str(path), call=call), (fault.strerror or str(fault)).lower())
+
+
+READ_FAULTS = (OSError, EOFError, zlib.error)
+"""What reading a file may raise that the operating system refuses or that gzip or zlib packed."""
+
+
+def read_fault(path: Path, fault: Exception, call: Span | None) -> Diagnostic:
+    """Report a file of which reading raised one of READ_FAULTS: refused, or damaged."""
+    if isinstance(fault, OSError) and not isinstance(fault, gzip.BadGzipFile):
+        return cannot_open(path, fault, call)
+    reason = str(fault)[:1].lower() + str(fault)[1:]
+    return errors.damaged(Where(str(path), call=call), f"unpacking it fails: {reason}")
 
 
 def size_of(path: Path, call: Span | None) -> int:

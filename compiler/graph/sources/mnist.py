@@ -12,7 +12,7 @@ from attrs import frozen
 
 from compiler.graph.sources.arguments import MISSING, Arguments, bind
 from compiler.graph.sources.base import Context, Source, Tensors
-from compiler.graph.sources.files import cannot_open, find_files, is_gzip, open_binary
+from compiler.graph.sources.files import READ_FAULTS, find_files, is_gzip, open_binary, read_fault
 from compiler.graph.sources.options import Field
 from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
@@ -56,10 +56,8 @@ class IdxFile:
         try:
             with open_binary(self.path, compressed=self.compressed) as file:
                 start = file.read(self.header)
-        except EOFError as fault:
-            raise RunError(errors.damaged(self.where, "the gzip file ends before its contents do")) from fault
-        except OSError as fault:
-            raise RunError(cannot_open(self.path, fault, self.call)) from fault
+        except READ_FAULTS as fault:
+            raise RunError(read_fault(self.path, fault, self.call)) from fault
         if not start:
             raise RunError(errors.empty(self.where, "the file is empty"))
         magic = bytes([0, 0, UNSIGNED_BYTES, self.axes])
@@ -76,8 +74,9 @@ class IdxFile:
 
     def _other_kind(self, magic: bytes) -> str:
         kinds = {IMAGE_AXES: "images", LABEL_AXES: "labels"}
-        if magic[:3] == bytes([0, 0, UNSIGNED_BYTES]) and magic[3] in kinds:
-            return f"this idx file holds {kinds[magic[3]]}, not {kinds[self.axes]}"
+        for axes, kind in kinds.items():
+            if magic == bytes([0, 0, UNSIGNED_BYTES, axes]):
+                return f"this idx file holds {kind}, not {kinds[self.axes]}"
         return f"this is no idx file of {kinds[self.axes]}"
 
     def _length(self) -> int:
@@ -102,8 +101,8 @@ class IdxFile:
             with open_binary(self.path, compressed=self.compressed) as file:
                 while file.read(1 << 20):
                     pass
-        except (OSError, EOFError) as fault:
-            return errors.damaged(self.where, f"reading it to the end fails: {fault}")
+        except READ_FAULTS as fault:
+            return read_fault(self.path, fault, self.call)
         return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
 import zlib
 from functools import cached_property
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 LOCAL_HEADER = 30
 """Bytes of the fixed part of a zip member's local header; the lengths of what follows stand at 26 and 28."""
+
+MEMBER_FAULTS = (EOFError, OSError, RuntimeError, ValueError, struct.error, zipfile.BadZipFile, zlib.error)
+"""What reading a zip file of unknown contents may raise."""
 
 
 @frozen
@@ -80,6 +84,8 @@ class Archive:
             raise RunError(errors.unreadable(self._where(), what, advice=advice)) from fault
         except OSError as fault:
             raise RunError(cannot_open(self.path, fault, self.call)) from fault
+        except MEMBER_FAULTS as fault:
+            raise RunError(errors.damaged(self._where(), f"its directory cannot be read: {fault}")) from fault
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -95,7 +101,7 @@ class Archive:
                 with file.open(info) as member:
                     shape, columns_first, dtype = _header(member)
                     begin = member.tell()
-            except (ValueError, EOFError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error) as fault:
+            except MEMBER_FAULTS as fault:
                 raise RunError(
                     errors.damaged(self._where(name), f"its header cannot be read: {fault}")
                 ) from fault
@@ -139,7 +145,7 @@ class Archive:
                     count = min(rows, array.length - start)
                     piece = np.frombuffer(member.read(count * array.record_bytes), array.stored)
                     yield piece.reshape(count, *array.shape[1:]).astype(native)
-        except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as fault:
+        except MEMBER_FAULTS as fault:
             raise RunError(
                 errors.damaged(self._where(array.name), f"its numbers cannot be read: {fault}")
             ) from fault
@@ -150,7 +156,7 @@ class Archive:
             with self._open() as file, file.open(f"{array.name}.npy") as member:
                 while member.read(1 << 20):
                     pass
-        except (EOFError, OSError, zipfile.BadZipFile, zlib.error) as fault:
+        except MEMBER_FAULTS as fault:
             return errors.damaged(self._where(array.name), f"its numbers cannot be read: {fault}")
         return None
 

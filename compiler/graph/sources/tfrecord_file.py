@@ -12,7 +12,7 @@ from typing import IO, Self, cast
 from attrs import frozen
 
 from compiler.graph.sources.crc32c import crc32c, masked
-from compiler.graph.sources.files import GZIP_MAGIC, cannot_open, read_start
+from compiler.graph.sources.files import GZIP_MAGIC, READ_FAULTS, read_fault, read_start
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
@@ -59,11 +59,8 @@ class RecordFile:
         try:
             with self._open() as file:
                 found, whole = _count(file)
-        except OSError as fault:
-            raise RunError(cannot_open(self.path, fault, self.call)) from fault
-        except (EOFError, zlib.error) as fault:
-            reason = f"unpacking it fails: {fault}"
-            raise RunError(errors.damaged(Where(str(self.path), call=self.call), reason)) from fault
+        except READ_FAULTS as fault:
+            raise RunError(read_fault(self.path, fault, self.call)) from fault
         last = None if whole else self.record(found)
         if isinstance(last, Diagnostic):
             raise RunError(last)
@@ -81,8 +78,8 @@ class RecordFile:
         try:
             with self._open() as file:
                 return self._record(file, number)
-        except (OSError, EOFError, zlib.error) as fault:
-            return errors.damaged(self.where(number), f"reading it fails: {fault}")
+        except READ_FAULTS as fault:
+            return read_fault(self.path, fault, self.call)
 
     def _record(self, file: _Bytes, number: int) -> bytes | Diagnostic:
         for _ in range(number):

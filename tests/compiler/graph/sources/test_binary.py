@@ -100,6 +100,7 @@ GOOD_IMAGES, GOOD_LABELS = idx(DIGITS[..., 0]), idx(LABELS)
         (b"", GOOD_LABELS, "TFD703", "images`: the file is empty"),
         (GOOD_LABELS, GOOD_IMAGES, "TFD702", "images`: this idx file holds labels, not images"),
         (b"PK\3\4", GOOD_LABELS, "TFD702", "images`: this is no idx file of images"),
+        (b"\0\0\x08", GOOD_LABELS, "TFD702", "images`: this is no idx file of images"),
         (GOOD_IMAGES[:9], GOOD_LABELS, "TFD710", "images`: the file ends within its header"),
         (GOOD_IMAGES[:-1], GOOD_LABELS, "TFD710", "images`: holds 615 bytes where its header promises 616"),
         (
@@ -112,10 +113,10 @@ GOOD_IMAGES, GOOD_LABELS = idx(DIGITS[..., 0]), idx(LABELS)
             gzip.compress(GOOD_IMAGES)[:20],
             GOOD_LABELS,
             "TFD710",
-            "images`: the gzip file ends before its contents do",
+            "images`: unpacking it fails: compressed file ended before the end-of-stream marker was reached",
         ),
     ],
-    ids=["empty", "swapped", "other", "header", "short", "lengths", "cut off"],
+    ids=["empty", "swapped", "other", "tiny", "header", "short", "lengths", "cut off"],
 )
 def test_broken_mnist_files_are_located(
     reader: Any, images: bytes, labels: bytes, code: str, message: str
@@ -135,4 +136,4 @@ def test_altered_bytes_of_a_packed_mnist_file_are_found(reader: Any) -> None:
     (reader.base / "labels").write_bytes(idx(np.zeros([5000], np.uint8)))
     found = reader.fault(reader.call("mnist", images="images", labels="labels"), wanted=MNIST)
     assert found.code == "TFD710"
-    assert found.message.startswith(f"`{reader.base / 'images'}`: reading it to the end fails: ")
+    assert found.message.startswith(f"`{reader.base / 'images'}`: unpacking it fails: ")

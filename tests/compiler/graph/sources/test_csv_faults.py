@@ -137,7 +137,7 @@ BROKEN: dict[str, tuple[str | bytes, str, str, tuple[int, int] | None]] = {
     "cut off": (
         gzip.compress(f"x1,x2,y\n{LONG}".encode())[:-20],
         "TFD710",
-        ": reading it to the end fails: Compressed file ended before the end-of-stream marker was reached",
+        ": unpacking it fails: compressed file ended before the end-of-stream marker was reached",
         None,
     ),
 }

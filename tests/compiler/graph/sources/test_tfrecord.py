@@ -165,11 +165,11 @@ def test_files_that_are_not_packed_as_the_spec_says(reader: Any) -> None:
         ("gzip", plain): ("TFD702", ": the file is not compressed by gzip"),
         ("gzip", gzip.compress(plain * 50)[:-30]): (
             "TFD710",
-            ": unpacking it fails: Compressed file ended before the end-of-stream marker was reached",
+            ": unpacking it fails: compressed file ended before the end-of-stream marker was reached",
         ),
         ("zlib", plain): (
             "TFD710",
-            ": unpacking it fails: Error -3 while decompressing data: incorrect header check",
+            ": unpacking it fails: error -3 while decompressing data: incorrect header check",
         ),
     }
     for (compression, content), (code, message) in cases.items():

@@ -1,8 +1,9 @@
 """Which device every op really ran on, from the partition graphs of a step.
 
-Most ops stand in a partition under their own names. Two kinds do not, and are found by what took their place:
-an op that TensorFlow fused into another (oneDNN makes one op of a convolution and its bias), and a loop or
-call that it replaced by the ops of its body. Where nothing shows what became of an op, it has no device here.
+Most ops stand in a partition under their own names. Some do not, and are found by what took their place: an
+op that TensorFlow fused into another (oneDNN makes one op of a convolution and its bias), a loop or call that
+it replaced by the ops of its body, and a small constant that it copied to every device that uses it. Where
+nothing shows what became of an op, it has no device here.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from attrs import define, field
 
 _RECEIVE = {"_Recv", "_HostRecv"}
 _SEND = {"_Send", "_HostSend"}
+CONSTANT = "Const"
 
 
 def read_assigned(graph: tf.Graph, metadata: Any) -> dict[str, str]:
@@ -90,7 +92,10 @@ class _Reader:
                 yield wanted, node
 
     def _inlined(self) -> Iterator[tuple[str, str]]:
-        """Yield ops that were replaced by the ops of a function; one that was moved counts for the whole."""
+        """Yield ops in whose place there are several now.
+
+        A loop is where all of its ops are, so one that was moved counts; a constant is where a copy is.
+        """
         bodies: dict[str, set[str]] = {}
         for name, node in self.nodes.items():
             if name not in self.types and node.op not in _SEND | _RECEIVE:
@@ -98,10 +103,11 @@ class _Reader:
                     bodies.setdefault(owner, set()).add(node.device)
         for owner, devices in bodies.items():
             requested = self.graph.get_operation_by_name(owner).device
-            yield owner, min(devices - {requested} or devices)
+            stayed = self.types[owner] == CONSTANT and requested in devices
+            yield owner, requested if stayed else min(devices - {requested} or devices)
 
     def _owners(self, name: str) -> Iterator[str]:
-        """Yield the op of the graph, run under no name of its own, from whose function an op comes."""
+        """Yield the op of the graph, run under no name of its own, from which an op comes."""
         inner = name.removeprefix("Func/")
         at = inner.rfind("/")
         while at > 0:

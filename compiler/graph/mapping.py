@@ -133,14 +133,14 @@ def _size(variable: Any) -> int:
 def _devices(
     compiled: CompiledGraph, ops: Iterable[MapOp], memory: Mapping[str, StepMemory]
 ) -> tuple[MapDevice, ...]:
-    """Count ops and bytes; every variable of the graph is one handle, wherever it came from."""
+    """Count ops and bytes; every handle of a name on a device is of the same variable."""
     plan, counts = compiled.plan, Counter(op.requested for op in ops)
     held: dict[str, Counter[str]] = {"variable": Counter(), "slot": Counter(), "other": Counter()}
     kinds = _kinds(compiled.variables.values())
-    for op in compiled.graph.get_operations():
-        if op.type == VARIABLE:
-            size = size_in_bytes(tf.TensorShape(op.get_attr("shape")).as_list(), op.get_attr("dtype").name)
-            held[kinds.get(op.name, "other")][compiled.ledger.entries[op.name].device.ref] += size or 0
+    handles = [op for op in compiled.graph.get_operations() if op.type == VARIABLE]
+    for op in {(op.get_attr("shared_name"), op.device): op for op in handles}.values():
+        size = size_in_bytes(tf.TensorShape(op.get_attr("shape")).as_list(), op.get_attr("dtype").name)
+        held[kinds.get(op.name, "other")][compiled.ledger.entries[op.name].device.ref] += size or 0
     return tuple(_device(plan, each, counts, held, memory.get(each.ref)) for each in plan.topology.devices)
 
 

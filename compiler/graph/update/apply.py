@@ -11,6 +11,7 @@ from compiler.graph.assembly import Assembly
 from compiler.graph.numerics.loss_scale import Gate
 from compiler.graph.numerics.statistics import new_statistic
 from compiler.graph.optimizers.base import Scalars
+from compiler.graph.update.apart import apply_at_slots, slots_apart
 from compiler.graph.update.exclusive import take_turn
 from compiler.graph.update.gradients import SummedGradient, copy_name
 from compiler.graph.variables import GraphVariable
@@ -49,7 +50,10 @@ def _apply(
     with place, tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"), open_:
         turn = take_turn(variable.name, contested=assembly.plan.update.mode == "async")
         with tf.control_dependencies([*turn.taken, *_reads(assembly, variable, copy)]):
-            applied = assembly.optimizer.apply(handle, slots, value, scalars)
+            if slots_apart(variable, copy):
+                applied = apply_at_slots(assembly, variable, copy, value, scalars)
+            else:
+                applied = assembly.optimizer.apply(handle, slots, value, scalars)
         if variable.info.constraint is not None:
             applied = _constrain(variable, copy, applied)
         if copy == 0 and variable.average is not None:
@@ -75,10 +79,12 @@ def _average(assembly: Assembly, variable: GraphVariable, applied: tf.Operation)
     """Move the average of a weight by (1 - decay) towards its new value."""
     decay, dtype = assembly.plan.update.ema, variable.info.dtype
     assert decay is not None
+    average = variable.average.handle
     with tf.control_dependencies([applied]):
         new = tf.raw_ops.ReadVariableOp(resource=variable.copies[0].handle, dtype=dtype)
-        old = tf.raw_ops.ReadVariableOp(resource=variable.average.handle, dtype=dtype)
-    return tf.raw_ops.AssignSubVariableOp(resource=variable.average.handle, value=(old - new) * (1.0 - decay))
+        with assembly.ledger.place(variable.slot_place(0), "update"):
+            old = tf.raw_ops.ReadVariableOp(resource=average, dtype=dtype)
+            return tf.raw_ops.AssignSubVariableOp(resource=average, value=(old - new) * (1.0 - decay))
 
 
 def update_statistics(assembly: Assembly, gate: Gate | None = None) -> list[tf.Operation]:

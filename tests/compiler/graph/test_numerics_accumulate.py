@@ -1,0 +1,174 @@
+"""Accumulation over micro-batches is a batch so many times as large, in the memory of one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from attrs import evolve
+
+from compiler.graph.build import compile_graph
+from compiler.pipeline import make_plan
+from dsl import ir
+from dsl.diagnostics import SpecError
+from tests.models import data, model, train
+from tests.support import Training, largest_difference
+
+ROUNDING = 1e-5
+
+
+@pytest.mark.parametrize("kind", ["dense", "words", "recurrent"])
+@pytest.mark.parametrize(("clones", "batch", "rounds"), [(1, 8, 3), (2, 4, 3), (3, (6, 4, 2), 2)])
+def test_micro_batches_are_one_large_batch(kind: str, clones: int, batch: Any, rounds: int) -> None:
+    """Weights, slots, averages, losses and metrics are those of one tower on a batch of 24."""
+    arrays = data(kind, 72)
+    settings = {"optimizer": "Adam(0.01)", "update__ema": "0.9", "update__clip": "global_norm(0.5)"}
+    expected, losses = train(model(kind, **settings), arrays, 3)  # type: ignore[arg-type]  # all are strings
+    spec = model(kind, clones=clones, batch=batch, update__accumulate=str(rounds), **settings)  # type: ignore[arg-type]
+    found, accumulated = train(spec, arrays, 3)
+    assert largest_difference(found, expected) < ROUNDING
+    assert accumulated == pytest.approx(losses, rel=1e-5)
+    assert found["global_step"] == 3
+
+
+@pytest.mark.parametrize(
+    "mode", [{"update__mode": "async"}, {"update__mode": "local", "update__average_every": "2"}]
+)
+def test_clones_that_update_by_themselves_accumulate_too(mode: dict[str, str]) -> None:
+    """Two clones with three micro-batches do what they do with a batch three times as large."""
+    arrays = data("dense", 72)
+    outcomes = []
+    for batch, rounds in ((12, "1"), (4, "3")):
+        spec = model(
+            "dense", clones=2, batch=batch, update__accumulate=rounds, optimizer="Momentum(0.1)", **mode
+        )
+        with Training(spec, arrays) as training:
+            if training.compiled.train_loops:
+                for loop in (0, 1, 1):
+                    training.session.run(training.compiled.train_loops[loop].train_op)
+            else:
+                training.steps(3)
+            outcomes.append(training.values())
+    assert largest_difference(outcomes[1], outcomes[0]) < ROUNDING
+
+
+def test_a_loss_that_sums_over_examples_sums_over_all_micro_batches() -> None:
+    """With `reduction = sum` the step and the loss told are those of all examples together."""
+    arrays = data("dense")
+    outcomes = []
+    for clones, batch, rounds in ((1, 24, "1"), (2, (4, 8), "2")):
+        spec = model("dense", clones=clones, batch=batch, optimizer="SGD(0.01)", update__accumulate=rounds)
+        spec.model.loss[0].objective.call.kwargs["reduction"] = "sum"  # type: ignore[index]  # the test's own
+        outcomes.append(train(spec, arrays, 2))
+    assert largest_difference(outcomes[1][0], outcomes[0][0]) < ROUNDING
+    assert outcomes[1][1] == pytest.approx(outcomes[0][1], rel=1e-5)
+
+
+def test_metrics_are_those_of_all_micro_batches() -> None:
+    """The accuracy of a step counts the examples of every micro-batch of every clone."""
+    arrays = data("dense", 24)
+    with Training(model("dense"), arrays) as one:
+        expected = one.session.run(one.compiled.metrics["accuracy"].result)
+    with Training(model("dense", clones=2, batch=3, update__accumulate="4"), arrays) as several:
+        assert several.compiled.plan.global_batch == 24
+        assert several.session.run(several.compiled.metrics["accuracy"].result) == pytest.approx(expected)
+
+
+def test_statistics_move_once_for_every_micro_batch() -> None:
+    """Batch normalisation normalises each micro-batch by itself and moves its mean by each in turn."""
+    arrays = data("normal")
+    layers = '-> BatchNormalization(momentum = 0.9, name = "norm") -> Flatten()'
+    found, _ = train(model("normal", layers=layers, batch=8, update__accumulate="3"), arrays, 1)
+    mean = np.zeros(2)
+    for at in (0, 8, 16):
+        mean = 0.9 * mean + 0.1 * arrays["x"][at : at + 8].mean(axis=(0, 1, 2))
+    assert found["norm/moving_mean"] == pytest.approx(mean, rel=1e-5)
+
+
+def test_every_micro_batch_draws_its_own_dropout_mask() -> None:
+    """The same examples in every micro-batch give other losses than one mask for all would."""
+    arrays = {name: np.concatenate([array] * 3) for name, array in data("dense", 8).items()}
+    layers = '-> Flatten() -> Dropout(0.5, name = "drop")'
+    with Training(model("dense", layers=layers, batch=8, optimizer="SGD(0)"), arrays) as one:
+        single = one.steps(1)[0]
+    spec = model("dense", layers=layers, batch=8, optimizer="SGD(0)", update__accumulate="3")
+    with Training(spec, arrays) as training:
+        first, second = training.steps(2)
+    assert abs(first - single) > 1e-3
+    assert first != second
+
+
+def test_the_loop_holds_the_ops_of_the_tower_where_they_were_placed() -> None:
+    """Every op that a tower has without accumulation it has with it, on the same device, in the same role."""
+    place = 'variables -> cpu[2]\nops("hidden/*") -> cpu[3]'
+    maps = []
+    for rounds in ("1", "4"):
+        spec = model("dense", clones=2, batch=4, devices=4, place=place, update__accumulate=rounds)
+        compiled = compile_graph(make_plan(spec))
+        maps.append(
+            {
+                op.name: (op.type, op.role, op.requested)
+                for op in compiled.placement.ops
+                if op.clone is not None
+            }
+        )
+    assert {name: maps[1].get(name) for name in maps[0]} == maps[0]
+    added = set(maps[1]) - set(maps[0])
+    assert all("/accumulate/" in name for name in added)
+
+
+def test_a_rule_for_ops_holds_inside_the_loop() -> None:
+    """A part of each tower on another device computes the same, and really runs there in every round."""
+    arrays, place = data("dense", 48), 'ops("hidden/*") -> cpu[2]'
+    expected, _ = train(model("dense"), arrays, 2)
+    spec = model("dense", clones=2, batch=3, devices=3, place=place, update__accumulate="4")
+    with Training(spec, arrays) as training:
+        metadata = tf.compat.v1.RunMetadata()
+        options = tf.compat.v1.RunOptions(output_partition_graphs=True)
+        training.session.run(training.compiled.train_op, options=options, run_metadata=metadata)
+        training.compiled.record_assigned(metadata)
+        training.steps(1)
+        found = training.values()
+    assert largest_difference(found, expected) < ROUNDING
+    assert training.compiled.placement.misplaced == ()
+    assert training.compiled.assigned_to("clone_1/hidden/MatMul") == "cpu[2]"
+
+
+def test_memory_is_that_of_one_micro_batch() -> None:
+    """A step of 16 micro-batches needs little more than one of one, and far less than the large batch."""
+    layers = "-> Conv2D(64, 3, activation = relu) -> GlobalAveragePooling2D()"
+    peaks = [_peak(layers, batch, rounds) for batch, rounds in ((64, 1), (64, 16), (1024, 1))]
+    assert peaks[1] < 1.25 * peaks[0]
+    assert peaks[2] > 8 * peaks[0]
+
+
+def _peak(layers: str, batch: int, rounds: int) -> int:
+    """Return the most bytes that the ops of a step hold at a time, by TensorFlow's record of allocations."""
+    spec = model("dense", layers=layers, batch=batch, update__accumulate=str(rounds))
+    with Training(spec, data("dense", batch * rounds)) as training:
+        training.steps(1)
+        metadata = tf.compat.v1.RunMetadata()
+        options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+        training.session.run(training.compiled.train_op, options=options, run_metadata=metadata)
+    nodes = [node for device in metadata.step_stats.dev_stats for node in device.node_stats]
+    records = [each for node in nodes for memory in node.memory for each in memory.allocation_records]
+    records.sort(key=lambda each: each.alloc_micros)
+    return int(np.cumsum([each.alloc_bytes for each in records]).max())
+
+
+def test_a_global_batch_is_that_of_the_whole_step() -> None:
+    """`global_batch` is shared among clones and micro-batches, and must come out even over both."""
+    spec = evolve(
+        model("dense", clones=2), clones=ir.Clones(count=2, global_batch=24), update=ir.Update(accumulate=3)
+    )
+    plan = make_plan(spec)
+    assert ([tower.batch for tower in plan.towers], plan.global_batch) == ([4, 4], 24)
+    with pytest.raises(SpecError) as caught:
+        make_plan(evolve(spec, clones=ir.Clones(count=2, global_batch=20)))
+    (found,) = caught.value.diagnostics
+    assert found.message == (
+        "a global batch of 20 does not divide evenly among 2 clones with 3 micro-batches each"
+    )
+    assert found.help == "use 18 or 24, or give `batch` a list with one figure per clone"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
 from dsl.diagnostics import SpecError
+from dsl.formats.human import human
 
 XY = {"x": ("float32", (2,)), "y": ("int32", ())}
 LONG = "".join(f"{each},{each}.5,{each}\n" for each in range(3000))
@@ -262,3 +264,23 @@ def test_columns_must_be_named(reader: Any) -> None:
     assert [(each.code, each.message) for each in caught.value.diagnostics] == [
         ("TFD724", "`csv` names no tensor")
     ]
+
+
+def test_a_fault_is_shown_in_the_file_and_in_the_spec(reader: Any) -> None:
+    """What a person sees: the row with its cell marked, and below it the source that reads the file."""
+    (reader.base / "n.csv").write_text("a,b,n\n" + "1,2,3\n" * 11 + "1,2,three\n")
+    found = reader.fault(reader.call("csv", "n.csv", n="n"), wanted={"n": ("int32", ())})
+    (text,) = human([found])
+    assert text.replace(str(reader.base), "data") == dedent(
+        """\
+        error[TFD706]: `data/n.csv`, row 13, column `n`: `three` is not a whole number
+          --> data/n.csv:13:5
+           |
+        13 | 1,2,three
+           |     ^^^^^ not a whole number
+          ::: spec.tfdeploy:1:1
+           |
+         1 | csv(...)
+           | -------- read by this source
+        """
+    )

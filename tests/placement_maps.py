@@ -28,8 +28,8 @@ KERNEL_BYTES = {"conv1": 1152, "logits": 20480}
 
 
 def follows(name: str) -> RuleRef:
-    """Return the reason of what follows `name`."""
-    return RuleRef(None, None, None, name, "follows")
+    """Return the reason of what follows the variable called `name`."""
+    return RuleRef(SPEC, 13, 3, name, "follows", VARIABLES.text)
 
 
 def make_map(clones: int = 2, *, host: str = "") -> PlacementMap:

@@ -9,7 +9,7 @@ from attrs import asdict
 from compiler.placement_map import MapTransfer
 from compiler.report import refs
 from compiler.report.changes import lines_of
-from compiler.report.columns import first_that_fits
+from compiler.report.columns import groupings
 from compiler.report.compare import Change, Comparison, DeviceChange, LinkChange
 from compiler.report.figures import count, plural, size, size_of_known
 from compiler.report.ink import Ink
@@ -19,8 +19,8 @@ from compiler.report.totals import Totals
 ROWS = 20
 """How many variables, devices and links are listed at most."""
 
-NAMES = 3
-"""How many of the variables that went the same way are named."""
+WIDTH = 80
+"""Variables that went the same way are named as long as the line is not longer than this."""
 
 WIDEST_SCOPE = 44
 
@@ -77,12 +77,21 @@ def _variables(changes: Sequence[Change], ink: Ink) -> Iterator[str]:
     yield ink(f"variables and slots: {len(changes):,}, {size(total)}", "bold")
     ranked = sorted(ways.items(), key=lambda item: -sum(each.bytes for each in item[1]))
     for (before, after), members in ranked[:ROWS]:
-        names = [each.name for each in members[:NAMES]]
-        more = f" and {len(members) - NAMES:,} more" if len(members) > NAMES else ""
         held = sum(each.bytes for each in members)
-        yield f"  {_place(before)} -> {_place(after)}  {size(held)}: {', '.join(names)}{more}"
+        start = f"  {_place(before)} -> {_place(after)}  {size(held)} in {len(members):,}: "
+        yield start + _some([each.name for each in members], WIDTH - len(start))
     if len(ranked) > ROWS:
         yield f"  and {len(ranked) - ROWS} more ways"
+
+
+def _some(names: Sequence[str], room: int) -> str:
+    """Return as many of the names as there is room for, at least one."""
+    shown = [names[0]]
+    for name in names[1:]:
+        if len(", ".join([*shown, name])) + len(", ...") > room:
+            return ", ".join([*shown, "..."])
+        shown.append(name)
+    return ", ".join(shown)
 
 
 def _place(devices: tuple[str, ...]) -> str:
@@ -105,11 +114,8 @@ def _devices(changes: Sequence[DeviceChange], ink: Ink) -> list[str]:
     if not changes:
         return []
     by_ref = {each.ref: each for each in changes}
-    groups = first_that_fits(
-        list(by_ref),
-        lambda ref: (by_ref[ref].before, by_ref[ref].after),
-        lambda groups: len(groups) <= ROWS and all(group.figures == "each" for group in groups),
-    )
+    _, *ways = groupings(list(by_ref), lambda ref: (by_ref[ref].before, by_ref[ref].after))
+    groups = next((each for each in ways if len(each) <= ROWS), ways[-1])
     rows: list[tuple[str, ...]] = [("device", "", "before", "after", "change")]
     for group in groups:
         changed = [by_ref[ref] for ref in group.devices]

@@ -32,7 +32,8 @@ def matrix(placement: PlacementMap, view: View) -> list[str]:
     shown = list(root.walk(depth))
     devices = [each.ref for each in placement.devices if root.counts[each.ref]]
     groups = _columns(devices, shown, root, view)
-    return [*_lines(shown, root, groups, view), *_remarks(placement, devices, root, depth)]
+    chosen = view.glob is not None or view.only_misplaced
+    return [*_lines(shown, root, groups, view), *_remarks(placement, devices, root, depth, chosen=chosen)]
 
 
 def fitting_depth(root: Scope) -> int:
@@ -84,10 +85,12 @@ def _label(row: Row) -> str:
     return f"{'  ' * level}{scope.name}/"
 
 
-def _remarks(placement: PlacementMap, devices: Sequence[str], root: Scope, depth: int) -> Iterator[str]:
+def _remarks(
+    placement: PlacementMap, devices: Sequence[str], root: Scope, depth: int, *, chosen: bool
+) -> Iterator[str]:
     """Say what the matrix leaves out."""
     idle = [each.ref for each in placement.devices if each.ref not in devices]
     if idle:
-        yield f"no ops on {refs.label(idle)}"
+        yield f"{'none of these' if chosen else 'no ops'} on {refs.label(idle)}"
     if depth < root.depth:
         yield f"depth {depth} of {root.depth}; --depth N shows more, --ops every op"

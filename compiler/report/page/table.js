@@ -100,8 +100,8 @@ function makeRow(node, columns) {
     make("span", { class: "twist", "aria-hidden": "true" }, scope ? (node.open ? "\u25be" : "\u25b8") : ""),
     make("span", { class: "name" }, scope ? `${node.name}/` : node.name));
   name.style.paddingLeft = `${0.4 + (node.level - 1) * 1.1}rem`;
-  if (node.kind) name.append(make("span", { class: "type" }, node.kind[0]));
-  if (node.kind && isMoved(node.kind)) name.append(make("span", { class: "type moved" }, `moved to ${data.places[node.kind[4]]}`));
+  if (node.kind) name.append(" ", make("span", { class: "type" }, node.kind[0]));
+  if (node.kind && isMoved(node.kind)) name.append(" ", make("span", { class: "type moved" }, `moved to ${data.places[node.kind[4]]}`));
   const row = make("tr", {
     role: "row", "aria-level": node.level, "aria-expanded": scope ? String(node.open) : null,
     "aria-selected": String(node === view.selected), "data-path": node.path, tabindex: node === view.focus ? 0 : -1,

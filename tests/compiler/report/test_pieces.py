@@ -1,0 +1,165 @@
+"""What the views are made of: figures, names of devices, trees of scopes, groups of columns."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from compiler.report import refs, scopes
+from compiler.report.choose import choose_ops
+from compiler.report.columns import Group, first_that_fits
+from compiler.report.cut import cut, finder
+from compiler.report.figures import count, size, size_of_known
+from compiler.report.table import shorten, table
+from tests.placement_maps import make_map
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "."),
+        (1, "1 B"),
+        (1023, "1023 B"),
+        (1024, "1.00 KiB"),
+        (1024 * 1024 - 1, "1024 KiB"),
+        (25_600_000, "24.4 MiB"),
+        (123 * 1024**3, "123 GiB"),
+        (1024**6, "1024 PiB"),
+    ],
+)
+def test_sizes(number: int, text: str) -> None:
+    """Bytes have three digits and a unit of 1024."""
+    assert size(number) == text
+
+
+def test_figures_that_say_more() -> None:
+    """Thousands stand apart, zero is a dot, and a plus tells that something unknown comes on top."""
+    assert [count(0), count(1234567), size_of_known(2048, 3), size_of_known(0, 0)] == [
+        ".",
+        "1,234,567",
+        "2.00 KiB+",
+        ".",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "label"),
+    [
+        (["gpu[0]"], "gpu[0]"),
+        (["gpu[0]", "gpu[1]", "gpu[2]"], "gpu[0..2]"),
+        (["gpu[3]", "gpu[0]", "gpu[1]"], "gpu[0..1,3]"),
+        (["cpu[0]", "gpu[0]", "gpu[1]"], "cpu[0], gpu[0..1]"),
+        ([f"worker[{t}].gpu[{i}]" for t in range(2) for i in range(4)], "worker[0..1].gpu[0..3]"),
+        (
+            ["worker[0].gpu[0]", "worker[1].gpu[0]", "worker[1].gpu[1]"],
+            "worker[0].gpu[0], worker[1].gpu[0..1]",
+        ),
+        (["/job:x/device:TPU:0", "gpu[0]"], "/job:x/device:TPU:0[0], gpu[0]"),
+    ],
+)
+def test_labels_of_several_devices(names: list[str], label: str) -> None:
+    """Several devices have one name, with ranges that include both ends, as in specs."""
+    assert refs.label(names) == label
+
+
+def test_scopes_count_what_is_inside() -> None:
+    """A scope counts the ops in it and in its scopes, by device; an op that bears its name is not in it."""
+    root = scopes.tree_of(make_map(1).ops)
+    conv1 = root.children["conv1"]
+    assert dict(conv1.counts) == {"cpu[0]": 3, "gpu[0]": 3}
+    assert dict(conv1.own) == {"cpu[0]": 1, "gpu[0]": 3}
+    assert dict(conv1.children["kernel"].counts) == {"cpu[0]": 2}
+    assert (root.total, root.depth) == (16, 3)
+
+
+def test_clones_alike_share_a_name() -> None:
+    """From five clones on, those with the same ops inside are filed under one name; fewer stay apart."""
+    five = make_map(5)
+    assert set(scopes.tree_of(five.ops, scopes.fold(five)).children) >= {"clone_0..4"}
+    four = make_map(4)
+    assert set(scopes.tree_of(four.ops, scopes.fold(four)).children) >= {"clone_0", "clone_3"}
+
+
+def test_a_clone_of_its_own_kind_stays_apart() -> None:
+    """A clone that has ops which the others lack is not taken together with them."""
+    whole = make_map(5)
+    odd = tuple(op for op in whole.ops if op.name != "clone_2/conv1/Relu")
+    lacking = evolve(whole, ops=odd)
+    names = set(scopes.tree_of(odd, scopes.fold(lacking)).children)
+    assert {"clone_0..1,3..4", "clone_2"} <= names
+
+
+@pytest.mark.parametrize(
+    ("glob", "number"),
+    [
+        ("clone_1/*", 9),
+        ("clone_1", 9),
+        ("conv1/kernel", 1 + 1 + 2),
+        ("*/Relu", 2),
+        ("Relu", 0),
+        ("gradients", 4),
+    ],
+)
+def test_choosing_ops(glob: str, number: int) -> None:
+    """A glob takes whole names, in the graph or inside a tower, and whole scopes."""
+    assert len(choose_ops(make_map(2), glob)) == number
+
+
+def test_grouping_goes_only_as_far_as_it_must() -> None:
+    """Devices are shown one by one if there is room, then alike ones together, then sums by host and job."""
+    devices = [f"worker[{task}].gpu[{index}]" for task in range(2) for index in range(2)]
+    figures = {ref: ref == "worker[1].gpu[1]" for ref in devices}
+
+    def grouped(most: int) -> list[str]:
+        groups = first_that_fits(devices, figures.__getitem__, lambda found: len(found) <= most)
+        return [f"{each.label} {each.note}".strip() for each in groups]
+
+    assert grouped(4) == devices
+    assert grouped(3) == ["worker[0].gpu[0..1], worker[1].gpu[0] each of 3", "worker[1].gpu[1]"]
+    assert grouped(1) == ["worker[0..1].gpu[0..1] sum of 4"]
+    assert Group("gpu[0]", ("gpu[0]",)).note == ""
+
+
+def test_cutting_stops_at_the_limit() -> None:
+    """Parts together hold every op, their keys stay within the limit, and every op is found in its part."""
+    ops = make_map(4).ops
+    root = scopes.tree_of(ops)
+    for limit in (10, 20, 40):
+        parts = cut(root, limit)
+        assert sum(len(part.counts) for part in parts) <= limit
+        assert sum(part.counts.total() for part in parts) == len(ops)
+        find = finder(parts)
+        held = {id(part): 0 for part in parts}
+        for op in ops:
+            part = find(op.name)
+            assert part is not None
+            held[id(part)] += 1
+        assert [held[id(part)] for part in parts] == [part.counts.total() for part in parts]
+
+
+def test_cutting_names_little_things_together() -> None:
+    """A scope with more inside than there is room for shows what is large, and the rest under one name."""
+    ops = [op for op in make_map(1).ops if op.role == "forward"] * 40
+    small = [
+        type(op)(f"Fill_{at}/dims", "Const", None, "init", "cpu[0]", None, op.rule)
+        for at, op in enumerate(ops[:9])
+    ]
+    parts = cut(scopes.tree_of([*ops, *small]), 6)
+    assert [(part.scope.path, part.counts.total()) for part in parts] == [
+        ("conv1", 120),
+        ("logits", 80),
+        ("(9 others)", 9),
+    ]
+    found = finder(parts)("Fill_3/dims")
+    assert found is parts[2]
+
+
+def test_tables_and_names_cut_in_the_middle() -> None:
+    """Columns are as wide as they must be, text left and figures right; long names keep both ends."""
+    assert table([("name", "n"), ("a", "12"), ("long one", "3")]) == [
+        "name       n",
+        "a         12",
+        "long one   3",
+    ]
+    assert shorten("conv2_block1_1_conv/kernel", 16) == "conv2_b...kernel"
+    assert shorten("short", 16) == "short"

@@ -1,0 +1,47 @@
+"""With a seed and TensorFlow's deterministic ops, two runs are equal bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework.config import disable_op_determinism
+
+from tests.models import data, model, train
+
+
+@pytest.fixture
+def _deterministic_ops() -> Iterator[None]:
+    """Do as a run does for `deterministic = true`: the setting is one of the whole process."""
+    tf.config.experimental.enable_op_determinism()
+    try:
+        yield
+    finally:
+        disable_op_determinism()
+
+
+@pytest.mark.usefixtures("_deterministic_ops")
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("normal", {"update__batch_norm": "synchronized"}),
+        ("normal", {"update__accumulate": "2", "update__clip": "global_norm(0.1)"}),
+        ("words", {"update__precision": "mixed_float16"}),
+        ("recurrent", {"update__aggregate": "tree"}),
+    ],
+    ids=["synchronized", "accumulate", "words", "recurrent"],
+)
+def test_two_runs_are_equal_bit_for_bit(kind: str, settings: dict[str, str]) -> None:
+    """Weights, slots and losses after some steps of three clones with dropout are the same bits twice."""
+    layers = {"normal": "-> Conv2D(4, 3) -> BatchNormalization() -> Flatten() -> Dropout(0.5)"}.get(
+        kind, "-> Embedding(40, 4) -> Dropout(0.5) -> LSTM(5, dropout = 0.2)"
+    )
+    spec = model(kind, clones=3, batch=(9, 4, 3), optimizer="Adam(0.1)", **{**settings, "layers": layers})
+    arrays = data(kind, 96)
+    first, losses = train(spec, arrays, 4)
+    second, again = train(spec, arrays, 4)
+    assert again == losses
+    assert {name: value.tobytes() for name, value in second.items()} == {
+        name: value.tobytes() for name, value in first.items()
+    }

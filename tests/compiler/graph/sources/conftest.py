@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -127,10 +127,3 @@ def numbers(tmp_path: Path, reader: Reader) -> Callable[..., Stream]:
         return reader.open(source, *transforms, wanted={"n": ("int32", ())}, **options)
 
     return opened
-
-
-def place(diagnostic: Diagnostic) -> Sequence[Any]:
-    """Return where a diagnostic points: name of the file, line and column."""
-    assert diagnostic.span is not None
-    begin = diagnostic.span.begin
-    return Path(diagnostic.span.source.name).name, begin.line, begin.column

@@ -169,7 +169,7 @@ def _finish(
     """Join the towers: losses, metrics, update, summaries, evaluation and initialisation."""
     plan, ledger = assembly.plan, assembly.ledger
     data_loss, regularization, total_loss = _losses(assembly)
-    with ledger.place(assembly.step_place, "metric"):
+    with ledger.place(assembly.rulebook.optimizer(), "metric"):
         metrics = {node.name: combine_metric(node, assembly.towers) for node in plan.model.metrics}
     updates = UPDATE_MODES[plan.update.mode](assembly) if assembly.optimizer is not None else None
     rate = updates.learning_rate if updates is not None else None
@@ -211,7 +211,7 @@ def _finish(
 def _losses(assembly: Assembly) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Return the loss over the global batch, the regularisation term, and their sum."""
     plan = assembly.plan
-    with assembly.ledger.place(assembly.step_place, "metric"), tf.name_scope("total_loss/"):
+    with assembly.ledger.place(assembly.rulebook.optimizer(), "metric"), tf.name_scope("total_loss/"):
         parts = [tower.tensor(tower.template.loss) * plan.share(tower.tower) for tower in assembly.towers]
         data_loss = tf.add_n(parts, name="data_loss")
         terms = regularization_loss(assembly.variables.values(), assembly.ledger)
@@ -226,7 +226,7 @@ def _loops(assembly: Assembly, updates: Updates | None, regularization: tf.Tenso
     loops = []
     for tower, op in zip(assembly.towers, updates.by_clone if updates is not None else (), strict=False):
         scope = f"clone_{tower.tower.index}/metrics"
-        with assembly.ledger.place(assembly.step_place, "metric"):
+        with assembly.ledger.place(assembly.rulebook.optimizer(), "metric"):
             metrics = {
                 node.name: combine_metric(node, [tower], scope) for node in assembly.plan.model.metrics
             }

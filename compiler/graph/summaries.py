@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import MetricTensors
+from compiler.graph.variables import GraphVariable
 
 
 def build_summaries(
@@ -39,6 +40,12 @@ def _gradient_histograms(assembly: Assembly) -> list[tf.Tensor]:
 
 def _weight_histograms(assembly: Assembly) -> list[tf.Tensor]:
     return [
-        tf.compat.v1.summary.histogram(f"weights/{name}", variable.copies[0].read_value())
+        tf.compat.v1.summary.histogram(f"weights/{name}", _value(assembly, variable))
         for name, variable in assembly.variables.items()
     ]
+
+
+def _value(assembly: Assembly, variable: GraphVariable) -> tf.Tensor:
+    """Return the value of a variable, read on its own device."""
+    with assembly.ledger.place(variable.beside(), "summary"):
+        return tf.raw_ops.ReadVariableOp(resource=variable.copies[0].handle, dtype=variable.info.dtype)

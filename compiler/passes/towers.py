@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from attrs import evolve
+
 from compiler.plan import Tower
 from compiler.rules import Rulebook
 from compiler.topology import Topology
@@ -43,3 +47,9 @@ def lay_out_towers(spec: ir.Spec, topology: Topology) -> tuple[Tower, ...]:
         )
         for index, batch in enumerate(batches(spec.clones, count, spec.update.accumulate))
     )
+
+
+def towers_of_worker(towers: Sequence[Tower], host: tuple[str | None, int]) -> tuple[Tower, ...]:
+    """Return the towers on one host, for a graph of their own: scopes are counted among them alone."""
+    own = [tower for tower in towers if tower.device.host == host]
+    return tuple(evolve(tower, scope=f"clone_{at}" if len(own) > 1 else "") for at, tower in enumerate(own))

@@ -18,10 +18,13 @@ from compiler.graph.variables import GraphVariable
 
 
 def step_scalars(assembly: Assembly) -> Scalars:
-    """Return the learning rate and its like at this step, made once beside the global step."""
+    """Return the learning rate and its like at this step, made once for all variables."""
     assert assembly.optimizer is not None
-    with assembly.ledger.place(assembly.step_place, "update"), tf.name_scope(f"{assembly.scope}/scalars/"):
-        return assembly.optimizer.scalars(assembly.read_step())
+    with tf.name_scope(f"{assembly.scope}/scalars/"):
+        with assembly.ledger.place(assembly.step_place, "update"):
+            step = assembly.read_step()
+        with assembly.ledger.place(assembly.rulebook.optimizer(), "update"):
+            return assembly.optimizer.scalars(step)
 
 
 def apply_gradients(

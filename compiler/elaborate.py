@@ -133,11 +133,7 @@ class _Builder:
     def _layer(self, step: ir.Step, scope: _Scope, default_name: str | None = None) -> int:
         call = _plain(step.call, scope.parameters)
         given = call.kwargs.get("name")
-        short = (
-            given
-            if isinstance(given, str)
-            else default_name or snake_case(call.name.split(".")[-1].split(":")[-1])
-        )
+        short = given if isinstance(given, str) else default_name or snake_case(_maker(step.kind, call))
         kwargs = {key: value for key, value in call.kwargs.items() if key != "name"}
         kind = step.kind if step.kind in {"application", "python"} else "layer"
         self.layers.append(
@@ -206,6 +202,12 @@ def _plain_number(value: object) -> int | float:
     if not isinstance(value, int | float):
         raise TypeError("arithmetic on layer parameters gave no plain number")
     return value
+
+
+def _maker(kind: str, call: ir.Call) -> str:
+    """Return the bare name of what makes a layer: a Keras class, an application, a function of the user's."""
+    path = str(call.args[0]) if kind == "python" else call.name
+    return path.rpartition(":")[2].rpartition(".")[2]
 
 
 def _distinct(losses: tuple[ObjectiveNode, ...]) -> tuple[ObjectiveNode, ...]:

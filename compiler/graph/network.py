@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 import keras
-from attrs import define, field
+from attrs import define, evolve, field
 
-from compiler.graph.python_objects import load_object
+from compiler.graph.user_code import load_function
 from compiler.model_graph import CallNode, LayerNode, ModelGraph
 from dsl import ir
 from dsl.diagnostics import SpecError
@@ -131,9 +132,12 @@ def _make_layer(node: LayerNode, base: str) -> keras.Layer:
 
 
 def _python_layer(node: LayerNode, base: str) -> keras.Layer:
-    layer = _construct(node.call, load_object(node.call.name, base, node.call.span), {})
+    """Return the layer or model that the user's function makes from the keyword arguments of the step."""
+    path = str(node.call.args[0])
+    function = load_function(path, Path(base), node.call.span)
+    layer = _construct(evolve(node.call, name=path, args=()), function, {})
     if not isinstance(layer, keras.Layer):
         reason = f"it returned {type(layer).__name__}, not a Keras layer or model"
-        raise SpecError([errors.layer_cannot_be_made(node.call.name, reason, node.call.span)])
+        raise SpecError([errors.layer_cannot_be_made(path, reason, node.call.span)])
     layer.name = node.keras_name
     return layer

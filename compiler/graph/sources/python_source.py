@@ -12,7 +12,7 @@ import tensorflow as tf
 from compiler.graph.sources.arguments import MISSING, bind
 from compiler.graph.sources.base import Context, Source, Tensors
 from compiler.graph.sources.options import DTYPES, Field
-from compiler.graph.sources.user_code import failure, load_function
+from compiler.graph.user_code import failure, load_function
 from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where

@@ -98,7 +98,7 @@ def failure(error: Exception, where: Where) -> Diagnostic:
 def _raised_at(error: Exception) -> tuple[str, int] | None:
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return error.filename, error.lineno
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).resolve().parent)
     frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     users = [
         each

@@ -1,0 +1,78 @@
+"""Layers of the user's own Python, and what Keras refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import grammar
+from compiler.graph.build import compile_graph
+from compiler.pipeline import make_plan
+from dsl.diagnostics import RunError, SpecError
+from tests.support import spec_of
+
+OWN_LAYER = """
+tfdeploy = 1
+model "own" {
+  x = input(float32, [4])
+  y = input(int32, [])
+  logits = x -> python("own_layers:scaled", units = 8, factor = 2.0) -> Dense(3)
+  loss = [y, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}
+"""
+
+MODULE = """
+import keras
+
+def scaled(units, factor=1.0):
+    return keras.Sequential([keras.layers.Dense(units), keras.layers.Rescaling(factor)])
+
+def nothing(units, factor=1.0):
+    return units
+"""
+
+
+def _compile(text: str, folder: Path) -> list[str]:
+    """Return the names of the weights of a spec in a folder with the module beside it."""
+    (folder / "own_layers.py").write_text(MODULE)
+    reading = grammar.read(folder / "own.tfdeploy", text=text, allow_python=True)
+    assert reading.spec is not None, [each.message for each in reading.diagnostics]
+    return list(compile_graph(make_plan(reading.spec), base=str(folder)).weights)
+
+
+def test_a_function_beside_the_spec_makes_a_layer(tmp_path: Path) -> None:
+    """Its keyword arguments are passed on, and its weights are named after it."""
+    names = _compile(OWN_LAYER, tmp_path)
+    assert names == ["scaled/dense/kernel", "scaled/dense/bias", "dense/kernel", "dense/bias"]
+
+
+def test_a_function_that_makes_no_layer_is_refused_at_the_step(tmp_path: Path) -> None:
+    """The message names what it returned."""
+    with pytest.raises(SpecError) as caught:
+        _compile(OWN_LAYER.replace(":scaled", ":nothing"), tmp_path)
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.code, diagnostic.notes) == (
+        "TFD507",
+        ("it returned int, not a Keras layer or model",),
+    )
+
+
+def test_a_function_that_is_not_there_is_named_with_the_nearest(tmp_path: Path) -> None:
+    """A misspelt function is a fault of the run's surroundings, located at the step."""
+    with pytest.raises(RunError) as caught:
+        _compile(OWN_LAYER.replace(":scaled", ":scald"), tmp_path)
+    assert caught.value.diagnostic.code == "TFD714"
+    assert caught.value.diagnostic.help == "there is `scaled`"
+
+
+def test_a_layer_that_does_not_fit_names_the_step_and_the_shapes() -> None:
+    """A convolution on vectors is refused at the convolution, with the shape that reaches it."""
+    text = OWN_LAYER.replace('python("own_layers:scaled", units = 8, factor = 2.0)', "Conv2D(3, 3)")
+    with pytest.raises(SpecError) as caught:
+        compile_graph(make_plan(spec_of(text)))
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.code, diagnostic.message) == ("TFD506", "`Conv2D` cannot be applied here")
+    assert diagnostic.text == "gets `(32, 4) float32`"
+    assert diagnostic.span is not None
+    assert diagnostic.span.text == "Conv2D(3, 3)"

@@ -28,6 +28,18 @@ def loss_not_finite(step: int, loss: float, last_good: int | None, span: Span | 
     )
 
 
+def gradients_not_finite(skipped: int, span: Span | None) -> Diagnostic:
+    """Report gradients that are infinite or no numbers however small the scale of the loss is."""
+    return error(
+        "TFD730",
+        f"the gradients of {skipped} steps on end were not finite",
+        span,
+        text="steps are skipped here until gradients are finite",
+        notes=("the scale of the loss was halved each time, so that it is not what makes them infinite",),
+        help="use `precision = mixed_bfloat16`, which has the range of float32, or a smaller learning rate",
+    )
+
+
 def weights_not_finite(
     step: int, names: Sequence[str], last_good: int | None, span: Span | None
 ) -> Diagnostic:

@@ -36,11 +36,16 @@ class StepReport:
 
 @define
 class Engine:
-    """A session on a compiled graph that can train; `saving` are its ops for checkpoints."""
+    """A session on a compiled graph that can train; `saving` are its ops for checkpoints.
+
+    `applied` is false where the last step was skipped, which happens under `mixed_float16`: its gradients
+    were not finite, and it has changed nothing but the scale of the loss.
+    """
 
     compiled: CompiledGraph = field(repr=False)
     session: Any = field(repr=False)
     saving: Saving = field(repr=False)
+    applied: bool = True
     _plain: Callable[..., Any] | None = field(default=None, repr=False)
     _logged: Callable[..., Any] | None = field(default=None, repr=False)
     _evaluated: Callable[..., Any] | None = field(default=None, repr=False)
@@ -97,8 +102,11 @@ class Engine:
         """Do one step and return its loss over the global batch, without regularisation."""
         if self._plain is None:
             compiled = self.compiled
-            self._plain = self.session.make_callable([compiled.data_loss, compiled.train_op])
-        return float(self._plain()[0])
+            fetches = [compiled.data_loss, compiled.train_op, *self._whether_applied]
+            self._plain = self.session.make_callable(fetches)
+        loss, _, *applied = self._plain()
+        self.applied = all(applied)
+        return float(loss)
 
     def logged_step(self, *, traced: bool = False) -> StepReport:
         """Do one step and return what it tells."""
@@ -154,11 +162,17 @@ class Engine:
         compiled = self.compiled
         fetches = [compiled.train_op, compiled.total_loss, compiled.data_loss]
         fetches += [each.result for each in compiled.metrics.values()]
-        return fetches + [each for each in (compiled.learning_rate, compiled.summary_op) if each is not None]
+        fetches += [each for each in (compiled.learning_rate, compiled.summary_op) if each is not None]
+        return fetches + self._whether_applied
+
+    @property
+    def _whether_applied(self) -> list[Any]:
+        return [self.compiled.applied] if self.compiled.applied is not None else []
 
     def _report(self, values: Sequence[Any]) -> StepReport:
         compiled = self.compiled
         _, total, data, *rest = values
+        self.applied = bool(rest.pop()) if compiled.applied is not None else True
         metrics = named(zip(compiled.metrics, rest, strict=False))
         rest = rest[len(compiled.metrics) :]
         rate = float(rest.pop(0)) if compiled.learning_rate is not None else None

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from dsl.diagnostics import RunError
+from dsl.errors import running as errors
 from tfdeploy.runtime.clone_threads import CloneThreads
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import TrainLoop
     from tfdeploy.runtime.engine import Engine, StepReport
+
+MOST_SKIPPED = 40  # steps on end; each halves the scale of the loss, which starts from 2^15
 
 
 @frozen
@@ -57,8 +61,24 @@ class SyncSteps:
         self._first = True
 
     def next(self, *, logged: bool, until: int) -> Done:
-        """Make a step. The first is traced and tells about itself in any case."""
+        """Make a step. The first is traced and tells about itself in any case.
+
+        Under loss scaling a step may be skipped; then the next one takes its place, and the examples of both
+        count. Raises RunError where there is no end to that.
+        """
         del until
+        done = self._once(logged=logged)
+        examples, skipped = done.examples, 0
+        while not self._engine.applied:
+            skipped += 1
+            if skipped == MOST_SKIPPED:
+                spec = self._engine.compiled.plan.spec
+                raise RunError(errors.gradients_not_finite(skipped, spec.update.span_of("precision")))
+            done = self._once(logged=logged)
+            examples += done.examples
+        return evolve(done, examples=examples)
+
+    def _once(self, *, logged: bool) -> Done:
         if not (logged or self._first):
             return Done(self._examples, self._engine.step())
         report = self._engine.logged_step(traced=self._first)

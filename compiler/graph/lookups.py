@@ -29,12 +29,14 @@ class Lookup:
 class Usage:
     """How a template uses its weights.
 
-    `lookups` are by the name of the gather; `whole` are the weights whose value is needed all the same;
-    `gone` are nodes that nothing needs once the gathers run at their tables; `strings` are those that have
-    to do with strings.
+    `lookups` are by the name of the gather; `at_table` has the weight beside which a node belongs, because it
+    is a gather or makes the rows smaller before they travel. `whole` are the weights whose value is needed
+    all the same; `gone` are nodes that nothing needs once the gathers run at their tables; `strings` are
+    those that have to do with strings.
     """
 
     lookups: Mapping[str, Lookup]
+    at_table: Mapping[str, str]
     whole: frozenset[str]
     gone: frozenset[str]
     strings: frozenset[str]
@@ -70,7 +72,19 @@ class _Reader:
             or any(user not in lookups and user not in gone for user in self.users.get(port, ()))
         }
         strings = frozenset(name for name, node in self.nodes.items() if handles_strings(node))
-        return Usage(lookups, frozenset(whole), frozenset(gone), strings)
+        at_table = {name: each.weight for each in lookups.values() for name in self._beside(each, results)}
+        return Usage(lookups, at_table, frozenset(whole), frozenset(gone), strings)
+
+    def _beside(self, lookup: Lookup, results: set[str]) -> Iterator[str]:
+        """Yield the gather, and what alone takes its rows where that makes smaller numbers of them."""
+        yield lookup.gather
+        users = self.users.get(lookup.gather, [])
+        if len(users) == 1 and lookup.gather not in results and self.nodes[users[0]].op == "Cast":
+            made, taken = (
+                tf.as_dtype(self.nodes[users[0]].attr[each].type).size for each in ("DstT", "SrcT")
+            )
+            if made < taken:
+                yield users[0]
 
     def _lookups(self, weight: str) -> Iterator[Lookup]:
         port = self.template.weights[weight]

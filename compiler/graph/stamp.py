@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 from compiler.graph.importing import import_nodes
 from compiler.graph.ledger import Entry, Ledger
@@ -20,9 +20,9 @@ from compiler.graph.lookups import Lookup, Usage, input_types, runs_functions, u
 from compiler.graph.numerics.exchange import Meeting, received_names, write_exchanges
 from compiler.graph.rounds import Rounds, RoundWriter
 from compiler.graph.template import Role, Template
-from compiler.plan import Placed, Tower, Why
+from compiler.graph.tower_places import Layout, TowerPlaces
+from compiler.plan import Placed, Tower
 from compiler.rules import Rulebook, following
-from compiler.topology import Device
 
 
 @frozen
@@ -125,11 +125,11 @@ def stamp(
     """Write each template with its bindings into `graph`, entering every op into the ledger."""
     assembled = tf.compat.v1.GraphDef()
     outside: dict[str, tf.Tensor] = {}
-    known: dict[int, _Layout] = {}
+    known: dict[int, Layout] = {}
     writers: list[_Writer] = []
     for template, bindings in stamps:
         if id(template) not in known:
-            known[id(template)] = _Layout(template, usage_of(template), rulebook)
+            known[id(template)] = Layout(template, usage_of(template), rulebook)
         writers.append(_Writer(known[id(template)], bindings, ledger, assembled, outside))
     meetings = _meetings(writers)
     rounds = [writer.write(meetings) for writer in writers]
@@ -156,36 +156,18 @@ def _meetings(writers: Sequence[_Writer]) -> dict[str, Meeting]:
 
 
 @define
-class _Layout:
-    """What is the same in all towers of a template: which rule speaks for each of its ops."""
-
-    template: Template
-    usage: Usage
-    rulebook: Rulebook
-    _decided: dict[str, Why | None] = field(factory=dict)
-
-    def forward(self, inner: str) -> str | None:
-        """Return the op that `inner` differentiates, None where it is no gradient."""
-        found = self.template.follows.get(inner)
-        gathers = (each.gather for each in self.usage.lookups.values() if each.cast == found)
-        return next(gathers, found) if found in self.usage.gone else found
-
-    def decide(self, inner: str, tower: Tower) -> Why | None:
-        """Return the rule for the op called `inner`, or None where it goes with its tower."""
-        if inner not in self._decided:
-            self._decided[inner] = self.rulebook.decide_op(inner, tower, self.forward(inner))
-        return self._decided[inner]
-
-
-@define
 class _Writer:
-    layout: _Layout
+    layout: Layout
     bindings: Bindings
     ledger: Ledger
     target: Any
     outside: dict[str, tf.Tensor]
+    places: TowerPlaces = field(init=False)
     _names: dict[str, str] = field(factory=dict)  # of the template's nodes: names in the graph
-    _origins: dict[str, Device] = field(factory=dict)  # of ports and lookups: where their values are made
+
+    def __attrs_post_init__(self) -> None:
+        homes = {weight: source.placed for weight, source in self.bindings.weights.items()}
+        self.places = TowerPlaces(self.layout, self.bindings.tower, homes)
 
     @property
     def template(self) -> Template:
@@ -219,7 +201,7 @@ class _Writer:
         self._replace_ports()
         for port, name, exchange in received_names(self.template):
             self._names[port] = name
-            self._origins[port] = meetings[exchange].placed.device
+            self.places.put_port(port, meetings[exchange].placed.device)
         ports = {*self.template.weights.values(), *self.template.inputs.values(), self.template.seed}
         ports |= set(self.template.received)
         scale = self.bindings.scale
@@ -239,7 +221,7 @@ class _Writer:
     def meets(self, number: int) -> Placed:
         """Return where the layer of an exchange is."""
         inner = self.template.exchanges[number].sent[0].partition(":")[0]
-        placed = self._placed(inner)
+        placed = self.places.of(inner)
         return Placed(placed.device, following(inner, placed))
 
     def _replace_ports(self) -> None:
@@ -252,15 +234,13 @@ class _Writer:
             node.name: node.attr["dtype"] for node in template.graph_def.node if node.op == "Placeholder"
         }
         for weight, port in template.weights.items():
-            self._origins[port] = bindings.weights[weight].placed.device
+            self.places.put_port(port, bindings.weights[weight].placed.device)
             if weight in self.layout.usage.whole:
                 self._names[port] = self._read(weight, bindings.weights[weight], dtypes[port])
-        for lookup in self.layout.usage.lookups.values():
-            self._origins[lookup.gather] = bindings.weights[lookup.weight].placed.device
 
     def _replace(self, port: str, tensor: tf.Tensor) -> None:
         self._names[port] = self._outside(tensor)
-        self._origins[port] = self.ledger.entries[tensor.op.name].device
+        self.places.put_port(port, self.ledger.entries[tensor.op.name].device)
 
     def _outside(self, tensor: tf.Tensor) -> str:
         self.outside[tensor.name] = tensor
@@ -276,12 +256,9 @@ class _Writer:
 
     def _look_up(self, template_node: Any, lookup: Lookup) -> None:
         """Write a gather as one from the variable itself, on its device, rows converted there if need be."""
-        source, tower = self.bindings.weights[lookup.weight], self.bindings.tower
-        beaten = self.layout.decide(lookup.gather, tower)
-        rules = () if beaten is None or beaten.rule is None else (*beaten.beaten, beaten.rule)
-        why = evolve(following(lookup.weight, source.placed), beaten=rules)
-        placed, role = Placed(source.placed.device, why), self.template.roles[lookup.gather]
-        rows = self.target.node.add(name=tower.op_name(rows_name(lookup)), op="ResourceGather")
+        source, name = self.bindings.weights[lookup.weight], rows_name(lookup)
+        placed, role = self.places.of(lookup.gather), self.template.roles[lookup.gather]
+        rows = self.target.node.add(name=self.bindings.tower.op_name(name), op="ResourceGather")
         rows.input.extend((self._outside(source.handle), self._input(lookup.indices)))
         rows.attr["Tindices"].CopyFrom(template_node.attr["Tindices"])
         rows.attr["dtype"].CopyFrom(template_node.attr["Tparams"])
@@ -300,14 +277,14 @@ class _Writer:
         node = self.target.node.add(name=name, op="Const")
         node.attr["dtype"].type = tf.float32.as_datatype_enum
         node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(1.0 if value is None else value, tf.float32))
-        self._enter(node, self._own_place(), "forward")
+        self._enter(node, self.places.own, "forward")
 
     def _copy(self, template_node: Any) -> None:
         node = self.target.node.add()
         node.CopyFrom(template_node)
         inner = template_node.name
         node.name = self._names[inner]
-        placed, role = self._placed(inner), self.template.roles[inner]
+        placed, role = self.places.of(inner), self.template.roles[inner]
         for at, each in enumerate(template_node.input):
             node.input[at] = self._input(each)
         if runs_functions(template_node):
@@ -321,17 +298,12 @@ class _Writer:
         every round.
         """
         for at, dtype in enumerate(input_types(template_node)):
-            if self._device_of(template_node.input[at]) != placed.device:
+            if self.places.made_at(template_node.input[at]) != placed.device:
                 copy = self.target.node.add(name=f"{node.name}/input_{at}", op="Identity")
                 copy.input.append(node.input[at])
                 copy.attr["T"].type = dtype
                 self._enter(copy, placed, role)
                 node.input[at] = copy.name
-
-    def _device_of(self, name: str) -> Device:
-        """Return where the tensor is made that the template calls `name`."""
-        base = name.partition(":")[0]
-        return self._origins[base] if base in self._origins else self._placed(base).device
 
     def _input(self, name: str) -> str:
         control = "^" if name.startswith("^") else ""
@@ -340,19 +312,6 @@ class _Writer:
         if control:
             return f"^{target.partition(':')[0]}"
         return f"{target}:{index}" if index else target
-
-    def _placed(self, inner: str) -> Placed:
-        """Return where an op goes: by a rule on its own or its forward op's name, else with its tower."""
-        tower = self.bindings.tower
-        why = self.layout.decide(inner, tower)
-        if why is not None:
-            return Placed(self.layout.rulebook.op_device(why, tower), why)
-        if inner in self.layout.usage.strings and tower.device.kind == "gpu":
-            return self.layout.rulebook.strings(tower)
-        return self._own_place()
-
-    def _own_place(self) -> Placed:
-        return Placed(self.bindings.tower.device, self.bindings.tower.why)
 
     def _enter(self, node: Any, placed: Placed, role: Role) -> None:
         node.device = self.ledger.plan.tensorflow_device(placed.device)

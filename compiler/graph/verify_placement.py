@@ -16,6 +16,7 @@ from tensorflow.python.framework import op_def_registry
 
 from compiler.graph.ledger import Entry
 from compiler.graph.lookups import declares_strings
+from compiler.plan import Why
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
 from dsl.source import Span
@@ -105,16 +106,16 @@ class _Verifier:
         assert entry.clone is not None
         if entry.device in self.compiled.plan.towers[entry.clone].devices:
             return True
-        why = entry.placed.why
-        rule = why.rule
-        if rule is not None and rule.selector.role == "ops":
+        why: Why | None = entry.placed.why
+        if why is not None and why.rule is not None and why.rule.selector.role == "ops":
             return True
-        variable = self.compiled.variables.get(why.text) if why.reason == "follows" else None
-        if variable is not None:
-            return any(entry.device == variable.device_of(copy) for copy in range(len(variable.copies)))
-        return entry.device.kind == "cpu" and (
-            _gives_strings(op) or any(each.dtype == tf.string for each in op.inputs)
-        )
+        while why is not None:
+            variable = self.compiled.variables.get(why.text) if why.reason == "follows" else None
+            if variable is not None:
+                return any(entry.device == variable.device_of(copy) for copy in range(len(variable.copies)))
+            why = why.cause
+        strings = _gives_strings(op) or any(each.dtype == tf.string for each in op.inputs)
+        return entry.device.kind == "cpu" and strings
 
 
 def _span(entry: Entry) -> Span | None:

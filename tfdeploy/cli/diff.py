@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -52,12 +53,12 @@ def command(
     if as_json:
         from compiler.report.diff_json import diff_json
 
-        click.echo(diff_json(found), nl=False)
+        sys.stdout.write(diff_json(found))
     else:
         from compiler.report.diff_text import diff_text
         from compiler.report.ink import Ink
 
-        click.echo(diff_text(found, Ink(common.color_output)), nl=False)
+        sys.stdout.write(diff_text(found, Ink(common.color_output)))
     return DIFFERENT if found.different else 0
 
 

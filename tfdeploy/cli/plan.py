@@ -79,7 +79,7 @@ def command(
     if dot is not None:
         _write(dot, _graph(subject))
     if as_json:
-        click.echo(subject.placement.to_json(), nl=False)
+        sys.stdout.write(subject.placement.to_json())
     elif html is None and dot is None:
         from compiler.report.view import View
 
@@ -141,11 +141,11 @@ def _show(placement: PlacementMap, view: View, *, ops: bool) -> None:
         from compiler.report.oplist import op_list
 
         for line in op_list(placement, view):
-            click.echo(line)
+            sys.stdout.write(f"{line}\n")
     else:
         from compiler.report.terminal import terminal_map
 
-        click.echo(terminal_map(placement, view), nl=False)
+        sys.stdout.write(terminal_map(placement, view))
 
 
 def _page(subject: Subject) -> str:

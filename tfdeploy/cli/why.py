@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from tfdeploy.cli.options import Common, common_options
@@ -29,5 +31,5 @@ def command(common: Common, spec: str, name: str) -> int:
     if not found:
         nearest = ", ".join(suggest_names(compiled, name))
         raise click.ClickException(f"{name!r} names no op or variable; the nearest names are {nearest}")
-    click.echo(why_text(found, Ink(common.color_output)), nl=False)
+    sys.stdout.write(why_text(found, Ink(common.color_output)))
     return 0

@@ -1,0 +1,160 @@
+"""`plan` as a process: views of a spec, and of a map in a file."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from attrs import evolve
+
+from tests.placement_maps import make_map
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Command
+
+SPEC = """\
+tfdeploy = 1
+
+model "small" {
+  image = input(float32, [8])
+  digit = input(int32, [])
+  logits = image -> Dense(16, activation = relu, name = "hidden") -> Dense(10, name = "logits")
+  loss = [digit, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}
+
+devices { gpu = 2, cpu = 1 }
+clones { batch = 4 }
+
+place {
+  clones -> gpu[*]
+  variables -> cpu[0]
+  variables("logits/*") -> gpu[1]
+}
+
+update { optimizer = Momentum(0.1, momentum = 0.9) }
+"""
+
+
+def test_all_views_of_a_spec_at_once(command: Command) -> None:
+    """One call writes the page and the graph, and prints the map as JSON with what a step needs and did."""
+    command.write("small.tfdeploy", SPEC)
+    views = ("--html", "map.html", "--dot", "map.dot", "--json", "--run-one-step", "--emulate")
+    done = command("plan", "small.tfdeploy", *views)
+    sizes = {name: len(command.read(name).encode()) for name in ("map.html", "map.dot")}
+    assert done.code == 0
+    assert done.err == "".join(f"{name}: written, {size:,} bytes\n" for name, size in sizes.items())
+    found: dict[str, Any] = json.loads(done.out)
+    devices = {each["ref"]: each for each in found["devices"]}
+    assert list(devices) == ["cpu[0]", "gpu[0]", "gpu[1]"]
+    assert devices["gpu[1]"]["variable_bytes"] == 4 * (16 * 10 + 10)
+    assert all(each["memory_bytes"] > 0 for each in found["devices"])
+    assert found["misplaced"] == []
+    ran = {op["name"]: op["assigned"] for op in found["ops"] if op["assigned"] is not None}
+    assert (ran["clone_1/hidden/MatMul"], ran["logits/kernel"]) == ("gpu[1]", "gpu[1]")
+    assert 'variables(\\"logits/*\\") -\\u003e gpu[1]' in command.read("map.html")
+    assert command.read("map.dot").startswith("digraph placement {\n")
+
+
+def test_a_spec_in_the_terminal(command: Command) -> None:
+    """Without more the map is printed in 80 columns, its figures by device and its ops by scope."""
+    command.write("small.tfdeploy", SPEC)
+    done = command("plan", "small.tfdeploy", env={"COLUMNS": None})
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[0] == "small.tfdeploy: sync, in_graph, add_n, mean"
+    assert lines[2] == "clones 0..1 on gpu[0..1], 4 examples each"
+    assert [line.split()[0] for line in lines[4:9]] == ["device", "cpu[0]", "gpu[0]", "gpu[1]", "all"]
+    heads = [line.split() for line in lines if line.startswith("scope")]
+    assert heads == [["scope", "cpu[0]", "gpu[0]", "gpu[1]"]]
+    assert max(map(len, lines)) <= 80
+    assert "\x1b" not in done.out
+
+
+@pytest.fixture
+def map_file(command: Command) -> str:
+    """A placement map in a file, whose spec is not there."""
+    return str(command.write("placement.json", make_map(2).to_json()))
+
+
+def test_a_map_from_a_file(command: Command, map_file: str) -> None:
+    """A map in a file, or in a directory, is shown without starting TensorFlow."""
+    program = ("-X", "importtime", "-m", "tfdeploy")
+    done = command("plan", map_file, "--filter", "clone_1", "--depth", "1", program=program)
+    assert done.code == 0
+    assert done.out.splitlines()[-4:] == [
+        "clone_1/       2       7",
+        "all            2       7",
+        "none of these on gpu[0]",
+        "depth 1 of 3; --depth N shows more, --ops every op",
+    ]
+    assert "tensorflow" not in done.err
+    assert command("plan", ".", "--filter", "clone_1", "--depth", "1").out == done.out
+
+
+def test_the_ops_of_a_map(command: Command, map_file: str) -> None:
+    """`--ops` lists ops with device, role and rule; colour is there where it is asked for."""
+    done = command("plan", map_file, "--ops", "--filter", "*/Relu")
+    assert done.out == (
+        "gpu[0]  forward  clone_0/conv1/Relu  clones -> gpu[*] (line 12)\n"
+        "gpu[1]  forward  clone_1/conv1/Relu  clones -> gpu[*] (line 12)\n"
+    )
+    assert "\x1b[1mdevice" in command("plan", map_file, "--color", "always").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--set", "clones.count=4"), "Error: placement.json is a placement map: --set, --emulate"),
+        (("--run-one-step",), "Error: placement.json is a placement map: --set, --emulate"),
+        (
+            ("--dot", "x.dot"),
+            "Error: --dot needs the spec: a placement map does not say which op feeds which\n",
+        ),
+        (
+            ("--only-misplaced",),
+            "Error: where ops really are is known only after a step: add --run-one-step\n",
+        ),
+        (("--html", "nowhere/x.html"), "error[TFD199]: `nowhere/x.html`: no such file or directory\n"),
+        (("--depth", "0"), "Usage: tfdeploy plan"),
+    ],
+)
+def test_wrong_usage(command: Command, map_file: str, arguments: tuple[str, ...], message: str) -> None:
+    """What cannot be done with a map in a file is said in a line, with exit code 2."""
+    assert map_file
+    done = command("plan", "placement.json", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "Error: bad.json: not a placement map\n"),
+        ("[]", "Error: bad.json: not a placement map\n"),
+        ("\x00", "Error: bad.json: not a placement map\n"),
+        (
+            evolve(make_map(1), format_version="2.0").to_json(),
+            "Error: bad.json: a placement map of format 2.0; known is 1.x\n",
+        ),
+    ],
+)
+def test_files_that_are_no_map(command: Command, text: str, message: str) -> None:
+    """A file that is no map, or one of a format to come, is refused with exit code 2."""
+    command.write("bad.json", text)
+    done = command("plan", "bad.json")
+    assert (done.code, done.out, done.err) == (2, "", message)
+
+
+def test_a_missing_file(command: Command) -> None:
+    """A spec or a map that is not there ends the command with 2."""
+    assert command("plan", "nowhere.tfdeploy").code == 2
+    assert command("plan", "nowhere.json").code == 2
+
+
+def test_a_spec_with_errors(command: Command) -> None:
+    """Errors of the spec are shown with their place, exit code 1, and no map."""
+    command.write("small.tfdeploy", SPEC.replace("gpu[1]", "gpu[7]"))
+    done = command("plan", "small.tfdeploy")
+    assert (done.code, done.out) == (1, "")
+    assert "small.tfdeploy:16:" in done.err

@@ -1,0 +1,63 @@
+"""The views at the size they are made for: eight clones of ResNet-50, some thirty thousand ops."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from compiler import placement_json
+from compiler.report.html import html_page
+from compiler.report.spec_lines import lines_of, texts_of
+from compiler.report.terminal import terminal_map
+from compiler.report.view import View
+from tests.browser import find_chromium, start_browser
+
+SPEC = Path(__file__).parents[3] / "examples" / "resnet50.tfdeploy"
+MOST_BYTES = 3_000_000
+CHROMIUM = find_chromium()
+FOUND = "document.getElementById('found').innerText"
+ROWS = "document.querySelectorAll('#scopes tbody tr').length"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed to look at the page with")
+def test_views_of_resnet50(tmp_path: Path) -> None:
+    """The map loads within a second; the page is small and answers at once; tables stay readable."""
+    import grammar
+    from compiler.graph.build import compile_graph
+    from compiler.pipeline import make_plan
+
+    spec = grammar.load(SPEC, [("devices.gpu", "8")])
+    placement = compile_graph(make_plan(spec)).placement
+    assert len(placement.ops) > 25_000
+    text = placement.to_json()
+    start = time.process_time()
+    loaded = placement_json.load(text)
+    assert time.process_time() - start < 1.0
+    assert loaded == placement
+
+    lines = terminal_map(placement, View()).splitlines()
+    assert len(lines) < 60
+    assert max(map(len, lines)) <= 80
+
+    path = tmp_path / "resnet50.html"
+    path.write_text(html_page(placement, lines_of(placement, texts_of(spec))), encoding="utf-8")
+    assert path.stat().st_size < MOST_BYTES
+    assert CHROMIUM is not None
+    with start_browser(CHROMIUM, tmp_path / "profile") as tab:
+        tab.open(path)
+        assert tab.evaluate(FOUND) == f"{len(placement.ops):,} ops"
+        tab.press("/")
+        tab.write("clone_3 type:Conv2D")
+        convolutions = sum(op.type.startswith("Conv2D") and op.clone == 3 for op in placement.ops)
+        tab.until(f"{FOUND} === '{convolutions} ops found'")
+        tab.press("Escape")
+        tab.until(f"{FOUND}.endsWith(' ops')")
+        before = tab.evaluate(ROWS)
+        tab.click('tr[data-path="clone_3"] .twist')
+        assert tab.evaluate(ROWS) > before
+        tab.click('tr[data-path="clone_3"] .name')
+        assert "the rule clones -> gpu[*]" in tab.evaluate("document.getElementById('detail').innerText")
+        assert tab.errors == []

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 @frozen
 class Clone:
-    """One tower: `outputs` of the model, and `loss`, the mean over its own batch without regularisation."""
+    """One tower: `outputs` of the model, and `loss`, the mean over its own batch without regularisation.
+
+    Under `accumulate` the outputs are those of the last micro-batch, the loss is the mean of all.
+    """
 
     index: int
     scope: str

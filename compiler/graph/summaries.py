@@ -31,11 +31,11 @@ def build_summaries(
 
 
 def _gradient_histograms(assembly: Assembly) -> list[tf.Tensor]:
-    first = assembly.towers[0]
-    return [
-        tf.compat.v1.summary.histogram(f"gradients/{name}", tf.convert_to_tensor(first.tensor(found.values)))
-        for name, found in first.template.gradients.items()
-    ]
+    first, scale = assembly.towers[0], assembly.loss_scale
+    gradients = {name: first.tensor(found.values) for name, found in first.template.gradients.items()}
+    if scale is not None:
+        gradients = {name: each / tf.cast(scale.value, each.dtype) for name, each in gradients.items()}
+    return [tf.compat.v1.summary.histogram(f"gradients/{name}", each) for name, each in gradients.items()]
 
 
 def _weight_histograms(assembly: Assembly) -> list[tf.Tensor]:

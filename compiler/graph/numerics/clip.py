@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
-from attrs import evolve
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.numerics.copies import Gradient, beside, change_copies, map_values, times, values_of
 
 if TYPE_CHECKING:
     from compiler.graph.update.gradients import SummedGradient
 
-Gradient = Any  # a tensor, or tf.IndexedSlices with distinct indices
+SCOPE = "clip"
 
 
 def clip_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> list[SummedGradient]:
@@ -27,67 +26,39 @@ def clip_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> l
         return list(gradients)
     value = clip.args[0] if clip.args else clip.kwargs["x"]
     assert isinstance(value, int | float)
-    limit = float(value)
-    if clip.name == "value":
-        return [_each(assembly, one, lambda each: _cut(each, limit)) for one in gradients]
-    if clip.name == "norm":
-        return [
-            _each(assembly, one, lambda each: _scale(each, _factor(_norm(each), limit))) for one in gradients
-        ]
-    squares = [_square_sum(assembly, one) for one in gradients]
-    with assembly.ledger.place(assembly.step_place, "update"), tf.name_scope(f"{assembly.scope}/clip/"):
+    if clip.name == "global_norm":
+        return _by_global_norm(assembly, gradients, float(value))
+    change = _clip_value if clip.name == "value" else _clip_norm
+    return [
+        change_copies(assembly, each, SCOPE, lambda copy: change(copy, float(value))) for each in gradients
+    ]
+
+
+def _by_global_norm(
+    assembly: Assembly, gradients: Sequence[SummedGradient], limit: float
+) -> list[SummedGradient]:
+    """Scale all gradients alike; what each adds to the norm is the same for every copy of its variable."""
+    squares = []
+    for each in gradients:
+        with beside(assembly, each, SCOPE):
+            squares.append(_squares(each.copies[0]))
+    with assembly.ledger.place(assembly.step_place, "update"), tf.name_scope(f"{assembly.scope}/{SCOPE}/"):
         factor = _factor(tf.sqrt(tf.add_n(squares), name="global_norm"), limit)
-    return [_each(assembly, one, lambda each: _scale(each, factor)) for one in gradients]
+    return [change_copies(assembly, each, SCOPE, lambda copy: times(copy, factor)) for each in gradients]
 
 
-def _each(
-    assembly: Assembly, gradient: SummedGradient, change: Callable[[Gradient], Gradient]
-) -> SummedGradient:
-    """Change the gradient of every copy of a variable, beside it."""
-    copies = []
-    for copy, value in enumerate(gradient.copies):
-        with _beside(assembly, gradient, copy):
-            copies.append(change(value))
-    return evolve(gradient, copies=tuple(copies))
+def _clip_norm(gradient: Gradient, limit: float) -> Gradient:
+    return times(gradient, _factor(tf.sqrt(_squares(gradient)), limit))
 
 
-def _square_sum(assembly: Assembly, gradient: SummedGradient) -> tf.Tensor:
-    """Return the sum of squares of a gradient, which is the same for every copy of its variable."""
-    with _beside(assembly, gradient, 0):
-        return _squares(gradient.copies[0])
-
-
-@contextmanager
-def _beside(assembly: Assembly, gradient: SummedGradient, copy: int) -> Iterator[None]:
-    variable = gradient.variable
-    place = assembly.ledger.place(variable.beside(copy), "update")
-    with place, tf.name_scope(f"{assembly.scope}/clip/{variable.name}/"):
-        yield
+def _clip_value(gradient: Gradient, limit: float) -> Gradient:
+    return map_values(gradient, lambda values: tf.clip_by_value(values, -limit, limit))
 
 
 def _squares(gradient: Gradient) -> tf.Tensor:
-    values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-    return tf.reduce_sum(tf.square(tf.cast(values, tf.float32)))
-
-
-def _norm(gradient: Gradient) -> tf.Tensor:
-    return tf.sqrt(_squares(gradient))
+    return tf.reduce_sum(tf.square(tf.cast(values_of(gradient), tf.float32)))
 
 
 def _factor(norm: tf.Tensor, limit: float) -> tf.Tensor:
     """Return what brings a norm down to `limit`: one for a smaller norm, NaN for one that is not finite."""
     return limit / tf.maximum(norm, limit) + (norm - norm)
-
-
-def _scale(gradient: Gradient, factor: tf.Tensor) -> Gradient:
-    return _map(gradient, lambda values: values * tf.cast(factor, values.dtype))
-
-
-def _cut(gradient: Gradient, limit: float) -> Gradient:
-    return _map(gradient, lambda values: tf.clip_by_value(values, -limit, limit))
-
-
-def _map(gradient: Gradient, change: Callable[[tf.Tensor], tf.Tensor]) -> Gradient:
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(change(gradient.values), gradient.indices)
-    return change(gradient)

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 from compiler.graph.ledger import Ledger
+from compiler.graph.numerics.copies import beside, change_copies, times, values_of
 from compiler.graph.variables import create_variable
 from compiler.plan import Placed
 from compiler.topology import Device
@@ -64,11 +65,14 @@ class LossScale:
         """Divide the gradients by the scale, beside their variables."""
         with self.ledger.place(self.placed, "update"), tf.name_scope(f"{assembly.scope}/{NAME}/"):
             inverse = tf.math.reciprocal(self.value, name="inverse")
-        return [_times(assembly, each, inverse) for each in gradients]
+        return [change_copies(assembly, each, NAME, lambda copy: times(copy, inverse)) for each in gradients]
 
     def gate(self, assembly: Assembly, gradients: Sequence[SummedGradient]) -> Gate:
         """Return the gate that is open in a step with finite `gradients`, and let the scale follow."""
-        parts = [_finite(assembly, each) for each in gradients]
+        parts = []
+        for each in gradients:  # all copies of a variable get the same bits
+            with beside(assembly, each, NAME):
+                parts.append(tf.reduce_all(tf.math.is_finite(values_of(each.copies[0])), name="finite"))
         with self.ledger.place(self.placed, "update"), tf.name_scope(f"{assembly.scope}/{NAME}/"):
             finite = tf.reduce_all(tf.stack(parts), name="finite")
             followed = self._follow(finite)
@@ -126,30 +130,3 @@ class Gate:
                     tf.identity(switch.output_false, name="bad"),
                 )
         return self._switches[placed.device]
-
-
-def _times(assembly: Assembly, gradient: SummedGradient, factor: tf.Tensor) -> SummedGradient:
-    copies = []
-    for copy, value in enumerate(gradient.copies):
-        with _beside(assembly, gradient, copy):
-            dense = value.values if isinstance(value, tf.IndexedSlices) else value
-            scaled = dense * tf.cast(factor, dense.dtype)
-            sparse = isinstance(value, tf.IndexedSlices)
-            copies.append(tf.IndexedSlices(scaled, value.indices) if sparse else scaled)
-    return evolve(gradient, copies=tuple(copies))
-
-
-def _finite(assembly: Assembly, gradient: SummedGradient) -> tf.Tensor:
-    """Return whether every element is finite; all copies of a variable get the same bits."""
-    value = gradient.copies[0]
-    with _beside(assembly, gradient, 0):
-        dense = value.values if isinstance(value, tf.IndexedSlices) else value
-        return tf.reduce_all(tf.math.is_finite(dense), name="finite")
-
-
-@contextmanager
-def _beside(assembly: Assembly, gradient: SummedGradient, copy: int) -> Iterator[None]:
-    variable = gradient.variable
-    place = assembly.ledger.place(variable.beside(copy), "update")
-    with place, tf.name_scope(f"{assembly.scope}/{NAME}/{variable.name}/"):
-        yield

@@ -99,6 +99,7 @@ _ROWS = (
     Code("TFD532", "too-much-memory", "a device that needs more memory than expected", "plan"),
     Code("TFD533", "too-much-traffic", "more sent between devices than expected", "plan"),
     Code("TFD534", "unexpected-ops", "another number of ops on devices than expected", "plan"),
+    Code("TFD527", "random-numbers", "a model to verify that draws random numbers", "plan"),
     # TFD6xx: lint.
     Code("TFD601", "unused-binding", "a binding that nothing uses"),
     Code("TFD602", "unused-constant", "a constant that nothing uses"),

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _LONGEST = 40
+_MOST = 2000
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -19,7 +20,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     if len(name) > _LONGEST:
         return None
     best: tuple[float, str] | None = None
-    for candidate in sorted(set(known)):
+    for candidate in sorted(set(known))[:_MOST]:
         allowed = max(1, min(len(name), len(candidate)) // 3)
         if len(candidate) > _LONGEST or abs(len(name) - len(candidate)) > allowed + candidate.count("_"):
             continue

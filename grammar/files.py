@@ -101,7 +101,8 @@ class _Gathering:
             return
         for again in written[1:]:
             self._reports.add(names.duplicate("attribute", "tfdeploy", again.name_span, written[0].name_span))
-        if file.items[0] is not written[0]:
+        first_item = file.items[0]
+        if first_item is not written[0] and not isinstance(first_item, syntax.Entry):
             self._reports.add(names.version_not_first(written[0].name_span))
         value = typed(written[0].value, kinds.integer(1), "`tfdeploy`", Context(self._reports))
         if value is not BAD and value > VERSION:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 200
 _WORDS = frozenset({"NAME", "INTEGER"})
-_INSTEAD = {":": ("=", "EQUALS"), ";": (",", "COMMA")}
+_INSTEAD = {":": ("=", "EQUALS")}
 
 
 def tokens(source: Source, reports: Reports) -> list[Token]:
@@ -98,7 +98,8 @@ def _mended(found: list[Token], source: Source, reports: Reports) -> list[Token]
 
 
 def _stretched(token: Token, to: Token, more: str) -> Token:
-    longer = _retyped(token, token.type, f"{token}{more}")
+    kind = "QUANTITY" if token.type == "INTEGER" and not more.isdecimal() and more else token.type
+    longer = _retyped(token, kind, f"{token}{more}")
     longer.end_pos = to.end_pos
     return longer
 

@@ -13,6 +13,7 @@ from grammar import layout, lexer, tables
 from grammar.allowances import allowances
 from grammar.builder import Builder
 from grammar.recovery import Recovery
+from grammar.reports import TooManyError
 
 if TYPE_CHECKING:
     from dsl.source import Source
@@ -20,13 +21,17 @@ if TYPE_CHECKING:
 
 
 def parse(source: Source, reports: Reports) -> syntax.File | None:
-    """Read the items of a text; None where nothing at all can be made of it."""
-    tokens = lexer.tokens(source, reports)
-    arranged = layout.arrange(tokens, source, reports)
-    if arranged is None:
+    """Read the items of a text; None where nothing at all can be made of it, or there are too many faults."""
+    try:
+        tokens = lexer.tokens(source, reports)
+        arranged = layout.arrange(tokens, source, reports)
+        if arranged is None:
+            return None
+        items = _items(arranged, source, reports)
+        reports.thin(source)
+        return syntax.File(source, items, allowances(source, tokens, reports))
+    except TooManyError:
         return None
-    items = _items(arranged, source, reports)
-    return syntax.File(source, items, allowances(source, tokens, reports))
 
 
 def parse_value(source: Source, start: int, reports: Reports) -> syntax.Expr | None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from dsl.checks import CHECKS, LINTS
+from dsl.checks import CHECKS, LINTS, Facts, Rule
 from dsl.diagnostics import Diagnostic, Diagnostics
 from dsl.errors import files as file_errors
 from dsl.source import Source, Span
 from grammar import Reading, files, overrides
 from grammar.allowances import allowed
 from grammar.lower import lower
-from grammar.reports import Reports
+from grammar.reports import Reports, TooManyError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dsl import ir
+    from dsl.syntax import Allowance
 
 
 def read(path: str, changes: tuple[tuple[str, str], ...], text: str | None, *, allow_python: bool) -> Reading:
@@ -30,13 +34,23 @@ def read(path: str, changes: tuple[tuple[str, str], ...], text: str | None, *, a
         return Reading(None, Diagnostics([decoded]), ())
     source = Source(path, decoded)
     reports = Reports()
-    gathered = files.gather(source, reports)
-    spec = _spec(gathered, source, changes, reports, allow_python=allow_python)
-    found = [each for each in reports.found if not allowed(each, gathered.allowances)]
+    spec, allowances = _within_reason(source, changes, reports, allow_python=allow_python)
+    found = [each for each in reports.found if not allowed(each, allowances)]
     if spec is not None:
         spec = evolve(spec, path=path, sha256=sha256(data).hexdigest())
     sources = dict.fromkeys([source, *(each.span.source for each in found if each.span is not None)])
     return Reading(spec, Diagnostics(_sorted(found, source)), tuple(sources))
+
+
+def _within_reason(
+    source: Source, changes: tuple[tuple[str, str], ...], reports: Reports, *, allow_python: bool
+) -> tuple[ir.Spec | None, Sequence[Allowance]]:
+    """Return the spec, and what its comments allow; nothing of either where there are too many faults."""
+    try:
+        gathered = files.gather(source, reports)
+        return _spec(gathered, source, changes, reports, allow_python=allow_python), gathered.allowances
+    except TooManyError:
+        return None, ()
 
 
 def _spec(
@@ -50,20 +64,25 @@ def _spec(
     """Work out what the items of all files mean; None where anything is wrong."""
     start = Span(source, 0, 0)
     if not gathered.items:
-        if gathered.complete and not reports.found.has_errors:
+        if gathered.complete and not reports.has_errors:
             reports.add(file_errors.empty(source.name, start))
         return None
     items = overrides.apply(gathered.items, changes, reports)
     lowered = lower(items, start, reports, allow_python=allow_python)
-    for check in CHECKS:
-        for diagnostic in check(lowered.facts):
-            reports.add(diagnostic)
-    if reports.found.has_errors:
+    _report_all(CHECKS, lowered.facts, reports)
+    if reports.has_errors:
+        for file in gathered.parsed:
+            reports.settle(file.source)
         return None
-    for lint in LINTS:
-        for diagnostic in lint(lowered.facts):
-            reports.add(diagnostic)
+    with suppress(TooManyError):
+        _report_all(LINTS, lowered.facts, reports)
     return lowered.spec
+
+
+def _report_all(rules: Sequence[Rule], facts: Facts, reports: Reports) -> None:
+    for rule in rules:
+        for diagnostic in rule(facts):
+            reports.add(diagnostic)
 
 
 def _sorted(found: list[Diagnostic], main: Source) -> list[Diagnostic]:

@@ -2,7 +2,8 @@
 
 Brackets match by now (`grammar.layout`), so the end of an argument or of an item can be found however
 broken its inside is. The smallest part is given up for which the parser can go on: an argument,
-then the call or list around it, then the item.
+then the call or list around it, then the item. Where one separator too few or one operator too many explains
+the fault, the parser goes on as if it had been written right.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from dsl.errors import reading
 from dsl.source import Span
 from grammar import hints
 from grammar.builder import Lost
-from grammar.layout import CLOSER, OPENER
+from grammar.signs import CLOSER, OPENER
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lark import Token
     from lark.parsers.lalr_interactive_parser import InteractiveParser
 
@@ -30,6 +33,9 @@ _ENDS = {
     "LBRACKET": frozenset({"COMMA", "RBRACKET"}),
     "LBRACE": frozenset({"COMMA", "NEWLINE", "RBRACE"}),
 }
+_BOUNDARIES = frozenset({"LPAREN", "LBRACKET", "LBRACE", "COMMA", "EQUALS", "_separator"})
+_ARITHMETIC = frozenset({"PLUS", "STAR", "SLASH"})
+_STARTS = frozenset({"NAME", "STRING", "INTEGER", "FLOAT", "QUANTITY", "LBRACKET"})
 
 
 class Recovery:
@@ -44,13 +50,19 @@ class Recovery:
         self._reports = reports
         self._probe_conf = copy(parser.parser_state.parse_conf)
         self._probe_conf.callbacks = {}
+        self._lines: list[Span] = []
+        self._openers: list[int] = []
 
     def recover(self, at: int) -> int:
         """Report that token `at` does not fit and mend the parser's stack; return where to go on."""
         self._report(at)
-        for opener, end in self._parts(at):
+        mended = self._mend(at)
+        self._taint_from(at, whole_line=mended is None)
+        if mended is not None:
+            return mended
+        for level, end in enumerate(self._parts(at)):
             token = self._tokens[end] if end < len(self._tokens) else self._end()
-            keep = self._fitting(opener, token)
+            keep = self._fitting(level, token)
             if keep is not None:
                 self._replace(keep, at, end)
                 return end
@@ -60,56 +72,93 @@ class Recovery:
         """Tell the parser that the text is over, and return what it made."""
         state = self._parser.parser_state
         try:
-            return state.feed_token(self._end(), is_end=True)
+            made = state.feed_token(self._end(), is_end=True)
         except lark.UnexpectedToken:
             self.recover(len(self._tokens))
-            return state.feed_token(self._end(), is_end=True)
+            made = state.feed_token(self._end(), is_end=True)
+        for line in self._lines:
+            self._reports.taint(line)
+        return made
 
     def _end(self) -> Token:
-        last = self._tokens[-1] if self._tokens else None
         end = lark.Token("$END", "", 0, 1, 1, 1, 1, 0)
-        if last is not None:
-            end.start_pos = end.end_pos = last.end_pos
+        if self._tokens:
+            end.start_pos = end.end_pos = self._tokens[-1].end_pos
         return end
 
     def _report(self, at: int) -> None:
         token = self._tokens[at] if at < len(self._tokens) else self._end()
         before = self._tokens[at - 1] if at else None
         span = Span(self._source, token.start_pos or 0, token.end_pos or 0)
+        accepted = self._parser.accepts()  # type: ignore[no-untyped-call] # lark has no types here
+        advice = hints.advice(before, token)
         self._reports.add(
-            reading.unexpected_token(
-                hints.shown(token),
-                span,
-                hints.expected(self._parser.accepts()),  # type: ignore[no-untyped-call] # lark has no types here
-                hints.advice(before, token),
-            )
+            reading.unexpected_token(hints.shown(token), span, hints.expected(accepted), advice)
         )
+
+    def _taint_from(self, at: int, *, whole_line: bool) -> None:
+        """Say nothing about the meaning of what is around token `at`, or of the rest of its line."""
+        before = self._tokens[at - 1] if 0 < at <= len(self._tokens) else None
+        token = self._tokens[at] if at < len(self._tokens) else self._end()
+        start = (token.start_pos if before is None or whole_line else before.start_pos) or 0
+        end = token.end_pos or 0
+        if whole_line:
+            line_end = self._source.text.find("\n", token.start_pos or 0)
+            end = len(self._source.text) if line_end < 0 else line_end
+        self._lines.append(Span(self._source, start, end))
+
+    # --- one token too many or too few
+
+    def _mend(self, at: int) -> int | None:
+        """Go on as if token `at` were not there, or a separator stood before it, if its part fits then."""
+        if not 0 < at < len(self._tokens):
+            return None
+        token, before = self._tokens[at], self._tokens[at - 1]
+        opener = self._opener_around(at)
+        end = self._end_of_part(at, opener)
+        rest = [*self._tokens[at:end], self._tokens[end] if end < len(self._tokens) else self._end()]
+        states = self._parser.parser_state.state_stack
+        doubled = token.type == before.type or {token.type, before.type} <= _ARITHMETIC
+        if doubled and len(rest) > 1 and token.type not in _STARTS and self._fits(states, rest[1:]):
+            return at + 1
+        separator = self._separator(at, opener)
+        if separator is not None and self._fits(states, [separator, *rest]):
+            self._parser.parser_state.feed_token(separator)
+            return at
+        return None
+
+    def _separator(self, at: int, opener: str) -> Token | None:
+        """Return the separator that may be missing before token `at`."""
+        kinds = [token.type for token in self._tokens[at : at + 3]]
+        if opener != "LBRACE":
+            kind = "COMMA" if kinds[0] in _STARTS else None
+        else:
+            block = kinds[1:2] == ["LBRACE"] or kinds[1:] in (["STRING", "LBRACE"], ["NAME", "LBRACE"])
+            kind = "NEWLINE" if kinds[0] == "NAME" and (block or kinds[1:2] == ["EQUALS"]) else None
+        return None if kind is None else lark.Token.new_borrow_pos(kind, "", self._tokens[at])
 
     # --- where the broken part ends
 
-    def _parts(self, at: int) -> list[tuple[str, int]]:
-        """Return the brackets around token `at` with where the part in each ends, from the inside out."""
-        parts: list[tuple[str, int]] = []
-        around = self._brackets_around(at)
+    def _parts(self, at: int) -> list[int]:
+        """Return where the parts end that token `at` is in, from the innermost bracket to the item."""
+        parts: list[int] = []
         end = at
         while True:
-            opener = around.pop() if around else "LBRACE"
+            opener = self._opener_around(end)
             end = self._end_of_part(end, opener)
-            parts.append((opener, end))
+            parts.append(end)
             if opener == "LBRACE":
                 return parts
             while end < len(self._tokens) and self._tokens[end].type == "COMMA":
                 end = self._end_of_part(end + 1, opener)
             end += 1
 
-    def _brackets_around(self, at: int) -> list[str]:
-        around: list[str] = []
-        for token in self._tokens[:at]:
-            if token.type in CLOSER:
-                around.append(token.type)
-            elif token.type in OPENER:
-                around.pop()
-        return around
+    def _opener_around(self, at: int) -> str:
+        """Return the kind of the innermost bracket around the place before token `at`."""
+        if not self._openers:
+            self._openers = _openers(self._tokens)
+        opener = self._openers[min(at, len(self._tokens))]
+        return "LBRACE" if opener < 0 else str(self._tokens[opener].type)
 
     def _end_of_part(self, at: int, opener: str) -> int:
         ends = _ENDS[opener]
@@ -124,23 +173,34 @@ class Recovery:
 
     # --- the parser's stack
 
-    def _fitting(self, opener: str, token: Token) -> int | None:
-        """Return how much of the stack to keep so that something broken and then `token` fit after it."""
+    def _fitting(self, level: int, token: Token) -> int | None:
+        """Return how much of the stack to keep so that something broken and then `token` fit after it.
+
+        That is what stands before the part: up to a bracket, a separator or an `=`, inside all but `level` of
+        the brackets that are open.
+        """
         state = self._parser.parser_state
+        left = closed = 0
         for keep in range(len(state.state_stack), 0, -1):
-            if self._fits(state.state_stack[:keep], token):
+            top = state.value_stack[keep - 2] if keep > 1 else None
+            kind = str(top.type if isinstance(top, lark.Token) else getattr(top, "data", ""))
+            starts = (keep == 1 or kind in _BOUNDARIES) and not closed and left == level
+            if starts and self._fits(state.state_stack[:keep], (Lost("BROKEN", ""), token)):
                 return keep
-            popped = state.value_stack[keep - 2] if keep > 1 else None
-            if isinstance(popped, lark.Token) and popped.type == opener:
-                return None
+            if kind in CLOSER and not closed:
+                left += 1
+                if left > level:
+                    return None
+            closed += (kind in OPENER) - (kind in CLOSER and closed > 0)
         return None
 
-    def _fits(self, states: list[Any], token: Token) -> bool:
+    def _fits(self, states: list[Any], tokens: Sequence[Token]) -> bool:
+        """Whether the parser, with `states` on its stack, would take `tokens`."""
         live = self._parser.parser_state
-        probe = type(live)(self._probe_conf, live.lexer, states, [None] * (len(states) - 1))
+        probe = type(live)(self._probe_conf, live.lexer, list(states), [None] * (len(states) - 1))
         try:
-            probe.feed_token(Lost("BROKEN", ""))
-            probe.feed_token(token, is_end=token.type == "$END")
+            for token in tokens:
+                probe.feed_token(token, is_end=token.type == "$END")
         except lark.UnexpectedToken:
             return False
         return True
@@ -148,10 +208,9 @@ class Recovery:
     def _replace(self, keep: int, at: int, end: int) -> None:
         """Put something broken in place of the stack above `keep` and of the tokens up to `end`."""
         state = self._parser.parser_state
-        popped = [span for value in state.value_stack[keep - 1 :] for span in _offsets(value)]
-        lost = [token for token in self._tokens[at:end] if token.type != "NEWLINE"]
-        starts = [*popped, *((token.start_pos or 0) for token in lost[:1])]
-        first = min(starts, default=self._place(at))
+        popped = [offset for value in state.value_stack[keep - 1 :] for offset in _offsets(value)]
+        lost = [token.start_pos or 0 for token in self._tokens[at:end] if token.type != "NEWLINE"]
+        first = min([*popped, *lost[:1]], default=self._place(at))
         last = max(self._tokens[end - 1].end_pos or 0 if end else 0, first)
         broken = Lost("BROKEN", "", first, end_pos=last)
         broken.names = self._names(first, end)
@@ -163,21 +222,36 @@ class Recovery:
         return (self._tokens[at].start_pos if at < len(self._tokens) else self._end().start_pos) or 0
 
     def _names(self, first: int, end: int) -> tuple[str, ...]:
-        names = []
+        """Return the names from offset `first` to token `end`; two in a row may have been one."""
+        names: list[str] = []
+        after = ""
         for token in reversed(self._tokens[:end]):
             if (token.start_pos or 0) < first:
                 break
-            if token.type == "NAME":
-                names.append(str(token))
+            name = str(token) if token.type == "NAME" else ""
+            names.extend([name, name + after] if name and after else [name] if name else [])
+            after = name
         return tuple(names)
+
+
+def _openers(tokens: list[Token]) -> list[int]:
+    """Return for every token, and for the end, the number of the innermost bracket around it, -1 for none."""
+    around: list[int] = []
+    opened = [-1]
+    for number, token in enumerate(tokens):
+        around.append(opened[-1])
+        if token.type in CLOSER:
+            opened.append(number)
+        elif token.type in OPENER:
+            opened.pop()
+    return [*around, opened[-1]]
 
 
 def _offsets(value: Any) -> list[int]:
     """Return where the parts of a value on the stack start."""
     if isinstance(value, lark.Token):
         return [value.start_pos or 0]
-    if isinstance(value, lark.Tree):
-        return [offset for child in value.children for offset in _offsets(child)]
-    if isinstance(value, (list, tuple)):
-        return [offset for child in value for offset in _offsets(child)]
+    children = value.children if isinstance(value, lark.Tree) else value
+    if isinstance(children, (list, tuple)):
+        return [offset for child in children for offset in _offsets(child)]
     return [value.span.start]

@@ -2,39 +2,144 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
-from dsl.diagnostics import Diagnostic, Diagnostics
+from dsl.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
     from dsl.source import Source, Span
+
+MOST = 200
+"""After as many diagnostics nothing more is read: a text of a megabyte can have a hundred thousand."""
+
+_OF_STRUCTURE = ("TFD20", "TFD301", "TFD401", "TFD402", "TFD404", "TFD408", "TFD409")
+"""Codes of what follows from blocks that are not what they seem."""
+
+
+_OF_SYNTAX = frozenset({"TFD102", "TFD104", "TFD105"})
+_OF_ITEMS = frozenset({"TFD201", "TFD202", "TFD203", "TFD204", "TFD205"})
+_PART = re.compile(r"\n(?=[A-Za-z_])")
+_OF_TOKENS = frozenset({"TFD101", "TFD102", "TFD103", "TFD106", "TFD109"})
+
+
+class TooManyError(Exception):
+    """A spec has more faults than anyone wants to read."""
+
+
+class Stretches:
+    """Stretches of a text, sorted and joined where they touch."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def add(self, start: int, end: int) -> None:
+        """Add the stretch from `start` to `end`."""
+        low = bisect_left(self._ends, start)
+        high = bisect_right(self._starts, end)
+        if low < high:
+            start, end = min(start, self._starts[low]), max(end, self._ends[high - 1])
+        self._starts[low:high] = [start]
+        self._ends[low:high] = [end]
+
+    def touch(self, start: int, end: int) -> bool:
+        """Whether any of the stretches has a character between `start` and `end`."""
+        at = bisect_right(self._ends, start)
+        return at < len(self._starts) and self._starts[at] < end and start < self._ends[at]
 
 
 @frozen(eq=False, repr=False)
 class Reports:
     """The diagnostics of one reading."""
 
-    found: Diagnostics = field(factory=Diagnostics)
-    _tainted: dict[int, list[Span]] = field(factory=dict, alias="tainted")
+    found: dict[Diagnostic, None] = field(factory=dict)
+    _tainted: dict[int, Stretches] = field(factory=dict, alias="tainted")
+    _distrusted: set[int] = field(factory=set, alias="distrusted")
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether an error was found."""
+        return any(each.is_error for each in self.found)
 
     def add(self, diagnostic: Diagnostic) -> None:
-        """Keep `diagnostic` unless it points into a part that was tainted."""
-        if diagnostic.span is None or not self.is_tainted(diagnostic.span):
-            self.found.add(diagnostic)
+        """Keep `diagnostic` unless it points into a tainted part or follows from guessed blocks.
+
+        Raises TooManyError with the last one that is kept.
+        """
+        span = diagnostic.span
+        if span is not None:
+            if self.is_tainted(span):
+                return
+            if id(span.source) in self._distrusted and diagnostic.code.startswith(_OF_STRUCTURE):
+                return
+        self.found[diagnostic] = None
+        if len(self.found) >= MOST:
+            raise TooManyError
+
+    def thin(self, source: Source) -> None:
+        """Keep one fault of a line where the others may follow from it.
+
+        A string without an end makes nonsense of its line, and a token that does not fit of what comes after.
+        """
+        lines: dict[int, list[Diagnostic]] = {}
+        for each in self.found:
+            if each.span is not None and each.span.source is source and each.code in _OF_TOKENS:
+                lines.setdefault(each.span.begin.line, []).append(each)
+        for found in lines.values():
+            found.sort(key=_start)
+            torn = [
+                each for each in found if each.code == "TFD103" and each.span and each.span.text[0] == '"'
+            ]
+            unfitting = any(each.code == "TFD102" for each in found)
+            kept = torn or (found[:1] if unfitting else found)
+            for each in found:
+                if each not in kept:
+                    del self.found[each]
+
+    def settle(self, source: Source) -> None:
+        """Drop what follows from a fault of the tokens: several misplaced items in one part of a text.
+
+        A part starts with a line that is not indented, as a block at the top of a spec does.
+        """
+        parts = [0] + [at.end() for at in _PART.finditer(source.text)]
+        unfitting: set[int] = set()
+        misplaced: dict[int, list[Diagnostic]] = {}
+        for each in self.found:
+            if each.span is not None and each.span.source is source:
+                part = bisect_right(parts, each.span.start)
+                if each.code in _OF_SYNTAX:
+                    unfitting.add(part)
+                elif each.code in _OF_ITEMS:
+                    misplaced.setdefault(part, []).append(each)
+        for part, found in misplaced.items():
+            if len(found) > (1 if part in unfitting else 2) and unfitting:
+                for each in found:
+                    del self.found[each]
 
     def taint(self, span: Span) -> None:
         """From now on report nothing that points into `span`."""
-        self._tainted.setdefault(id(span.source), []).append(span)
+        stretches = self._tainted.get(id(span.source))
+        if stretches is None:
+            stretches = self._tainted[id(span.source)] = Stretches()
+        stretches.add(span.start, span.end)
+
+    def distrust(self, source: Source) -> None:
+        """From now on report nothing about `source` that depends on where its blocks start and end."""
+        self._distrusted.add(id(source))
 
     def is_tainted(self, span: Span) -> bool:
         """Whether `span` touches a part that was tainted."""
-        return any(
-            span.start < bad.end and bad.start < max(span.end, span.start + 1)
-            for bad in self._tainted.get(id(span.source), ())
-        )
+        stretches = self._tainted.get(id(span.source))
+        return stretches is not None and stretches.touch(span.start, max(span.end, span.start + 1))
 
     def in_source(self, source: Source) -> int:
         """How many diagnostics point into `source`."""
         return sum(1 for each in self.found if each.span is not None and each.span.source is source)
+
+
+def _start(diagnostic: Diagnostic) -> int:
+    return 0 if diagnostic.span is None else diagnostic.span.start

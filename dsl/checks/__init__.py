@@ -5,7 +5,7 @@ To add one: a file with a function from `Facts` to diagnostics, and its name in 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from dsl.checks.averaging import averaging
 from dsl.checks.data_tensors import data_tensors
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     from dsl.diagnostics import Diagnostic
 
-CHECKS: tuple[Callable[[Facts], Iterator[Diagnostic]], ...] = (
+Rule: TypeAlias = "Callable[[Facts], Iterator[Diagnostic]]"
+
+CHECKS: tuple[Rule, ...] = (
     device_indices,
     data_tensors,
     layer_names,
@@ -31,7 +33,7 @@ CHECKS: tuple[Callable[[Facts], Iterator[Diagnostic]], ...] = (
 )
 """What makes a spec wrong, in the order of the blocks that it is about."""
 
-LINTS: tuple[Callable[[Facts], Iterator[Diagnostic]], ...] = (
+LINTS: tuple[Rule, ...] = (
     unused_constants,
     unused_bindings,
     unused_layers,
@@ -40,4 +42,4 @@ LINTS: tuple[Callable[[Facts], Iterator[Diagnostic]], ...] = (
 )
 """What is only strange; asked where nothing is wrong."""
 
-__all__ = ["CHECKS", "LINTS", "Facts"]
+__all__ = ["CHECKS", "LINTS", "Facts", "Rule"]

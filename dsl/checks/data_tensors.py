@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def data_tensors(facts: Facts) -> Iterator[Diagnostic]:
-    """Report each input that a split has no tensor for."""
+    """Report each input that a split has no tensor for, unless the model or the data are in doubt anyway."""
+    if facts.model is None or facts.data is None:
+        return
     for split in facts.splits:
         known = tensors_of_split(split)
         if known is None or split.source.span is None:

@@ -21,9 +21,10 @@ def device_indices(facts: Facts) -> Iterator[Diagnostic]:
     """Report devices and tasks beyond those declared; GPUs that are only found at run time are let pass."""
     if facts.devices is None:
         return
+    absent: set[tuple[str | None, str]] = set()
     for pattern in facts.patterns:
         yield from _task(pattern, facts.devices)
-        yield from _device(pattern, facts.devices)
+        yield from _device(pattern, facts.devices, absent)
 
 
 def _task(pattern: ir.DevicePattern, devices: ir.Devices) -> Iterator[Diagnostic]:
@@ -38,7 +39,9 @@ def _task(pattern: ir.DevicePattern, devices: ir.Devices) -> Iterator[Diagnostic
         yield references.no_such_index(name, "task", highest, job.tasks, span, at, attribute="tasks")
 
 
-def _device(pattern: ir.DevicePattern, devices: ir.Devices) -> Iterator[Diagnostic]:
+def _device(
+    pattern: ir.DevicePattern, devices: ir.Devices, absent: set[tuple[str | None, str]]
+) -> Iterator[Diagnostic]:
     if pattern.span is None:
         return
     owners = _owners(pattern, devices)
@@ -48,6 +51,9 @@ def _device(pattern: ir.DevicePattern, devices: ir.Devices) -> Iterator[Diagnost
     count = max(each for each in counts if each is not None)
     at = owners[counts.index(count)].span_of(pattern.kind)
     if count == 0:
+        if (pattern.job, pattern.kind) in absent:
+            return
+        absent.add((pattern.job, pattern.kind))
         yield references.none_declared(pattern.kind, pattern.span, at)
     elif pattern.indices is not None and max(pattern.indices) >= count:
         highest = max(pattern.indices)

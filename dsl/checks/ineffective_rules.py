@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 def ineffective_rules(facts: Facts) -> Iterator[Diagnostic]:
     """Report rules after which comes one for the same, or for all of it."""
     rules = () if facts.place is None else facts.place.rules
-    for at, rule in enumerate(rules):
-        later = next((each for each in rules[at + 1 :] if _covers(each.selector, rule.selector)), None)
-        if later is not None and rule.span is not None and later.span is not None:
-            yield lint.ineffective_rule(rule.span, later.span)
-
-
-def _covers(later: ir.Selector, earlier: ir.Selector) -> bool:
-    return later.role == earlier.role and later.pattern in {None, "*", earlier.pattern}
+    found: list[Diagnostic] = []
+    later: dict[tuple[str, str | None], ir.Rule] = {}
+    for rule in reversed(rules):
+        role, pattern = rule.selector.role, rule.selector.pattern
+        over = later.get((role, None)) or later.get((role, pattern))
+        if over is not None and rule.span is not None and over.span is not None:
+            found.append(lint.ineffective_rule(rule.span, over.span))
+        later[role, None if pattern == "*" else pattern] = rule
+    yield from reversed(found)

@@ -68,6 +68,29 @@ def unexpected_token(found: str, span: Span, expected: Sequence[str], advice: st
     return error("TFD102", f"unexpected {found}", span, text=wanted, help=advice)
 
 
+def line_goes_on(before: Span, after: Span, *, wanting: bool) -> Diagnostic:
+    """An item that goes on in the next line; `wanting` where its first line asks for more."""
+    if wanting:
+        arrow = before.text == "->"
+        return error(
+            "TFD102",
+            f"unexpected end of the line after {quoted(before.text)}",
+            before,
+            text="expected a value" if not arrow else "expected a step",
+            labels=(Label(after, "this line starts a new item"),),
+            help="put the `->` at the start of the next line" if arrow else "put both on one line",
+        )
+    what = "the name of its block" if after.text == "{" else "what comes before it"
+    return error(
+        "TFD102",
+        f"unexpected {quoted(after.text)} at the start of a line",
+        after,
+        text="expected an item",
+        labels=(Label(before, "the line before ends its item here"),),
+        help=f"put the {quoted(after.text)} on the line of {what}",
+    )
+
+
 def value_expected(source: Source, start: int) -> Diagnostic:
     """A `--set` whose value is empty."""
     return error(
@@ -149,6 +172,13 @@ def missing_brace(header: Span, closer: Span) -> Diagnostic:
         header,
         text="expected `{` after this",
         labels=(Label(closer, "this `}` closes no other block"),),
+    )
+
+
+def stray_brace(span: Span) -> Diagnostic:
+    """A `{` that no block's name stands before."""
+    return error(
+        "TFD105", "this `{` opens no block", span, text="no name of a block before it", help="remove it"
     )
 
 

@@ -39,18 +39,23 @@ def lower(
     items: Sequence[syntax.Item], where: Span, reports: Reports, *, allow_python: bool = False
 ) -> Lowered:
     """Return the meaning of the items of a spec and all it includes; `where` is the start of its file."""
-    lost = frozenset(name for item in items for name in lost_names(item))
+    constants_ = [
+        each for item in items if isinstance(item, syntax.Block) and item.kind == "let" for each in item.items
+    ]
+    lost = frozenset(name for item in (*items, *constants_) for name in lost_names(item))
     context = Context(reports, lost=lost, allow_python=allow_python)
-    top = _top(items, context)
+    top, complete = _top(items, context)
+    if not complete:
+        context = context.within(lost=lost | {"layer", *(() if "let" in top else ("let",))})
     if "let" in top:
         constants.declare(top["let"][0], context)
     layers = LayerReader(top.get("layer", []), context)
     layers.declare()
-    parts: dict[str, Any] = {"layers": layers.read(), **_parts(top, context)}
-    if "model" not in top and not lost:
+    parts: dict[str, Any] = {"layers": layers.read(), **_parts(top, context, complete=complete)}
+    if "model" not in top and complete:
         context.reports.add(names.missing_model(where))
-    complete = "model" in top and all(part is not None for part in parts.values())
-    return Lowered(ir.Spec(**parts) if complete else None, _facts(parts, where, context))
+    whole = complete and "model" in top and all(part is not None for part in parts.values())
+    return Lowered(ir.Spec(**parts) if whole else None, _facts(parts, where, context))
 
 
 def _facts(parts: dict[str, Any], where: Span, context: Context) -> Facts:
@@ -67,13 +72,13 @@ def _facts(parts: dict[str, Any], where: Span, context: Context) -> Facts:
     )
 
 
-def _parts(top: dict[str, list[syntax.Block]], context: Context) -> dict[str, Any]:
+def _parts(top: dict[str, list[syntax.Block]], context: Context, *, complete: bool) -> dict[str, Any]:
     """Read every block that is there into the record of its name, None where it is wrong."""
     parts: dict[str, Any] = {}
     for name, reader in (("model", model), ("data", data), ("devices", devices)):
         if name in top:
             parts[name] = reader(top[name][0], context)
-    jobs = _jobs(top)
+    jobs = _jobs(top) if complete or "devices" in top else None
     for name, placing in (("place", place), ("expect", expect)):
         if name in top:
             parts[name] = placing(top[name][0], jobs, context)
@@ -127,24 +132,39 @@ def _jobs(top: dict[str, list[syntax.Block]]) -> frozenset[str] | None:
     return frozenset(label for label in labels if label is not None)
 
 
-def _top(items: Sequence[syntax.Item], context: Context) -> dict[str, list[syntax.Block]]:
-    """Sort the blocks of a spec by kind, and report what does not belong at the top."""
+def _top(items: Sequence[syntax.Item], context: Context) -> tuple[dict[str, list[syntax.Block]], bool]:
+    """Sort the blocks of a spec by kind, and report what does not belong at the top.
+
+    The second result is whether all is known: where a part could not be read, any block may have been in it.
+    """
     top: dict[str, list[syntax.Block]] = {}
+    complete = True
     for item in items:
         if isinstance(item, syntax.Block):
-            if item.kind not in schema.ROOT:
-                known = tuple(each.name for each in schema.ROOT_ATTRIBUTES)
-                blocks.unknown_block(item, schema.ROOT, known, "a spec", context)
-            elif item.kind in top and item.kind != "layer":
-                first = top[item.kind][0].kind_span
-                context.reports.add(names.duplicate("block", item.kind, item.kind_span, first))
-            else:
-                top.setdefault(item.kind, []).append(item)
-        elif isinstance(item, syntax.Attribute):
+            kind = _kind(item, top, context)
+            complete = complete and kind is not None
+            if kind is not None:
+                top.setdefault(kind, []).append(item)
+        elif isinstance(item, syntax.Attribute) and not lost_names(item):
             _top_attribute(item, context)
-        elif not isinstance(item.value, syntax.Broken):
-            context.reports.add(names.misplaced_entry("a spec", item.span, "a block", None))
-    return top
+        else:
+            complete = False
+            if isinstance(item, syntax.Entry) and not isinstance(item.value, syntax.Broken):
+                context.reports.add(names.misplaced_entry("a spec", item.span, "a block", None))
+    return top, complete
+
+
+def _kind(item: syntax.Block, top: dict[str, list[syntax.Block]], context: Context) -> str | None:
+    """Return which block of the language `item` is, or was meant to be; None where that is not known."""
+    kind: str | None = item.kind
+    if item.kind not in schema.ROOT:
+        known = tuple(each.name for each in schema.ROOT_ATTRIBUTES)
+        blocks.unknown_block(item, schema.ROOT, known, "a spec", context)
+        kind = nearest(item.kind, [each for each in schema.ROOT if each not in top])
+    elif item.kind in top and item.kind != "layer":
+        context.reports.add(names.duplicate("block", item.kind, item.kind_span, top[item.kind][0].kind_span))
+        kind = None
+    return kind
 
 
 def _top_attribute(item: syntax.Attribute, context: Context) -> None:

@@ -36,7 +36,7 @@ def declare(
 
 def _kind(value: syntax.Expr) -> str:
     if isinstance(value, syntax.Call):
-        return {"input": "input", "layer": "shared"}.get(value.callee.name, "tensor")
+        return {"input": "input", "layer": "shared"}.get(value.callee.name, "bad")
     return "bad" if isinstance(value, syntax.Broken) else "tensor"
 
 

@@ -22,17 +22,18 @@ class Fields:
 
     values: dict[str, Any] = field(factory=dict)
     spans: dict[str, Span] = field(factory=dict)
+    refused: list[syntax.Item] = field(factory=list)
 
     @property
     def bad(self) -> bool:
-        """Whether any value could not be read."""
-        return any(value is BAD for value in self.values.values())
+        """Whether any item was refused or any value could not be read."""
+        return bool(self.refused) or any(value is BAD for value in self.values.values())
 
 
 def attributes(block: syntax.Block, known: Block, context: Context) -> Fields:
     """Return the attributes of a block that has nothing else."""
     fields = Fields()
-    for item in own_items(block, known, context):
+    for item in own_items(block, known, fields, context):
         if isinstance(item, syntax.Attribute):
             attribute(item, known, fields, context)
     return fields
@@ -46,26 +47,40 @@ def attribute(item: syntax.Attribute, known: Block, fields: Fields, context: Con
         fields.spans[item.name] = item.value.span
 
 
-def own_items(block: syntax.Block, known: Block, context: Context) -> list[syntax.Item]:
-    """Return the items that a block may have, each name once; report the others."""
+def own_items(block: syntax.Block, known: Block, fields: Fields, context: Context) -> list[syntax.Item]:
+    """Return the items that a block may have, each name once; report and note the others."""
     check_label(block, known, context)
     kept: list[syntax.Item] = []
     first: dict[str, Span] = {}
-    place = f"`{known.name}`"
     for item in block.items:
-        if isinstance(item, syntax.Attribute):
-            if known.attribute(item.name) is None:
-                unknown_attribute(item, known, context)
-            elif once(item.name, item.name_span, first, "attribute", context):
-                kept.append(item)
-        elif isinstance(item, syntax.Block):
-            if item.kind in known.inner:
-                kept.append(item)
-            else:
-                unknown_block(item, known.inner, known.names, place, context)
-        elif not isinstance(item.value, syntax.Broken):
-            context.reports.add(names.misplaced_entry(place, item.span, "`name = value`", None))
+        if _belongs(item, known, first, context):
+            kept.append(item)
+        else:
+            fields.refused.append(item)
     return kept
+
+
+def _belongs(item: syntax.Item, known: Block, first: dict[str, Span], context: Context) -> bool:
+    place = f"`{known.name}`"
+    if isinstance(item, syntax.Attribute):
+        if known.attribute(item.name) is not None:
+            return once(item.name, item.name_span, first, "attribute", context)
+        unknown_attribute(item, known, context)
+    elif isinstance(item, syntax.Block):
+        if item.kind in known.inner:
+            return True
+        unknown_block(item, known.inner, known.names, place, context)
+    elif not isinstance(item.value, syntax.Broken):
+        misplaced(item, place, context)
+    return False
+
+
+def misplaced(item: syntax.Entry, place: str, context: Context) -> None:
+    """Report an expression where a block has attributes."""
+    advice = None
+    if isinstance(item.value, syntax.Comparison) and item.value.operator == "==":
+        advice = "one `=` gives a name its value"
+    context.reports.add(names.misplaced_entry(place, item.span, "`name = value`", advice))
 
 
 def once(name: str, span: Span, first: dict[str, Span], kind: str, context: Context) -> bool:
@@ -95,6 +110,7 @@ def unknown_block(
     item: syntax.Block, known: tuple[str, ...], attributes: tuple[str, ...], place: str, context: Context
 ) -> None:
     """Report a block that its place does not take."""
+    context.notes.doubtful.add(item.kind)
     if item.kind in attributes:
         context.reports.add(names.attribute_written_as_block(item.kind, item.kind_span))
         return

@@ -37,19 +37,19 @@ def declare(block: syntax.Block, context: Context) -> None:
 
 def _resolve(name: str, context: Context) -> None:
     """Work out a constant and those it needs, without recursion: chains may be long."""
-    path: list[str] = [name]
+    path: dict[str, None] = {name: None}
     waiting: list[Iterator[str]] = [_needed(context.constants[name].value, context)]
     while path:
         following = next((each for each in waiting[-1] if each not in context.values), None)
         if following is None:
             waiting.pop()
-            done = path.pop()
+            done, _ = path.popitem()
             if done not in context.values:
                 context.values[done] = evaluate(context.constants[done].value, context)
         elif following in path:
-            _report_cycle(path[path.index(following) :], context)
+            _report_cycle([*path][[*path].index(following) :], context)
         else:
-            path.append(following)
+            path[following] = None
             waiting.append(_needed(context.constants[following].value, context))
 
 

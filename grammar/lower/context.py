@@ -22,13 +22,21 @@ BAD: Final = Bad()
 
 @frozen(eq=False, repr=False)
 class Notes:
-    """What lowering came across, for the checks: names that were used, and records that could be read."""
+    """What lowering came across: names that were used, records that were read, what was reported.
+
+    `unknown` are names that nothing bears, `incomplete` `layer` blocks whose parameters are not all known,
+    `doubtful` what may have been meant by what is wrong (`layer` stands for any layer, `let` for any
+    constant).
+    """
 
     constants: set[str] = field(factory=set)
     layers: set[str] = field(factory=set)
     patterns: list[ir.DevicePattern] = field(factory=list)
     inputs: list[ir.Binding] = field(factory=list)
     splits: list[ir.Split] = field(factory=list)
+    unknown: set[str] = field(factory=set)
+    incomplete: set[str] = field(factory=set)
+    doubtful: set[str] = field(factory=set)
 
 
 @frozen(eq=False, repr=False)
@@ -60,4 +68,15 @@ class Context:
 
     def may_exist(self, name: str) -> bool:
         """Whether `name` may have been defined in a part that could not be read."""
-        return name in self.lost
+        return name in self.lost or name in self.notes.doubtful
+
+    def is_silent(self, name: str) -> bool:
+        """Whether nothing is to be said of an unknown `name`.
+
+        It may be defined in a part that could not be read, or it was reported already: one missing definition
+        is one error, however often it is used.
+        """
+        if self.may_exist(name) or name in self.notes.unknown:
+            return True
+        self.notes.unknown.add(name)
+        return False

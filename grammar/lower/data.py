@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsl import ir, schema, syntax
 from dsl.errors import references, types
@@ -15,6 +15,9 @@ from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import described
 from grammar.lower.typed import typed
 
+if TYPE_CHECKING:
+    from dsl.source import Span
+
 SPLITS = ("train", "validation", "test")
 
 
@@ -22,8 +25,9 @@ def data(block: syntax.Block, context: Context) -> ir.Data | None:
     """Return the splits; None where something in them is wrong."""
     known = BLOCKS["data"]
     values: dict[str, Any] = {}
-    spans = {}
-    for item in blocks.own_items(block, known, context):
+    spans: dict[str, Span] = {}
+    fields = blocks.Fields(values, spans)
+    for item in blocks.own_items(block, known, fields, context):
         if not isinstance(item, syntax.Attribute):
             continue
         spans[item.name] = item.value.span
@@ -34,7 +38,7 @@ def data(block: syntax.Block, context: Context) -> ir.Data | None:
             values[item.name] = (
                 None if row is None else typed(item.value, row.type, f"`{item.name}`", context)
             )
-    if any(value is BAD for value in values.values()):
+    if fields.bad:
         return None
     return ir.Data(**values, span=block.header, spans=spans)
 

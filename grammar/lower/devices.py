@@ -27,7 +27,7 @@ def devices(block: syntax.Block, context: Context) -> ir.Devices | None:
     jobs: list[ir.Job | None] = []
     first: dict[str, Span] = {}
     known = BLOCKS["devices"]
-    for item in blocks.own_items(block, known, context):
+    for item in blocks.own_items(block, known, fields, context):
         if isinstance(item, syntax.Attribute):
             blocks.attribute(item, known, fields, context)
         elif isinstance(item, syntax.Block):
@@ -154,7 +154,7 @@ def _range(written: syntax.Range, context: Context) -> Any:
 
 
 def _unknown(written: syntax.Path, head: syntax.Segment, jobs: frozenset[str], context: Context) -> Any:
-    if context.may_exist(head.name):
+    if context.may_exist("job") or context.is_silent(head.name):
         return BAD
     if head.name in KINDS:
         context.reports.add(references.segment_after_device(written.segments[1].span, head.name))

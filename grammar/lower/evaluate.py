@@ -107,7 +107,7 @@ def _name(path: syntax.Path, context: Context, words: tuple[str, ...]) -> Any:
     if name in context.constants:
         context.notes.constants.add(name)
         return context.values.get(name, BAD)
-    if not context.may_exist(name):
+    if not context.may_exist("let") and not context.is_silent(name):
         _report_unknown(name, path, context, words)
     return BAD
 
@@ -135,6 +135,10 @@ def _list(expression: syntax.List, context: Context, words: tuple[str, ...]) -> 
 
 
 def _chain(chain: syntax.Chain, context: Context) -> Any:
+    if any(
+        isinstance(each, syntax.Broken) for each in (chain.first, *(operand for _, operand in chain.rest))
+    ):
+        return BAD
     result = evaluate(chain.first, context)
     for operator, operand in chain.rest:
         right = evaluate(operand, context)

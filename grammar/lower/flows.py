@@ -63,12 +63,21 @@ def flow(written: syntax.Flow, tensors: Tensors) -> Any:
     return ir.Flow(source, tuple(steps), span=written.span)
 
 
+MAKERS = ("input", "layer", "parameter")
+
+
 def _lonely_call(written: syntax.Call, tensors: Tensors, what: str) -> Any:
+    """Report a call that stands where a tensor should: a layer without its source, or a function misspelt."""
     name = written.callee.name
-    known = name in tensors.context.layers or signatures.find("layer", name) is not None
-    advice = f"give it something to work on: `x -> {name}(...)`" if known else None
-    found = f"a call of `{name}`"
-    tensors.context.reports.add(types.misplaced_expression(what, "a tensor", found, written.span, advice))
+    near = nearest(name, MAKERS)
+    if name in tensors.context.layers or signatures.find("layer", name) is not None:
+        advice = f"give it something to work on: `x -> {name}(...)`"
+        report = types.misplaced_expression(what, "a tensor", f"a call of `{name}`", written.span, advice)
+    elif near is not None:
+        report = references.unknown_function("function", name, written.callee.span, near)
+    else:
+        report = types.misplaced_expression(what, "a tensor", f"a call of `{name}`", written.span)
+    tensors.context.reports.add(report)
     return BAD
 
 
@@ -95,7 +104,7 @@ def _reference(path: syntax.Path, tensors: Tensors) -> Any:
     elif name in context.parameters:
         at_ = context.parameters[name].span
         context.reports.add(references.wrong_reference(name, "a parameter", "a tensor", path.span, at_))
-    elif kind is None and not context.may_exist(name):
+    elif kind is None and not context.is_silent(name):
         known = [each for each, of in tensors.kinds.items() if of != "shared"]
         near = nearest(name, known)
         context.reports.add(references.unknown_name(name, path.span, "tensor", near, known=known))
@@ -188,7 +197,7 @@ def _call(call: syntax.Call, tensors: Tensors) -> Any:  # noqa: PLR0911 one for 
 def _unknown(call: syntax.Call, tensors: Tensors) -> Any:
     name = call.callee.name
     context = tensors.context
-    if context.may_exist(name):
+    if context.may_exist(name) or context.may_exist("layer"):
         return BAD
     if signatures.find("application", name) is not None:
         advice = f"write `{APPLICATIONS}{name}(...)`"
@@ -220,6 +229,8 @@ def _block(call: syntax.Call, tensors: Tensors) -> Any:
     context = tensors.context
     block = context.layers[call.callee.name]
     context.notes.layers.add(block.name)
+    if block.name in context.notes.incomplete:
+        return BAD
     arguments = tuple(
         schema.Argument(
             each.name, parameter_type(each.type), default=each.default, required=not each.has_default

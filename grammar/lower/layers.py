@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dsl import ir, syntax
 from dsl.errors import names, references
 from dsl.schema import BLOCKS
+from dsl.suggest import nearest
 from grammar.lower import bindings, blocks, flows
 from grammar.lower.context import BAD, Context
 from grammar.lower.flows import Tensors
@@ -28,7 +29,10 @@ class LayerReader:
         for block in written:
             blocks.check_label(block, BLOCKS["layer"], context)
             if block.label is None or block.label_span is None:
+                context.notes.doubtful.add("layer")
                 continue
+            if not blocks.usable(block.label) or context.reports.is_tainted(block.label_span):
+                context.notes.doubtful.add("layer")
             if blocks.once(block.label, block.label_span, first, "layer", context):
                 self._blocks[block.label] = block
 
@@ -37,8 +41,25 @@ class LayerReader:
         for name, block in self._blocks.items():
             parameters = [bindings.parameter(item, Tensors(self._context)) for item in _parameters(block)]
             known = tuple(each for each in parameters if each is not BAD)
-            lost = len(known) < len(parameters)
-            self._context.layers[name] = ir.LayerBlock(name, known, span=None if lost else block.header)
+            if len(known) < len(parameters) or any(self._may_be_parameter(item) for item in block.items):
+                self._context.notes.incomplete.add(name)
+            self._context.layers[name] = ir.LayerBlock(name, known, span=block.header)
+
+    def _lost(self, item: syntax.Item) -> tuple[str, ...]:
+        """Return the names that an item may have defined although it is wrong."""
+        own = (item.name,) if isinstance(item, syntax.Attribute) and self._may_be_parameter(item) else ()
+        return (*own, *lost_names(item))
+
+    def _may_be_parameter(self, item: syntax.Item) -> bool:
+        """Whether an item that is wrong may have been meant to be a parameter."""
+        value = item.value if isinstance(item, syntax.Attribute) else None
+        if lost_names(item) or isinstance(value, syntax.Broken):
+            return True
+        if not isinstance(value, syntax.Call):
+            return False
+        if value.callee.name in flows.MAKERS:
+            return self._context.reports.is_tainted(item.span)
+        return nearest(value.callee.name, flows.MAKERS) == "parameter"
 
     def read(self) -> tuple[ir.LayerBlock, ...] | None:
         """Return the layers; None where one is wrong."""
@@ -52,7 +73,7 @@ class LayerReader:
 
     def _layer(self, name: str, block: syntax.Block) -> ir.LayerBlock | None:
         declared = self._context.layers[name]
-        lost = frozenset(each for item in block.items for each in lost_names(item))
+        lost = frozenset(each for item in block.items for each in self._lost(item))
         context = self._context.within(
             parameters={each.name: each for each in declared.parameters},
             lost=self._context.lost | lost | {item.name for item in _parameters(block)},
@@ -70,7 +91,7 @@ class LayerReader:
             context.reports.add(names.missing_output(name, block.header))
         if not damaged and "input" not in tensors.kinds.values():
             context.reports.add(names.missing_input(name, block.header))
-        if read is None or given is BAD or declared.span is None:
+        if read is None or given is BAD or name in context.notes.incomplete:
             return None
         spans = {} if output is None else {"output": output.value.span}
         return ir.LayerBlock(name, declared.parameters, read, given, span=block.header, spans=spans)
@@ -127,7 +148,7 @@ def _sorted(
         elif isinstance(item, syntax.Block):
             blocks.unknown_block(item, (), ("output",), "`layer`", context)
         elif not isinstance(item.value, syntax.Broken):
-            context.reports.add(names.misplaced_entry("`layer`", item.span, "`name = value`", None))
+            blocks.misplaced(item, "`layer`", context)
     return written, output
 
 

@@ -41,15 +41,33 @@ def model(block: syntax.Block, context: Context) -> ir.Model | None:
         elif isinstance(item, syntax.Block):
             _inner(item, metrics, first, context)
         elif not isinstance(item.value, syntax.Broken):
-            context.reports.add(names.misplaced_entry("`model`", item.span, "`name = value`", None))
+            blocks.misplaced(item, "`model`", context)
     read = bindings.read(bindings.declare(written, tensors, first), tensors, in_layer=False)
     return _assembled(block, own, read, _metrics(metrics, tensors), tensors)
 
 
 def lost_names(item: syntax.Item) -> tuple[str, ...]:
-    """Return the names that an item may have defined although it could not be read."""
-    value = item.value if isinstance(item, (syntax.Entry, syntax.Attribute)) else None
-    return value.names if isinstance(value, syntax.Broken) else ()
+    """Return the names that an item may have defined although it could not be read, or is out of place."""
+    if isinstance(item, syntax.Block):
+        return ()
+    if isinstance(item, syntax.Attribute):
+        return item.value.names if isinstance(item.value, syntax.Broken) else ()
+    value = item.value.left if isinstance(item.value, syntax.Comparison) else item.value
+    if isinstance(value, syntax.Path):
+        return (value.segments[0].name,)
+    return tuple(name for part in _parts(value) if isinstance(part, syntax.Broken) for name in part.names)
+
+
+def _parts(value: syntax.Expr) -> tuple[syntax.Expr, ...]:
+    """Return an expression with what stands directly in it."""
+    match value:
+        case syntax.List():
+            return value.items
+        case syntax.Flow():
+            return (value.source, *value.steps)
+        case syntax.Call():
+            return tuple(argument.value for argument in value.arguments)
+    return (value,)
 
 
 def _inner(item: syntax.Block, metrics: list[syntax.Block], first: dict[str, Span], context: Context) -> None:

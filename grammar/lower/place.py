@@ -108,7 +108,7 @@ def _target(written: syntax.Expr, jobs: frozenset[str] | None, context: Context)
         if written.bare in TARGET_NAMES:
             context.reports.add(references.target_needs_devices(written.name, written.span))
             return BAD
-        if head.name not in {*KINDS, *(jobs or ())} and not context.may_exist(head.name) and jobs is not None:
+        if head.name not in {*KINDS, *(jobs or ())} and not context.is_silent(head.name) and jobs is not None:
             known = (*KINDS, *sorted(jobs), *TARGET_NAMES)
             near = nearest(head.name, known)
             context.reports.add(

@@ -144,8 +144,14 @@ def _changed_links(before: PlacementMap, after: PlacementMap) -> Iterable[LinkCh
     old = {(each.from_device, each.to_device): each for each in before.transfers}
     new = {(each.from_device, each.to_device): each for each in after.transfers}
     for pair in _both(old, new):
-        if old.get(pair) != new.get(pair):
-            yield LinkChange(*pair, old.get(pair), new.get(pair))
+        was, now = old.get(pair), new.get(pair)
+        if _traffic(was) != _traffic(now):
+            yield LinkChange(*pair, was, now)
+
+
+def _traffic(transfer: MapTransfer | None) -> tuple[int, int, int] | None:
+    """Return the figures of a link, without the names of its tensors."""
+    return (transfer.tensors, transfer.bytes, transfer.bytes_unknown) if transfer is not None else None
 
 
 def _both(old: Mapping[K, object], new: Mapping[K, object]) -> Iterable[K]:

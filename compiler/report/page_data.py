@@ -74,7 +74,14 @@ def page_data(placement: PlacementMap, lines: Lines) -> dict[str, Any]:
         "devices": _devices(placement),
         "clones": [each.scope for each in placement.clones],
         "transfers": [
-            [place(each.from_device), place(each.to_device), each.tensors, each.bytes, each.bytes_unknown]
+            [
+                place(each.from_device),
+                place(each.to_device),
+                each.tensors,
+                each.bytes,
+                each.bytes_unknown,
+                [[tensor.name, tensor.bytes] for tensor in each.largest],
+            ]
             for each in placement.transfers
         ],
         "variables": {each.name: _variable(each, tables.places) for each in placement.variables},

@@ -57,10 +57,12 @@ def test_all_views_of_a_spec_at_once(command: Command) -> None:
 
 
 def test_a_spec_in_the_terminal(command: Command) -> None:
-    """Without more the map is printed in 80 columns, its figures by device and its ops by scope."""
-    command.write("small.tfdeploy", SPEC)
+    """The map is printed in 80 columns; what `expect` asks for and is not met is shown, with exit code 1."""
+    command.write("small.tfdeploy", f'{SPEC}expect {{ ops(gpu[0], "clone_0/hidden/*") == 0 }}\n')
     done = command("plan", "small.tfdeploy", env={"COLUMNS": None})
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 1
+    assert done.err.startswith("error[TFD534]")
+    assert "--> small.tfdeploy:20:10\n" in done.err
     lines = done.out.splitlines()
     assert lines[0] == "small.tfdeploy: sync, in_graph, add_n, mean"
     assert lines[2] == "clones 0..1 on gpu[0..1], 4 examples each"

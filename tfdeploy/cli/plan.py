@@ -9,7 +9,7 @@ import click
 from attrs import field, frozen
 
 from dsl.diagnostics import SpecError
-from tfdeploy.cli.faults import show
+from tfdeploy.cli.faults import exit_code, show
 from tfdeploy.cli.maps import map_file, read_map
 from tfdeploy.cli.options import Common, common_options
 
@@ -70,6 +70,8 @@ def command(
     emulate: bool,
 ) -> int:
     """Build the graph of SPEC and print its placement map; nothing is run, unless by --run-one-step.
+
+    Exits with 1 where the placement does not meet what the spec's `expect` asks for.
 
     SPEC may also be a placement.json, or a run directory: then nothing is built, and TensorFlow not started.
     """
@@ -146,6 +148,19 @@ def _show(placement: PlacementMap, view: View, *, ops: bool) -> None:
         from compiler.report.terminal import terminal_map
 
         sys.stdout.write(terminal_map(placement, view))
+
+
+def _check(subject: Subject, common: Common) -> int:
+    """Show which conditions of `expect` the placement does not meet, and return the exit code."""
+    if subject.compiled is None:
+        return 0
+    from compiler.expect import check_expectations
+
+    failed = check_expectations(subject.compiled.plan, subject.placement)
+    if failed:
+        sys.stdout.flush()
+        show(failed, common)
+    return exit_code(failed)
 
 
 def _page(subject: Subject) -> str:

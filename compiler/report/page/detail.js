@@ -39,16 +39,15 @@ function scrollTo(row) {
 }
 
 function drawDetail(node) {
-  const panel = document.getElementById("detail");
   if (!node) {
-    panel.replaceChildren(make("h2", {}, "Why is it there?"),
+    showDetail(make("h2", {}, "Why is it there?"),
       make("p", {}, "Choose a scope or an op: the rule that placed it and its line in the spec are shown here."));
     return;
   }
   const parts = [make("h2", { class: "name" }, node.children.length ? `${node.path}/` : node.path)];
   if (node.kind) parts.push(...explainOp(node));
   if (node.children.length) parts.push(...explainScope(node));
-  panel.replaceChildren(...parts);
+  showDetail(...parts);
 }
 
 function explainOp(node) {
@@ -151,10 +150,19 @@ function explainMemory(device) {
   fact("other variables", device.other);
   fact("tensors of a step at their peak", device.step);
   fact("in all", device.memory);
-  const largest = device.largest.map(([name, bytes]) => make("li", {}, `${formatSize(bytes)} `, linkTo(name.replace(/:\d+$/, ""))));
-  document.getElementById("detail").replaceChildren(
-    make("h2", {}, `Memory forecast of ${device.ref}`), facts,
-    ...(largest.length ? [make("h3", {}, "Largest tensors at the peak"), make("ul", {}, ...largest)] : []));
+  showDetail(make("h2", {}, `Memory forecast of ${device.ref}`), facts, ...listTensors("Largest tensors at the peak", device.largest));
+}
+
+function explainLink(from, to, largest) {
+  showDetail(make("h2", {}, `From ${data.places[from]} to ${data.places[to]}`), ...listTensors("Largest tensors of a step", largest));
+}
+
+const showDetail = (...parts) => document.getElementById("detail").replaceChildren(...parts);
+
+function listTensors(title, tensors) {
+  if (!tensors.length) return [];
+  const items = tensors.map(([name, bytes]) => make("li", {}, `${formatSize(bytes)} `, linkTo(name.replace(/:\d+$/, ""))));
+  return [make("h3", {}, title), make("ul", {}, ...items)];
 }
 
 const add = (counts, key) => counts.set(key, (counts.get(key) || 0) + 1);

@@ -48,10 +48,13 @@ function makeTableHead(heads, left, end = heads.length) {
 function drawTransfers(limit) {
   const links = [...data.transfers].sort((a, b) => b[3] - a[3]);
   const most = Math.max(1, ...links.map((link) => link[3]));
-  const rows = links.slice(0, limit).map(([from, to, tensors, bytes, unknown]) => make("tr", {},
+  const rows = links.slice(0, limit).map(([from, to, tensors, bytes, unknown, largest]) => make("tr", {},
     make("td", { class: "name" }, data.places[from]),
     make("td", { class: "left name" }, data.places[to]),
-    numberCell(formatCount(tensors)),
+    largest.length
+      ? make("td", {}, make("button", { type: "button", class: "plain", onclick: () => explainLink(from, to, largest) },
+          formatCount(tensors)))
+      : numberCell(formatCount(tensors)),
     make("td", {}, formatSize(bytes), makeShare(bytes / most)),
     numberCell(formatCount(unknown))));
   const body = make("tbody", {}, ...rows);

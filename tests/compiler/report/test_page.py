@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from attrs import evolve
 
+from compiler.placement_map import MapTensor
 from compiler.report.html import html_page
 from tests.browser import Tab, find_chromium, start_browser
 from tests.placement_maps import SPEC, make_map
@@ -194,6 +195,30 @@ def test_misplaced_ops(tab: Tab, tmp_path: Path) -> None:
     assert tab.evaluate(CELLS)[2] == "Relu Relu moved to cpu[0] . . 1"
     tab.click('tr[data-path="clone_1/conv1/Relu"] .name')
     assert "device\ngpu[1]\nassigned\ncpu[0]\n" in tab.evaluate(DETAIL)
+
+
+def test_what_memory_and_traffic_are_made_of(tab: Tab, tmp_path: Path) -> None:
+    """A click on the memory of a device, or on the tensors of a link, names the largest of them."""
+    placement = make_map(1)
+    largest = (MapTensor("conv1/Relu:0", 4096), MapTensor("conv1/Conv2D:0", 2048))
+    devices = tuple(
+        evolve(each, step_bytes=8192, memory_bytes=8192 + each.variable_bytes, largest=largest)
+        for each in placement.devices
+    )
+    transfers = tuple(evolve(each, largest=largest[1:]) for each in placement.transfers)
+    page = write(tmp_path / "memory.html", evolve(placement, devices=devices, transfers=transfers))
+    tab.open(page)
+    tab.click("#devices tbody tr:nth-child(2) button")
+    assert tab.evaluate(DETAIL).split("\n") == [
+        *("Memory forecast of gpu[0]", "variables", ".", "slots", ".", "other variables", "."),
+        *("tensors of a step at their peak", "8.00 KiB", "in all", "8.00 KiB"),
+        *("Largest tensors at the peak", "4.00 KiB conv1/Relu", "2.00 KiB conv1/Conv2D"),
+    ]
+    tab.click("#transfers tbody tr:nth-child(1) button")
+    assert tab.evaluate(DETAIL) == "From cpu[0] to gpu[0]\nLargest tensors of a step\n2.00 KiB conv1/Conv2D"
+    tab.click("#detail button")
+    assert tab.evaluate(DETAIL).startswith("conv1/Conv2D\nop\nConv2D\n")
+    assert tab.errors == []
 
 
 def test_many_devices(tab: Tab, tmp_path: Path) -> None:

@@ -51,17 +51,12 @@ def run(
     `reporter` is told what happens; without one nothing is printed. Raises SpecError, RunError, and
     KeyboardInterrupt or SystemExit where a signal ends the run, after a checkpoint.
     """
-    from tfdeploy.runtime.plans import require_trainable
-    from tfdeploy.runtime.quiet import start_tensorflow
+    from tfdeploy.runtime import start
+    from tfdeploy.runtime.options import RunOptions
     from tfdeploy.runtime.reporting import Reporter
 
-    require_trainable(spec)
-    start_tensorflow(verbose=verbose)
-    from tfdeploy.runtime.run import RunOptions, run_spec
-
-    return run_spec(
-        spec, RunOptions(emulate, resume, verbose, reporter if reporter is not None else Reporter())
-    )
+    chosen = reporter if reporter is not None else Reporter()
+    return start.run(spec, RunOptions(emulate, resume, verbose, reporter=chosen))
 
 
 def _text(value: Any) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tests.runtime.conftest import Project
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 LONG = ("--set", "train.steps=100000", "--set", "train.checkpoint_every=50")
 
 
@@ -68,6 +68,7 @@ def test_a_signal_ends_a_run_after_a_checkpoint(
         output, errors = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
+        process.communicate()
     assert (process.returncode, errors) == (code, "")
     result = json.loads(output.splitlines()[-1])
     assert result == json.loads((project.run_directory / "result.json").read_text())

@@ -16,19 +16,18 @@ DEFERRED = """
 import sys, time
 from tfdeploy.runtime.stop import StopSignals
 with StopSignals() as stop:
-    with stop.deferred():
-        print("ready", flush=True)
-        while stop.received is None:
-            time.sleep(0.01)
-        print("checkpoint", flush=True)
-    stop.stop()
+    print("ready", flush=True)
+    while stop.received is None:
+        time.sleep(0.01)
+    print("checkpoint", flush=True)
+    stop.check()
 print("not reached")
 """
 
 STUCK = """
 import ctypes
 from tfdeploy.runtime.stop import StopSignals
-with StopSignals() as stop, stop.deferred():
+with StopSignals(own_process=True) as stop:
     print("ready", flush=True)
     library = ctypes.CDLL(None)
     while True:
@@ -66,18 +65,31 @@ def test_a_second_signal_ends_at_once(number: signal.Signals, code: int) -> None
 
 
 @pytest.mark.parametrize(("number", "kind"), [(signal.SIGINT, Interrupted), (signal.SIGTERM, Terminated)])
-def test_outside_the_loop_a_signal_raises(number: signal.Signals, kind: type[BaseException]) -> None:
-    """While nothing has to be finished the signal raises at once, and the handlers come back afterwards."""
+def test_a_signal_is_kept_until_it_is_asked_for(number: signal.Signals, kind: type[BaseException]) -> None:
+    """The first signal raises nothing by itself, and the handlers come back afterwards."""
     before = signal.getsignal(number)
-
-    def signalled() -> None:
-        with StopSignals():
-            os.kill(os.getpid(), number)
-            time.sleep(5)
-
-    with pytest.raises(kind):
-        signalled()
+    with StopSignals() as stop:
+        stop.check()
+        os.kill(os.getpid(), number)
+        time.sleep(0.01)
+        assert stop.received is number
+        with pytest.raises(kind):
+            stop.check()
     assert signal.getsignal(number) is before
+
+
+def test_in_a_program_of_others_the_second_is_theirs() -> None:
+    """Where the process is not the run's own, a second SIGINT does what it did before."""
+    with StopSignals():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+        with pytest.raises(KeyboardInterrupt):
+            _interrupt()
+
+
+def _interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(5)
 
 
 def test_the_exceptions_are_those_that_python_programs_expect() -> None:

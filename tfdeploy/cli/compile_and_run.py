@@ -34,8 +34,9 @@ def command(
 ) -> int:
     """Train SPEC: compile it to a multi-tower graph, run it, and leave a model in its run directory."""
     loaded = read_spec(spec, common)
-    from tfdeploy import api
+    from tfdeploy.runtime import start
     from tfdeploy.runtime.console import make_reporter
+    from tfdeploy.runtime.options import RunOptions
     from tfdeploy.runtime.stop import Interrupted, Terminated
 
     def show(result: Result | None) -> None:
@@ -44,7 +45,9 @@ def command(
 
     reporter = make_reporter(color=common.color_output, color_errors=common.color_errors)
     try:
-        result = api.run(loaded, emulate=emulate, resume=resume, verbose=common.verbose, reporter=reporter)
+        result = start.run(
+            loaded, RunOptions(emulate, resume, common.verbose, own_process=True, reporter=reporter)
+        )
     except (Interrupted, Terminated) as end:
         show(end.result)
         raise

@@ -47,7 +47,7 @@ def _silenced() -> Iterator[None]:
         os.dup2(kept.fileno(), 2)
         try:
             yield
-        except BaseException:
+        except Exception:
             os.dup2(before, 2)
             _replay(kept)
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from attrs import evolve, field, frozen
 
@@ -23,44 +23,28 @@ from tfdeploy.runtime.history import History, SplitName
 from tfdeploy.runtime.lock import locked
 from tfdeploy.runtime.loop import Trainer
 from tfdeploy.runtime.periods import total_steps
-from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices, require_trainable
-from tfdeploy.runtime.reporting import Reporter, Stretch
+from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
+from tfdeploy.runtime.reporting import Stretch
 from tfdeploy.runtime.result import Clock, Result, SplitResult, Status
-from tfdeploy.runtime.stop import StopSignals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from compiler.plan import Plan
     from dsl import ir
-
-Resume = Literal["auto", "never", "must"]
-
-
-@frozen
-class RunOptions:
-    """How to run a spec."""
-
-    emulate: bool = False
-    resume: Resume = "auto"
-    verbose: bool = False
-    reporter: Reporter = field(factory=Reporter)
+    from tfdeploy.runtime.options import Resume, RunOptions
+    from tfdeploy.runtime.reporting import Reporter
+    from tfdeploy.runtime.stop import StopSignals
 
 
-def run_spec(spec: ir.Spec, options: RunOptions) -> Result:
-    """Train `spec` in its run directory and return what it came to.
-
-    Raises SpecError, RunError, and Interrupted or Terminated where a signal has ended the run;
-    `result.json` is written in the latter case too.
-    """
-    with StopSignals() as stop:
-        require_trainable(spec)
-        plan = plan_of(spec, emulate=options.emulate, verbose=options.verbose)
-        require_devices(plan, verbose=options.verbose)
-        directory = RunDirectory.of(spec)
-        directory.make(spec)
-        with locked(directory.path, spec.train.span_of("directory")):
-            return _Run(plan, directory, options, stop, _choose_seed(spec, directory, options.resume)).run()
+def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
+    """Train `spec` in its run directory, which is locked meanwhile, and return what it came to."""
+    plan = plan_of(spec, emulate=options.emulate, verbose=options.verbose)
+    require_devices(plan, verbose=options.verbose)
+    directory = RunDirectory.of(spec)
+    directory.make(spec)
+    with locked(directory.path, spec.train.span_of("directory")):
+        return _Run(plan, directory, options, stop, _choose_seed(spec, directory, options.resume)).run()
 
 
 def _choose_seed(spec: ir.Spec, directory: RunDirectory, resume: Resume) -> int:
@@ -91,8 +75,10 @@ class _Run:
     def run(self) -> Result:
         streams = self._open_streams()
         last = total_steps(self.plan, streams["train"].size)
+        self.stop.check()
         engine = self._compile()
         try:
+            self.stop.check()
             return self._train(engine, streams, last)
         finally:
             engine.close()
@@ -167,21 +153,25 @@ class _Run:
     def _steps(self, trainer: Trainer, last: int, resumed: int | None) -> Result:
         engine = trainer.engine
         self.reporter.started(Stretch(trainer.step, last, str(self.directory.path)))
-        with self.stop.deferred():
-            if trainer.step < last:
-                if not self.directory.placement.exists():
-                    self._write_placement(engine)
-                stream = skipping(trainer.streams["train"], trainer.examples)
-                engine.feed(engine.compiled.train_input, stream, training=True)
-                trainer.events.draw_graph()
-                trainer.train(last)
-            self.reporter.ended()
-        if self.stop.received is not None:
-            status: Status = "interrupted" if self.stop.received.name == "SIGINT" else "terminated"
-            self.stop.stop(self._finish(trainer, status, resumed))
+        if trainer.step < last:
+            if not self.directory.placement.exists():
+                self._write_placement(engine)
+            stream = skipping(trainer.streams["train"], trainer.examples)
+            engine.feed(engine.compiled.train_input, stream, training=True)
+            trainer.events.draw_graph()
+            trainer.train(last)
+        self.reporter.ended()
+        self._check(trainer, resumed)
         trainer.evaluate_all()
+        self._check(trainer, resumed)
         self._write_model(engine)
         return self._finish(trainer, "finished", resumed)
+
+    def _check(self, trainer: Trainer, resumed: int | None) -> None:
+        """End the run where a signal has come; a checkpoint has been written by now."""
+        if self.stop.received is not None:
+            status: Status = "interrupted" if self.stop.received.name == "SIGINT" else "terminated"
+            self.stop.check(self._finish(trainer, status, resumed))
 
     def _write_placement(self, engine: Engine) -> None:
         write_whole(self.directory.placement, engine.compiled.placement.to_json())

@@ -1,4 +1,8 @@
-"""SIGINT and SIGTERM: the first ends a run after its step and a checkpoint, the second at once."""
+"""SIGINT and SIGTERM: the first ends a run after its step and a checkpoint, the second at once.
+
+Nothing is raised where a signal happens to arrive: inside of TensorFlow that would be swallowed, or worse.
+It is kept, and the run asks for it where it can stop.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,9 @@ import os
 import signal
 import socket
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import FrameType, TracebackType
 
     from tfdeploy.runtime.result import Result
@@ -36,59 +38,49 @@ class Terminated(SystemExit):
 
 
 class StopSignals:
-    """Watches for both signals while it is entered.
+    """Watches for both signals while it is entered; `received` is the first that came.
 
-    A first signal raises Interrupted or Terminated, save inside `deferred`, where it is only kept in
-    `received`. A second one ends the process, even where the main thread sits in TensorFlow: a thread of
-    its own reads the numbers of signals as they arrive. Outside the main thread of Python signals are left
-    alone.
+    With `own_process` a second one ends the process, even where the main thread sits in TensorFlow: a
+    thread of its own reads the numbers of signals as they arrive. Else the second does what it did before
+    this was entered. Outside the main thread of Python signals are left alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, own_process: bool = False) -> None:
         self.received: signal.Signals | None = None
-        self._deferring = False
+        self._own_process = own_process
         self._before: dict[int, Any] = {}
         self._ends: tuple[socket.socket, socket.socket] | None = None
+        self._wakeup = -1
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        self._before = {each: signal.signal(each, self._handle) for each in SIGNALS}
+        if self._own_process:
             read, write = self._ends = socket.socketpair()
             write.setblocking(False)
             self._wakeup = signal.set_wakeup_fd(write.fileno(), warn_on_full_buffer=False)
-            self._before = {each: signal.signal(each, self._handle) for each in SIGNALS}
             threading.Thread(target=_end_at_second, args=(read,), daemon=True, name="signals").start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._ends is None:
-            return
-        signal.set_wakeup_fd(self._wakeup)
         for each, handler in self._before.items():
             signal.signal(each, handler)
-        read, write = self._ends
-        write.close()  # which ends the thread
-        self._ends = None
-        del read
+        if self._ends is not None:
+            signal.set_wakeup_fd(self._wakeup)
+            self._ends[1].close()  # which ends the thread
+            self._ends = None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        del frame
-        self.received = signal.Signals(number)
-        if not self._deferring:
-            self.stop()
+        if self.received is None:
+            self.received = signal.Signals(number)
+        elif callable(before := self._before.get(number)):
+            before(number, frame)
 
-    @contextmanager
-    def deferred(self) -> Iterator[None]:
-        """Keep a signal that comes inside in `received` and go on; who asks for it must then call `stop`."""
-        self._deferring = True
-        try:
-            yield
-        finally:
-            self._deferring = False
-
-    def stop(self, result: Result | None = None) -> None:
-        """Raise what the signal that came calls for, with the result so far; nothing where none came."""
+    def check(self, result: Result | None = None) -> None:
+        """Raise Interrupted or Terminated, with the result so far, where a signal has come."""
         if self.received is signal.SIGINT:
             raise Interrupted(result)
         if self.received is signal.SIGTERM:

@@ -1,0 +1,26 @@
+"""How a spec is to be run."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen
+
+from tfdeploy.runtime.reporting import Reporter
+
+Resume = Literal["auto", "never", "must"]
+
+
+@frozen
+class RunOptions:
+    """How a spec is to be run.
+
+    `own_process` says that the process is there for this run alone, so that a second signal may end it at
+    once.
+    """
+
+    emulate: bool = False
+    resume: Resume = "auto"
+    verbose: bool = False
+    own_process: bool = False
+    reporter: Reporter = field(factory=Reporter)

@@ -8,6 +8,7 @@ nothing else needs the weight, it is not read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -163,11 +164,13 @@ class _Writer:
     target: Any
     outside: dict[str, tf.Tensor]
     places: TowerPlaces = field(init=False)
+    constants: dict[str, Any] = field(init=False)  # nodes of the template, by name
     _names: dict[str, str] = field(factory=dict)  # of the template's nodes: names in the graph
 
     def __attrs_post_init__(self) -> None:
         homes = {weight: source.placed for weight, source in self.bindings.weights.items()}
         self.places = TowerPlaces(self.layout, self.bindings.tower, homes)
+        self.constants = {node.name: node for node in self.template.graph_def.node if node.op == "Const"}
 
     @property
     def template(self) -> Template:
@@ -286,10 +289,23 @@ class _Writer:
         node.name = self._names[inner]
         placed, role = self.places.of(inner), self.template.roles[inner]
         for at, each in enumerate(template_node.input):
-            node.input[at] = self._input(each)
+            node.input[at] = self._near(each, placed) if each in self.constants else self._input(each)
         if runs_functions(template_node):
             self._fetch_inputs(node, template_node, placed, role)
         self._enter(node, placed, role)
+
+    def _near(self, constant: str, placed: Placed) -> str:
+        """Return a constant's name for an op elsewhere: that of a copy beside it, which need not be sent."""
+        original = self.places.of(constant)
+        if original.device == placed.device:
+            return self._names[constant]
+        name = f"{self._names[constant]}/at_{re.sub(r'[^a-z0-9]+', '_', placed.device.ref).strip('_')}"
+        if name not in self.ledger.entries:
+            node = self.target.node.add()
+            node.CopyFrom(self.constants[constant])
+            node.name = name
+            self._enter(node, placed, self.template.roles[constant])
+        return name
 
     def _fetch_inputs(self, node: Any, template_node: Any, placed: Placed, role: Role) -> None:
         """Let a loop take what comes from another device from a copy on its own.

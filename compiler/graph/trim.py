@@ -204,7 +204,7 @@ def _role(name: str) -> Role:
 def _follows(graph_def: Any) -> dict[str, str]:
     """Map gradient ops to the forward op that they differentiate.
 
-    Sums of gradients follow what made their first input.
+    Other ops among them (sums of gradients, zeros for what gets none) follow what made their first input.
     """
     follows: dict[str, str] = {}
     for node in graph_def.node:
@@ -213,7 +213,9 @@ def _follows(graph_def: Any) -> dict[str, str]:
             continue
         forward = match.group("forward")
         if forward is None and node.input:
-            forward = follows.get(node.input[0].removeprefix("^").partition(":")[0])
+            first = node.input[0].removeprefix("^").partition(":")[0]
+            own = _role(first) == "forward" and not first.startswith("ports/")
+            forward = follows.get(first, first if own else None)
         if forward is not None:
             follows[node.name] = forward
     return follows

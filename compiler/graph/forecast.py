@@ -68,5 +68,6 @@ def _peak(found: Any) -> StepMemory:
     total, alive = found
     largest = sorted(alive, key=lambda each: (-each[2], each[0], each[1]))[:LARGEST]
     return StepMemory(
-        int(total), tuple(MapTensor(f"{name}:{output}", int(size)) for name, output, size, *_ in largest)
+        max(0, int(total)),  # -1 says that no op of the step is there
+        tuple(MapTensor(f"{name}:{output}", int(size)) for name, output, size, *_ in largest),
     )

@@ -1,8 +1,8 @@
 """What all tests share: golden files.
 
-A golden file holds, under `tests/golden/`, the whole text that something must print. A test compares with
-it by `golden("plan/two_clones.txt", text)`. After a change that is meant, `pytest --update-golden` writes what
-is printed now into the files; read the difference before committing it.
+A golden file holds, under `tests/golden/`, the whole text that something must print. A test compares with it
+by `golden("plan/two_clones.txt", text)`. After a change that is meant, `pytest --update-golden` writes into
+the files what is printed now; read the difference before committing it.
 """
 
 from __future__ import annotations

@@ -10,10 +10,15 @@ from attrs import frozen
 from compiler.report import refs, scopes
 from compiler.report.compare import Change
 from compiler.report.cut import Part, cut
+from compiler.report.figures import count
 from compiler.report.scopes import Scope
+from compiler.report.table import shorten
 
 LINES = 20
 """How many lines the ops that changed may take."""
+
+WIDEST = 44
+"""Names of scopes are cut to this many characters."""
 
 CLONES = "clone_*"
 
@@ -82,6 +87,13 @@ def lines_of(changes: Sequence[Change], limit: int = LINES) -> list[Line]:
 
     parts = cut(root, limit, is_mixed, cost)
     return [line for part in _tops(parts) for line in _part_lines(part, ways)]
+
+
+def told(changes: Sequence[Change], limit: int = LINES) -> list[str]:
+    """Return the same as text, in columns: scope, number of ops, from where to where."""
+    rows = [(shorten(line.scope, WIDEST), count(line.ops), line.way) for line in lines_of(changes, limit)]
+    widths = [max(len(row[at]) for row in rows) for at in (0, 1)]
+    return [f"  {scope:{widths[0]}}  {number:>{widths[1]}}  {way}" for scope, number, way in rows]
 
 
 def _filed(change: Change) -> str:

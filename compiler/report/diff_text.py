@@ -8,12 +8,12 @@ from attrs import asdict
 
 from compiler.placement_map import MapTransfer
 from compiler.report import refs
-from compiler.report.changes import lines_of
+from compiler.report.changes import told
 from compiler.report.columns import groupings
 from compiler.report.compare import Change, Comparison, DeviceChange, LinkChange
 from compiler.report.figures import count, plural, size, size_of_known
 from compiler.report.ink import Ink
-from compiler.report.table import shorten, table
+from compiler.report.table import table
 from compiler.report.totals import Totals
 
 ROWS = 20
@@ -21,8 +21,6 @@ ROWS = 20
 
 WIDTH = 80
 """Variables that went the same way are named as long as the line is not longer than this."""
-
-WIDEST_SCOPE = 44
 
 
 def diff_text(comparison: Comparison, ink: Ink) -> str:
@@ -60,10 +58,7 @@ def _sorts(changes: Sequence[Change]) -> list[tuple[str, list[Change]]]:
 def _ops(title: str, changes: Sequence[Change], ink: Ink) -> list[str]:
     if not changes:
         return []
-    rows = [(shorten(line.scope, WIDEST_SCOPE), count(line.ops), line.way) for line in lines_of(changes)]
-    widths = [max(len(row[at]) for row in rows) for at in (0, 1)]
-    lines = [f"  {scope:{widths[0]}}  {number:>{widths[1]}}  {way}" for scope, number, way in rows]
-    return [ink(f"{plural(len(changes), 'op')} {title}", "bold"), *lines]
+    return [ink(f"{plural(len(changes), 'op')} {title}", "bold"), *told(changes)]
 
 
 def _variables(changes: Sequence[Change], ink: Ink) -> Iterator[str]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from compiler.placement_map import PlacementMap
 from compiler.report import refs
+from compiler.report.changes import told
+from compiler.report.compare import Change
 from compiler.report.device_table import device_table
 from compiler.report.figures import plural
 from compiler.report.matrix import matrix
+from compiler.report.scopes import clone_scopes, inner_name
 from compiler.report.view import View
 
 MISPLACED_SHOWN = 10
+"""More misplaced ops than this are told by scope."""
 
 
 def terminal_map(placement: PlacementMap, view: View) -> str:
@@ -59,7 +63,10 @@ def misplaced(placement: PlacementMap, view: View) -> list[str]:
     if not ops:
         return [f"{plural(ran, 'op')} ran, each where it was asked to be"]
     lines = [view.ink(f"{ran:,} ops ran, {len(ops):,} of them elsewhere than asked", "red")]
-    lines += [f"  {op.name}: {op.requested} -> {op.assigned}" for op in ops[:MISPLACED_SHOWN]]
-    if len(ops) > MISPLACED_SHOWN:
-        lines.append(f"  and {len(ops) - MISPLACED_SHOWN:,} more; --ops --only-misplaced lists them all")
-    return lines
+    if len(ops) <= MISPLACED_SHOWN:
+        return lines + [f"  {op.name}: {op.requested} -> {op.assigned}" for op in ops]
+    scopes = clone_scopes(placement)
+    moves = [
+        Change(op.name, inner_name(op, scopes), op.clone, (op.requested,), (op.assigned or "",)) for op in ops
+    ]
+    return [*lines, *told(moves, MISPLACED_SHOWN), "--ops --only-misplaced lists each of them"]

@@ -41,6 +41,7 @@ VIEWS = {
     "memory": (forecast(make_map(2)), View(depth=1)),
     "deep": (make_map(2), View(depth=9, glob="clone_1")),
     "misplaced": (moved(make_map(2)), View(depth=1)),
+    "many_misplaced": (moved(make_map(8)), View(depth=1)),
     "only_misplaced": (moved(make_map(2)), View(only_misplaced=True)),
     "all_in_place": (
         with_counts(

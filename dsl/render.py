@@ -20,10 +20,11 @@ def render(diagnostics: Iterable[Diagnostic], format: str = "human", *, color: b
     found = list(diagnostics)
     shown = found[:MAX_SHOWN]
     if format == "human":
+        if not found:
+            return ""
         from dsl.formats.human import human
 
-        paragraphs = [*human(shown, color=color), *([f"{summary(found)}\n"] if found else [])]
-        return "\n".join(paragraphs)
+        return "\n".join([*human(shown, color=color), f"{summary(found)}\n"])
     if format == "concise":
         from dsl.formats.concise import concise
 

@@ -2,83 +2,119 @@
 
 Chains (`a -> b -> c`, `a + b - c`) are flat, so that no text, however long, makes a deep tree; depth comes
 from brackets alone, and the reader refuses too many of those.
+
+These are plain classes: as attrs records they would cost every command 3 ms when it starts.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
-from attrs import field, frozen
+from copy import copy
+from typing import Literal, Self, TypeAlias
 
 from dsl.source import Source, Span
 
 
-@frozen(eq=False, repr=False)
 class Node:
     """What every part of a text has: where it stands."""
 
-    span: Span = field(kw_only=True)
+    __slots__ = ("span",)
+
+    span: Span
+
+    def changed(self, **parts: object) -> Self:
+        """Return this node with other `parts`."""
+        changed = copy(self)
+        for name, part in parts.items():
+            setattr(changed, name, part)
+        return changed
 
 
 # --- expressions ------------------------------------------------------------------------------------------
 
 
-@frozen(eq=False, repr=False)
 class Broken(Node):
     """A part that could not be read and was reported; `names` are those it may have defined."""
 
-    names: tuple[str, ...] = ()
+    __slots__ = ("names",)
+
+    def __init__(self, names: tuple[str, ...] = (), *, span: Span) -> None:
+        self.names = names
+        self.span = span
 
 
-@frozen(eq=False, repr=False)
 class Number(Node):
     """`64`, `0.5`, or with a `unit` as in `16GiB` and `10%`."""
 
-    value: int | float
-    unit: str | None = None
+    __slots__ = ("unit", "value")
+
+    def __init__(self, value: float, unit: str | None = None, *, span: Span) -> None:
+        self.value = value
+        self.unit = unit
+        self.span = span
 
 
-@frozen(eq=False, repr=False)
 class Text(Node):
     """A string."""
 
-    value: str
+    __slots__ = ("value",)
+
+    def __init__(self, value: str, *, span: Span) -> None:
+        self.value = value
+        self.span = span
 
 
-@frozen(eq=False, repr=False)
 class Constant(Node):
     """`true`, `false` or `none`."""
 
-    value: bool | None
+    __slots__ = ("value",)
+
+    def __init__(self, value: bool | None, *, span: Span) -> None:
+        self.value = value
+        self.span = span
 
 
-@frozen(eq=False, repr=False)
 class Every(Node):
     """The index `*`."""
 
+    __slots__ = ()
 
-@frozen(eq=False, repr=False)
+    def __init__(self, *, span: Span) -> None:
+        self.span = span
+
+
 class Range(Node):
     """The index `first..last`, both included."""
 
-    first: Expr
-    last: Expr
+    __slots__ = ("first", "last")
+
+    def __init__(self, first: Expr, last: Expr, *, span: Span) -> None:
+        self.first = first
+        self.last = last
+        self.span = span
 
 
-@frozen(eq=False, repr=False)
 class Segment(Node):
     """`name` or `name[index]` of a path."""
 
-    name: str
-    name_span: Span
-    index: Expr | Every | Range | None = None
+    __slots__ = ("index", "name", "name_span")
+
+    def __init__(
+        self, name: str, name_span: Span, index: Expr | Every | Range | None = None, *, span: Span
+    ) -> None:
+        self.name = name
+        self.name_span = name_span
+        self.index = index
+        self.span = span
 
 
-@frozen(eq=False, repr=False)
 class Path(Node):
     """`rate`, `gpu[0]`, `worker[1].gpu[0..3]`, `applications.ResNet50`."""
 
-    segments: tuple[Segment, ...]
+    __slots__ = ("segments",)
+
+    def __init__(self, segments: tuple[Segment, ...], *, span: Span) -> None:
+        self.segments = segments
+        self.span = span
 
     @property
     def name(self) -> str:
@@ -92,60 +128,85 @@ class Path(Node):
         return first.name if len(self.segments) == 1 and first.index is None else None
 
 
-@frozen(eq=False, repr=False)
 class Argument(Node):
     """An argument of a call; `name` is None for a positional one."""
 
-    value: Expr
-    name: str | None = None
-    name_span: Span | None = None
+    __slots__ = ("name", "name_span", "value")
+
+    def __init__(
+        self, value: Expr, name: str | None = None, name_span: Span | None = None, *, span: Span
+    ) -> None:
+        self.value = value
+        self.name = name
+        self.name_span = name_span
+        self.span = span
 
 
-@frozen(eq=False, repr=False)
 class Call(Node):
     """`callee(arguments)`."""
 
-    callee: Path
-    arguments: tuple[Argument, ...] = ()
+    __slots__ = ("arguments", "callee")
+
+    def __init__(self, callee: Path, arguments: tuple[Argument, ...] = (), *, span: Span) -> None:
+        self.callee = callee
+        self.arguments = arguments
+        self.span = span
 
 
-@frozen(eq=False, repr=False)
 class List(Node):
     """`[items]`."""
 
-    items: tuple[Expr, ...]
+    __slots__ = ("items",)
+
+    def __init__(self, items: tuple[Expr, ...], *, span: Span) -> None:
+        self.items = items
+        self.span = span
 
 
-@frozen(eq=False, repr=False)
 class Chain(Node):
     """`first operator operand operator operand...`, of `+` and `-` or of `*` and `/`; read from the left."""
 
-    first: Expr
-    rest: tuple[tuple[Literal["+", "-", "*", "/"], Expr], ...]
+    __slots__ = ("first", "rest")
+
+    def __init__(
+        self, first: Expr, rest: tuple[tuple[Literal["+", "-", "*", "/"], Expr], ...], *, span: Span
+    ) -> None:
+        self.first = first
+        self.rest = rest
+        self.span = span
 
 
-@frozen(eq=False, repr=False)
 class Negative(Node):
     """`-operand`."""
 
-    operand: Expr
+    __slots__ = ("operand",)
+
+    def __init__(self, operand: Expr, *, span: Span) -> None:
+        self.operand = operand
+        self.span = span
 
 
-@frozen(eq=False, repr=False)
 class Flow(Node):
     """`source -> step -> step`."""
 
-    source: Expr
-    steps: tuple[Expr, ...]
+    __slots__ = ("source", "steps")
+
+    def __init__(self, source: Expr, steps: tuple[Expr, ...], *, span: Span) -> None:
+        self.source = source
+        self.steps = steps
+        self.span = span
 
 
-@frozen(eq=False, repr=False)
 class Comparison(Node):
     """`left operator right`, as in `expect`."""
 
-    left: Expr
-    operator: str
-    right: Expr
+    __slots__ = ("left", "operator", "right")
+
+    def __init__(self, left: Expr, operator: str, right: Expr, *, span: Span) -> None:
+        self.left = left
+        self.operator = operator
+        self.right = right
+        self.span = span
 
 
 Expr: TypeAlias = (
@@ -155,50 +216,75 @@ Expr: TypeAlias = (
 # --- items ------------------------------------------------------------------------------------------------
 
 
-@frozen(eq=False, repr=False)
 class Attribute(Node):
     """`name = value`."""
 
-    name: str
-    name_span: Span
-    value: Expr
+    __slots__ = ("name", "name_span", "value")
+
+    def __init__(self, name: str, name_span: Span, value: Expr, *, span: Span) -> None:
+        self.name = name
+        self.name_span = name_span
+        self.value = value
+        self.span = span
 
 
-@frozen(eq=False, repr=False)
 class Block(Node):
     """`kind "label" { items }`; `header` is the part before the brace."""
 
-    kind: str
-    kind_span: Span
-    header: Span
-    label: str | None = None
-    label_span: Span | None = None
-    items: tuple[Item, ...] = ()
+    __slots__ = ("header", "items", "kind", "kind_span", "label", "label_span")
+
+    def __init__(
+        self,
+        kind: str,
+        kind_span: Span,
+        header: Span,
+        label: str | None = None,
+        label_span: Span | None = None,
+        items: tuple[Item, ...] = (),
+        *,
+        span: Span,
+    ) -> None:
+        self.kind = kind
+        self.kind_span = kind_span
+        self.header = header
+        self.label = label
+        self.label_span = label_span
+        self.items = items
+        self.span = span
 
 
-@frozen(eq=False, repr=False)
 class Entry(Node):
     """An item that is an expression: a rule, a condition, or something out of place."""
 
-    value: Expr
+    __slots__ = ("value",)
+
+    def __init__(self, value: Expr, *, span: Span) -> None:
+        self.value = value
+        self.span = span
 
 
 Item: TypeAlias = "Attribute | Block | Entry"
 
 
-@frozen(eq=False, repr=False)
 class Allowance:
     """A lint that `# tfdeploy: allow(name)` switches off, in one `line` or, where that is None, in all."""
 
-    name: str
-    span: Span
-    line: int | None
+    __slots__ = ("line", "name", "span")
+
+    def __init__(self, name: str, span: Span, line: int | None) -> None:
+        self.name = name
+        self.span = span
+        self.line = line
 
 
-@frozen(eq=False, repr=False)
 class File:
     """A text that was read."""
 
-    source: Source
-    items: tuple[Item, ...] = ()
-    allowances: tuple[Allowance, ...] = ()
+    __slots__ = ("allowances", "items", "source")
+
+    def __init__(
+        self, source: Source, items: tuple[Item, ...] = (), allowances: tuple[Allowance, ...] = ()
+    ) -> None:
+        self.source = source
+        self.items = items
+        self.allowances = allowances

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from attrs import evolve
-
 from dsl import schema, signatures, syntax
 from dsl.errors import names
 from dsl.schema import BLOCKS, Function, Type
@@ -86,7 +84,7 @@ class _Override:
                 raise _UnknownPathError(0, [item.kind for item in items if isinstance(item, syntax.Block)])
             items = (*items, self._made(kind))
         return tuple(
-            evolve(item, items=self._in_block(item, 1))
+            item.changed(items=self._in_block(item, 1))
             if isinstance(item, syntax.Block) and item.kind == kind
             else item
             for item in items
@@ -102,7 +100,7 @@ class _Override:
         if label not in labels:
             raise _UnknownPathError(at, labels)
         return tuple(
-            evolve(item, items=self._in_block(item, at + 1))
+            item.changed(items=self._in_block(item, at + 1))
             if isinstance(item, syntax.Block) and item.kind == kind and item.label == label
             else item
             for item in items
@@ -128,7 +126,7 @@ class _Override:
             return (*block.items, self._added(name, row.type, at))
         if name in into:
             chosen = inner[into.index(name)]
-            changed = evolve(chosen, items=self._in_block(chosen, at + 1))
+            changed = chosen.changed(items=self._in_block(chosen, at + 1))
             return tuple(changed if item is chosen else item for item in block.items)
         raise _UnknownPathError(at, [*known.names, *here, *into])
 
@@ -141,7 +139,7 @@ class _Override:
         if not isinstance(item, syntax.Attribute):
             return item
         row = known.attribute(item.name)
-        return evolve(item, value=self._in_value(item.value, ANYTHING if row is None else row.type, at + 1))
+        return item.changed(value=self._in_value(item.value, ANYTHING if row is None else row.type, at + 1))
 
     # --- values
 
@@ -165,7 +163,7 @@ class _Override:
             raise _UnknownPathError(at, [each for each in known if known.count(each) == 1])
         changed = self._in_value(found[0], ANYTHING, at + 1)
         replaced = [changed if part is found[0] else part for part in parts]
-        return evolve(flow, source=replaced[0], steps=tuple(replaced[1:]))
+        return flow.changed(source=replaced[0], steps=tuple(replaced[1:]))
 
     def _in_call(self, call: syntax.Call, type: Type, at: int) -> syntax.Expr:  # noqa: A002
         name = self._parts[at]
@@ -180,15 +178,15 @@ class _Override:
             if each.name == name or (
                 each.name is None and number < len(positional) and positional[number] == name
             ):
-                changed = evolve(each, value=self._in_value(each.value, wanted, at + 1))
-                return evolve(
-                    call, arguments=(*call.arguments[:number], changed, *call.arguments[number + 1 :])
+                changed = each.changed(value=self._in_value(each.value, wanted, at + 1))
+                return call.changed(
+                    arguments=(*call.arguments[:number], changed, *call.arguments[number + 1 :])
                 )
         if function is not None and (function.argument(name) is not None or function.rest is not None):
             if at + 1 < len(self._parts):
                 raise _UnknownPathError(at + 1, ())
             added = syntax.Argument(self._read(wanted), name, self._span(at), span=self._value_span)
-            return evolve(call, arguments=(*call.arguments, added))
+            return call.changed(arguments=(*call.arguments, added))
         raise _UnknownPathError(at, given if function is None else [each.name for each in function.arguments])
 
     def _read(self, type: Type) -> syntax.Expr:  # noqa: A002

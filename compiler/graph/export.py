@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
+from attrs import frozen
 
 from compiler.graph.keras_scope import own_names
 from compiler.graph.network import Network
@@ -20,12 +21,29 @@ if TYPE_CHECKING:
     from compiler.model_graph import ModelGraph
 
 
+@frozen
+class PlainModel:
+    """A functional Keras model, and its variables by the names of the weights in `CompiledGraph.weights`."""
+
+    model: keras.Model
+    variables: Mapping[str, Any]
+
+
 def keras_model(compiled: CompiledGraph, values: Mapping[str, np.ndarray], *, base: str = ".") -> keras.Model:
     """Return a functional Keras model from the inputs that the output needs to the output.
 
     `values` are those of the weights, by their names in `CompiledGraph.weights`. Layers that only a loss
     uses are left out. `base` is the folder in which `python(...)` looks for modules first.
     """
+    plain = plain_model(compiled, base=base)
+    with tf.init_scope():
+        for name, variable in plain.variables.items():
+            variable.assign(values[name])
+    return plain.model
+
+
+def plain_model(compiled: CompiledGraph, *, base: str = ".") -> PlainModel:
+    """Return the model as `keras_model` does, with weights as Keras initialises them."""
     graph = compiled.plan.model
     policy = dtype_policy(compiled.plan.update.precision)
     with tf.init_scope(), tf.device("CPU:0"), policy, own_names():
@@ -42,8 +60,7 @@ def keras_model(compiled: CompiledGraph, values: Mapping[str, np.ndarray], *, ba
         model = keras.Model(
             inputs if len(inputs) > 1 else inputs[0], tensors[graph.output], name=_name(graph.name)
         )
-        _set_weights(network, compiled, values)
-    return model
+        return PlainModel(model, _variables(network, compiled))
 
 
 def _needed(graph: ModelGraph) -> set[int]:
@@ -59,14 +76,15 @@ def _needed(graph: ModelGraph) -> set[int]:
     return found
 
 
-def _set_weights(network: Network, compiled: CompiledGraph, values: Mapping[str, np.ndarray]) -> None:
-    """Give every variable of the layers in use its value, under the name that the tracer gives it."""
+def _variables(network: Network, compiled: CompiledGraph) -> dict[str, Any]:
+    """Return every variable of the layers in use under the name that the tracer gives it."""
     tracer = Tracer(compiled.plan.model, compiled.seed)
+    found: dict[str, Any] = {}
     for node, layer in zip(network.model.layers, network.layers, strict=True):
         for variable in layer.variables if layer.built else ():
             if variable.name != SEED_STATE:
-                name = tracer.register(variable, node.path, node.keras_name).name
-                variable.assign(values[name])
+                found[tracer.register(variable, node.path, node.keras_name).name] = variable
+    return found
 
 
 def _name(name: str) -> str:

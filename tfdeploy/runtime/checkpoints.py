@@ -11,6 +11,7 @@ from attrs import define, field
 
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
+from tfdeploy.runtime.engine import AVERAGE
 from tfdeploy.runtime.files import sync
 from tfdeploy.runtime.store import Broken, Checkpoint, Manifest, Store
 from tfdeploy.runtime.tensorflow_words import reason_of
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 STEP = "global_step"
 FULL = ("no space left", "quota exceeded", "file too large")
-AVERAGE = "/ExponentialMovingAverage"
 INNOCENT = (
     tf.errors.ResourceExhaustedError,
     tf.errors.PermissionDeniedError,

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from compiler.graph.inputs import InputPipe
     from compiler.graph.sources import Stream
 
+AVERAGE = "/ExponentialMovingAverage"  # ends the name of a weight's moving average in a checkpoint
+
 
 @frozen
 class StepReport:
@@ -78,6 +80,16 @@ class Engine:
         initializers = {name: self.compiled.saved[name].initializer for name in values}
         feed = {op.inputs[1]: values[name] for name, op in initializers.items()}
         self.session.run(list(initializers.values()), feed)
+
+    def start_from(self, weights: Mapping[str, Any]) -> None:
+        """Give weights new values, their moving averages and all copies too."""
+        averages = {f"{name}{AVERAGE}": value for name, value in weights.items()}
+        saved = {
+            **weights,
+            **{name: value for name, value in averages.items() if name in self.compiled.saved},
+        }
+        self.assign(saved)
+        self.session.run(self.compiled.after_restore_op)
 
     def values(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the values of variables, by their names in a checkpoint."""

@@ -11,6 +11,7 @@ from compiler.expect import require_expectations
 from compiler.graph.export import final_weights, keras_model
 from compiler.graph.randomness import draw_seed
 from compiler.graph.sources import Stream, StreamOptions, Wanted, open_split
+from compiler.graph.weight_files import read_weights
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from tfdeploy.runtime.checkpoints import Checkpoints
@@ -144,11 +145,21 @@ class _Run:
         """Go on from the newest checkpoint where that is wanted; return its step, None for a fresh start."""
         if self.options.resume == "never":
             self.directory.clear()
-            return None
         found = checkpoints.resume(self.reporter.warn)
         if found is None and self.options.resume == "must":
             raise RunError(errors.no_checkpoint(str(self.directory.store.directory)))
-        return None if found is None else found.step
+        if found is None:
+            self._start_from_weights(checkpoints.engine)
+            return None
+        return found.step
+
+    def _start_from_weights(self, engine: Engine) -> None:
+        """Give the model the weights that the spec wants it to start from."""
+        train = self.spec.train
+        if train.weights is not None:
+            base = folder_of(self.spec)
+            path, span = base / train.weights, train.span_of("weights")
+            engine.start_from(read_weights(engine.compiled, path, span, base=str(base)))
 
     def _steps(self, trainer: Trainer, last: int, resumed: int | None) -> Result:
         engine = trainer.engine

@@ -5,7 +5,7 @@ SPEC ?= examples/digits.tfdeploy
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help run test check-format lint types layers tests bench format clean
+.PHONY: help run test check-format lint types layers tests bench docs reference format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,6 +29,14 @@ layers: .venv/ready
 
 bench: .venv/ready ## measure against peers; ARGS="--model lenet --rounds 1" for a part
 	$(BIN)/python -m benchmarks $(ARGS)
+
+docs: .venv/ready ## build the documentation into build/site, links checked
+	$(BIN)/python -m tools.make_reference --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+reference: .venv/ready ## write the pages of the documentation that are made of the tool's own tables
+	$(BIN)/python -m tools.make_reference
 
 tests: .venv/ready ## the tests alone; PYTEST="-k name" to choose
 	$(BIN)/python -m pytest $(PYTEST)

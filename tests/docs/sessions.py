@@ -1,0 +1,183 @@
+"""A page read as a session: files are written, changes made and commands run in the order of the page.
+
+Blocks with a title are files; a `diff` changes one. In a `console` block, lines that start with `$` are
+commands, and what stands below one is what it prints; a line `...` stands for any lines. Figures may differ,
+since times and rounding do. Commands of tfdeploy run in this process, so that TensorFlow starts once for all
+pages.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+from click.testing import CliRunner
+
+from tests.docs.frames import tutorial
+from tests.docs.pages import ROOT, Block
+from tfdeploy.cli.faults import guarded
+from tfdeploy.cli.group import tfdeploy
+from tfdeploy.cli.options import Common
+
+DIGITS = ROOT / "examples" / "data" / "digits"
+ELISION = "..."
+FIGURE = re.compile(r"(?<![\w\[\].:/-])[-+]?\d[\d,._]*(?:e[-+]\d+)?(?![\w\]:/.])")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
+DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
+UNIT = re.compile(r"# (?:B|KiB|MiB)\b")
+
+
+@define
+class Session:
+    """A directory in which the blocks of a page are followed, the current one meanwhile."""
+
+    directory: Path
+    code: int = 0
+    names: dict[str, Any] = field(factory=lambda: {"__name__": "__main__"})
+
+    def prepare(self) -> None:
+        """Put the data and the spec of the tutorial in place."""
+        for name in ("train.csv", "test.csv"):
+            shutil.copy(DIGITS / name, self.directory / name)
+        (self.directory / "digits.tfdeploy").write_text(tutorial())
+
+    def follow(self, block: Block) -> str:
+        """Do what a block says; return the block's text with what was really printed."""
+        if block.title is not None and block.kind != "diff":
+            path = self.directory / block.title
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text)
+        elif block.kind == "diff":
+            assert block.title is not None, f"{block.where}: a diff names its file"
+            change(self.directory / block.title, block.text)
+        elif block.kind == "console":
+            return self.console(block.text)
+        elif block.kind == "python":
+            self.python(block)
+        elif block.kind == "sh":
+            self.checks(block)
+        return block.text
+
+    def checks(self, block: Block) -> None:
+        """Run what is quick among the commands of a block without output: checks of files that are there."""
+        for line in block.text.splitlines():
+            words = shell_words(line)
+            if words[:2] == ["tfdeploy", "check"] and (self.directory / words[2]).exists():
+                printed = self.run(line)
+                assert self.code == 0, printed
+
+    def console(self, text: str) -> str:
+        """Run the commands of a block; return it with what they print where that is not what stands there."""
+        shown = []
+        for command, expected in commands_of(text):
+            printed = self.run(command).splitlines()
+            same = matches(expected, printed)
+            shown += [f"$ {command}", *(expected if same else renewed(expected, printed))]
+        return "".join(f"{line}\n" for line in shown)
+
+    def run(self, command: str) -> str:
+        """Run a command and return what it prints."""
+        if command == "echo $?":
+            return f"{self.code}\n"
+        words = shell_words(command)
+        if words[0] in {"tfdeploy", "compile-and-run"} and not any(is_operator(word) for word in words):
+            return self._tfdeploy(words[1:] if words[0] == "tfdeploy" else words)
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            cwd=self.directory,
+            env={**os.environ, "PATH": path},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        self.code = done.returncode
+        return done.stdout
+
+    def _tfdeploy(self, arguments: list[str]) -> str:
+        with CliRunner().isolation(env={"NO_COLOR": "1", "COLUMNS": "90"}) as (_, _, mixed):
+            self.code = guarded(
+                Common(), lambda: tfdeploy.main(arguments, prog_name="tfdeploy", standalone_mode=False)
+            )
+            sys.stdout.flush()
+            sys.stderr.flush()
+            return mixed.getvalue().decode()
+
+    def python(self, block: Block) -> None:
+        """Run a block of Python; the names of the page's earlier blocks are there."""
+        code = compile("\n" * (block.line - 1) + block.text, block.page, "exec")
+        with redirect_stdout(StringIO()) as printed:
+            exec(code, self.names)  # noqa: S102  # running what the page shows is the point
+        self.names["printed"] = printed.getvalue()
+
+    def printed(self) -> str:
+        """Return what the last block of Python printed."""
+        return str(self.names.get("printed", ""))
+
+
+def commands_of(text: str) -> list[tuple[str, list[str]]]:
+    """Return the commands of a block, each with the lines below it."""
+    found: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            found.append((line.removeprefix("$ "), []))
+        elif found and not found[-1][1] and found[-1][0].endswith("\\"):
+            found[-1] = (f"{found[-1][0]}\n{line}", [])
+        else:
+            found[-1][1].append(line)
+    return found
+
+
+def shell_words(command: str) -> list[str]:
+    """Return the words of a command line, operators such as `|` being words."""
+    lexer = shlex.shlex(command.replace("\\\n", " "), posix=True, punctuation_chars="|&;<>")
+    lexer.whitespace_split = True
+    lexer.commenters = "#"
+    return list(lexer)
+
+
+def is_operator(word: str) -> bool:
+    """Whether a word joins commands or files."""
+    return bool(word) and set(word) <= set("|&;<>")
+
+
+def change(path: Path, diff: str) -> None:
+    """Replace the lines with a minus by those with a plus; blank lines part changes at several places."""
+    for change_ in diff.split("\n\n"):
+        lines = change_.splitlines()
+        before = "".join(f"{line[1:]}\n" for line in lines if line[0] in "- ")
+        after = "".join(f"{line[1:]}\n" for line in lines if line[0] in "+ ")
+        text = path.read_text()
+        assert text.count(before) == 1, f"{path.name} has not just one place with:\n{before}"
+        path.write_text(text.replace(before, after))
+
+
+def plain(line: str) -> str:
+    """Return a line without its figures and the width of its columns."""
+    line = DIGEST.sub("#", TIME.sub("#", line))
+    return " ".join(UNIT.sub("#", FIGURE.sub("#", line)).split())
+
+
+def matches(expected: list[str], printed: list[str]) -> bool:
+    """Whether what was printed is what stands in the page, but for figures."""
+    pattern = "".join(".*" if each.strip() == ELISION else re.escape(plain(each)) + "\n" for each in expected)
+    return re.fullmatch(pattern, "".join(f"{plain(each)}\n" for each in printed), re.DOTALL) is not None
+
+
+def renewed(expected: list[str], printed: list[str]) -> list[str]:
+    """Return what was printed, shortened where the page shortened it."""
+    if [each.strip() for each in expected].count(ELISION) != 1:
+        return printed
+    head = next(at for at, each in enumerate(expected) if each.strip() == ELISION)
+    tail = len(expected) - head - 1
+    return [*printed[:head], expected[head], *(printed[-tail:] if tail else [])]

@@ -1,0 +1,43 @@
+"""Write the generated pages of `docs/reference/`, or with `--check` say whether they are up to date.
+
+The pages are made of the tables that the tool itself works by: the schema of the language, the codes, what
+goes together, Keras's names, and the help of the commands. Run it from the root of the project, as
+`python -m tools.make_reference`, after one of these has changed.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tools.reference import blocks, codes, combinations, commands, functions, keras_names, placement
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+PAGES = {
+    "blocks.md": blocks.page,
+    "place-and-expect.md": placement.page,
+    "functions.md": functions.page,
+    "combinations.md": combinations.page,
+    "commands.md": commands.page,
+    "codes.md": codes.page,
+    "keras.md": keras_names.page,
+}
+"""The pages by file, each with the function that returns its text."""
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or name those that differ from what would be written and return 1."""
+    made = {FOLDER / name: page() for name, page in PAGES.items()}
+    different = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
+    if "--check" in arguments:
+        for path in different:
+            print(f"{path}: out of date; run `python -m tools.make_reference`", file=sys.stderr)
+        return 1 if different else 0
+    for path in different:
+        path.write_text(made[path])
+        print(f"{path}: written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,65 @@
+"""The page of functions: sources, transforms, aggregations and clips."""
+
+from __future__ import annotations
+
+from dsl.schema import FUNCTIONS, Function
+from dsl.schema.functions import Argument
+from tools.reference.markdown import NOTICE, table, takes, written
+
+SECTIONS = {
+    "source": (
+        "Sources",
+        "Where examples come from, in [`data`](blocks.md#data). [Bring your data](../how-to/data.md) has examples.",
+    ),
+    "feature": ("Features", "What a tensor of a `tfrecord` or `synthetic` source is."),
+    "transform": (
+        "Transforms",
+        "What happens to examples, in [`data`](blocks.md#data), after a source and a `->`.",
+    ),
+    "aggregation": (
+        "Aggregations",
+        "Values of `aggregate` in [`update`](blocks.md#update). All give the same sum, up to rounding, and differ in what travels where.",
+    ),
+    "clip": (
+        "Clips",
+        "Values of `clip` in [`update`](blocks.md#update). Gradients are clipped after they were summed over the clones.",
+    ),
+    "goal": ("Goals", "Values of `best` in [`train`](blocks.md#train): which evaluation is the best one."),
+}
+
+
+def page() -> str:
+    """Return the text of the page."""
+    assert SECTIONS.keys() == FUNCTIONS.keys(), "a table of functions has no section"
+    sections = [_section(kind, title, said) for kind, (title, said) in SECTIONS.items()]
+    head = (
+        "# Functions of the language\n\nArguments are given by position, in the order below, or by name.\n\n"
+    )
+    return (NOTICE + head + "".join(sections)).rstrip("\n") + "\n"
+
+
+def _section(kind: str, title: str, said: str) -> str:
+    return f"## {title}\n\n{said}\n\n" + "".join(_function(each) for each in FUNCTIONS[kind])
+
+
+def _function(function: Function) -> str:
+    parts = [f"### {function.name}\n\n`{_call(function)}`: {function.doc}.\n\n"]
+    rows = [_row(each) for each in function.arguments]
+    if function.rest is not None:
+        rows.append(
+            ["any other", "" if function.rest.kind == "any" else takes(function.rest), "", "see above"]
+        )
+    if rows:
+        parts.append(table(["argument", "takes", "default", "meaning"], rows))
+    return "".join(parts)
+
+
+def _call(function: Function) -> str:
+    names = [each.name if each.positional else f"{each.name} = ..." for each in function.arguments]
+    return f"{function.name}({', '.join([*names, 'name = ...'] if function.rest is not None else names)})"
+
+
+def _row(argument: Argument) -> list[str]:
+    default = "required" if argument.required else f"`{written(argument.default)}`"
+    by_name = "" if argument.positional else "; by name only"
+    return [f"`{argument.name}`", takes(argument.type), default, f"{argument.doc}{by_name}"]

@@ -1,0 +1,119 @@
+"""The page of Keras's names, from the table that checks them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from importlib.metadata import version
+
+from dsl import signatures
+from dsl.signatures import Argument, Signature
+from tools.reference.markdown import NOTICE, written
+
+TITLES = {
+    "layer": (
+        "Layers",
+        "Steps of a flow in `model` and `layer`. All of them take `name`, `trainable` and `dtype` too.",
+    ),
+    "application": (
+        "Applications",
+        "Whole models, as steps: `image -> applications.ResNet50(weights = none)`.",
+    ),
+    "loss": ("Losses", "`loss = [target, prediction] -> Loss()` in `model`."),
+    "metric": ("Metrics", "`name = [target, prediction] -> Metric()` in `metrics`."),
+    "optimizer": (
+        "Optimizers",
+        "`optimizer` in `update`. `Momentum` is Keras's `SGD` with a momentum of 0.9.",
+    ),
+    "schedule": (
+        "Schedules",
+        "Learning rates that change over the steps: `Adam(learning_rate = CosineDecay(...))`.",
+    ),
+    "regularizer": (
+        "Regularizers",
+        "`regularize` in `model`, and arguments of layers. Also as words, in small letters.",
+    ),
+    "initializer": (
+        "Initializers",
+        "Arguments of layers. Also as words in small letters, such as `he_normal`.",
+    ),
+    "constraint": ("Constraints", "Arguments of layers."),
+    "activation": (
+        "Activations",
+        "Words for `activation`; with arguments, calls: `leaky_relu(negative_slope = 0.1)`.",
+    ),
+}
+MOST_OWNERS = 8
+COMMON = ("trainable", "dtype", "name")
+
+
+def page() -> str:
+    """Return the text of the page."""
+    assert TITLES.keys() == {*signatures.CATEGORIES}, "a category of Keras's has no section"
+    head = (
+        f"# Names from Keras\n\nWhat a spec can use of Keras {_version()}, with the arguments that it takes. An argument"
+        " without a default is required; those after `*` are given by name only. `check` knows all of this without"
+        " starting Keras. What each does is in [Keras's own documentation](https://keras.io/api/).\n\n"
+    )
+    return (NOTICE + head + "".join(_section(each) for each in TITLES) + _words()).rstrip("\n") + "\n"
+
+
+def _version() -> str:
+    return ".".join(version("keras").split(".")[:2])
+
+
+def _section(category: str) -> str:
+    title, said = TITLES[category]
+    lines = [_line(category, name) for name in signatures.names(category) if _is_shown(category, name)]
+    return f"## {title}\n\n{said}\n\n" + "".join(lines) + "\n"
+
+
+def _is_shown(category: str, name: str) -> bool:
+    """Leave out the names in small letters that stand for classes."""
+    return category == "activation" or name[0].isupper()
+
+
+def _line(category: str, name: str) -> str:
+    found = signatures.find(category, name)
+    assert found is not None
+    if found.name != name:
+        return f"- `{name}`: `{found.name}`\n"
+    prefix = "applications." if category == "application" else ""
+    return f"- `{prefix}{name}({', '.join(_arguments(found))})`\n"
+
+
+def _arguments(signature: Signature) -> list[str]:
+    own = [each for each in signature.arguments if signature.category != "layer" or each.name not in COMMON]
+    positional = [_argument(each) for each in own if each.positional]
+    keywords = [_argument(each) for each in own if not each.positional]
+    return [*positional, *(["*", *keywords] if keywords else [])]
+
+
+def _argument(argument: Argument) -> str:
+    if argument.required:
+        return argument.name
+    default = argument.default
+    text = json.dumps(default) if argument.kind == "str" and isinstance(default, str) else written(default)
+    return f"{argument.name} = {text}"
+
+
+def _words() -> str:
+    """Return the words that arguments take, by argument."""
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for category in signatures.CATEGORIES:
+        for name in signatures.names(category):
+            signature = signatures.find(category, name)
+            for each in signature.arguments if signature is not None else ():
+                if each.kind == "word":
+                    found.setdefault((each.name, each.words), []).append(name)
+    variants = Counter(argument for argument, _ in found)
+    lines = [
+        f"- `{argument}`{_of(owners) if variants[argument] > 1 else ''}: {', '.join(f'`{word}`' for word in words)}\n"
+        for (argument, words), owners in sorted(found.items())
+    ]
+    return "## Words\n\nArguments that take one of a few words, which need no quotes.\n\n" + "".join(lines)
+
+
+def _of(owners: list[str]) -> str:
+    """Say of which objects an argument is; of many, that it is of the others."""
+    return f" of {', '.join(f'`{each}`' for each in owners)}" if len(owners) <= MOST_OWNERS else " elsewhere"

@@ -1,0 +1,59 @@
+"""What the schema cannot say: words around a block, defaults that depend on others, what cannot be compiled yet."""
+
+from __future__ import annotations
+
+BLOCKS = {
+    "let": "Each `name = expression` defines a constant, and any of them may use the others. Everything else in"
+    " the spec may use them by name. `--set let.name=value` replaces one for a run.",
+    "model": "All other items are bindings: `x = input(...)`, `y = x -> Layer(...)`, `shared = layer(...)`. See"
+    " [Write a model](../how-to/model.md). A model without `loss` can be checked, and no more.",
+    "metrics": "Stands inside `model`. Each item names a [metric](keras.md#metrics) and what it compares.",
+    "layer": "Its other items are parameters, `filters = parameter(int)` with an optional default as second"
+    " argument; inputs, `x = input()`; and bindings. Used as a step of a flow, under its name:"
+    " `x -> residual(64)`.",
+    "data": "Each split is a [source](functions.md#sources), followed by [transforms](functions.md#transforms). See"
+    " [Bring your data](../how-to/data.md).",
+    "devices": "Without this block, the GPUs that TensorFlow finds here, or CPU 0 where it finds none.",
+    "job": "Stands inside `devices`. **Not compiled yet:** `check` reads jobs, and every command that builds a graph"
+    " refuses them with [TFD505](../../tfdeploy/pages/TFD505.md).",
+    "clones": "`batch` and `global_batch` exclude each other.",
+    "place": "See [Selectors](place-and-expect.md#selectors) and [Targets](place-and-expect.md#targets), and"
+    " [Decide what goes where](../how-to/placement.md).",
+    "update": "See [Choose an update mode](../how-to/update.md) and [Tune the numerics](../how-to/numerics.md). Some"
+    " values exclude each other: [What goes together](combinations.md).",
+    "train": "`steps` and `epochs` exclude each other, and training needs one of them.",
+    "expect": "Each item is a [condition](place-and-expect.md#conditions). Commands that build the graph fail where"
+    " one does not hold.",
+}
+
+DEFAULTS = {
+    "model.loss": "none; needed to train",
+    "model.regularize": "`none`",
+    "model.output": "the prediction of the first loss",
+    "layer.output": "none; required",
+    "data.train": "none; needed to train",
+    "data.validation": "no such split",
+    "data.test": "no such split",
+    "devices.gpu": "0 where `cpu` is given, else what is found",
+    "devices.cpu": "1",
+    "devices.visible": "all",
+    "job.hosts": "none",
+    "clones.count": "one per device, or group, that clones go to",
+    "clones.batch": "32",
+    "clones.global_batch": "`batch` times `count`",
+    "update.optimizer": "none; needed to train",
+    "update.replication": "`in_graph`",
+    "update.average_every": "none; needed for `local`",
+    "train.steps": "none; this or `epochs`",
+    "train.epochs": "none; this or `steps`",
+    "train.directory": "`runs/NAME` for `NAME.tfdeploy`",
+    "train.checkpoint_every": "every 5 seconds, or less often where that would take more than 2 % of the time",
+    "train.evaluate_every": "at the end only",
+}
+"""By `block.attribute`: the default in words, where it is not a value of the language."""
+
+NOT_YET = {
+    "update.replication": "`between_graph` needs a cluster",
+    "update.backup": "needs a cluster",
+}
+"""By `block.attribute`: what this version refuses to compile."""

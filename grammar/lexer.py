@@ -64,8 +64,18 @@ def _unknown(token: Token, span: Span, reports: Reports) -> Token:
     """Report a character that has no meaning; put what was meant in its place where that is known."""
     instead = _INSTEAD.get(token)
     reports.add(reading.unexpected_character(str(token), span, instead[0] if instead else None))
-    reports.taint(span)
+    reports.taint(_with_words(span))
     return _retyped(token, instead[1], instead[0]) if instead else token
+
+
+def _with_words(span: Span) -> Span:
+    """Return `span` with the words that touch it."""
+    text, start, end = span.source.text, span.start, span.end
+    while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
+        start -= 1
+    while end < len(text) and (text[end].isalnum() or text[end] == "_"):
+        end += 1
+    return Span(span.source, start, end)
 
 
 _CHECKS: dict[str, Callable[[Token, Span, Reports], Token]] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsl.checks.averaging import averaging
+from dsl.checks.best_score import best_score
 from dsl.checks.data_tensors import data_tensors
 from dsl.checks.device_indices import device_indices
 from dsl.checks.facts import Facts
@@ -30,6 +31,7 @@ CHECKS: tuple[Rule, ...] = (
     data_tensors,
     layer_names,
     averaging,
+    best_score,
 )
 """What makes a spec wrong, in the order of the blocks that it is about."""
 

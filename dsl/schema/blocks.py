@@ -209,6 +209,16 @@ BLOCKS: dict[str, Block] = {
                 Attribute("seed", integer(0, 2**31 - 1, optional=True), "the seed of all random numbers"),
                 Attribute("deterministic", boolean(), "make two runs equal bit for bit"),
                 Attribute("weights", string(optional=True), "a file of weights to start from"),
+                Attribute(
+                    "best",
+                    call("goal", optional=True),
+                    "which evaluation is the best: its checkpoint is kept, tested and exported",
+                ),
+                Attribute(
+                    "patience",
+                    integer(1, optional=True),
+                    "how many evaluations in a row may be no better before training ends",
+                ),
             ),
             "how long to train, and what to keep of it",
         ),

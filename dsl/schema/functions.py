@@ -218,12 +218,19 @@ CLIPS = (
     Function("value", _NORM, doc="cuts each element at plus and minus this"),
 )
 
+_SCORE = (_needs("score", string(), "the name of a metric of the model, or `loss`"),)
+GOALS = (
+    Function("highest", _SCORE, doc="the evaluation in which the score is highest is the best"),
+    Function("lowest", _SCORE, doc="the evaluation in which the score is lowest is the best"),
+)
+
 FUNCTIONS: dict[str, tuple[Function, ...]] = {
     "source": SOURCES,
     "feature": FEATURES,
     "transform": TRANSFORMS,
     "aggregation": AGGREGATIONS,
     "clip": CLIPS,
+    "goal": GOALS,
 }
 """Every table of functions, by what its functions are called in messages."""
 

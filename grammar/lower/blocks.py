@@ -118,6 +118,7 @@ def unknown_block(
     inner_of = next((block.name for block in schema.BLOCKS.values() if item.kind in block.inner), None)
     if near is None and item.kind in schema.ROOT:
         context.reports.add(names.block_elsewhere(item.kind, item.kind_span, place, "the top of the file"))
+        context.reports.distrust(item.span.source)  # more likely a `}` is missing before it
     elif near is None and inner_of is not None:
         context.reports.add(
             names.block_elsewhere(item.kind, item.kind_span, place, f"the `{inner_of}` block")

@@ -176,6 +176,7 @@ class _Binding:
         self._kwargs: dict[str, Any] = {}
         self._kwarg_spans: dict[str, Span] = {}
         self._surplus: list[syntax.Argument] = []
+        self._late = False
 
     def run(self) -> Any:
         """Read all arguments and report what is wrong with each."""
@@ -203,7 +204,9 @@ class _Binding:
         positional = self._function.positional
         at = len(self._args)
         if self._kwargs:
-            self._context.reports.add(references.positional_after_keyword(argument.span))
+            if not self._late:
+                self._context.reports.add(references.positional_after_keyword(argument.span))
+            self._late = True
             self._args.append(BAD)
         elif at >= len(positional):
             self._surplus.append(argument)
@@ -260,7 +263,7 @@ class _Binding:
             any(name not in {each.name for each in self._function.arguments} for name in self._kwargs)
             and self._function.rest is None
         )
-        if missing and not lost and not unknown_names:
+        if missing and not lost and not unknown_names and not self._late:
             report = references.missing_argument(self._call.callee.name, missing, self._call.callee.span)
             self._context.reports.add(report)
             self._args.append(BAD)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
 from dsl import ir, syntax
+from dsl.source import Span
 from grammar.reports import Reports
 
 
@@ -45,7 +47,8 @@ class Context:
 
     `constants` are those of `let` and `values` what they stand for; `parameters` those of the `layer` block
     that is being read; `tensors` those of the examples where a split is being read (None where they cannot be
-    known); `layers` are all `layer` blocks by name; `lost` are the names that unreadable parts may define.
+    known); `layers` are all `layer` blocks by name; `bound` the bindings around, with where they are made;
+    `lost` are the names that unreadable parts may define.
     """
 
     reports: Reports
@@ -54,6 +57,7 @@ class Context:
     parameters: dict[str, ir.LayerParameter] = field(factory=dict)
     tensors: frozenset[str] | None = None
     layers: dict[str, ir.LayerBlock] = field(factory=dict)
+    bound: Mapping[str, Span] = field(factory=dict)
     lost: frozenset[str] = frozenset()
     allow_python: bool = False
     notes: Notes = field(factory=Notes)

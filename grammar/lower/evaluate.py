@@ -117,6 +117,10 @@ _PYTHON |= {"TRUE": "true", "FALSE": "false", "on": "true", "off": "none", "nil"
 
 
 def _report_unknown(name: str, path: syntax.Path, context: Context, words: tuple[str, ...]) -> None:
+    if name in context.bound:
+        at = context.bound[name]
+        context.reports.add(references.wrong_reference(name, "a tensor", "a constant", path.span, at))
+        return
     known = {*context.parameters, *context.constants}
     near = nearest(name, known)
     word = nearest(name, words)

@@ -41,7 +41,8 @@ class LayerReader:
         for name, block in self._blocks.items():
             parameters = [bindings.parameter(item, Tensors(self._context)) for item in _parameters(block)]
             known = tuple(each for each in parameters if each is not BAD)
-            if len(known) < len(parameters) or any(self._may_be_parameter(item) for item in block.items):
+            doubtful = self._context.reports.is_tainted(block.span)
+            if doubtful or len(known) < len(parameters) or any(map(self._may_be_parameter, block.items)):
                 self._context.notes.incomplete.add(name)
             self._context.layers[name] = ir.LayerBlock(name, known, span=block.header)
 
@@ -52,33 +53,36 @@ class LayerReader:
 
     def _may_be_parameter(self, item: syntax.Item) -> bool:
         """Whether an item that is wrong may have been meant to be a parameter."""
-        value = item.value if isinstance(item, syntax.Attribute) else None
-        if lost_names(item) or isinstance(value, syntax.Broken):
+        if lost_names(item) or isinstance(item, syntax.Entry) or self._context.reports.is_tainted(item.span):
             return True
-        if not isinstance(value, syntax.Call):
-            return False
-        if value.callee.name in flows.MAKERS:
-            return self._context.reports.is_tainted(item.span)
+        value = item.value if isinstance(item, syntax.Attribute) else None
+        if not isinstance(value, syntax.Call) or value.callee.name in flows.MAKERS:
+            return isinstance(value, syntax.Broken)
         return nearest(value.callee.name, flows.MAKERS) == "parameter"
 
     def read(self) -> tuple[ir.LayerBlock, ...] | None:
-        """Return the layers; None where one is wrong."""
-        self._check_cycles()
-        read = [self._layer(name, block) for name, block in self._blocks.items()]
-        return (
-            None
-            if any(layer is None for layer in read)
-            else tuple(layer for layer in read if layer is not None)
-        )
+        """Return the layers in the order in which they stand; None where one is wrong.
+
+        A layer is read after those that it uses: of calls of one that is wrong little can be said.
+        """
+        read: dict[str, ir.LayerBlock | None] = {}
+        for name in self._in_order():
+            read[name] = self._layer(name, self._blocks[name])
+            if read[name] is None:
+                self._context.notes.incomplete.add(name)
+        layers = [read[name] for name in self._blocks]
+        return None if any(layer is None for layer in layers) else tuple(filter(None, layers))
 
     def _layer(self, name: str, block: syntax.Block) -> ir.LayerBlock | None:
         declared = self._context.layers[name]
         lost = frozenset(each for item in block.items for each in self._lost(item))
+        spans: dict[str, Span] = {}
         context = self._context.within(
+            bound=spans,
             parameters={each.name: each for each in declared.parameters},
             lost=self._context.lost | lost | {item.name for item in _parameters(block)},
         )
-        tensors = Tensors(context)
+        tensors = Tensors(context, spans=spans)
         first: dict[str, Span] = {item.name: item.name_span for item in _parameters(block)}
         written, output = _sorted(block, first, context)
         kept = bindings.declare(written, tensors, first)
@@ -96,9 +100,9 @@ class LayerReader:
         spans = {} if output is None else {"output": output.value.span}
         return ir.LayerBlock(name, declared.parameters, read, given, span=block.header, spans=spans)
 
-    def _check_cycles(self) -> None:
-        """Report layers that are made of themselves."""
-        done: set[str] = set()
+    def _in_order(self) -> list[str]:
+        """Return the names of the layers, each after those that it uses; report those made of themselves."""
+        done: dict[str, None] = {}
         for start in self._blocks:
             path = {start: None} if start not in done else {}
             waiting = [self._needed(start)] if path else []
@@ -106,15 +110,16 @@ class LayerReader:
                 following = next((each for each in waiting[-1] if each not in done), None)
                 if following is None:
                     waiting.pop()
-                    done.add(path.popitem()[0])
+                    done[path.popitem()[0]] = None
                 elif following in path:
                     circle = [*path][[*path].index(following) :]
                     spans = [self._blocks[each].header for each in circle]
                     self._context.reports.add(references.cycle("layer", circle, spans[0], spans[1:]))
-                    done.update(circle)
+                    done.update(dict.fromkeys(circle))
                 else:
                     path[following] = None
                     waiting.append(self._needed(following))
+        return list(done)
 
     def _needed(self, name: str) -> Iterator[str]:
         used = [each for item in self._blocks[name].items for each in _called(item) if each in self._blocks]

@@ -26,8 +26,9 @@ def model(block: syntax.Block, context: Context) -> ir.Model | None:
     """Return the model; None where something in it is wrong."""
     blocks.check_label(block, BLOCKS["model"], context)
     lost = frozenset(name for item in block.items for name in lost_names(item))
-    tensors = Tensors(context.within(lost=context.lost | lost))
-    context = tensors.context
+    spans: dict[str, Span] = {}
+    context = context.within(lost=context.lost | lost, bound=spans)
+    tensors = Tensors(context, spans=spans)
     own: dict[str, syntax.Attribute] = {}
     written: list[syntax.Attribute] = []
     metrics: list[syntax.Block] = []

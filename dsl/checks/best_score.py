@@ -1,0 +1,45 @@
+"""What is best is judged by a score that there is, in evaluations that there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.errors import names, references
+from dsl.suggest import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dsl import ir
+    from dsl.checks.facts import Facts
+    from dsl.diagnostics import Diagnostic
+
+LOSS = "loss"
+
+
+def best_score(facts: Facts) -> Iterator[Diagnostic]:
+    """Report `best` of an unknown score or without evaluations, and `patience` without `best`."""
+    train = facts.train
+    if train is None:
+        return
+    if train.best is None:
+        if train.patience is not None:
+            doc = "`patience` counts evaluations that are no better than the best"
+            yield names.missing_attribute("best", "`train`", train.spans["patience"], doc)
+        return
+    if facts.model is not None:
+        yield from _known(train.best, [LOSS, *(metric.name for metric in facts.model.metrics)])
+    if train.evaluate_every is None:
+        doc = "the best is found among the evaluations in the course of training"
+        yield names.missing_attribute("evaluate_every", "`train`", train.spans["best"], doc)
+    if not {"validation", "test"} & {each.name for each in facts.splits}:
+        doc = "the best is found by evaluating `validation`, or `test` where there is no other"
+        yield names.missing_attribute("validation", "`data`", train.spans["best"], doc)
+
+
+def _known(goal: ir.Call, scores: list[str]) -> Iterator[Diagnostic]:
+    given = goal.args[0] if goal.args else goal.kwargs["score"]
+    span = goal.arg_spans[0] if goal.arg_spans else goal.kwarg_spans["score"]
+    if given not in scores:
+        name = str(given)
+        yield references.unknown_name(name, span, "score", nearest(name, scores), known=scores)

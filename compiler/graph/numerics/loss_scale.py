@@ -124,7 +124,8 @@ class Gate:
         if placed.device not in self._switches:
             scope = tf.name_scope(f"{self.scope}/gate/")
             with self.ledger.place(placed, "update"), scope, tf.control_dependencies(None):
-                switch = tf.raw_ops.Switch(data=self.applied, pred=self.applied, name="switch")
+                here = tf.identity(self.applied, name="here")  # TensorFlow moves a switch to its input
+                switch = tf.raw_ops.Switch(data=here, pred=here, name="switch")
                 self._switches[placed.device] = (
                     tf.identity(switch.output_true, name="good"),
                     tf.identity(switch.output_false, name="bad"),

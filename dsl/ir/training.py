@@ -53,3 +53,5 @@ class Train(Block):
     seed: int | None = None
     deterministic: bool = False
     weights: str | None = None
+    best: Call | None = None
+    patience: int | None = None

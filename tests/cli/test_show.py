@@ -80,6 +80,8 @@ train {
   seed = none
   deterministic = false
   weights = none
+  best = none
+  patience = none
 }
 """
 

@@ -44,6 +44,7 @@ class Checkpoints:
     engine: Engine = field(repr=False)
     keep: int
     newest: Checkpoint | None = None
+    best_step: int | None = None
 
     # --- writing ------------------------------------------------------------------------------------------
 
@@ -59,7 +60,7 @@ class Checkpoints:
             self.store.directory.mkdir(parents=True, exist_ok=True)
             self._write(step)
             self.newest = self.store.commit(self._manifest(step, examples))
-            self.store.prune(self.keep)
+            self.store.prune(self.keep, self.best_step)
             self._tell_tensorflow()
         return time.perf_counter() - begun
 

@@ -80,6 +80,7 @@ class RunDirectory:
         """Remove what an earlier run has left, and nothing else."""
         for path in (self.result, self.model, self.history, self.placement, self.spec):
             path.unlink(missing_ok=True)
+        self.store.best.unlink(missing_ok=True)
         for step in self.store.steps():
             self.store.remove(step)
         shutil.rmtree(self.events, ignore_errors=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING
 
@@ -12,9 +11,9 @@ from attrs import define, field
 
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
-from tfdeploy.runtime.evaluation import Scores, Stopped, evaluate
+from tfdeploy.runtime.evaluations import Evaluations
 from tfdeploy.runtime.faults import located
-from tfdeploy.runtime.history import History, Line, SplitName
+from tfdeploy.runtime.history import History, Line
 from tfdeploy.runtime.periods import Period, Unobtrusive
 from tfdeploy.runtime.result import Clock
 from tfdeploy.runtime.steps import Done, Steps, make_steps
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from compiler.graph.sources import Stream
+    from tfdeploy.runtime.best import Contest
     from tfdeploy.runtime.checkpoints import Checkpoints
     from tfdeploy.runtime.engine import Engine, StepReport
     from tfdeploy.runtime.events import Events
@@ -34,12 +34,13 @@ if TYPE_CHECKING:
 class Trainer:
     """Everything that a run needs to make steps.
 
-    `streams` are the splits that there are; `step` and `examples` count from the start of the run.
-    `after_first` is called when this process has made its first step.
+    `stream` is the training data; `step` and `examples` count from the start of the run. `after_first` is
+    called when this process has made its first step.
     """
 
     engine: Engine
-    streams: Mapping[SplitName, Stream]
+    stream: Stream
+    evaluations: Evaluations
     checkpoints: Checkpoints
     history: History
     events: Events
@@ -50,25 +51,31 @@ class Trainer:
     step: int = 0
     examples: int = 0
     last_line: Line | None = None
-    scores: dict[SplitName, tuple[int, Scores]] = field(factory=dict)
     _window: _Window = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._window = _Window()
 
+    @property
+    def contest(self) -> Contest | None:
+        """What compares evaluations, where the spec asks for the best."""
+        return self.evaluations.contest
+
     def train(self, last: int) -> None:
-        """Make steps up to number `last`, or until a signal comes; then write a checkpoint."""
+        """Make steps up to number `last`, until the patience or a signal ends it; then write a checkpoint."""
         with closing(make_steps(self.engine)) as steps:
             self._all_steps(steps, last)
+        if self.contest is not None and self.stop.received is None:
+            self._watch()
         self.save()
 
     def _all_steps(self, steps: Steps, last: int) -> None:
         """Make steps, with evaluations and checkpoints when they are due."""
         spec = self.engine.compiled.plan.spec.train
-        evaluating = Period.of(spec.evaluate_every if self.watched is not None else None)
+        evaluating = Period.of(spec.evaluate_every if self.evaluations.watched is not None else None)
         saving = Period.of(spec.checkpoint_every) if spec.checkpoint_every is not None else Unobtrusive()
         start = self.step
-        while self.step < last and self.stop.received is None:
+        while self.step < last and not self._is_over():
             pauses = [each.next_after(self.step) for each in (evaluating, saving)]
             until = min(last, *(last if each is None else each for each in pauses))
             self._next(steps, until - start, last)
@@ -77,10 +84,13 @@ class Trainer:
                 self._pause(evaluating, saving)
         self._settle(steps, last)
 
+    def _is_over(self) -> bool:
+        return self.stop.received is not None or (self.contest is not None and self.contest.is_over)
+
     def _pause(self, evaluating: Period, saving: Period) -> None:
         """Evaluate and write a checkpoint, as far as they are due."""
-        if evaluating.due(self.step) and self.watched is not None:
-            self.evaluate(self.watched)
+        if evaluating.due(self.step):
+            self._watch()
             evaluating.done()
         if saving.due(self.step):
             spent = self.save()
@@ -88,11 +98,12 @@ class Trainer:
             if isinstance(saving, Unobtrusive):
                 saving.took(spent)
 
-    @property
-    def watched(self) -> SplitName | None:
-        """The split that is evaluated during training: validation, or test where there is no other."""
-        names: tuple[SplitName, ...] = ("validation", "test")
-        return next((name for name in names if name in self.streams), None)
+    def _watch(self) -> None:
+        """Evaluate; keep the checkpoint of what is the best so far."""
+        if self.evaluations.watch(self.step) and self.contest is not None:
+            self.checkpoints.best_step = self.step
+            self.save()
+            self.contest.keep()
 
     # --- steps --------------------------------------------------------------------------------------------
 
@@ -127,7 +138,7 @@ class Trainer:
         return step % self.engine.compiled.plan.spec.train.log_every == 0 or step == last
 
     def _located(self) -> AbstractContextManager[None]:
-        return located(f"step {self.step + 1}", self.engine.compiled, self.streams["train"])
+        return located(f"step {self.step + 1}", self.engine.compiled, self.stream)
 
     def _count(self, done: Done, last: int) -> None:
         """Take down that a step was made; raise RunError where its loss is not finite."""
@@ -155,40 +166,6 @@ class Trainer:
         self.history.append(line)
         self.events.line(line, report.summary)
         self.reporter.logged(line)
-
-    # --- evaluations --------------------------------------------------------------------------------------
-
-    def evaluate(self, split: SplitName) -> None:
-        """Evaluate a split after the present step; a signal that comes meanwhile ends it without a result."""
-        stream = self.streams[split]
-        self.engine.publish()
-        try:
-            with located(f"evaluation on `{split}`", self.engine.compiled, stream):
-                scores = evaluate(self.engine, stream, stop=lambda: self.stop.received is not None)
-        except Stopped:
-            return
-        self.clock.evaluate += scores.seconds
-        self.scores[split] = (self.step, scores)
-        line = Line(
-            step=self.step,
-            split=split,
-            loss=scores.loss,
-            data_loss=scores.data_loss,
-            metrics=scores.metrics,
-            examples_per_second=scores.examples / scores.seconds,
-        )
-        before = self.history.last(split)
-        if before is None or before.step != self.step:  # else a finished run is being run again
-            self.history.append(line)
-            self.events.line(line)
-        self.reporter.evaluated(line, scores.examples)
-
-    def evaluate_all(self) -> None:
-        """Evaluate every split that has not been after the present step."""
-        names: tuple[SplitName, ...] = ("validation", "test")
-        for name in names:
-            if name in self.streams and self.scores.get(name, (None,))[0] != self.step:
-                self.evaluate(name)
 
     # --- checkpoints --------------------------------------------------------------------------------------
 

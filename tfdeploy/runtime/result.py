@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from attrs import define, field, frozen
+from attrs import asdict, define, field, frozen
 
 from tfdeploy.runtime.history import finite
 
 if TYPE_CHECKING:
+    from tfdeploy.runtime.best import Best
     from tfdeploy.runtime.evaluation import Scores
 
 Status = Literal["finished", "interrupted", "terminated"]
@@ -46,7 +47,8 @@ class Result:
     """The outcome of a run.
 
     `steps` is the global step reached, `loss` (regularisation included) and `metrics` are those of the last
-    logged step, None where there is none; `model` is the path of the trained model.
+    logged step, None where there is none; `model` is the path of the trained model. Where the spec asks for
+    the best, `validation`, `test` and `model` are those of the step of `best`.
     """
 
     status: Status
@@ -60,6 +62,8 @@ class Result:
     validation: SplitResult | None = None
     model: str | None = None
     resumed_from: int | None = None
+    best: Best | None = None
+    stopped_early: bool = False
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the text of `result.json`, one line without `indent`; what is not finite is null."""
@@ -82,6 +86,8 @@ class Result:
             "directory": self.directory,
             "model": self.model,
             "resumed_from": self.resumed_from,
+            "best": None if self.best is None else asdict(self.best),
+            "stopped_early": self.stopped_early,
         }
         return json.dumps(fields, indent=indent, allow_nan=False)
 

@@ -14,10 +14,12 @@ from compiler.graph.sources import Stream, StreamOptions, Wanted, open_split
 from compiler.graph.weight_files import read_weights
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
+from tfdeploy.runtime.best import Contest
 from tfdeploy.runtime.checkpoints import Checkpoints
 from tfdeploy.runtime.directory import RunDirectory
 from tfdeploy.runtime.effective import effective_text
 from tfdeploy.runtime.engine import Engine
+from tfdeploy.runtime.evaluations import Evaluations
 from tfdeploy.runtime.events import Events
 from tfdeploy.runtime.files import replacing, write_whole
 from tfdeploy.runtime.history import History, SplitName
@@ -27,6 +29,7 @@ from tfdeploy.runtime.periods import total_steps
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.reporting import Stretch
 from tfdeploy.runtime.result import Clock, Result, SplitResult, Status
+from tfdeploy.runtime.store import Broken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,19 +117,25 @@ class _Run:
     def _train(self, engine: Engine, streams: Mapping[SplitName, Stream], last: int) -> Result:
         checkpoints = Checkpoints(self.directory.store, engine, self.spec.train.keep)
         resumed = self._resume(checkpoints)
-        history = History(self.directory.history)
-        broken = history.mend(checkpoints.last_step or 0)
-        if broken:
-            self.reporter.warn(errors.history_mended(str(history.path), broken))
+        history = self._mended_history(checkpoints)
         self.directory.tidy()
         write_whole(self.directory.spec, effective_text(self.spec, self.directory.path))
         wants_events = self.spec.train.summaries != "none"
+        events = Events(self.directory.events, engine.compiled.graph, wants_events, (resumed or 0) + 1)
+        contest = Contest.of(self.spec.train, self.directory.store.best)
+        evaluations = Evaluations(
+            engine, streams, history, events, self.reporter, self.stop, self.clock, contest
+        )
+        if contest is not None and resumed is not None and evaluations.watched is not None:
+            contest.resume(resumed, history.lines, evaluations.watched)
+            checkpoints.best_step = contest.best.step if contest.best is not None else None
         trainer = Trainer(
             engine=engine,
-            streams=streams,
+            stream=streams["train"],
+            evaluations=evaluations,
             checkpoints=checkpoints,
             history=history,
-            events=Events(self.directory.events, engine.compiled.graph, wants_events, (resumed or 0) + 1),
+            events=events,
             reporter=self.reporter,
             stop=self.stop,
             clock=self.clock,
@@ -139,7 +148,15 @@ class _Run:
         finally:
             self.reporter.ended()
             history.close()
-            trainer.events.close()
+            events.close()
+
+    def _mended_history(self, checkpoints: Checkpoints) -> History:
+        """Return the history up to the step that is gone on from."""
+        history = History(self.directory.history)
+        broken = history.mend(checkpoints.last_step or 0)
+        if broken:
+            self.reporter.warn(errors.history_mended(str(history.path), broken))
+        return history
 
     def _resume(self, checkpoints: Checkpoints) -> int | None:
         """Go on from the newest checkpoint where that is wanted; return its step, None for a fresh start."""
@@ -167,16 +184,29 @@ class _Run:
         if trainer.step < last:
             if not self.directory.placement.exists():
                 self._write_placement(engine)
-            stream = skipping(trainer.streams["train"], trainer.examples)
+            stream = skipping(trainer.stream, trainer.examples)
             engine.feed(engine.compiled.train_input, stream, training=True)
             trainer.events.draw_graph()
             trainer.train(last)
         self.reporter.ended()
         self._check(trainer, resumed)
-        trainer.evaluate_all()
+        shown = self._go_to_best(trainer)
+        trainer.evaluations.complete(shown)
         self._check(trainer, resumed)
         self._write_model(engine)
-        return self._finish(trainer, "finished", resumed)
+        return self._finish(trainer, "finished", resumed, shown)
+
+    def _go_to_best(self, trainer: Trainer) -> int:
+        """Take the variables of the best checkpoint, where the spec asks for it; return their step."""
+        best = trainer.contest.best if trainer.contest is not None else None
+        if best is None or best.step == trainer.step:
+            return trainer.step
+        found = self.directory.store.find(best.step)
+        if isinstance(found, Broken):
+            self.reporter.warn(errors.checkpoint_damaged(str(found.prefix), found.reason))
+            return trainer.step
+        trainer.checkpoints.restore(found, self.reporter.warn)
+        return best.step
 
     def _check(self, trainer: Trainer, resumed: int | None) -> None:
         """End the run where a signal has come; a checkpoint has been written by now."""
@@ -193,15 +223,17 @@ class _Run:
         with replacing(self.directory.model) as beside:
             model.save(beside)
 
-    def _finish(self, trainer: Trainer, status: Status, resumed: int | None) -> Result:
+    def _finish(
+        self, trainer: Trainer, status: Status, resumed: int | None, shown: int | None = None
+    ) -> Result:
         """Write what the run came to, with the map as far as it is known by now."""
         if self.clock.first_step is not None:
             self._write_placement(trainer.engine)
         line = trainer.last_line or trainer.history.last("train")
         results = {
             name: SplitResult.of(scores)
-            for name, (step, scores) in trainer.scores.items()
-            if step == trainer.step
+            for name, (step, scores) in trainer.evaluations.scores.items()
+            if step == (trainer.step if shown is None else shown)
         }
         result = Result(
             status=status,
@@ -215,6 +247,8 @@ class _Run:
             validation=results.get("validation"),
             model=str(self.directory.model) if status == "finished" else None,
             resumed_from=resumed,
+            best=trainer.contest.best if trainer.contest is not None else None,
+            stopped_early=trainer.contest is not None and trainer.contest.is_over,
         )
         write_whole(self.directory.result, result.to_json(indent=1) + "\n")
         self.reporter.finished(result)

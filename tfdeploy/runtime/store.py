@@ -118,10 +118,16 @@ class Store:
                 self.remove(each)
         remove_partial(self.directory)
 
-    def prune(self, keep: int) -> None:
-        """Remove all but the newest `keep`."""
+    def prune(self, keep: int, spare: int | None = None) -> None:
+        """Remove all but the newest `keep`, and but that of the step `spare`."""
         for each in self.whole()[max(keep, 1) :]:
-            self.remove(each.step)
+            if each.step != spare:
+                self.remove(each.step)
+
+    @property
+    def best(self) -> Path:
+        """The file that tells which checkpoint is the best."""
+        return self.directory / "best.json"
 
 
 def _read(path: Path) -> Manifest:

@@ -43,7 +43,11 @@ def scores(of: Line | SplitResult) -> str:
 def summary_rows(result: Result) -> list[tuple[str, str]]:
     """Return what is said at the end of a run: a title, then labels with what they label."""
     seconds = result.seconds
-    rows = [("", f"{result.status} at step {number(result.steps)}")]
+    early = ", stopped early" if result.stopped_early and result.status == "finished" else ""
+    rows = [("", f"{result.status} at step {number(result.steps)}{early}")]
+    if result.best is not None:
+        best = result.best
+        rows.append(("best", f"{best.score} {best.value:.4f} at step {number(best.step)}"))
     rows += [(name, f"{scores(of)}  ({number(of.examples)} examples)") for name, of in _splits(result)]
     if result.examples_per_second is not None:
         rows.append(("speed", speed(result.examples_per_second)))

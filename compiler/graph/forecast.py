@@ -108,7 +108,7 @@ class _Step:
 
     def peak(self, device: str, found: Any) -> StepMemory:
         """Read what the virtual cluster says: bytes, and (op, output, bytes, ...) of each tensor alive."""
-        total, alive = found
+        total, alive = max(found[0], 0), found[1]  # the cluster says -1 of a device on which nothing runs
         own = {node.name: node for node in self.variables.values() if node.device == device}
         held = sum(size for name, _, size, *_ in alive if name in own)
         step = [each for each in alive if each[0] not in own]

@@ -117,3 +117,12 @@ def test_memory_grows_with_the_batch_where_the_towers_are() -> None:
     assert second - first > 200_000_000
     examples = 3 * 1024 * 32 * 32 * 3 * 4
     assert peaks["cpu[0]"][1] - peaks["cpu[0]"][0] < 3 * examples
+
+
+def test_a_device_on_which_nothing_runs_needs_nothing() -> None:
+    """Its step is forecast at zero bytes, not at some other number of the simulation."""
+    spec = spec_of(SEVERAL.format(rules=""), devices__cpu="9")
+    compiled = compile_graph(make_plan(spec, emulate=True))
+    compiled.forecast_memory()
+    idle = compiled.placement.devices[8]
+    assert (idle.ref, idle.ops, idle.step_bytes, idle.memory_bytes) == ("cpu[8]", 0, 0, 0)

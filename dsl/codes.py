@@ -87,6 +87,7 @@ _ROWS = (
     Code("TFD512", "stray-op", "an op that sits where no rule put it", "plan"),
     Code("TFD513", "group-too-large", "a group of more devices than there are", "plan"),
     Code("TFD514", "no-group-member", "a device that the groups of the clones do not have", "plan"),
+    Code("TFD515", "ops-elsewhere", "ops that TensorFlow put elsewhere than was asked", "run"),
     Code("TFD520", "mode-and-placement", "a placement of variables that the update mode cannot use", "plan"),
     Code("TFD521", "mode-and-aggregation", "an aggregation where nothing is summed", "plan"),
     Code("TFD522", "meaningless-attribute", "an attribute that belongs to another update mode", "plan"),
@@ -94,12 +95,12 @@ _ROWS = (
     Code("TFD524", "mode-and-numerics", "numerics that need all clones at one step", "plan"),
     Code("TFD525", "no-staleness", "a bound on staleness that lets no clone begin", "plan"),
     Code("TFD526", "no-workers", "a graph for each worker where there are none", "plan"),
+    Code("TFD527", "random-numbers", "a model to verify that draws random numbers", "plan"),
     # TFD53x: what `expect` asks for.
     Code("TFD531", "uneven-variables", "variables spread less evenly than expected", "plan"),
     Code("TFD532", "too-much-memory", "a device that needs more memory than expected", "plan"),
     Code("TFD533", "too-much-traffic", "more sent between devices than expected", "plan"),
     Code("TFD534", "unexpected-ops", "another number of ops on devices than expected", "plan"),
-    Code("TFD527", "random-numbers", "a model to verify that draws random numbers", "plan"),
     # TFD6xx: lint.
     Code("TFD601", "unused-binding", "a binding that nothing uses"),
     Code("TFD602", "unused-constant", "a constant that nothing uses"),
@@ -143,6 +144,7 @@ _ROWS = (
     Code("TFD741", "weights-do-not-fit", "weights to start from that are of another model", "run"),
     Code("TFD742", "weights-unreadable", "weights to start from that cannot be read", "run"),
     Code("TFD743", "history-mended", "broken lines in the history of a run", "run"),
+    Code("TFD744", "split-missing", "a split to evaluate that the spec does not have", "run"),
     # TFD9xx: the tool's own fault.
     Code("TFD901", "internal-fault", "a fault of tfdeploy itself", "tool"),
 )

@@ -95,10 +95,9 @@ class Training:
 
     def assign(self, values: Mapping[str, Any]) -> None:
         """Give variables of a checkpoint new values, and copies of them too."""
-        starters = {name: self.compiled.saved[name].initializer for name in values}
-        self.session.run(
-            list(starters.values()), {op.inputs[1]: values[name] for name, op in starters.items()}
-        )
+        for name, value in values.items():  # one by one: an average starts from the tensor of its weight
+            starter = self.compiled.saved[name].initializer
+            self.session.run(starter, {starter.inputs[1]: value})
         self.session.run(self.compiled.after_restore_op)
 
     def __enter__(self) -> Self:

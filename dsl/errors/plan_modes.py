@@ -23,3 +23,14 @@ def conflict(
     """Report what does not go together, at `span`; `other` is the second of the two places."""
     label = (Label(other, "with this"),) if other is not None and other != span else ()
     return error(code, message, span, text="here", labels=label, notes=reasons, help=nearest)
+
+
+def random_numbers(span: Span | None) -> Diagnostic:
+    """Report a model that cannot be verified because it draws random numbers in training."""
+    return error(
+        "TFD527",
+        "the model draws random numbers that cannot be switched off",
+        span,
+        notes=("every clone draws its own, so no two layouts compute the same",),
+        help="verify without what draws them: dropout inside an application or a Python layer, say",
+    )

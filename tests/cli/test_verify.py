@@ -1,0 +1,140 @@
+"""`verify`: it agrees where layouts compute the same, and says where they do not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from tfdeploy.cli.group import load
+
+if TYPE_CHECKING:
+    from click.testing import Result
+
+    from compiler.graph.aggregate import Reduction
+
+SPECS = Path(__file__).parent / "specs"
+DIGITS = str(Path(__file__).resolve().parents[2] / "examples" / "digits.tfdeploy")
+
+
+def verify(*arguments: str) -> Result:
+    """Run the command in this process."""
+    return CliRunner().invoke(load("verify"), list(arguments), standalone_mode=False)
+
+
+def lines_of(result: Result) -> list[list[str]]:
+    """Return the cells of the table: mode, aggregation (none for async), placement, number of cases."""
+    rows = [line.split() for line in result.stdout.splitlines()]
+    return [cells[:-3] for cells in rows if cells and cells[0] in {"sync", "async", "local"}]
+
+
+@pytest.mark.slow
+def test_a_sample_of_the_digits_agrees() -> None:
+    """Dropout, regularisation, averages and a schedule: a few steps of every kind give the same weights."""
+    result = verify(DIGITS, "--quick")
+    assert result.return_value == 0, result.stdout
+    assert result.stdout.splitlines()[-1] == "all agree"
+    cells = lines_of(result)
+    assert {line[0] for line in cells} == {"sync", "async", "local"}
+    assert {line[1] for line in cells if line[0] == "sync"} == {
+        "add_n",
+        "tree",
+        "hierarchical",
+        "ring",
+        "shuffle",
+        "collective",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["embedding", "normalized", "recurrent"])
+def test_samples_of_other_models_agree(name: str) -> None:
+    """Rows of a table, statistics of all clones, loops with clipping and averages: the same weights."""
+    result = verify(str(SPECS / f"{name}.tfdeploy"), "--quick", "--json", "--steps", "3")
+    assert result.return_value == 0, result.stdout
+    found = json.loads(result.stdout)
+    assert found["agrees"]
+    assert found["cases"]
+    assert all(each["weights"] <= 1e-5 for each in found["cases"])
+    reasons = {each["reason"] for each in found["left_out"]}
+    assert ("`aggregate = collective` cannot sum the rows of a table" in reasons) == (name != "normalized")
+
+
+@pytest.mark.slow
+def test_statistics_of_each_clone_are_held_against_the_same_clones() -> None:
+    """Without synchronisation a step depends on how the batch is cut, and the reference has the same cuts."""
+    result = verify(
+        str(SPECS / "normalized.tfdeploy"), "--quick", "--steps", "3", "--set", "update.batch_norm=mean"
+    )
+    assert result.return_value == 0, result.stdout
+    assert "held against the same clones" in result.stdout
+
+
+@pytest.mark.slow
+def test_a_wrong_sum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An aggregation that leaves out the last clone makes the command end with 1, and is named."""
+    from attrs import evolve
+
+    from compiler.graph import aggregate
+
+    def forgetful(reduction: Reduction) -> list[Any]:
+        few = max(len(reduction.values) - 1, 1)
+        kept = evolve(reduction, values=reduction.values[:few], homes=reduction.homes[:few])
+        return aggregate.AGGREGATIONS["add_n"](kept)
+
+    monkeypatch.setitem(aggregate.AGGREGATIONS, "tree", forgetful)
+    result = verify(str(SPECS / "embedding.tfdeploy"), "--quick", "--steps", "2")
+    assert result.return_value == 1
+    wrong = [line for line in result.stdout.splitlines() if line.endswith("beyond the tolerance")]
+    assert {line.split()[1] for line in wrong} == {"tree"}
+    assert "differ" in result.stdout.splitlines()[-1]
+
+
+def test_data_is_not_made_up_unasked(tmp_path: Path) -> None:
+    """Where the data is missing the command says so and ends with 2."""
+    text = (SPECS / "embedding.tfdeploy").read_text()
+    start = text.index("data {")
+    away = text[:start] + 'data { train = npz("nowhere.npz") }\n' + text[text.index("update {") :]
+    path = tmp_path / "spec.tfdeploy"
+    path.write_text(away)
+    result = verify(str(path), "--quick")
+    assert result.return_value == 2
+    assert "TFD701" in result.stderr
+
+
+@pytest.mark.slow
+def test_made_up_examples_fit_the_model(tmp_path: Path) -> None:
+    """Without any data, made-up words are in the table and made-up classes among the predictions."""
+    text = (SPECS / "embedding.tfdeploy").read_text()
+    path = tmp_path / "spec.tfdeploy"
+    path.write_text(text[: text.index("data {")] + text[text.index("update {") :])
+    result = verify(str(path), "--quick", "--synthetic", "--steps", "2")
+    assert result.return_value == 0, result.stdout
+
+
+def test_every_combination_is_there() -> None:
+    """The cases of a full run have every aggregation with every placement, packed and not, for every K."""
+    from compiler.legality import AGGREGATIONS, VARIABLES
+    from tfdeploy.runtime.verify.cases import GLOBAL_BATCH, every_case
+
+    cases = list(every_case(64))
+    assert all(sum(case.batches) == GLOBAL_BATCH for case in cases)
+    sync = {
+        (case.aggregate.name, case.variables, case.pack is None, case.clones)
+        for case in cases
+        if case.mode == "sync"
+    }
+    for name in AGGREGATIONS:
+        for variables in VARIABLES:
+            for clones in (2, 3, 4, 8):
+                assert (name, variables, True, clones) in sync
+                assert (name, variables, False, clones) in sync
+    assert {case.clones for case in cases if case.mode == "async"} == {1, 2, 3, 4, 8}
+    local = {
+        (case.aggregate.name, case.variables, case.pack is None) for case in cases if case.mode == "local"
+    }
+    assert len(local) == len(AGGREGATIONS) * len(VARIABLES) * 2
+    assert {len(set(case.batches)) > 1 for case in cases if case.clones > 1} == {True, False}

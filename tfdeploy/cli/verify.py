@@ -1,0 +1,84 @@
+"""`tfdeploy verify`: whether every layout of a spec computes the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.reading import read_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tfdeploy.runtime.verify import Outcome
+
+DIFFERENT = 1
+
+
+@click.command()
+@click.argument("spec")
+@click.option(
+    "--quick", is_flag=True, help="Try a sample in which every choice occurs, not every combination."
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(min=2),
+    default=5,
+    show_default=True,
+    help="How many steps each combination is trained.",
+)
+@click.option("--synthetic", is_flag=True, help="Train on made-up examples, not on the spec's own data.")
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0, min_open=True),
+    help="The largest relative difference that passes.  [default: by the precision]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print every combination as JSON.")
+@common_options
+def command(
+    common: Common,
+    spec: str,
+    *,
+    quick: bool,
+    steps: int,
+    synthetic: bool,
+    tolerance: float | None,
+    as_json: bool,
+) -> int:
+    """Train SPEC a few steps in every way that goes together, and compare what comes out.
+
+    Every update mode, aggregation, placement of variables, packing and number of clones (1, 2, 3, 4, 8, with
+    equal and unequal batches) runs on logical CPU devices of this process and is held against one tower on
+    the whole batch; `async` and `local` against single towers in turn, or averaged. Dropout and the like are
+    switched off: every clone draws its own. Devices, clones and placement of the spec do not matter; the
+    rest of `update` counts. Exits with 1 where a difference is larger than rounding explains.
+    """
+    loaded = read_spec(spec, common)
+    from tfdeploy.runtime.quiet import start_tensorflow
+
+    start_tensorflow(verbose=common.verbose)
+    from tfdeploy.runtime.verify import Options, Verification, report
+
+    verification = Verification(loaded, Options(steps, quick, synthetic, tolerance))
+    outcomes: list[Outcome] = []
+    if as_json:
+        outcomes += verification.outcomes()
+        click.echo(report.to_json(verification, outcomes))
+    else:
+        for line in report.heading(verification):
+            click.echo(line)
+        for line in report.rows(_kept(verification.outcomes(), outcomes), verification.tolerance):
+            click.echo(line)
+        for line in report.summary(verification, outcomes):
+            click.echo(line)
+    agrees = all(each.differences.largest <= verification.tolerance for each in outcomes)
+    return 0 if agrees else DIFFERENT
+
+
+def _kept(outcomes: Iterator[Outcome], into: list[Outcome]) -> Iterator[Outcome]:
+    """Pass outcomes on and keep them."""
+    for each in outcomes:
+        into.append(each)
+        yield each

@@ -1,0 +1,57 @@
+"""A model without random numbers: every clone draws its own, so that no two layouts draw the same.
+
+Rates of dropout and noise become zero, random changes of images are left out. The rest of a step can then be
+held against one tower on the whole batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from dsl import ir
+
+if TYPE_CHECKING:
+    from compiler.model_graph import LayerNode, ModelGraph
+
+RATES = frozenset(
+    (
+        "Dropout",
+        "SpatialDropout1D",
+        "SpatialDropout2D",
+        "SpatialDropout3D",
+        "GaussianDropout",
+        "AlphaDropout",
+        "GaussianNoise",
+    )
+)
+ARGUMENTS = ("dropout", "recurrent_dropout")
+
+
+def without_randomness(model: ModelGraph) -> ModelGraph:
+    """Return the model with all that draws random numbers in training switched off, as far as it is known."""
+    return evolve(model, layers=tuple(_calm_layer(each) for each in model.layers))
+
+
+def _calm_layer(layer: LayerNode) -> LayerNode:
+    return evolve(layer, call=_calm(layer.call)) if layer.kind == "layer" else layer
+
+
+def _calm(call: ir.Call) -> ir.Call:
+    if call.name in RATES:
+        return evolve(call, args=(0.0,), kwargs={})
+    if call.name == "RandomCrop":
+        return evolve(call, name="CenterCrop", kwargs=_without(call, "seed"))
+    if call.name.startswith("Random"):
+        return ir.Call("Identity", span=call.span)
+    kwargs = {key: 0.0 if key in ARGUMENTS else _calm_value(value) for key, value in call.kwargs.items()}
+    return evolve(call, args=tuple(_calm_value(each) for each in call.args), kwargs=kwargs)
+
+
+def _calm_value(value: ir.Value) -> ir.Value:
+    return _calm(value) if isinstance(value, ir.Call) else value
+
+
+def _without(call: ir.Call, name: str) -> dict[str, ir.Value]:
+    return {key: value for key, value in call.kwargs.items() if key != name}

@@ -1,0 +1,180 @@
+"""Which combinations of mode, aggregation, placement, packing and clones are verified."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
+
+from attrs import evolve, frozen
+
+from compiler.legality import AGGREGATIONS, VARIABLES, conflicts, facts_of
+from dsl import ir
+
+GLOBAL_BATCH = 24
+SPLITS = {
+    1: ((24,), (24,)),
+    2: ((12, 12), (15, 9)),
+    3: ((8, 8, 8), (11, 6, 7)),
+    4: ((6, 6, 6, 6), (9, 5, 6, 4)),
+    8: ((3, 3, 3, 3, 3, 3, 3, 3), (5, 2, 2, 3, 4, 3, 2, 3)),
+}
+"""Numbers of clones, and the batch of each clone: once equal, once not."""
+
+HALVED = (3, 8)
+SHAPED = (4, 8)
+"""Numbers of clones: where `local` meets each packing with half of the rest; where groups and shards vary."""
+
+AVERAGE_EVERY = 2
+_CPUS = ir.DeviceSet((ir.DevicePattern("cpu"),))
+_TARGETS: dict[str, ir.Target] = {
+    "shared": ir.DeviceSet((ir.DevicePattern("cpu", (0,)),)),
+    "spread": ir.Balanced(_CPUS),
+    "replicated": ir.Replicated(),
+}
+
+
+Mode: TypeAlias = Literal["sync", "async", "local"]
+
+
+@frozen
+class Case:
+    """One combination. `pack` is in bytes; `batches` has the examples of each clone."""
+
+    mode: Mode
+    aggregate: ir.Call
+    variables: str
+    batches: tuple[int, ...]
+    pack: int | None = None
+    average_slots: bool = False
+
+    @property
+    def clones(self) -> int:
+        """How many clones there are."""
+        return len(self.batches)
+
+    @property
+    def aggregation(self) -> str:
+        """The aggregation as a spec has it."""
+        options = ", ".join(f"{key} = {value}" for key, value in self.aggregate.kwargs.items())
+        return f"{self.aggregate.name}({options})" if options else self.aggregate.name
+
+    @property
+    def title(self) -> str:
+        """The combination in words."""
+        parts = [f"mode = {self.mode}"]
+        parts += [f"aggregate = {self.aggregation}"] if self.mode != "async" else []
+        parts += [f"variables {self.variables}", f"batch = {list(self.batches)}"]
+        parts += ["packed"] if self.pack is not None else []
+        parts += ["slots averaged"] if self.average_slots else []
+        return ", ".join(parts)
+
+    def apply(self, spec: ir.Spec) -> ir.Spec:
+        """Return the spec with this combination in place of its own, on logical CPU devices."""
+        local = self.mode == "local"
+        update = evolve(
+            spec.update,
+            mode=self.mode,
+            aggregate=self.aggregate,
+            pack=self.pack,
+            average_every=AVERAGE_EVERY if local else None,
+            average_slots=self.average_slots,
+            staleness=None,
+            replication=None,
+            backup=0,
+        )
+        rules = (
+            ir.Rule(ir.Selector("clones"), _CPUS),
+            ir.Rule(ir.Selector("variables"), _TARGETS[self.variables]),
+        )
+        return evolve(
+            spec,
+            update=update,
+            devices=ir.Devices(cpu=self.clones),
+            clones=ir.Clones(count=self.clones, batch=self.batches),
+            place=ir.Place(rules),
+            expect=ir.Expect(),
+            train=evolve(spec.train, deterministic=False, summaries="none"),
+        )
+
+
+def every_case(pack: int) -> Iterator[Case]:
+    """Yield all combinations, whether they go together or not; `pack` is the size of a bucket.
+
+    Each aggregation meets each placement, packed and not, for each number of clones, in `sync`; in `local`,
+    where the same sums average the copies, packing changes with the placement for 3 and 8 clones. Equal and
+    unequal batches take turns.
+    """
+    for clones, splits in SPLITS.items():
+        for number, (call, variables, packed) in enumerate(_sums(clones, pack)):
+            batches, other = splits[number % 2], splits[(number + 1) % 2]
+            yield Case("sync", call, variables, batches, packed)
+            turn = (packed is None) == bool(number // 2 % 2)
+            if (turn or clones not in HALVED) and (clones > 1 or call.name == "add_n"):
+                yield Case("local", call, variables, other, packed, average_slots=number % 3 == 0)
+        for number, variables in enumerate(VARIABLES):
+            yield Case("async", ir.Call("add_n"), variables, splits[number % 2])
+
+
+def _sums(clones: int, pack: int) -> Iterator[tuple[ir.Call, str, int | None]]:
+    """Yield what concerns the sums: an aggregation, a placement, and a size of buckets or none."""
+    calls = [ir.Call(name) for name in AGGREGATIONS]
+    for at, call in enumerate(calls):
+        for number, variables in enumerate(VARIABLES):
+            if clones == 1:  # a sum of one has no buckets, and is at one place
+                if call.name == "add_n" or variables == "shared":
+                    yield call, variables, None
+                continue
+            # in turns, so that both kinds of batches meet both kinds of packing
+            for packed in (None, pack) if (at + number) % 2 else (pack, None):
+                yield call, variables, packed
+    if clones in SHAPED:
+        for call in (ir.Call("hierarchical", (), {"size": 3}), ir.Call("shuffle", (), {"shards": 2})):
+            for variables in VARIABLES:
+                yield call, variables, None
+
+
+def sample(cases: Sequence[Case]) -> list[Case]:
+    """Return few of the cases in which every value of every aspect still occurs."""
+    wanted = {value for case in cases if case.clones in (2, 3) for value in _values(case)}
+    chosen: list[Case] = []
+    while wanted:
+        best = max(
+            (case for case in cases if case.clones in (2, 3)), key=lambda case: len(wanted & _values(case))
+        )
+        chosen.append(best)
+        wanted -= _values(best)
+    return chosen
+
+
+def _values(case: Case) -> set[tuple[str, object]]:
+    """Return what a case has, each together with the mode: an async case shows nothing of sync."""
+    values: dict[str, object] = {
+        "aggregate": case.aggregate.name,
+        "variables": case.variables,
+        "packed": case.pack is not None,
+        "batches": case.batches,
+    }
+    return {(f"{case.mode} {aspect}", value) for aspect, value in values.items()}
+
+
+@frozen
+class Choice:
+    """The cases that go together, and why others do not: how many each reason leaves out."""
+
+    cases: tuple[Case, ...]
+    left_out: tuple[tuple[str, int], ...]
+
+
+def choose(spec: ir.Spec, *, sparse: bool, pack: int, quick: bool) -> Choice:
+    """Return the cases for a spec; `sparse` is whether some gradient is rows of a table."""
+    kept: list[Case] = []
+    reasons: dict[str, int] = {}
+    for case in every_case(pack):
+        facts = facts_of(case.apply(spec), sparse=sparse)
+        found = next(conflicts(facts), None)
+        if found is None:
+            kept.append(case)
+        else:
+            title = found.title(facts)
+            reasons[title] = reasons.get(title, 0) + 1
+    return Choice(tuple(sample(kept) if quick else kept), tuple(reasons.items()))

@@ -1,0 +1,86 @@
+"""The examples for a verification: the first of the spec's own data, or made-up ones on demand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from compiler.graph.sources import StreamOptions, Wanted, open_split
+from dsl.diagnostics import SpecError
+from dsl.errors import plan as errors
+from tfdeploy.runtime.plans import folder_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from compiler.model_graph import InputNode, ModelGraph
+    from dsl import ir
+
+
+def read_examples(spec: ir.Spec, model: ModelGraph, count: int, seed: int) -> dict[str, Any]:
+    """Return the first `count` examples of the training data, as arrays; small data comes round again.
+
+    Raises SpecError where the spec has none, RunError where it cannot be read.
+    """
+    if spec.data is None or spec.data.train is None:
+        raise SpecError([errors.nothing_to_train_on(spec.span, "`data.train` (or `--synthetic`)")])
+    wanted = [Wanted(each.name, each.dtype, each.shape) for each in model.inputs]
+    options = StreamOptions(base=folder_of(spec), seed=seed, deterministic=True, training=True)
+    stream = open_split(spec.data.train, wanted, options)
+    stream.check()
+    with tf.Graph().as_default() as graph:
+        batches = stream.batches(count, repeat=True, drop_remainder=True)
+        batch = tf.compat.v1.data.make_one_shot_iterator(batches).get_next()
+        with tf.compat.v1.Session(graph=graph) as session:
+            found: dict[str, Any] = session.run(batch)
+    return found
+
+
+def make_examples(model: ModelGraph, classes: Mapping[str, int], count: int, seed: int) -> dict[str, Any]:
+    """Return `count` made-up examples: normal floats, and whole numbers below those of `classes`."""
+    generator = np.random.default_rng(seed)
+    return {
+        each.name: _made_up(model, each, classes.get(each.name, 2), count, generator) for each in model.inputs
+    }
+
+
+def _made_up(
+    model: ModelGraph, node: InputNode, classes: int, count: int, generator: np.random.Generator
+) -> Any:
+    shape, dtype = (count, *node.shape), tf.as_dtype(node.dtype)
+    losses = {each.call.name for each in model.losses if each.target == node.value}
+    if dtype.is_integer or dtype.is_bool:
+        return generator.integers(0, classes, shape).astype(dtype.as_numpy_dtype)
+    if any(name.startswith("Binary") for name in losses):
+        return generator.integers(0, 2, shape).astype(dtype.as_numpy_dtype)
+    if any(name.startswith("Categorical") for name in losses):
+        return np.eye(shape[-1], dtype=dtype.as_numpy_dtype)[generator.integers(0, shape[-1], shape[:-1])]
+    return generator.standard_normal(shape).astype(dtype.as_numpy_dtype)
+
+
+def count_classes(model: ModelGraph, widths: Mapping[int, int]) -> dict[str, int]:
+    """Return below which number the whole numbers of each input must be.
+
+    `widths` has the last dimension of values of the model. An index into a table is below the table's length,
+    the target of a loss below the number of its predictions; of what is neither nothing is said.
+    """
+    found: dict[str, int] = {}
+    for each in model.inputs:
+        tables = [model.layers[call.layer].call for call in model.calls if each.value in call.inputs]
+        lengths = [_length(call) for call in tables if call.name == "Embedding"]
+        lengths += [
+            widths[loss.prediction]
+            for loss in model.losses
+            if loss.target == each.value and loss.call.name.startswith("Sparse") and loss.prediction in widths
+        ]
+        if lengths:
+            found[each.name] = min(lengths)
+    return found
+
+
+def _length(embedding: ir.Call) -> int:
+    length = embedding.args[0] if embedding.args else embedding.kwargs["input_dim"]
+    assert isinstance(length, int)
+    return length

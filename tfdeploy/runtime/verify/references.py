@@ -1,0 +1,117 @@
+"""What combinations are held against: single towers in sessions of their own, joined by NumPy."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import evolve, field, frozen
+
+from dsl import ir
+from tfdeploy.runtime.verify.cases import AVERAGE_EVERY, GLOBAL_BATCH, Case
+from tfdeploy.runtime.verify.trial import Arrays, Lab, Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+PLAIN = ir.Call("add_n")
+
+
+@frozen
+class Course:
+    """How a training went: the loss of each step (of each update, in async), and what it ended with."""
+
+    losses: tuple[float, ...]
+    values: Mapping[str, Any] = field(repr=False)
+
+
+def run_steps(lab: Lab, spec: ir.Spec, steps: int) -> Course:
+    """Train a combination whose clones take their steps together."""
+    with Trial(lab, spec) as trial:
+        losses = tuple(trial.step() for _ in range(steps))
+        return Course(losses, trial.values())
+
+
+def one_tower(lab: Lab, spec: ir.Spec, steps: int) -> Course:
+    """Train one tower on the whole batch, micro-batches and all."""
+    whole = Case("sync", PLAIN, "shared", (GLOBAL_BATCH * spec.update.accumulate,)).apply(spec)
+    return run_steps(lab, evolve(whole, update=evolve(whole.update, accumulate=1)), steps)
+
+
+def same_clones(lab: Lab, spec: ir.Spec, batches: tuple[int, ...], steps: int) -> Course:
+    """Train the same clones with shared variables and `add_n`."""
+    return run_steps(lab, Case("sync", PLAIN, "shared", batches).apply(spec), steps)
+
+
+def in_turn(lab: Lab, spec: ir.Spec, batches: Sequence[int], steps: int) -> Course:
+    """Let single towers update one after the other, each from what the one before has left.
+
+    Statistics move with the updates of the first alone.
+    """
+    losses = []
+    with ExitStack() as stack:
+        towers = _towers(stack, lab, spec, batches, steps)
+        statistics = [name for name, each in towers[0].compiled.weights.items() if not each.trainable]
+        state = towers[0].values()
+        for _ in range(steps):
+            for clone, tower in enumerate(towers):
+                tower.assign(state)
+                losses.append(tower.step())
+                kept = {name: state[name] for name in statistics} if clone else {}
+                state = {**tower.values(), **kept}
+    return Course(tuple(losses), state)
+
+
+def apart(lab: Lab, spec: ir.Spec, batches: Sequence[int], steps: int, *, slots: bool) -> Course:
+    """Train single towers apart, and average them every so many steps, by their shares of the examples."""
+    shares = [size / sum(batches) for size in batches]
+    losses = []
+    with ExitStack() as stack:
+        towers = _towers(stack, lab, spec, batches, steps)
+        joined = _joined_names(towers[0], spec)
+        everything = joined | _slot_names(towers[0]) if slots else joined
+        for step in range(1, steps + 1):
+            losses.append(sum(share * tower.step() for share, tower in zip(shares, towers, strict=True)))
+            if step % AVERAGE_EVERY == 0:
+                mean = _mean([tower.values() for tower in towers], shares, everything)
+                followed = {name: towers[0].values()[name] for name in towers[0].compiled.weights}
+                for tower in towers:
+                    tower.assign({**followed, **mean})
+        values = [tower.values() for tower in towers]
+    return Course(tuple(losses), {**values[0], **_mean(values, shares, joined)})
+
+
+def _mean(values: Sequence[Arrays], shares: Sequence[float], names: Iterable[str]) -> dict[str, Any]:
+    return {
+        name: np.sum([each[name] * share for each, share in zip(values, shares, strict=True)], axis=0)
+        for name in names
+    }
+
+
+def _joined_names(tower: Trial, spec: ir.Spec) -> set[str]:
+    """Return the names of what is averaged; statistics of the first clone hold for all unless asked for."""
+    return {
+        name
+        for name, each in tower.compiled.weights.items()
+        if each.trainable or (spec.update.batch_norm != "first" and "float" in each.dtype)
+    }
+
+
+def _slot_names(tower: Trial) -> set[str]:
+    return {f"{name}/{suffix}" for name, each in tower.compiled.variables.items() for suffix in each.slots}
+
+
+def _towers(stack: ExitStack, lab: Lab, spec: ir.Spec, batches: Sequence[int], steps: int) -> list[Trial]:
+    """Return a single tower for each clone, which reads what that clone would read."""
+    sizes = [size * spec.update.accumulate for size in batches]
+    starts = np.cumsum([0, *sizes])
+    towers = []
+    for clone, size in enumerate(batches):
+        rows = [
+            step * sum(sizes) + starts[clone] + row for step in range(steps) for row in range(sizes[clone])
+        ]
+        own = {name: array[rows] for name, array in lab.arrays.items()}
+        alone = Case("sync", PLAIN, "shared", (size,)).apply(spec)
+        towers.append(stack.enter_context(Trial(lab, alone, own)))
+    return towers

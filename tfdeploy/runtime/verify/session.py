@@ -1,0 +1,187 @@
+"""A verification from beginning to end."""
+
+from __future__ import annotations
+
+import gc
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, evolve, field, frozen
+
+from compiler.graph.traces import Traces
+from compiler.legality import AGGREGATIONS, MODES, VARIABLES
+from dsl.diagnostics import SpecError
+from dsl.errors import plan as errors
+from dsl.errors import plan_modes
+from tfdeploy.runtime.clone_threads import CloneThreads
+from tfdeploy.runtime.plans import folder_of
+from tfdeploy.runtime.verify.cases import GLOBAL_BATCH, Case, Choice, choose
+from tfdeploy.runtime.verify.compare import Differences, compare
+from tfdeploy.runtime.verify.examples import count_classes, make_examples, read_examples
+from tfdeploy.runtime.verify.references import (
+    PLAIN,
+    Course,
+    apart,
+    in_turn,
+    one_tower,
+    run_steps,
+    same_clones,
+)
+from tfdeploy.runtime.verify.trial import Lab, Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from compiler.graph.compiled import CompiledGraph, TrainLoop
+    from dsl import ir
+
+TOLERANCES = {"float32": 1e-4, "mixed_bfloat16": 5e-2, "mixed_float16": 5e-2}
+"""The largest relative difference that rounding explains, by precision."""
+
+THREADED_UPDATES = 5  # per clone, in threads that run at once
+COLLECT_EVERY = 20  # cases after which what graphs leave behind is collected
+
+
+@frozen
+class Options:
+    """How to verify; without `synthetic` the examples are the spec's own."""
+
+    steps: int = 5
+    quick: bool = False
+    synthetic: bool = False
+    tolerance: float | None = None
+
+
+@frozen
+class Outcome:
+    """What came of one case."""
+
+    case: Case
+    differences: Differences
+    seconds: float = field(eq=False)
+
+
+@define
+class Verification:
+    """Verifies one spec; `left_out` says which combinations do not go together, and how many there are."""
+
+    spec: ir.Spec = field(repr=False)
+    options: Options = field(factory=Options)
+    lab: Lab = field(init=False, repr=False)
+    choice: Choice = field(init=False, repr=False)
+    weights: frozenset[str] = field(init=False, repr=False)
+    depends_on_clones: bool = field(init=False)
+    _references: dict[Any, Course] = field(factory=dict, init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.spec.update.optimizer is None:
+            raise SpecError([errors.no_optimizer(self.spec.update.span)])
+        seed = self.spec.train.seed if self.spec.train.seed is not None else 1
+        lab = Lab(Traces(str(folder_of(self.spec))), seed, {})
+        alone = Case("sync", PLAIN, "shared", (GLOBAL_BATCH,)).apply(self.spec)
+        compiled = lab.compile(alone)
+        towers = lab.traces.of(compiled.plan, seed)
+        template = towers.templates[GLOBAL_BATCH]
+        if template.seed is not None:
+            raise SpecError([plan_modes.random_numbers(self.spec.model.span)])
+        self.weights = frozenset(compiled.weights)
+        update = self.spec.update
+        self.depends_on_clones = update.reduce == "sum" or (
+            bool(template.state_updates) and update.batch_norm != "synchronized"
+        )
+        lab = evolve(lab, arrays=self._examples(compiled, seed))
+        with Trial(lab, alone) as trial:
+            self.lab = evolve(lab, start=trial.values())
+        sparse = any(each.indices is not None for each in template.gradients.values())
+        size = sum(each.bytes for each in compiled.weights.values() if each.trainable)
+        self.choice = choose(self.spec, sparse=sparse, pack=max(size // 3, 64), quick=self.options.quick)
+
+    @property
+    def tolerance(self) -> float:
+        """The largest relative difference that passes."""
+        given = self.options.tolerance
+        return TOLERANCES[self.spec.update.precision] if given is None else given
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """Yield the outcome of every case; those of one mode, aggregation and placement come together."""
+        cases = sorted(self.choice.cases, key=_group)
+        for number, case in enumerate(cases, start=1):
+            begun = time.perf_counter()
+            differences = self._verify(case)
+            if number % COLLECT_EVERY == 0:
+                gc.collect()
+            yield Outcome(case, differences, time.perf_counter() - begun)
+
+    def _examples(self, compiled: CompiledGraph, seed: int) -> dict[str, Any]:
+        model, steps = compiled.plan.model, self.options.steps
+        count = GLOBAL_BATCH * self.spec.update.accumulate * steps
+        if not self.options.synthetic:
+            return read_examples(self.spec, model, count, seed)
+        shape = compiled.clones[0].outputs.shape
+        widths = {model.output: shape[-1]} if shape.rank and shape[-1] is not None else {}
+        return make_examples(model, count_classes(model, widths), count, seed)
+
+    def _verify(self, case: Case) -> Differences:
+        spec, expected = case.apply(self.spec), self._expected(case)
+        if case.mode != "async":
+            return compare(run_steps(self.lab, spec, self.options.steps), expected, self.weights)
+        with Trial(self.lab, spec) as trial:
+            turns = range(self.options.steps)
+            losses = tuple(trial.update(clone) for _ in turns for clone in range(case.clones))
+            found = compare(Course(losses, trial.values()), expected, self.weights)
+            return _count_in_threads(trial) or found
+
+    def _expected(self, case: Case) -> Course:
+        """Return what a case is held against; cases with the same reference share it."""
+        key = (
+            case.mode,
+            case.batches if case.mode != "sync" or self._cut(case) else None,
+            case.average_slots,
+        )
+        if key not in self._references:
+            self._references[key] = self._reference(case)
+        return self._references[key]
+
+    def _cut(self, case: Case) -> bool:
+        """Whether what a step computes depends on how the batch is cut up."""
+        return self.depends_on_clones and case.clones > 1
+
+    def _reference(self, case: Case) -> Course:
+        steps = self.options.steps
+        if case.mode == "async":
+            return in_turn(self.lab, self.spec, case.batches, steps)
+        if case.mode == "local":
+            return apart(self.lab, self.spec, case.batches, steps, slots=case.average_slots)
+        if self._cut(case):
+            return same_clones(self.lab, self.spec, case.batches, steps)
+        return one_tower(self.lab, self.spec, steps)
+
+
+def _group(case: Case) -> tuple[int, int, str, int]:
+    return (
+        MODES.index(case.mode),
+        AGGREGATIONS.index(case.aggregate.name),
+        case.aggregation,
+        VARIABLES.index(case.variables),
+    )
+
+
+def _count_in_threads(trial: Trial) -> Differences | None:
+    """Let all clones update at once; return a difference where the global step has lost count."""
+    before = int(trial.values()["global_step"])
+    loops = trial.compiled.train_loops
+    wanted = THREADED_UPDATES * len(loops)
+
+    def update(loop: TrainLoop, first: bool) -> None:
+        del first
+        trial.session.run(loop.train_op)
+
+    with closing(CloneThreads(loops, update)) as threads:
+        threads.allow(wanted)
+        for _ in range(wanted):
+            threads.result()
+    counted = int(trial.values()["global_step"]) - before
+    if counted == wanted:
+        return None
+    return Differences(float("inf"), 0.0, 0.0, f"global_step counts {counted} of {wanted} updates")

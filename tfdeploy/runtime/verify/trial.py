@@ -1,0 +1,95 @@
+"""A combination in a session of its own, fed from arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import tensorflow as tf
+from attrs import evolve, field, frozen
+
+from compiler.graph.build import compile_graph
+from compiler.graph.traces import Traces
+from compiler.pipeline import make_plan
+from tfdeploy.runtime.verify.calm import without_randomness
+
+if TYPE_CHECKING:
+    from compiler.graph.compiled import CompiledGraph
+    from dsl import ir
+
+Arrays = Mapping[str, Any]
+
+
+@frozen
+class Lab:
+    """What all trials of a spec have in common: traced towers, the seed, and the examples.
+
+    `start` are the values with which every trial begins, by the names of a checkpoint.
+    """
+
+    traces: Traces = field(repr=False)
+    seed: int
+    arrays: Arrays = field(repr=False)
+    start: Arrays = field(factory=dict, repr=False)
+
+    def compile(self, spec: ir.Spec) -> CompiledGraph:
+        """Return the graph of a combination, without random numbers."""
+        plan = make_plan(spec, emulate=True)
+        calm = evolve(plan, model=without_randomness(plan.model))
+        return compile_graph(calm, seed=self.seed, traces=self.traces)
+
+
+class Trial:
+    """A graph in a session, with the lab's values to start from and `arrays` to train on."""
+
+    def __init__(self, lab: Lab, spec: ir.Spec, arrays: Arrays | None = None) -> None:
+        self._setters: dict[str, tuple[tf.Tensor, tf.Operation]] = {}
+        self.compiled = lab.compile(spec)
+        self.session = tf.compat.v1.Session(graph=self.compiled.graph, config=self.compiled.session_config())
+        given, pipe = dict(lab.arrays if arrays is None else arrays), self.compiled.train_input
+        begin = pipe.attach(
+            lambda: tf.data.Dataset.from_tensor_slices(given).repeat().batch(pipe.size, drop_remainder=True)
+        )
+        self.session.run(self.compiled.init_op)
+        self.session.run(begin)
+        if lab.start:
+            self.assign(lab.start)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.session.close()
+
+    def step(self) -> float:
+        """Do one step and return its loss over the global batch."""
+        return float(self.session.run([self.compiled.data_loss, self.compiled.train_op])[0])
+
+    def update(self, clone: int) -> float:
+        """Let one clone do an update by itself, and return its loss."""
+        loop = self.compiled.train_loops[clone]
+        return float(self.session.run([loop.data_loss, loop.train_op])[0])
+
+    def values(self) -> dict[str, Any]:
+        """Return what would be saved now, by name."""
+        if self.compiled.publish_op is not None:
+            self.session.run(self.compiled.publish_op)
+        found: dict[str, Any] = self.session.run(dict(self.compiled.saved))
+        return found
+
+    def assign(self, values: Arrays) -> None:
+        """Give variables, and all copies of them, new values."""
+        setters = [self._setter(name) for name in values]
+        feed = {given: value for (given, _), value in zip(setters, values.values(), strict=True)}
+        self.session.run([op for _, op in setters], feed)
+        self.session.run(self.compiled.after_restore_op)
+
+    def _setter(self, name: str) -> tuple[tf.Tensor, tf.Operation]:
+        """Return a placeholder, and the op that gives its value to a variable."""
+        if name not in self._setters:
+            variable = self.compiled.saved[name]
+            with self.compiled.graph.as_default():
+                given = tf.compat.v1.placeholder(variable.dtype, variable.shape)
+                op = tf.raw_ops.AssignVariableOp(resource=variable.handle, value=given)
+            self._setters[name] = given, op
+        return self._setters[name]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dsl.codes import name_of
 from dsl.diagnostics import Diagnostic, Label
+from dsl.errors.making import warning
+from dsl.errors.words import counted, joined, listed
 from dsl.source import Span
 
 
@@ -164,4 +166,19 @@ def no_group_member(index: int, size: int, span: Span | None) -> Diagnostic:
         text=f"index {index}",
         notes=(f"each clone owns {owns}",),
         help=f"give clones larger groups: `clones -> groups(gpu[*], size = {index + 1})`",
+    )
+
+
+def ops_elsewhere(
+    moves: Mapping[tuple[str, str], int], names: Sequence[str], span: Span | None
+) -> Diagnostic:
+    """Warn of ops that TensorFlow moved: how many from a device to another, and the names of a few."""
+    total = sum(moves.values())
+    moved = joined([f"{number:,} from `{old}` to `{new}`" for (old, new), number in moves.items()])
+    return warning(
+        "TFD515",
+        f"{counted(total, 'op')} ran elsewhere than asked: {moved}",
+        span,
+        text="this lets TensorFlow choose" if span is not None else "",
+        notes=(f"such as {listed(names)}", "`misplaced` in `placement.json` lists each of them"),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from attrs import evolve, field, frozen
@@ -13,6 +14,7 @@ from compiler.graph.randomness import draw_seed
 from compiler.graph.sources import Stream, StreamOptions, Wanted, open_split
 from compiler.graph.weight_files import read_weights
 from dsl.diagnostics import RunError
+from dsl.errors import plan as plan_errors
 from dsl.errors import running as errors
 from tfdeploy.runtime.best import Contest
 from tfdeploy.runtime.checkpoints import Checkpoints
@@ -139,7 +141,7 @@ class _Run:
             reporter=self.reporter,
             stop=self.stop,
             clock=self.clock,
-            after_first=lambda: self._write_placement(engine),
+            after_first=lambda: self._show_placement(engine),
             step=resumed or 0,
             examples=checkpoints.newest.manifest.examples if checkpoints.newest is not None else 0,
         )
@@ -213,6 +215,18 @@ class _Run:
         if self.stop.received is not None:
             status: Status = "interrupted" if self.stop.received.name == "SIGINT" else "terminated"
             self.stop.check(self._finish(trainer, status, resumed))
+
+    def _show_placement(self, engine: Engine) -> None:
+        """Write the map, now that it is known where the ops ran, and warn where that is not as asked."""
+        self._write_placement(engine)
+        ops = engine.compiled.placement.misplaced
+        if ops:
+            moves = Counter((op.requested, op.assigned or "") for op in ops)
+            devices = self.spec.devices
+            span = (
+                devices.span_of("soft_placement") if devices is not None and devices.soft_placement else None
+            )
+            self.reporter.warn(plan_errors.ops_elsewhere(moves, [op.name for op in ops[:3]], span))
 
     def _write_placement(self, engine: Engine) -> None:
         write_whole(self.directory.placement, engine.compiled.placement.to_json())

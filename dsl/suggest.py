@@ -21,8 +21,10 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         return None
     best: tuple[float, str] | None = None
     for candidate in sorted(set(known))[:_MOST]:
-        allowed = max(1, min(len(name), len(candidate)) // 3)
-        if len(candidate) > _LONGEST or abs(len(name) - len(candidate)) > allowed + candidate.count("_"):
+        allowed = max(len(name), len(candidate)) // 3
+        if len(candidate) > _LONGEST or abs(len(name) - len(candidate)) > allowed + candidate.count(
+            "_"
+        ) + name.count("_"):
             continue
         distance = _distance(name, candidate)
         if distance <= allowed and (best is None or distance < best[0]):

@@ -38,13 +38,12 @@ def contents(path: str) -> bytes | Diagnostic:
 
 def decoded(path: str, data: bytes) -> str | Diagnostic:
     """Return the text of a file, or why it is none."""
-    if b"\0" in data:
-        return files.not_text(path, data.index(b"\0"), None)
+    strange = data.find(b"\0")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        return files.not_text(path, error.start, None)
-    return text.removeprefix("\ufeff")
+        return files.not_text(path, error.start if strange < 0 else min(strange, error.start), None)
+    return files.not_text(path, strange, None) if strange >= 0 else text.removeprefix("\ufeff")
 
 
 @frozen(eq=False, repr=False)
@@ -137,7 +136,8 @@ class _Gathering:
         data = contents(path)
         text = decoded(path, data) if isinstance(data, bytes) else data
         if not isinstance(text, str):
-            self._reports.add(evolve(text, span=span))
+            missing = text.code == "TFD190"
+            self._reports.add(files.missing(written, span) if missing else evolve(text, span=span))
             return False
         self.file(Source(path, text), real, chain)
         return True

@@ -44,6 +44,7 @@ def expected(accepted: Iterable[str]) -> tuple[str, ...]:
     if left >= {"INTEGER", "LPAREN"}:
         said.append("a value")
         left -= {"INTEGER", "FLOAT", "QUANTITY", "LBRACKET", "LPAREN", "MINUS", "STRING", "NAME"}
+        left.discard("LBRACE")
     for words, kinds in _GROUPS:
         if left & kinds:
             said.append(words)
@@ -52,24 +53,24 @@ def expected(accepted: Iterable[str]) -> tuple[str, ...]:
     return tuple(said)
 
 
-def advice(before: Token | None, token: Token) -> str | None:  # noqa: PLR0911 a list of cases
+def advice(before: Token | None, token: Token, *, in_brackets: bool) -> str | None:
     """Say what to do in the cases that people run into most."""
     left = before.type if before is not None else ""
     right = token.type
-    if left == "ARROW" and right == "NEWLINE":
-        return "put the `->` at the start of the next line instead of the end of this one"
-    if left == "EQUALS" and right == "EQUALS":
-        return "one `=` gives an attribute its value"
-    if left == "SLASH" and right == "SLASH":
-        return "a comment starts with `#`"
-    if left == "STAR" and right == "STAR":
-        return "there is no power operator: write the product out"
-    if left == "EQUALS" and right == "NEWLINE":
-        return "put the value on the same line as the `=`"
-    if right == "LBRACE" and left in {"NEWLINE", ""}:
-        return "put the `{` on the same line as the name of its block"
-    if left == "MINUS" and right == "COMPARE":
-        return "write `->` without a space"
+    if (left, right) in _ADVICE:
+        return _ADVICE[left, right]
+    if left == "EQUALS" and right in {"NEWLINE", "RBRACE", "$END"}:
+        return "put the value after the `=`, on the same line"
     if left in _VALUE_ENDS and right in _VALUE_STARTS:
-        return "put a `,` or an operator between the two, or a new line before the next item"
+        return "put a `,` between the two" if in_brackets else "put each item on a line of its own"
     return None
+
+
+_ADVICE = {
+    ("EQUALS", "EQUALS"): "one `=` gives an attribute its value",
+    ("SLASH", "SLASH"): "a comment starts with `#`",
+    ("STAR", "STAR"): "there is no power operator: write the product out",
+    ("MINUS", "COMPARE"): "write `->` without a space",
+    ("RPAREN", "EQUALS"): "only a name can be given a value; a condition compares with `==` or `<=`",
+    ("RBRACKET", "EQUALS"): "only a name can be given a value",
+}

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 200
 _WORDS = frozenset({"NAME", "INTEGER"})
-_INSTEAD = {":": ("=", "EQUALS")}
+_SEPARATORS = frozenset({";"})
+_INSTEAD = {":": ("=", "EQUALS"), ";": (",", "COMMA")}
 
 
 def tokens(source: Source, reports: Reports) -> list[Token]:
@@ -49,7 +50,7 @@ def _open_string(token: Token, span: Span, reports: Reports) -> Token:
     return _retyped(token, "STRING", f'"{token[1:].rstrip(chr(92))}"')
 
 
-def _single_quoted(token: Token, span: Span, reports: Reports) -> Token:
+def _other_quoted(token: Token, span: Span, reports: Reports) -> Token:
     reports.add(reading.single_quotes(span))
     return _retyped(token, "STRING", f'"{token[1:-1]}"')
 
@@ -63,6 +64,12 @@ def _bad_number(token: Token, span: Span, reports: Reports) -> Token:
 def _unknown(token: Token, span: Span, reports: Reports) -> Token:
     """Report a character that has no meaning; put what was meant in its place where that is known."""
     instead = _INSTEAD.get(token)
+    if (
+        str(token) in _SEPARATORS
+        and _with_words(span).start < span.start
+        and _with_words(span).end > span.end
+    ):
+        instead = None  # in the middle of a word it separates nothing
     reports.add(reading.unexpected_character(str(token), span, instead[0] if instead else None))
     reports.taint(_with_words(span))
     return _retyped(token, instead[1], instead[0]) if instead else token
@@ -81,7 +88,7 @@ def _with_words(span: Span) -> Span:
 _CHECKS: dict[str, Callable[[Token, Span, Reports], Token]] = {
     "NAME": _name,
     "OPEN_STRING": _open_string,
-    "SINGLE_QUOTED": _single_quoted,
+    "OTHER_QUOTED": _other_quoted,
     "BAD_NUMBER": _bad_number,
     "UNKNOWN": _unknown,
 }

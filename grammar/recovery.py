@@ -91,7 +91,7 @@ class Recovery:
         before = self._tokens[at - 1] if at else None
         span = Span(self._source, token.start_pos or 0, token.end_pos or 0)
         accepted = self._parser.accepts()  # type: ignore[no-untyped-call] # lark has no types here
-        advice = hints.advice(before, token)
+        advice = hints.advice(before, token, in_brackets=self._opener_around(at) != "LBRACE")
         self._reports.add(
             reading.unexpected_token(hints.shown(token), span, hints.expected(accepted), advice)
         )

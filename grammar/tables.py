@@ -24,7 +24,7 @@ TABLES = f"{__file__.removesuffix('tables.py')}tables.json"
 class _KeepTerminals:
     """Tells lark to keep the terminals that only the lexer's reports need."""
 
-    always_accept = ("OPEN_STRING", "SINGLE_QUOTED", "BAD_NUMBER", "UNKNOWN")
+    always_accept = ("OPEN_STRING", "OTHER_QUOTED", "BAD_NUMBER", "UNKNOWN")
 
     @staticmethod
     def process(tokens: Iterator[lark.Token]) -> Iterator[lark.Token]:

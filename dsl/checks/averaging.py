@@ -17,9 +17,4 @@ def averaging(facts: Facts) -> Iterator[Diagnostic]:
     """Report `mode = local` without `average_every`."""
     update = facts.update
     if update is not None and update.mode == "local" and update.average_every is None:
-        yield names.missing_attribute(
-            "average_every",
-            "`update`",
-            update.spans["mode"],
-            "with `mode = local` each clone trains its own copy, and this says how often they are averaged",
-        )
+        yield names.missing_average(update.spans["mode"])

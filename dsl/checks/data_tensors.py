@@ -21,11 +21,12 @@ def data_tensors(facts: Facts) -> Iterator[Diagnostic]:
         return
     for split in facts.splits:
         known = tensors_of_split(split)
-        if known is None or split.source.span is None:
+        at = split.source.name_span
+        if known is None or at is None:
             continue
         for binding in facts.inputs:
             if binding.name not in known and binding.name_span is not None:
                 near = nearest(binding.name, known)
                 yield references.input_without_data(
-                    binding.name, split.name, binding.name_span, split.source.span, near, sorted(known)
+                    binding.name, split.name, binding.name_span, at, near, sorted(known)
                 )

@@ -36,7 +36,16 @@ def _task(pattern: ir.DevicePattern, devices: ir.Devices) -> Iterator[Diagnostic
         at = job.span_of("hosts" if job.hosts else "tasks")
         name = f"{job.name}[{highest}]"
         span = _narrowed(pattern.span, highest)
-        yield references.no_such_index(name, "task", highest, job.tasks, span, at, attribute="tasks")
+        yield references.no_such_index(
+            name,
+            "task",
+            highest,
+            job.tasks,
+            span,
+            at,
+            attribute="tasks",
+            in_range=len(pattern.tasks) > 1,
+        )
 
 
 def _device(
@@ -60,7 +69,14 @@ def _device(
         name = f"{pattern.kind}[{highest}]"
         span = _narrowed(pattern.span, highest)
         yield references.no_such_index(
-            name, pattern.kind.upper(), highest, count, span, at, attribute=pattern.kind
+            name,
+            pattern.kind.upper(),
+            highest,
+            count,
+            span,
+            at,
+            attribute=pattern.kind,
+            in_range=len(pattern.indices) > 1,
         )
 
 

@@ -23,7 +23,7 @@ def layer_names(facts: Facts) -> Iterator[Diagnostic]:
         first: dict[str, Span] = {}
         for name, span in _named(block):
             if name in first:
-                yield names.duplicate("layer", name, span, first[name])
+                yield names.duplicate("layer name", name, span, first[name])
             else:
                 first[name] = span
 

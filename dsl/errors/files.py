@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
 def missing(path: str, span: Span | None) -> Diagnostic:
     """A file that is not there; `span` is the include that names it."""
-    return error("TFD190", f"there is no file {quoted(path)}", span)
+    if span is None:
+        return error("TFD190", f"there is no file {quoted(path)}", None)
+    return error(
+        "TFD190",
+        f"there is no file {quoted(path)}",
+        span,
+        text="cannot be included",
+        notes=("a relative path starts at the directory of the file that includes",),
+    )
 
 
 def unreadable(path: str, reason: str, span: Span | None) -> Diagnostic:

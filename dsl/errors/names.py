@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics import Diagnostic, Edit, Fix, Label
 from dsl.errors.making import error, replacing, warning
-from dsl.errors.words import article, joined, listed, options, quoted
+from dsl.errors.words import article, listed, options, quoted
 from dsl.source import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+_ITSELF = 2
 
 
 def similar(kind: str, near: str | None) -> tuple[str, ...]:
@@ -22,22 +24,30 @@ def _to_nearest(near: str | None, span: Span) -> Fix | None:
     return None if near is None else replacing(f"write {quoted(near)}", span, near)
 
 
-def unknown_block(name: str, span: Span, near: str | None, known: Iterable[str], place: str) -> Diagnostic:
-    """A block that its place does not take."""
+def unknown_block(
+    name: str, span: Span, near: str | None, known: Iterable[str], place: str | None
+) -> Diagnostic:
+    """A block that its place, or the top level where that is None, does not take."""
     return error(
         "TFD201",
-        f"there is no block {quoted(name)} in {place}",
+        f"there is no block {quoted(name)}" + (f" in {place}" if place else ""),
         span,
         text="unknown block",
-        notes=similar("block", near) or ((f"the blocks there are {listed(known)}",) if known else ()),
+        notes=similar("block", near) or options("the blocks are", known),
         fix=_to_nearest(near, span),
     )
 
 
-def block_elsewhere(name: str, span: Span, place: str, home: str) -> Diagnostic:
-    """A block that the language has, but not here."""
+def block_elsewhere(name: str, span: Span, place: str | None, home: str | None) -> Diagnostic:
+    """A block that the language has, but not here; None is the top level."""
     return error(
-        "TFD201", f"a {quoted(name)} block cannot stand in {place}", span, help=f"move it into {home}"
+        "TFD201",
+        f"a {quoted(name)} block cannot stand {f'in {place}' if place else 'at the top level'}",
+        span,
+        text="not here",
+        help=f"move it into the {quoted(home)} block"
+        if home
+        else "move it to the top level, outside all blocks",
     )
 
 
@@ -84,6 +94,18 @@ def duplicate(kind: str, name: str, span: Span, first: Span) -> Diagnostic:
 def missing_attribute(name: str, place: str, span: Span, doc: str) -> Diagnostic:
     """An attribute that its block needs."""
     return error("TFD204", f"{place} lacks {quoted(name)}", span, text=f"no `{name}` in here", notes=(doc,))
+
+
+def missing_average(span: Span) -> Diagnostic:
+    """`mode = local` without a word on how often the copies are averaged."""
+    return error(
+        "TFD204",
+        "`update` lacks `average_every`",
+        span,
+        text="this mode needs it",
+        notes=("each clone trains a copy of its own, and `average_every` says how often they are averaged",),
+        help="add `average_every = ...`",
+    )
 
 
 def missing_model(span: Span) -> Diagnostic:
@@ -207,6 +229,7 @@ def bad_label(kind: str, label: str, span: Span) -> Diagnostic:
         if label
         else f"the name of a `{kind}` block is empty",
         span,
+        text="unusable name",
         notes=("a name starts with a letter and goes on with letters, digits, `_`, `-` and `.`",),
     )
 
@@ -225,12 +248,13 @@ def conflicting(first: str, second: str, place: str, span: Span, other: Span, ad
 
 def include_cycle(path: str, span: Span, chain: Iterable[str]) -> Diagnostic:
     """A file that, in the end, includes itself."""
+    circle = [quoted(each) for each in chain]
     return error(
         "TFD210",
         f"{quoted(path)} includes itself",
         span,
         text="the circle closes here",
-        notes=(joined([quoted(each) for each in chain], "which includes"),),
+        notes=(" includes ".join(circle),) if len(circle) > _ITSELF else (),
     )
 
 

@@ -13,37 +13,30 @@ from dsl.source import Source, Span
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_SHOWN = 40
+
 
 def unexpected_character(character: str, span: Span, instead: str | None) -> Diagnostic:
-    """A character that has no meaning outside strings; `instead` is what was probably meant."""
-    plain = _PLAIN.get(character, instead)
-    said = quoted(character) if character.isprintable() and not character.isspace() else "this character"
-    notes = () if character.isascii() and said != "this character" else (f"it is {_known_as(character)}",)
+    """A character that has no meaning outside strings; `instead` is what it is taken for."""
+    visible = character.isprintable() and not character.isspace()
+    plain = instead or _PLAIN.get(character)
+    said = quoted(plain) if plain and plain.strip() else "a plain space"
     return error(
         "TFD101",
-        f"{said} has no meaning here",
+        f"{quoted(character) if visible else 'this character'} has no meaning here",
         span,
         text="unexpected character",
-        notes=notes,
-        help=f"write `{plain}` instead" if plain else "remove it",
-        fix=replacing(f"write `{plain}`", span, plain) if plain else replacing("remove it", span, ""),
+        notes=() if character.isascii() and visible else (f"it is {_known_as(character)}",),
+        help=f"write {said} instead" if plain else "remove it",
+        fix=replacing(f"write {said}", span, plain, safe=instead is not None)
+        if plain
+        else replacing("remove it", span, ""),
     )
 
 
 # What word processors and web pages put in place of plain characters.
 # ruff: noqa: RUF001 the characters are what this table is about
-_PLAIN = {
-    "“": '"',
-    "”": '"',
-    "„": '"',
-    "‘": '"',
-    "’": '"',
-    "−": "-",
-    "–": "-",
-    "×": "*",
-    "→": "->",
-    "\u00a0": " ",
-}
+_PLAIN = {"−": "-", "–": "-", "×": "*", "→": "->", "\u00a0": " "}
 
 
 def _known_as(character: str) -> str:
@@ -146,13 +139,13 @@ def unterminated_string(span: Span) -> Diagnostic:
 
 
 def single_quotes(span: Span) -> Diagnostic:
-    """A string in single quotes."""
+    """A string in single or typographic quotes."""
     inner = span.text[1:-1].replace('"', '\\"')
     return error(
         "TFD103",
         "strings stand in double quotes",
         span,
-        text="in single quotes",
+        text="in other quotes",
         help=f"write {quoted(f'{chr(34)}{inner}{chr(34)}')}",
         fix=replacing("use double quotes", span, f'"{inner}"', safe=True),
     )
@@ -243,6 +236,7 @@ def unknown_escape(escape: str, span: Span) -> Diagnostic:
         "TFD107",
         f"`{escape}` stands for no character",
         span,
+        text="unknown escape",
         notes=('after a backslash comes one of `n`, `t`, `"` and `\\`',),
         help="write `\\\\` for a backslash" if escape[1] != "'" else "write `'` without a backslash",
     )
@@ -258,6 +252,6 @@ def name_too_long(length: int, longest: int, span: Span) -> Diagnostic:
     return error(
         "TFD109",
         f"a name of {length:,} characters is too long",
-        Span(span.source, span.start, min(span.end, span.start + longest)),
+        Span(span.source, span.start, min(span.end, span.start + _SHOWN)),
         notes=(f"the longest has {longest}",),
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dsl.diagnostics import Diagnostic, Label
 from dsl.errors.making import error, replacing
 from dsl.errors.names import similar
-from dsl.errors.words import counted, joined, listed, options, quoted
+from dsl.errors.words import article, counted, joined, listed, options, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,11 +25,13 @@ def unknown_name(
     advice: str | None = None,
     known: Sequence[str] = (),
     words: Sequence[str] = (),
+    wanted: str = "",
 ) -> Diagnostic:
     """A name that nothing bears; `near` is the nearest one in scope and `word` the nearest allowed word."""
     hints = (*similar(kind, near), *similar("word", word)) or (
         *options(f"the {kind}s here are", known),
         *options("the words are", words),
+        *((wanted,) if wanted else ()),
     )
     best = near or word
     return error(
@@ -44,20 +46,34 @@ def unknown_name(
 
 
 def no_such_index(
-    name: str, noun: str, index: int, count: int, span: Span, declared: Span | None, *, attribute: str
+    name: str,
+    noun: str,
+    index: int,
+    count: int,
+    span: Span,
+    declared: Span | None,
+    *,
+    attribute: str,
+    in_range: bool,
 ) -> Diagnostic:
-    """An index beyond the devices or tasks that there are."""
+    """An index beyond the devices or tasks that there are; `in_range` where it ends a range."""
     there = f"only {counted(count, noun)} {'is' if count == 1 else 'are'} declared"
-    numbers = "number 0" if count == 1 else f"a number from 0 to {count - 1}"
-    ends = ("ranges include both ends",) if ".." in span.text else ()
+    there += " (number 0)" if count == 1 else f" (0..{count - 1})"
+    near = (
+        f"`0..{count - 1}`"
+        if in_range and count > 1
+        else "0"
+        if count == 1
+        else f"a number from 0 to {count - 1}"
+    )
     return error(
         "TFD402",
         f"{quoted(name)} does not exist",
         span,
         text=f"index {index}",
         labels=() if declared is None else (Label(declared, there),),
-        notes=(*ends, *(() if declared else (there,))),
-        help=f"use {numbers}, or raise `{attribute}` to {index + 1}",
+        notes=(*(("ranges include both ends",) if in_range else ()), *(() if declared else (there,))),
+        help=f"use {near}, or raise `{attribute}` to {index + 1}",
     )
 
 
@@ -81,7 +97,7 @@ def none_declared(kind: str, span: Span, at: Span | None) -> Diagnostic:
         f"the spec declares no {kind.upper()}",
         span,
         text="there is none",
-        labels=() if at is None else (Label(at, "what there is is declared here"),),
+        labels=() if at is None else (Label(at, "the devices are declared here"),),
         help=f"declare `{kind} = ...` in `devices`, or place this elsewhere",
     )
 
@@ -118,15 +134,24 @@ def unknown_function(
         f"there is no {kind} {quoted(name)}",
         span,
         text=f"unknown {kind}",
-        notes=similar(kind, near) or options(f"the {kind}s are", known),
+        notes=similar(kind, near)
+        or options(f"the {kind}s are", known)
+        or (() if advice else _OF_KERAS.get(kind, ())),
         help=advice,
         fix=replacing(f"write {quoted(near)}", span, near) if near else None,
     )
 
 
+_OF_KERAS = {
+    "layer": ("a layer is a class of Keras, `applications.NAME`, or a `layer` block of this spec",),
+    "loss": ("a loss is a class of Keras such as `MeanSquaredError`",),
+    "metric": ("a metric is a class of Keras such as `MeanAbsoluteError`",),
+}
+
+
 def other_kind(kind: str, name: str, span: Span, found: str) -> Diagnostic:
     """A call of something of another kind, such as a loss among the layers."""
-    return error("TFD404", f"there is no {kind} {quoted(name)}", span, text=f"this is {found}")
+    return error("TFD404", f"there is no {kind} {quoted(name)}", span, text=f"this is {article(found)}")
 
 
 def unknown_argument(
@@ -305,6 +330,18 @@ def segment_after_device(span: Span, kind: str) -> Diagnostic:
     return error("TFD402", f"a {kind} has no parts", span, text="expected nothing more")
 
 
+def swapped_rule(what: str, where: str, span: Span) -> Diagnostic:
+    """`cpu[0] -> variables`."""
+    return error(
+        "TFD205",
+        "this rule has its sides the wrong way round",
+        span,
+        text="expected `selector -> target`",
+        help=f"write `{what} -> {where}`",
+        fix=replacing("swap the sides", span, f"{what} -> {where}"),
+    )
+
+
 def two_targets(span: Span) -> Diagnostic:
     """`clones -> gpu[0] -> gpu[1]`."""
     return error(
@@ -316,9 +353,7 @@ def two_targets(span: Span) -> Diagnostic:
     )
 
 
-def unknown_selector(
-    name: str, span: Span, near: str | None, known: Sequence[str], *, swapped: bool
-) -> Diagnostic:
+def unknown_selector(name: str, span: Span, near: str | None, known: Sequence[str]) -> Diagnostic:
     """A rule for what there is not."""
     return error(
         "TFD404",
@@ -326,7 +361,6 @@ def unknown_selector(
         span,
         text="unknown selector",
         notes=similar("selector", near) or (f"the selectors are {listed(known)}",),
-        help="a rule reads `what -> where`" if swapped else None,
         fix=replacing(f"write {quoted(near)}", span, near) if near else None,
     )
 

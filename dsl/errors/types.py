@@ -123,7 +123,7 @@ def range_too_long(span: Span, longest: int) -> Diagnostic:
 
 def no_result(why: str, span: Span, labels: tuple[Label, ...] = ()) -> Diagnostic:
     """Arithmetic on what cannot be calculated with, or division by zero."""
-    return error("TFD306", why, span, labels=labels)
+    return error("TFD306", why, span, text="this has no result", labels=labels)
 
 
 def choices(words: Sequence[str]) -> str:

@@ -30,7 +30,8 @@ def joined(words: Iterable[str], last: str = "and") -> str:
 
 def article(word: str) -> str:
     """Return `word` with `a` or `an` before it."""
-    return f"{'an' if word.strip('`')[:1].lower() in 'aeiou' else 'a'} {word}"
+    plain = word.strip("`").lower()
+    return f"{'an' if plain[:1] in set('aeiou') and plain[:3] not in {'uni', 'use'} else 'a'} {word}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -159,7 +159,7 @@ def _kind(item: syntax.Block, top: dict[str, list[syntax.Block]], context: Conte
     kind: str | None = item.kind
     if item.kind not in schema.ROOT:
         known = tuple(each.name for each in schema.ROOT_ATTRIBUTES)
-        blocks.unknown_block(item, schema.ROOT, known, "a spec", context)
+        blocks.unknown_block(item, schema.ROOT, known, None, context)
         kind = nearest(item.kind, [each for each in schema.ROOT if each not in top])
     elif item.kind in top and item.kind != "layer":
         context.reports.add(names.duplicate("block", item.kind, item.kind_span, top[item.kind][0].kind_span))

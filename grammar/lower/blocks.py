@@ -107,9 +107,13 @@ def unknown_attribute(item: syntax.Attribute, known: Block, context: Context) ->
 
 
 def unknown_block(
-    item: syntax.Block, known: tuple[str, ...], attributes: tuple[str, ...], place: str, context: Context
+    item: syntax.Block,
+    known: tuple[str, ...],
+    attributes: tuple[str, ...],
+    place: str | None,
+    context: Context,
 ) -> None:
-    """Report a block that its place does not take."""
+    """Report a block that its place, or the top level where that is None, does not take."""
     context.notes.doubtful.add(item.kind)
     if item.kind in attributes:
         context.reports.add(names.attribute_written_as_block(item.kind, item.kind_span))
@@ -117,12 +121,10 @@ def unknown_block(
     near = nearest(item.kind, known)
     inner_of = next((block.name for block in schema.BLOCKS.values() if item.kind in block.inner), None)
     if near is None and item.kind in schema.ROOT:
-        context.reports.add(names.block_elsewhere(item.kind, item.kind_span, place, "the top of the file"))
+        context.reports.add(names.block_elsewhere(item.kind, item.kind_span, place, None))
         context.reports.distrust(item.span.source)  # more likely a `}` is missing before it
     elif near is None and inner_of is not None:
-        context.reports.add(
-            names.block_elsewhere(item.kind, item.kind_span, place, f"the `{inner_of}` block")
-        )
+        context.reports.add(names.block_elsewhere(item.kind, item.kind_span, place, inner_of))
     else:
         context.reports.add(names.unknown_block(item.kind, item.kind_span, near, known, place))
 

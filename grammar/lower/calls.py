@@ -65,11 +65,10 @@ def _bare(expression: syntax.Expr, type: Type, what: str, context: Context) -> A
         return None
     function = schema.function(type.of, name) if name is not None else None
     if function is None or name is None:
-        if name is not None and name not in context.constants and name not in context.parameters:
-            if not context.may_exist(name):
-                near = nearest(name, schema.function_names(type.of))
-                known = schema.function_names(type.of)
-                context.reports.add(types.invalid_choice(what, name, known, near, expression.span))
+        known = schema.function_names(type.of)
+        if isinstance(expression, syntax.Text):
+            near = nearest(expression.value, known)
+            context.reports.add(types.invalid_choice(what, expression.value, known, near, expression.span))
             return BAD
         return _not_a_call(expression, type, what, context)
     call = syntax.Call(_as_path(expression, name), (), span=expression.span)

@@ -16,12 +16,13 @@ _SHORTEST = 2
 
 
 def evaluate(  # noqa: PLR0911 one for each kind
-    expression: syntax.Expr, context: Context, words: tuple[str, ...] = ()
+    expression: syntax.Expr, context: Context, words: tuple[str, ...] = (), wanted: str = ""
 ) -> Any:
     """Return the value of an expression, BAD where it has none.
 
     The value is a number, string, bool, None, tuple, quantity, or, with layer parameters in it, a Parameter
-    or Arithmetic of the IR. `words` are those that a name could have been meant to be.
+    or Arithmetic of the IR. `words` are those that a name could have been meant to be, and `wanted`
+    says what the place takes instead of a string.
     """
     match expression:
         case syntax.Number():
@@ -29,7 +30,7 @@ def evaluate(  # noqa: PLR0911 one for each kind
         case syntax.Text() | syntax.Constant():
             return expression.value
         case syntax.Path():
-            return _name(expression, context, words)
+            return _name(expression, context, words, wanted)
         case syntax.List():
             return _list(expression, context, words)
         case syntax.Chain():
@@ -95,7 +96,7 @@ def _near_unit(unit: str) -> str | None:
     return common.get(unit) or nearest(unit, units_of("bytes") if len(unit) > _SHORTEST else ())
 
 
-def _name(path: syntax.Path, context: Context, words: tuple[str, ...]) -> Any:
+def _name(path: syntax.Path, context: Context, words: tuple[str, ...], wanted: str) -> Any:
     name = path.bare
     if name is None:
         context.reports.add(
@@ -108,7 +109,7 @@ def _name(path: syntax.Path, context: Context, words: tuple[str, ...]) -> Any:
         context.notes.constants.add(name)
         return context.values.get(name, BAD)
     if not context.may_exist("let") and not context.is_silent(name):
-        _report_unknown(name, path, context, words)
+        _report_unknown(name, path, context, words, wanted)
     return BAD
 
 
@@ -116,7 +117,9 @@ _PYTHON = {"True": "true", "False": "false", "None": "none", "yes": "true", "no"
 _PYTHON |= {"TRUE": "true", "FALSE": "false", "on": "true", "off": "none", "nil": "none"}
 
 
-def _report_unknown(name: str, path: syntax.Path, context: Context, words: tuple[str, ...]) -> None:
+def _report_unknown(
+    name: str, path: syntax.Path, context: Context, words: tuple[str, ...], wanted: str
+) -> None:
     if name in context.bound:
         at = context.bound[name]
         context.reports.add(references.wrong_reference(name, "a tensor", "a constant", path.span, at))
@@ -127,9 +130,18 @@ def _report_unknown(name: str, path: syntax.Path, context: Context, words: tuple
     advice = None
     if name in _PYTHON:
         near, word, advice = None, None, f"write `{_PYTHON[name]}`"
-    elif near is None and word is None and not words:
+    elif near is None and word is None and not words and not wanted:
         advice = f'if this is a string, put it in quotes: `"{name}"`'
-    report = references.unknown_name(name, path.span, "constant", near, word=word, advice=advice, words=words)
+    report = references.unknown_name(
+        name,
+        path.span,
+        "constant",
+        near,
+        word=word,
+        advice=advice,
+        words=words,
+        wanted="" if advice else wanted,
+    )
     context.reports.add(report)
 
 

@@ -184,6 +184,9 @@ def _pair(written: syntax.Flow, category: str, tensors: Tensors) -> Any:
     source = written.source
     if isinstance(source, syntax.Broken):
         return BAD
+    if any(isinstance(step, syntax.Chain) for step in written.steps):
+        tensors.context.reports.add(types.brackets_around_flows(category, written.steps[0].span))
+        return BAD
     if len(written.steps) > 1:
         tensors.context.reports.add(types.steps_before_loss(category, written.steps[0].span))
         return BAD
@@ -204,8 +207,7 @@ def _objective_call(step: syntax.Expr, category: str, context: Context) -> Any: 
         context.reports.add(references.not_called(category, step.bare, step.span))
         return BAD
     if isinstance(step, syntax.Chain):
-        context.reports.add(types.brackets_around_flows(category, step.span))
-        return BAD
+        return BAD  # reported with the pair
     if isinstance(step, syntax.Path) and step.bare is not None:
         near = nearest(step.bare, signatures.names(category))
         context.reports.add(references.unknown_function(category, step.bare, step.span, near))
@@ -220,7 +222,7 @@ def _objective_call(step: syntax.Expr, category: str, context: Context) -> Any: 
         and signatures.find("layer", step.callee.name)
         and not signatures.find("loss", step.callee.name)
     ):
-        context.reports.add(references.other_kind("loss", step.callee.name, step.callee.span, "a layer"))
+        context.reports.add(references.other_kind("loss", step.callee.name, step.callee.span, "layer"))
         return BAD
     return calls.called(step, kinds.keras(category), f"a {category}", context)
 

@@ -32,6 +32,8 @@ def place(block: syntax.Block, jobs: frozenset[str] | None, context: Context) ->
             advice = None
             if isinstance(item, syntax.Attribute):
                 advice = f"write `{item.name} -> ...`"
+            elif isinstance(item, syntax.Entry) and isinstance(item.value, syntax.Chain):
+                advice = "between the two stands `->`"
             span = item.name_span if isinstance(item, syntax.Attribute) else item.span
             context.reports.add(names.misplaced_entry("`place`", span, "`selector -> target`", advice))
             rules.append(BAD)
@@ -44,6 +46,10 @@ def _rule(flow: syntax.Flow, jobs: frozenset[str] | None, context: Context) -> A
     if len(flow.steps) > 1:
         context.reports.add(references.two_targets(flow.steps[1].span))
         return BAD
+    if _is_swapped(flow, jobs):
+        report = references.swapped_rule(flow.steps[0].span.text, flow.source.span.text, flow.span)
+        context.reports.add(report)
+        return BAD
     selector = _selector(flow.source, context)
     target = _target(flow.steps[0], jobs, context)
     if selector is BAD or target is BAD:
@@ -51,6 +57,15 @@ def _rule(flow: syntax.Flow, jobs: frozenset[str] | None, context: Context) -> A
     if not _go_together(selector, target, flow.steps[0], context):
         return BAD
     return ir.Rule(selector, target, span=flow.span)
+
+
+def _is_swapped(flow: syntax.Flow, jobs: frozenset[str] | None) -> bool:
+    """Whether a rule names devices first and then what goes there."""
+    target = flow.steps[0]
+    what = target.callee if isinstance(target, syntax.Call) else target
+    if not isinstance(what, syntax.Path) or not isinstance(flow.source, syntax.Path):
+        return False
+    return what.bare in SELECTOR_NAMES and flow.source.segments[0].name in {*KINDS, *(jobs or ())}
 
 
 # --- selectors --------------------------------------------------------------------------------------------
@@ -69,9 +84,7 @@ def _selector(written: syntax.Expr, context: Context) -> Any:
     known = schema.selector(path.name) if path.bare is not None else None
     if known is None:
         near = nearest(path.name, SELECTOR_NAMES)
-        report = references.unknown_selector(
-            path.span.text, path.span, near, SELECTOR_NAMES, swapped=path.segments[0].name in KINDS
-        )
+        report = references.unknown_selector(path.span.text, path.span, near, SELECTOR_NAMES)
         context.reports.add(report)
         return BAD
     pattern = _pattern(written, known, context)

@@ -43,7 +43,8 @@ def typed(  # noqa: PLR0911 one for each kind
     if type.kind in {"list", "shape"} and isinstance(expression, syntax.List):
         return _items(expression, type, what, context)
     place = _Place(type, what, expression.span, labels_of(expression, context), context)
-    return fitted(evaluate(expression, context), place)
+    wanted = "" if type.kind in {"str", "any"} else f"{what} takes {type.described()}"
+    return fitted(evaluate(expression, context, wanted=wanted), place)
 
 
 def word(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002
@@ -119,9 +120,17 @@ def fitted(value: Any, place: _Place) -> Any:  # noqa: PLR0911 one for each kind
 def _number(value: Any, place: _Place) -> Any:
     accepted = int if place.type.kind == "int" else (int, float)
     if isinstance(value, bool) or not isinstance(value, accepted):
-        whole = isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST_INTEGER
-        return place.wrong_type(value, f"write `{int(value)}`" if whole else None)
+        return place.wrong_type(value, _as_number(value))
     return _bounded(value, place)
+
+
+def _as_number(value: Any) -> str | None:
+    """Say how to write a number that stands there as something else."""
+    if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST_INTEGER:
+        return f"write `{int(value)}`"
+    if isinstance(value, str) and value.isdecimal():
+        return f"write `{value}` without the quotes"
+    return None
 
 
 def _bounded(value: Any, place: _Place, shown: str | None = None) -> Any:
@@ -131,21 +140,20 @@ def _bounded(value: Any, place: _Place, shown: str | None = None) -> Any:
     )
     if fits:
         return value
-    bounds = _bounds(low, high, open_=open_)
+    below = low is not None and value <= low
+    bounds = (
+        _bound("more than" if open_ else "at least", low)
+        if below
+        else _bound("less than" if open_ else "at most", high)
+    )
     place.context.reports.add(
         types.out_of_range(place.what, bounds, shown or f"{value:.15g}", place.span, place.labels)
     )
     return BAD
 
 
-def _bounds(low: float | None, high: float | None, *, open_: bool) -> str:
-    if low is not None and high is not None:
-        if open_:
-            return f"more than {low:g} and less than {high:g}"
-        return f"from {low:.15g} to {high:.15g}"
-    if low is not None:
-        return f"more than {low:g}" if open_ else f"{low:g} or more"
-    return f"less than {high:g}" if open_ else f"{high:g} or less"
+def _bound(words: str, bound: float | None) -> str:
+    return f"{words} {bound:.15g}"
 
 
 def _quantity(value: Any, place: _Place) -> Any:

@@ -1,0 +1,40 @@
+"""What people see of each mistake: a spec and beside it the whole text of its errors, read by eye.
+
+`tests/golden/errors/NAME.tfdeploy` is the spec; its lines `# --set PATH=VALUE` are given as on the command
+line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import grammar
+from dsl.render import render
+
+ERRORS = Path(__file__).parents[1] / "golden" / "errors"
+NAMES = sorted(path.stem for path in ERRORS.glob("*.tfdeploy"))
+
+
+def overrides(text: str) -> list[tuple[str, str]]:
+    """Return what the comments of a spec want to be set."""
+    lines = [line.removeprefix("# --set ") for line in text.splitlines() if line.startswith("# --set ")]
+    return [(path, value) for path, _, value in (line.partition("=") for line in lines)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_mistake_reads_as_it_should(
+    name: str, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The errors of a wrong spec are those that were read and found good."""
+    monkeypatch.chdir(ERRORS)
+    path = f"{name}.tfdeploy"
+    reading = grammar.read(path, overrides(Path(path).read_text(encoding="utf-8")))
+    golden(f"errors/{name}.err", render(reading.diagnostics))
+
+
+def test_there_are_enough_mistakes() -> None:
+    """At least eighty different mistakes are held to their words."""
+    assert len(NAMES) >= 80

@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic, RunError, SpecError
-    from tfdeploy.api import compile, load, run  # noqa: A004
+    from tfdeploy.api import compile, evaluate, load, predict, run  # noqa: A004
 
 _HOMES = {
     "Diagnostic": "dsl.diagnostics",
     "RunError": "dsl.diagnostics",
     "SpecError": "dsl.diagnostics",
     "compile": "tfdeploy.api",
+    "evaluate": "tfdeploy.api",
     "load": "tfdeploy.api",
+    "predict": "tfdeploy.api",
     "run": "tfdeploy.api",
 }
 
-__all__ = ["Diagnostic", "RunError", "SpecError", "compile", "load", "run"]
+__all__ = ["Diagnostic", "RunError", "SpecError", "compile", "evaluate", "load", "predict", "run"]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from compiler.graph.compiled import CompiledGraph
+    from dsl.diagnostics import Diagnostic
     from dsl.ir import Spec
     from tfdeploy.runtime.reporting import Reporter
     from tfdeploy.runtime.result import Result
+    from tfdeploy.runtime.trained import Evaluated
 
 
 def load(
@@ -57,6 +60,64 @@ def run(
 
     chosen = reporter if reporter is not None else Reporter()
     return start.run(spec, RunOptions(emulate, resume, verbose, reporter=chosen))
+
+
+def evaluate(
+    spec: Spec,
+    *,
+    splits: Sequence[str] | None = None,
+    checkpoint: str | None = None,
+    emulate: bool = False,
+    verbose: bool = False,
+    warn: Callable[[Diagnostic], None] | None = None,
+) -> Evaluated:
+    """Return the scores of the model that `spec` has trained, over all examples of each split.
+
+    `splits` are `validation` and `test`, as far as there are any, by default. `checkpoint` is a step or a
+    path; by default it is the best where the spec asks for it, else the newest. `warn` is told of
+    checkpoints that cannot be read and are passed over. Raises SpecError and RunError.
+    """
+    from tfdeploy.runtime.quiet import start_tensorflow
+
+    start_tensorflow(verbose=verbose)
+    from tfdeploy.runtime.trained import Trained, evaluate_trained
+
+    with Trained.load(
+        spec, warn or _silent, checkpoint=checkpoint, emulate=emulate, verbose=verbose
+    ) as trained:
+        return evaluate_trained(trained, splits)
+
+
+def predict(
+    spec: Spec,
+    examples: str | os.PathLike[str],
+    predictions: str | os.PathLike[str],
+    *,
+    split: str | None = None,
+    checkpoint: str | None = None,
+    emulate: bool = False,
+    verbose: bool = False,
+    warn: Callable[[Diagnostic], None] | None = None,
+) -> int:
+    """Write what the model that `spec` has trained predicts for the file `examples`; return for how many.
+
+    Both files are `.csv` or `.npz`. The examples are read and changed as those of `split` are, `test` by
+    default where there is one. See `evaluate` for the rest. Raises SpecError and RunError.
+    """
+    from tfdeploy.runtime.quiet import start_tensorflow
+
+    start_tensorflow(verbose=verbose)
+    from tfdeploy.runtime.predict import predict as write
+    from tfdeploy.runtime.trained import Trained
+
+    with Trained.load(
+        spec, warn or _silent, checkpoint=checkpoint, emulate=emulate, verbose=verbose
+    ) as trained:
+        return write(trained, Path(examples), Path(predictions), split=split)
+
+
+def _silent(warning: Diagnostic) -> None:
+    """Say nothing of a warning."""
 
 
 def _text(value: Any) -> str:

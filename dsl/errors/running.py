@@ -104,6 +104,21 @@ def no_sound_checkpoint(directory: str, tried: int) -> Diagnostic:
     )
 
 
+def split_missing(names: Sequence[str], span: Span | None) -> Diagnostic:
+    """Report splits that are to be evaluated and that the spec does not have."""
+    return error(
+        "TFD744",
+        f"the spec has no {_some(names)} to evaluate",
+        span,
+        help=f'add `{names[0]} = csv("...", ...)` to `data`, or choose another with `--split`',
+    )
+
+
+def checkpoint_unreadable(path: str, reason: str) -> Diagnostic:
+    """Report a checkpoint that was asked for by name and cannot be read."""
+    return error("TFD734", f"the checkpoint `{path}` cannot be read: {reason}", None)
+
+
 def no_checkpoint(directory: str) -> Diagnostic:
     """Report `--resume must`, or `evaluate`, where nothing was saved."""
     return error(

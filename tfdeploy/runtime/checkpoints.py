@@ -110,11 +110,11 @@ class Checkpoints:
 
     # --- going on -----------------------------------------------------------------------------------------
 
-    def resume(self, warn: Callable[[Diagnostic], None]) -> Checkpoint | None:
+    def latest(self, warn: Callable[[Diagnostic], None]) -> Checkpoint | None:
         """Take the variables from the newest checkpoint that can be read; return it, or None.
 
-        Those that are damaged are passed over with a warning. Raises RunError where all of them are, or
-        where one is of another model.
+        Those that are damaged are passed over with a warning. Raises RunError where all of them are, or where
+        one is of another model.
         """
         steps = self.store.steps()
         for step in steps:
@@ -127,13 +127,19 @@ class Checkpoints:
                 except tf.errors.OpError as fault:
                     found = Broken(found.prefix, step, reason_of(fault))
                 else:
-                    self.store.remove_after(step)
-                    self.newest = found
                     return found
             warn(errors.checkpoint_damaged(str(found.prefix), found.reason))
         if steps:
             raise RunError(errors.no_sound_checkpoint(str(self.store.directory), len(steps)))
         return None
+
+    def resume(self, warn: Callable[[Diagnostic], None]) -> Checkpoint | None:
+        """Go on from `latest`: whatever is newer is removed, since its steps will be made again."""
+        found = self.latest(warn)
+        if found is not None:
+            self.store.remove_after(found.step)
+            self.newest = found
+        return found
 
     def restore(self, checkpoint: Checkpoint, warn: Callable[[Diagnostic], None]) -> None:
         """Take the variables from `checkpoint`; what it lacks of slots and averages starts anew."""

@@ -73,8 +73,8 @@ class Result:
             "steps": self.steps,
             "loss": finite(self.loss),
             "metrics": _finite(self.metrics),
-            "test": _split(self.test),
-            "validation": _split(self.validation),
+            "test": split_fields(self.test),
+            "validation": split_fields(self.validation),
             "examples_per_second": finite(self.examples_per_second, digits=1),
             "seconds": {
                 "compile": round(seconds.compile, 3),
@@ -96,7 +96,8 @@ def _finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
     return {name: finite(value) for name, value in metrics.items()}
 
 
-def _split(found: SplitResult | None) -> dict[str, Any] | None:
+def split_fields(found: SplitResult | None) -> dict[str, Any] | None:
+    """Return scores as they stand in JSON."""
     if found is None:
         return None
     return {"loss": finite(found.loss), "metrics": _finite(found.metrics), "examples": found.examples}

@@ -6,18 +6,18 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from compiler.expect import require_expectations
 from compiler.graph.export import final_weights, keras_model
 from compiler.graph.randomness import draw_seed
-from compiler.graph.sources import Stream, StreamOptions, Wanted, open_split
 from compiler.graph.weight_files import read_weights
 from dsl.diagnostics import RunError
 from dsl.errors import plan as plan_errors
 from dsl.errors import running as errors
 from tfdeploy.runtime.best import Contest
 from tfdeploy.runtime.checkpoints import Checkpoints
+from tfdeploy.runtime.data import open_stream, skipping, splits_of
 from tfdeploy.runtime.directory import RunDirectory
 from tfdeploy.runtime.effective import effective_text
 from tfdeploy.runtime.engine import Engine
@@ -36,6 +36,7 @@ from tfdeploy.runtime.store import Broken
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from compiler.graph.sources import Stream
     from compiler.plan import Plan
     from dsl import ir
     from tfdeploy.runtime.options import Resume, RunOptions
@@ -79,7 +80,12 @@ class _Run:
         return self.options.reporter
 
     def run(self) -> Result:
-        streams = self._open_streams()
+        streams = {
+            name: open_stream(
+                self.plan, split, self.plan.model.inputs, training=name == "train", seed=self.seed
+            )
+            for name, split in splits_of(self.spec).items()
+        }
         last = total_steps(self.plan, streams["train"].size)
         self.stop.check()
         engine = self._compile()
@@ -88,23 +94,6 @@ class _Run:
             return self._train(engine, streams, last)
         finally:
             engine.close()
-
-    def _open_streams(self) -> dict[SplitName, Stream]:
-        """Open every split of the spec; raises RunError or SpecError where its data is amiss."""
-        assert self.spec.data is not None
-        wanted = [Wanted(each.name, each.dtype, each.shape) for each in self.plan.model.inputs]
-        found: dict[SplitName, Stream] = {}
-        for split in (self.spec.data.train, self.spec.data.validation, self.spec.data.test):
-            if split is not None:
-                options = StreamOptions(
-                    base=folder_of(self.spec),
-                    seed=self.seed,
-                    deterministic=self.spec.train.deterministic,
-                    training=split.name == "train",
-                )
-                found[split.name] = open_split(split, wanted, options)
-                found[split.name].check()
-        return found
 
     def _compile(self) -> Engine:
         begun = time.perf_counter()
@@ -267,9 +256,3 @@ class _Run:
         write_whole(self.directory.result, result.to_json(indent=1) + "\n")
         self.reporter.finished(result)
         return result
-
-
-def skipping(stream: Stream, consumed: int) -> Stream:
-    """Return the same stream without the first `consumed` examples, counted over all passes."""
-    options = evolve(stream.options, skip_examples=consumed)
-    return Stream(stream.split, stream.source, stream.transforms, stream.fields, options)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tfdeploy.runtime.history import Line
     from tfdeploy.runtime.result import Result, SplitResult
+    from tfdeploy.runtime.trained import Evaluated
 
 MINUTE = 60
 HOUR = 3600
@@ -60,6 +61,17 @@ def summary_rows(result: Result) -> list[tuple[str, str]]:
         rows.append(("to go on", "run the same command again"))
     rows.append(("directory", result.directory))
     return rows
+
+
+def evaluation_lines(found: Evaluated) -> list[str]:
+    """Return the scores of a checkpoint, a line for each split."""
+    width = max(map(len, found.splits), default=0)
+    lines = [f"{found.checkpoint}, step {number(found.step)}"]
+    lines += [
+        f"  {name:<{width}}  {scores(of)}  ({number(of.examples)} examples)"
+        for name, of in found.splits.items()
+    ]
+    return lines
 
 
 def _splits(result: Result) -> list[tuple[str, SplitResult]]:

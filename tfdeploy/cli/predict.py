@@ -1,0 +1,81 @@
+"""`tfdeploy predict`: what a trained model says of the examples in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tfdeploy.cli.faults import show
+from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.reading import read_spec
+
+SUFFIXES = (".csv", ".npz")
+
+
+def _data_file(ctx: click.Context, param: click.Parameter, path: Path) -> Path:
+    if path.suffix not in SUFFIXES:
+        raise click.BadParameter(f"{str(path)!r} is neither a .csv nor a .npz file", ctx, param)
+    return path
+
+
+@click.command()
+@click.argument("spec")
+@click.option(
+    "--input",
+    "examples",
+    type=click.Path(path_type=Path),
+    required=True,
+    callback=_data_file,
+    metavar="FILE",
+    help="The examples: .csv or .npz, read as the split's own source would be.",
+)
+@click.option(
+    "--output",
+    "predictions",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    callback=_data_file,
+    metavar="FILE",
+    help="Where the predictions go: .csv or .npz.",
+)
+@click.option(
+    "--checkpoint",
+    metavar="STEP|PATH",
+    help="Which checkpoint; default: the best one where the spec asks for it, else the newest.",
+)
+@click.option(
+    "--split",
+    type=click.Choice(["train", "validation", "test"]),
+    help="Whose transforms to apply; default: test, else validation, else train.",
+)
+@click.option(
+    "--emulate", is_flag=True, help="Make every declared device a logical CPU device of this process."
+)
+@common_options
+def command(
+    common: Common,
+    spec: str,
+    *,
+    examples: Path,
+    predictions: Path,
+    checkpoint: str | None,
+    split: str | None,
+    emulate: bool,
+) -> int:
+    """Write what the model that SPEC has trained predicts for every example of a file."""
+    loaded = read_spec(spec, common)
+    from tfdeploy import api
+
+    count = api.predict(
+        loaded,
+        examples,
+        predictions,
+        split=split,
+        checkpoint=checkpoint,
+        emulate=emulate,
+        verbose=common.verbose,
+        warn=lambda warning: show([warning], common),
+    )
+    click.echo(f"{predictions}: {count:,} predictions")
+    return 0

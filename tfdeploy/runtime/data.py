@@ -1,0 +1,54 @@
+"""The data of a spec, opened and looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from compiler.graph.sources import Stream, StreamOptions, Wanted, open_split
+from tfdeploy.runtime.plans import folder_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from compiler.model_graph import InputNode
+    from compiler.plan import Plan
+    from dsl import ir
+    from tfdeploy.runtime.history import SplitName
+
+
+def splits_of(spec: ir.Spec) -> dict[SplitName, ir.Split]:
+    """Return the splits of a spec by name."""
+    data = spec.data
+    found = (data.train, data.validation, data.test) if data is not None else ()
+    return {split.name: split for split in found if split is not None}
+
+
+def open_stream(
+    plan: Plan,
+    split: ir.Split,
+    inputs: Sequence[InputNode],
+    *,
+    training: bool = False,
+    seed: int | None = None,
+) -> Stream:
+    """Open a split that is to feed `inputs`, in `training` or not, and look at its first example.
+
+    Raises RunError or SpecError where its data is amiss.
+    """
+    options = StreamOptions(
+        base=folder_of(plan.spec),
+        seed=seed,
+        deterministic=plan.spec.train.deterministic,
+        training=training,
+    )
+    stream = open_split(split, [Wanted(each.name, each.dtype, each.shape) for each in inputs], options)
+    stream.check()
+    return stream
+
+
+def skipping(stream: Stream, consumed: int) -> Stream:
+    """Return the same stream without the first `consumed` examples, counted over all passes."""
+    options = evolve(stream.options, skip_examples=consumed)
+    return Stream(stream.split, stream.source, stream.transforms, stream.fields, options)

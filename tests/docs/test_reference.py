@@ -21,7 +21,7 @@ from tests.docs.frames import tutorial
 from tests.docs.pages import DOCS
 from tests.docs.sessions import DIGITS
 from tests.support import spec_of
-from tfdeploy.cli.group import load
+from tfdeploy.cli.group import COMMANDS, load
 from tools import make_reference
 from tools.reference import notes
 
@@ -137,3 +137,20 @@ def test_fields_of_messages_are_those_of_the_page(tmp_path: Path) -> None:
     assert found.keys() == fields("Messages as JSON")
     row = next(line for line in FILES.read_text().splitlines() if line.startswith("| `diagnostics` |"))
     assert found["diagnostics"][0].keys() == set(re.findall(r"`(\w+)`", row)) - {"diagnostics"}
+
+
+# --- nothing left out -------------------------------------------------------------------------------------
+
+
+def test_the_page_on_python_has_every_public_name() -> None:
+    """What `import tfdeploy` offers is described."""
+    text = (DOCS / "how-to" / "python.md").read_text()
+    missing = {name for name in tfdeploy.__all__ if not re.search(rf"\b(?:tfdeploy\.)?{name}\b", text)}
+    assert missing - {"Diagnostic"} == set()
+
+
+def test_every_command_is_shown_at_work() -> None:
+    """Tutorial or how-tos have a command line of each command."""
+    pages = [DOCS / "tutorial.md", *(DOCS / "how-to").glob("*.md")]
+    text = "".join(path.read_text() for path in pages)
+    assert [name for name in COMMANDS if f"tfdeploy {name} " not in text] == []

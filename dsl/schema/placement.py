@@ -54,7 +54,7 @@ TARGETS = (
     Target(
         "group",
         "member",
-        ("ops", "variables", "slots", "updates"),
+        ("ops", "variables"),
         "`group[1]`: a device of the clone's own group",
     ),
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import grammar
 from compiler.plan import Why
-from tests.compiler.places import Places, places, variables
+from tests.compiler.places import MODEL, Places, places, variables
 
 FOUR_GPUS = "devices {\n cpu = 2\n gpu = 4\n }\n"
 CLUSTER = 'devices {\n job "ps" { tasks = 2 }\n job "worker" { tasks = 2, gpu = 2, cpu = 1 }\n }\n'
@@ -214,3 +215,15 @@ def test_parameter_servers_alone_still_have_a_place_for_inputs() -> None:
     found = place("clones -> ps[*]", devices='devices {\n job "ps" { tasks = 2 }\n }\n')
     assert found.book.inputs().device.ref == "ps[0].cpu[0]"
     assert [each.device.ref for each in found.towers] == ["ps[0].cpu[0]", "ps[1].cpu[0]"]
+
+
+@pytest.mark.parametrize("role", ["slots", "updates", "inputs", "summaries", "evaluation"])
+def test_a_group_member_is_no_target_for_what_belongs_to_no_clone(role: str) -> None:
+    """Only ops and variables have a clone whose group is meant; the rest is refused where it is written."""
+    text = (
+        MODEL + "devices { cpu = 4 }\nclones { batch = 2 }\nplace {\n  clones -> groups(cpu[*], size = 2)\n"
+    )
+    (found,) = grammar.read("test.tfdeploy", text=f"{text}  {role} -> group[1]\n}}\n").diagnostics
+    assert (found.code, found.message) == ("TFD408", f"`group` is no target for `{role}`")
+    assert found.span is not None
+    assert found.span.text == "group[1]"

@@ -45,7 +45,10 @@ def _diagnostic(doing: str, compiled: CompiledGraph, fault: tf.errors.OpError) -
 
 
 def _layer(compiled: CompiledGraph, name: str | None, clone: int | None) -> tuple[str | None, Span | None]:
-    """Return the layer that an op belongs to, by its name inside the tower, and where the spec has it."""
+    """Return the layer that an op belongs to, by its name inside the tower, and where the spec has it.
+
+    What belongs to a loss or a metric is in no layer, but the spec has it all the same.
+    """
     if name is None:
         return None, None
     scope = compiled.plan.towers[clone].scope if clone is not None else ""
@@ -56,4 +59,14 @@ def _layer(compiled: CompiledGraph, name: str | None, clone: int | None) -> tupl
         path = "/".join(parts[:length])
         if path in layers:
             return path, layers[path]
-    return None, None
+    return None, _objective(compiled, parts)
+
+
+def _objective(compiled: CompiledGraph, parts: list[str]) -> Span | None:
+    """Return where the spec has the loss or the metric that an op with a name of these parts belongs to."""
+    model = compiled.plan.model
+    if parts[0] == "metrics":
+        return next((each.span for each in model.metrics if each.name in parts[1:2]), None)
+    if parts[0] != "loss":
+        return None
+    return model.losses[0].span if len(model.losses) == 1 else compiled.plan.spec.model.span_of("loss")

@@ -7,6 +7,7 @@ import re
 import tensorflow as tf
 
 _NODE = re.compile(r"^Node: '.*'$", re.MULTILINE)
+_SEVERAL = re.compile(r"^\d+ root error\(s\) found\.\n\s*\(0\) [A-Z_]+: *", re.MULTILINE)  # told one by one
 _BEHIND = re.compile(r"\n\t ?\[\[|\nOriginal stack trace|\nErrors may have originated")
 
 
@@ -16,5 +17,9 @@ def reason_of(fault: Exception) -> str:
         return (fault.strerror or str(fault)).lower()
     text = fault.message if isinstance(fault, tf.errors.OpError) else str(fault)
     *_, said = _NODE.split(text)  # what comes before says where in Python the op was made
-    lines = [line.strip() for line in _BEHIND.split(said)[0].splitlines() if line.strip()]
+    lines = [
+        line.strip()
+        for line in _BEHIND.split(_SEVERAL.sub("", said, count=1))[0].splitlines()
+        if line.strip()
+    ]
     return lines[0] if lines else type(fault).__name__

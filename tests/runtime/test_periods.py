@@ -84,6 +84,20 @@ def test_steps_of_a_run(train: str, size: int | None, steps: int) -> None:
     assert total_steps(plan(train), size) == steps
 
 
+@pytest.mark.parametrize(
+    ("train", "step", "examples", "steps"),
+    [
+        ("epochs = 3", 12, 120, 30),  # with the same batch it is the run that was not interrupted
+        ("epochs = 3", 12, 240, 18),  # with a batch of 20 before
+        ("epochs = 1", 12, 240, 12),
+        ("steps = 7", 5, 100, 7),
+    ],
+)
+def test_steps_of_a_run_that_goes_on(train: str, step: int, examples: int, steps: int) -> None:
+    """Epochs of a run that goes on are passes over the data all the same, whatever its batch was before."""
+    assert total_steps(plan(train), 100, step, examples) == steps
+
+
 def test_epochs_need_a_known_size() -> None:
     """Epochs over data of unknown size are an error at `epochs`."""
     with pytest.raises(RunError) as caught:

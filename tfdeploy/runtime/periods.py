@@ -67,11 +67,13 @@ class Unobtrusive(Period):
         self.seconds = max(SHORTEST_PAUSE, seconds / SHARE)
 
 
-def total_steps(plan: Plan, size: int | None) -> int:
+def total_steps(plan: Plan, size: int | None, step: int = 0, examples: int = 0) -> int:
     """Return how many steps the spec of `plan` asks for, `size` being the examples of an epoch.
 
-    A last batch that epochs do not fill is left out. Raises SpecError where neither steps nor epochs are
-    given, RunError where an epoch has no known or no sufficient size.
+    `step` and `examples` are what an earlier part of the run came to, perhaps with another number of clones:
+    epochs are counted by the examples that were seen. A last batch that epochs do not fill is left out.
+    Raises SpecError where neither steps nor epochs are given, RunError where an epoch has no known or no
+    sufficient size.
     """
     spec, train = plan.spec, plan.spec.train
     if train.steps is not None:
@@ -83,7 +85,7 @@ def total_steps(plan: Plan, size: int | None) -> int:
         raise RunError(errors.size_unknown(span))
     # Where clones update each by itself, a step is one clone's batch.
     rounds = len(plan.towers) if plan.update.mode == "async" else 1
-    steps = train.epochs * size * rounds // plan.global_batch
+    steps = step + max(0, train.epochs * size - examples) * rounds // plan.global_batch
     if steps == 0:
         data = spec.data.train if spec.data is not None else None
         source = data.source.span if data is not None else None

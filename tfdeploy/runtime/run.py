@@ -86,12 +86,12 @@ class _Run:
             )
             for name, split in splits_of(self.spec).items()
         }
-        last = total_steps(self.plan, streams["train"].size)
+        total_steps(self.plan, streams["train"].size)  # what is wrong with it is said before all else
         self.stop.check()
         engine = self._compile()
         try:
             self.stop.check()
-            return self._train(engine, streams, last)
+            return self._train(engine, streams)
         finally:
             engine.close()
 
@@ -105,7 +105,7 @@ class _Run:
         self.reporter.compiled(compiled.placement, self.plan.model.name, self.clock.compile)
         return engine
 
-    def _train(self, engine: Engine, streams: Mapping[SplitName, Stream], last: int) -> Result:
+    def _train(self, engine: Engine, streams: Mapping[SplitName, Stream]) -> Result:
         checkpoints = Checkpoints(self.directory.store, engine, self.spec.train.keep)
         resumed = self._resume(checkpoints)
         history = self._mended_history(checkpoints)
@@ -130,10 +130,11 @@ class _Run:
             reporter=self.reporter,
             stop=self.stop,
             clock=self.clock,
-            after_first=lambda: self._show_placement(engine),
+            after_first=lambda: self._show_placement(engine, events, (resumed or 0) + 1),
             step=resumed or 0,
             examples=checkpoints.newest.manifest.examples if checkpoints.newest is not None else 0,
         )
+        last = total_steps(self.plan, streams["train"].size, trainer.step, trainer.examples)
         try:
             return self._steps(trainer, last, resumed)
         finally:
@@ -205,10 +206,12 @@ class _Run:
             status: Status = "interrupted" if self.stop.received.name == "SIGINT" else "terminated"
             self.stop.check(self._finish(trainer, status, resumed))
 
-    def _show_placement(self, engine: Engine) -> None:
+    def _show_placement(self, engine: Engine, events: Events, step: int) -> None:
         """Write the map, now that it is known where the ops ran, and warn where that is not as asked."""
-        self._write_placement(engine)
-        ops = engine.compiled.placement.misplaced
+        placement = engine.compiled.placement
+        write_whole(self.directory.placement, placement.to_json())
+        events.show_placement(placement, step)
+        ops = placement.misplaced
         if ops:
             moves = Counter((op.requested, op.assigned or "") for op in ops)
             devices = self.spec.devices

@@ -1,4 +1,4 @@
-"""What all tests share: golden files.
+"""What all tests share: golden files, and signals as a terminal has them.
 
 A golden file holds, under `tests/golden/`, the whole text that something must print. A test compares with it
 by `golden("plan/two_clones.txt", text)`. After a change that is meant, `pytest --update-golden` writes into
@@ -7,6 +7,7 @@ the files what is printed now; read the difference before committing it.
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,15 @@ GOLDEN = Path(__file__).parent / "golden"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the switch that rewrites golden files."""
     parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing")
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the processes that tests start, also where a shell runs the tests in the background.
+
+    Such a shell has interrupts ignored, and what is ignored is inherited.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic, RunError, SpecError
-    from tfdeploy.api import compile, evaluate, load, predict, run  # noqa: A004
+    from tfdeploy.api import compile, evaluate, export, load, predict, run  # noqa: A004
 
 _HOMES = {
     "Diagnostic": "dsl.diagnostics",
@@ -18,12 +18,13 @@ _HOMES = {
     "SpecError": "dsl.diagnostics",
     "compile": "tfdeploy.api",
     "evaluate": "tfdeploy.api",
+    "export": "tfdeploy.api",
     "load": "tfdeploy.api",
     "predict": "tfdeploy.api",
     "run": "tfdeploy.api",
 }
 
-__all__ = ["Diagnostic", "RunError", "SpecError", "compile", "evaluate", "load", "predict", "run"]
+__all__ = ["Diagnostic", "RunError", "SpecError", "compile", "evaluate", "export", "load", "predict", "run"]
 
 
 def __getattr__(name: str) -> Any:

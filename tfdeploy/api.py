@@ -116,6 +116,31 @@ def predict(
         return write(trained, Path(examples), Path(predictions), split=split)
 
 
+def export(
+    spec: Spec,
+    folder: str | os.PathLike[str],
+    *,
+    checkpoint: str | None = None,
+    emulate: bool = False,
+    verbose: bool = False,
+    warn: Callable[[Diagnostic], None] | None = None,
+) -> None:
+    """Write the model that `spec` has trained as a SavedModel into a new `folder`.
+
+    See `evaluate` for the rest. Raises SpecError and RunError.
+    """
+    from tfdeploy.runtime.quiet import start_tensorflow
+
+    start_tensorflow(verbose=verbose)
+    from tfdeploy.runtime.artifacts import write_saved_model
+    from tfdeploy.runtime.trained import Trained
+
+    with Trained.load(
+        spec, warn or _silent, checkpoint=checkpoint, emulate=emulate, verbose=verbose
+    ) as trained:
+        write_saved_model(trained, Path(folder))
+
+
 def _silent(warning: Diagnostic) -> None:
     """Say nothing of a warning."""
 

@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("tfdeploy.cli.verify", "Train every layout of a spec a few steps and compare the weights."),
     "evaluate": ("tfdeploy.cli.evaluate", "Evaluate what a spec has trained."),
     "predict": ("tfdeploy.cli.predict", "Predict for a file of examples."),
+    "export": ("tfdeploy.cli.export", "Write what a spec has trained as a SavedModel."),
     "explain": ("tfdeploy.cli.explain", "Explain the code of an error."),
 }
 """Every command there is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -10,12 +11,14 @@ from compiler.graph.saving import add_saving
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from tfdeploy.runtime.effective import effective_text
-from tfdeploy.runtime.files import replacing, write_whole
+from tfdeploy.runtime.files import PARTIAL, replacing, write_whole
+from tfdeploy.runtime.tensorflow_words import reason_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from compiler.graph.compiled import CompiledGraph
+    from tfdeploy.runtime.trained import Trained
 
 v1 = tf.compat.v1
 
@@ -37,6 +40,22 @@ def write_graph(compiled: CompiledGraph, directory: Path) -> list[Path]:
     write_whole(paths[1], compiled.placement.to_json())
     write_whole(paths[2], effective_text(compiled.plan.spec))
     return paths
+
+
+def write_saved_model(trained: Trained, folder: Path) -> None:
+    """Write a trained model as a SavedModel; `folder`, which must not be there, appears when it is whole.
+
+    Raises RunError where it cannot be written.
+    """
+    beside = folder.with_name(PARTIAL + folder.name)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        trained.keras_model().export(beside, verbose=False)
+        beside.rename(folder)
+    except (OSError, tf.errors.OpError) as fault:
+        raise RunError(errors.cannot_write(str(folder), reason_of(fault))) from fault
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def meta_graph(compiled: CompiledGraph) -> Any:

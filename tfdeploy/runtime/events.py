@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from attrs import define, field
 
+from compiler.report.device_table import device_table
+from compiler.report.terminal import headline
+from compiler.report.view import View
 from dsl.diagnostics import RunError
 from tfdeploy.runtime.files import write_fault
 
@@ -14,9 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from compiler.placement_map import PlacementMap
     from tfdeploy.runtime.history import Line
 
 v1 = tf.compat.v1
+TEXT_WIDTH = 120
 SCOPE = "summary/"  # where the graph makes its summaries
 
 
@@ -65,6 +70,16 @@ class Events:
         """Write the graph with the devices of its ops."""
         if self.wanted:
             self._writer("train").add_graph(self.graph)
+
+    def show_placement(self, placement: PlacementMap, step: int) -> None:
+        """Write the totals of the placement map as text."""
+        if not self.wanted:
+            return
+        lines = [*headline(placement), "", *device_table(placement, View(width=TEXT_WIDTH))]
+        text = "\n".join(["```", *lines, "```"])
+        value = v1.Summary.Value(tag="placement", tensor=tf.make_tensor_proto([text]))
+        value.metadata.plugin_data.plugin_name = "text"
+        self._writer("train").add_summary(v1.Summary(value=[value]), step)
 
     def flush(self) -> None:
         """Bring everything to the files."""

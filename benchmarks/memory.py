@@ -1,0 +1,84 @@
+"""`python -m benchmarks.memory`: forecasts of the peak of a step beside what the allocator counts on CPUs.
+
+Every device is emulated. TensorFlow records each allocation and release of a step with its time; the peak of
+a device is the largest sum of what its ops had allocated at once. It depends on the order in which threads
+come to their ops, so a step is measured several times.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import grammar
+from compiler.graph.build import compile_graph
+from compiler.pipeline import make_plan
+from dsl import ir
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+SPECS = (("digits.tfdeploy", ()), ("cifar10.tfdeploy", ()))
+REPEATS = 5
+
+
+def measure(spec: ir.Spec) -> list[tuple[str, int, int, int]]:
+    """Return for each device: its name, the forecast, the lowest and the highest peak measured, in bytes."""
+    compiled = compile_graph(make_plan(spec, emulate=True))
+    compiled.forecast_memory()
+    start = compiled.train_input.attach(lambda: _examples(compiled).repeat())
+    peaks: dict[str, list[int]] = {}
+    with tf.compat.v1.Session(graph=compiled.graph, config=compiled.session_config()) as session:
+        session.run(compiled.init_op)
+        session.run(start)
+        session.run([compiled.data_loss, compiled.train_op])
+        for _ in range(REPEATS):
+            for device, peak in _step(session, compiled).items():
+                peaks.setdefault(device, []).append(peak)
+    return [
+        (each.ref, each.step_bytes or 0, min(peaks[each.device]), max(peaks[each.device]))
+        for each in compiled.placement.devices
+    ]
+
+
+def _examples(compiled: Any) -> tf.data.Dataset:
+    pipe, generator = compiled.train_input, np.random.default_rng(0)
+    batch = {}
+    for each in pipe.wanted:
+        values = generator.random((pipe.size, *each.shape))
+        batch[each.name] = tf.cast(tf.constant(values), each.dtype)  # classes: zeros
+    return tf.data.Dataset.from_tensors(batch)
+
+
+def _step(session: Any, compiled: Any) -> dict[str, int]:
+    metadata = tf.compat.v1.RunMetadata()
+    options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+    session.run([compiled.data_loss, compiled.train_op], options=options, run_metadata=metadata)
+    return {device.device: _peak(device) for device in metadata.step_stats.dev_stats}
+
+
+def _peak(device: Any) -> int:
+    records = [
+        (record.alloc_micros, record.alloc_bytes)
+        for node in device.node_stats
+        for memory in node.memory
+        for record in memory.allocation_records
+    ]
+    alive = peak = 0
+    for _, size in sorted(records):
+        alive += size
+        peak = max(peak, alive)
+    return peak
+
+
+def main() -> None:
+    """Print a table."""
+    print("spec             device    forecast    measured, lowest to highest    forecast / highest")
+    for name, overrides in SPECS:
+        for ref, forecast, low, high in measure(grammar.load(EXAMPLES / name, overrides)):
+            print(f"{name:16} {ref:8} {forecast:11,} {low:13,} {high:13,} {forecast / max(high, 1):10.2f}")
+
+
+if __name__ == "__main__":
+    main()

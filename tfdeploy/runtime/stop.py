@@ -76,6 +76,8 @@ class StopSignals:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.received is None:
             self.received = signal.Signals(number)
+        elif self._own_process:
+            os._exit(BASE + number)  # as the thread does, whichever of the two comes first
         elif callable(before := self._before.get(number)):
             before(number, frame)
 

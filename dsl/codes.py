@@ -145,6 +145,7 @@ _ROWS = (
     Code("TFD742", "weights-unreadable", "weights to start from that cannot be read", "run"),
     Code("TFD743", "history-mended", "broken lines in the history of a run", "run"),
     Code("TFD744", "split-missing", "a split to evaluate that the spec does not have", "run"),
+    Code("TFD745", "nothing-to-plot", "runs without a history, or without the score to draw", "run"),
     # TFD9xx: the tool's own fault.
     Code("TFD901", "internal-fault", "a fault of tfdeploy itself", "tool"),
 )

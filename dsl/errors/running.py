@@ -104,6 +104,19 @@ def no_sound_checkpoint(directory: str, tried: int) -> Diagnostic:
     )
 
 
+def no_history(path: str, reason: str) -> Diagnostic:
+    """Report a run whose history cannot be read."""
+    return error(
+        "TFD745", f"the history `{path}` cannot be read: {reason}", None, help="name a run directory"
+    )
+
+
+def nothing_to_plot(score: str, known: Sequence[str]) -> Diagnostic:
+    """Report a score that no line of the histories has."""
+    notes = (f"there are {listed(known)}",) if known else ("no step has been logged yet",)
+    return error("TFD745", f"no run has a score `{score}`", None, notes=notes)
+
+
 def split_missing(names: Sequence[str], span: Span | None) -> Diagnostic:
     """Report splits that are to be evaluated and that the spec does not have."""
     return error(

@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate": ("tfdeploy.cli.evaluate", "Evaluate what a spec has trained."),
     "predict": ("tfdeploy.cli.predict", "Predict for a file of examples."),
     "export": ("tfdeploy.cli.export", "Write what a spec has trained as a SavedModel."),
+    "plot": ("tfdeploy.cli.plot", "Draw the curves of runs."),
     "explain": ("tfdeploy.cli.explain", "Explain the code of an error."),
 }
 """Every command there is."""

@@ -1,0 +1,50 @@
+"""`tfdeploy plot`: the curves of one run or several, in the terminal or as a picture."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from tfdeploy.cli.options import Common, common_options
+
+ROWS = 16
+
+
+def _picture(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
+    if path is not None and path.suffix != ".svg":
+        raise click.BadParameter(f"{str(path)!r} is no .svg file", ctx, param)
+    return path
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option(
+    "--score", default="loss", show_default=True, help="What to draw: loss, or the name of a metric."
+)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=_picture,
+    metavar="FILE",
+    help="Write an .svg picture in place of drawing in the terminal.",
+)
+@common_options
+def command(common: Common, runs: tuple[Path, ...], *, score: str, out: Path | None) -> int:
+    """Draw a score of RUN... (run directories) over the steps, without TensorFlow."""
+    from tfdeploy.runtime.curves import read_curves
+
+    curves = read_curves(runs, score)
+    if out is not None:
+        from tfdeploy.runtime.curves_svg import picture
+        from tfdeploy.runtime.files import write_whole
+
+        write_whole(out, picture(curves, score))
+        click.echo(out)
+        return 0
+    from tfdeploy.runtime.curves_text import draw
+
+    width = shutil.get_terminal_size().columns
+    click.echo(draw(curves, score, width=width, height=ROWS, color=common.color_output), nl=False, color=True)
+    return 0

@@ -43,7 +43,7 @@ class _UnknownPathError(Exception):
     def __init__(self, at: int, known: Iterable[str]) -> None:
         super().__init__(at)
         self.at = at
-        self.known = tuple(known)
+        self.known = tuple(dict.fromkeys(known))  # `model` has a `loss` in the table and one in the spec
 
 
 class _Override:

@@ -68,7 +68,7 @@ def _spec(
             reports.add(file_errors.empty(source.name, start))
         return None
     items = overrides.apply(gathered.items, changes, reports)
-    lowered = lower(items, start, reports, allow_python=allow_python)
+    lowered = lower(items, start, reports, allow_python=allow_python, all_read=gathered.complete)
     _report_all(CHECKS, lowered.facts, reports)
     if reports.has_errors:
         for file in gathered.parsed:

@@ -34,15 +34,19 @@ class _KeepTerminals:
 @cache
 def parser() -> lark.Lark:
     """Return the parser; it has no state and is shared."""
-    grammar = _text(GRAMMAR)
-    stored = _stored(_key(grammar))
-    return build(grammar) if stored is None else stored
+    stored = _stored(_key(grammar()))
+    return build(grammar()) if stored is None else stored
 
 
-def build(grammar: str) -> lark.Lark:
+def grammar() -> str:
+    """Return the text of the grammar."""
+    return _text(GRAMMAR)
+
+
+def build(text: str) -> lark.Lark:
     """Make a parser from the text of a grammar."""
     return lark.Lark(
-        grammar,
+        text,
         parser="lalr",
         lexer="basic",
         keep_all_tokens=True,
@@ -53,15 +57,14 @@ def build(grammar: str) -> lark.Lark:
 
 def current() -> bool:
     """Whether `tables.json` is for the grammar and the lark that are here."""
-    return _stored(_key(_text(GRAMMAR))) is not None
+    return _stored(_key(grammar())) is not None
 
 
 def write() -> None:
     """Work the tables out and write them to `tables.json`."""
-    grammar = _text(GRAMMAR)
-    data, memo = build(grammar).memo_serialize([lark.lexer.TerminalDef, lark.grammar.Rule])
+    data, memo = build(grammar()).memo_serialize([lark.lexer.TerminalDef, lark.grammar.Rule])
     data["options"] = {"parser": "lalr", "lexer": "basic", "keep_all_tokens": True, "start": ["start"]}
-    content = {"key": _key(grammar), "data": data, "memo": memo}
+    content = {"key": _key(grammar()), "data": data, "memo": memo}
     with open(TABLES, "w", encoding="utf-8") as file:  # noqa: PTH123 as in _text
         file.write(json.dumps(content, separators=(",", ":")) + "\n")
 
@@ -71,8 +74,8 @@ def _text(path: str) -> str:
         return file.read()
 
 
-def _key(grammar: str) -> str:
-    return f"{lark.__version__} {sha256(grammar.encode()).hexdigest()}"
+def _key(text: str) -> str:
+    return f"{lark.__version__} {sha256(text.encode()).hexdigest()}"
 
 
 def _stored(key: str) -> lark.Lark | None:

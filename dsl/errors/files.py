@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics import Diagnostic
 from dsl.errors.making import error
-from dsl.errors.words import quoted
+from dsl.errors.words import in_full
 
 if TYPE_CHECKING:
     from dsl.source import Span
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 def missing(path: str, span: Span | None) -> Diagnostic:
     """A file that is not there; `span` is the include that names it."""
     if span is None:
-        return error("TFD190", f"there is no file {quoted(path)}", None)
+        return error("TFD190", f"there is no file {in_full(path)}", None)
     return error(
         "TFD190",
-        f"there is no file {quoted(path)}",
+        f"there is no file {in_full(path)}",
         span,
         text="cannot be included",
         notes=("a relative path starts at the directory of the file that includes",),
@@ -27,14 +27,14 @@ def missing(path: str, span: Span | None) -> Diagnostic:
 
 def unreadable(path: str, reason: str, span: Span | None) -> Diagnostic:
     """A file that the system does not let us read."""
-    return error("TFD191", f"{quoted(path)} cannot be read: {reason}", span)
+    return error("TFD191", f"{in_full(path)} cannot be read: {reason}", span)
 
 
 def not_text(path: str, offset: int, span: Span | None) -> Diagnostic:
     """A file that is no UTF-8 text."""
     return error(
         "TFD192",
-        f"{quoted(path)} is not UTF-8 text",
+        f"{in_full(path)} is not UTF-8 text",
         span,
         notes=(f"the first strange byte is number {offset + 1:,}",),
     )
@@ -43,7 +43,7 @@ def not_text(path: str, offset: int, span: Span | None) -> Diagnostic:
 def too_large(path: str, largest: int, span: Span | None) -> Diagnostic:
     """A file that is far too large for a spec."""
     return error(
-        "TFD193", f"{quoted(path)} is too large", span, notes=(f"a spec has at most {largest:,} bytes",)
+        "TFD193", f"{in_full(path)} is too large", span, notes=(f"a spec has at most {largest:,} bytes",)
     )
 
 
@@ -51,7 +51,7 @@ def empty(path: str, span: Span | None) -> Diagnostic:
     """A file with nothing but white space and comments in it."""
     return error(
         "TFD110",
-        f"{quoted(path)} is empty",
+        f"{in_full(path)} is empty",
         span,
         help='a spec needs at least a `model "name" { ... }` block',
     )

@@ -17,6 +17,11 @@ def quoted(text: str) -> str:
     return f"`{text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}`"
 
 
+def in_full(path: str) -> str:
+    """Return a path in backticks, however long: a part of it would name another file."""
+    return f"`{' '.join(path.split(chr(10)))}`"
+
+
 def listed(names: Iterable[str], last: str = "and") -> str:
     """Return names in backticks as a list in a sentence: `a`, `b` and `c`."""
     return joined([quoted(name) for name in names], last)

@@ -36,15 +36,25 @@ class Lowered:
 
 
 def lower(
-    items: Sequence[syntax.Item], where: Span, reports: Reports, *, allow_python: bool = False
+    items: Sequence[syntax.Item],
+    where: Span,
+    reports: Reports,
+    *,
+    allow_python: bool = False,
+    all_read: bool = True,
 ) -> Lowered:
-    """Return the meaning of the items of a spec and all it includes; `where` is the start of its file."""
+    """Return the meaning of the items of a spec and all it includes.
+
+    `where` is the start of its file; `all_read` is false where an included file could not be read, which
+    may define whatever seems to be missing.
+    """
     constants_ = [
         each for item in items if isinstance(item, syntax.Block) and item.kind == "let" for each in item.items
     ]
     lost = frozenset(name for item in (*items, *constants_) for name in lost_names(item))
     context = Context(reports, lost=lost, allow_python=allow_python)
     top, complete = _top(items, context)
+    complete = complete and all_read
     if not complete:
         context = context.within(lost=lost | {"layer", *(() if "let" in top else ("let",))})
     if "let" in top:

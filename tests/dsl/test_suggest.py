@@ -1,0 +1,34 @@
+"""The nearest known name."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsl.suggest import nearest
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "wanted"),
+    [
+        ("optimzer", ["optimizer", "mode"], "optimizer"),
+        ("asnyc", ["async", "sync", "local"], "async"),
+        ("snyc", ["async", "sync", "local"], "sync"),
+        ("conv2d", ["Conv1D", "Conv2D", "Conv3D"], "Conv2D"),
+        ("addn", ["add_n", "tree"], "add_n"),
+        ("GlobalAvgPooling2D", ["GlobalMaxPooling2D", "GlobalAveragePooling2D"], "GlobalMaxPooling2D"),
+        ("gp", ["gpu", "cpu"], "gpu"),
+        ("x", ["y", "z"], None),
+        ("FullyConnected", ["Dense", "Conv2D"], None),
+        ("sync", ["sync"], None),
+        ("a" * 100, ["a" * 99], None),
+        ("anything", [], None),
+    ],
+)
+def test_nearest(name: str, known: list[str], wanted: str | None) -> None:
+    """Swapped, missing, wrong and surplus letters, case and underscores are forgiven, other words are not."""
+    assert nearest(name, known) == wanted
+
+
+def test_order_does_not_matter() -> None:
+    """Of two names equally near the first in the alphabet is taken, in whatever order they come."""
+    assert nearest("cat", ["hat", "bat"]) == nearest("cat", ["bat", "hat"]) == "bat"

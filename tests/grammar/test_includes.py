@@ -1,0 +1,85 @@
+"""Specs of several files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import grammar
+
+MODEL = 'model "m" {\n  x = input(float32, [1])\n  y = x -> Dense(1)\n  output = y\n}\n'
+
+
+def write(directory: Path, **files: str) -> Path:
+    """Write specs into `directory`; return the path of the one called `main`."""
+    for name, text in files.items():
+        path = directory / f"{name.replace('__', '/')}.tfdeploy"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return directory / "main.tfdeploy"
+
+
+def found(path: Path) -> list[tuple[str, str, int]]:
+    """Return the code, file name and line of each error."""
+    errors = []
+    for each in grammar.read(path).diagnostics:
+        assert each.span is not None
+        errors.append((each.code, Path(each.span.source.name).name, each.span.begin.line))
+    return errors
+
+
+def test_blocks_of_included_files_belong_to_the_spec(tmp_path: Path) -> None:
+    """Files are found beside the one that includes them, also in a directory below, and each is read once."""
+    main = write(
+        tmp_path,
+        main='tfdeploy = 1\ninclude = ["a.tfdeploy", "below/b.tfdeploy"]\n' + MODEL,
+        a='include = ["below/b.tfdeploy"]\nclones { count = n }\n',
+        below__b="tfdeploy = 1\nlet { n = 3 }\n",
+    )
+    spec = grammar.load(main)
+    assert spec.clones.count == 3
+
+
+def test_a_file_by_its_absolute_path(tmp_path: Path) -> None:
+    """An absolute path may lead anywhere."""
+    other = tmp_path / "other"
+    write(tmp_path, other__a="clones { count = 3 }\n")
+    main = write(tmp_path, main=f'tfdeploy = 1\ninclude = ["{other}/a.tfdeploy"]\n{MODEL}')
+    assert grammar.load(main).clones.count == 3
+
+
+def test_paths_may_not_leave_the_tree(tmp_path: Path) -> None:
+    """A relative path that leads out is refused, however it is written."""
+    for path in ("../a.tfdeploy", "b/../../a.tfdeploy", ".."):
+        main = write(tmp_path, main=f'tfdeploy = 1\ninclude = ["{path}"]\n{MODEL}')
+        assert found(main) == [("TFD211", "main.tfdeploy", 2)]
+
+
+def test_circles_are_refused(tmp_path: Path) -> None:
+    """Files that include each other are an error where the circle closes."""
+    main = write(
+        tmp_path,
+        main='tfdeploy = 1\ninclude = ["a.tfdeploy"]\n' + MODEL,
+        a='include = ["b.tfdeploy"]\n',
+        b='\n\ninclude = ["main.tfdeploy"]\n',
+    )
+    assert found(main) == [("TFD210", "b.tfdeploy", 3)]
+
+
+def test_errors_of_all_files_come_in_order(tmp_path: Path) -> None:
+    """Errors stand where they are; those of the spec come first, then those of what it includes."""
+    main = write(
+        tmp_path,
+        main='tfdeploy = 1\ninclude = ["a.tfdeploy"]\nclones { cuont = 1 }\n' + MODEL,
+        a="train { keep = 0 }\n",
+    )
+    assert found(main) == [("TFD202", "main.tfdeploy", 3), ("TFD305", "a.tfdeploy", 1)]
+
+
+def test_what_cannot_be_read_keeps_the_rest_quiet(tmp_path: Path) -> None:
+    """Where an included file is missing, what it may have defined is not complained of."""
+    main = write(
+        tmp_path,
+        main='tfdeploy = 1\ninclude = ["a.tfdeploy"]\nclones { count = n }\n'
+        'model "m" {\n  x = input(float32, [1])\n  output = x -> block()\n}\n',
+    )
+    assert found(main) == [("TFD190", "main.tfdeploy", 2)]

@@ -1,0 +1,101 @@
+"""Texts of absurd size, depth and kind are refused or read, in words and in time."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+import grammar
+
+MODEL = 'model "m" {\n  x = input(float32, [1])\n  y = x -> Dense(1)\n  output = y\n}\n'
+CONSTANTS = "".join(f"a{i} = a{i + 1}\n" for i in range(20_000))
+
+
+def codes(text: str) -> list[str]:
+    """Return the codes of the errors of a text."""
+    return [each.code for each in grammar.read("spec.tfdeploy", text=text).diagnostics if each.is_error]
+
+
+@pytest.mark.parametrize("bracket", ["(", "[", "{", "x = (", "x = [", "a {"])
+def test_ten_thousand_brackets_are_refused(bracket: str) -> None:
+    """Nesting is refused at the first bracket that is too deep, and nothing else is said."""
+    assert codes(f"tfdeploy = 1\n{bracket * 10_000}") == ["TFD108"]
+
+
+def test_fifty_brackets_are_read() -> None:
+    """The deepest nesting that is allowed gives its value."""
+    spec = f"tfdeploy = 1\nlet {{ n = {'(' * 49}2{')' * 49} }}\nclones {{ count = n }}\n{MODEL}"
+    reading = grammar.read("spec.tfdeploy", text=spec)
+    assert reading.spec is not None
+    assert reading.spec.clones.count == 2
+
+
+def test_names_of_a_hundred_kilobytes_are_refused() -> None:
+    """A name, and a label, beyond all measure give one error each."""
+    assert codes(f"tfdeploy = 1\nlet {{ {'a' * 100_000} = 1 }}\n{MODEL}") == ["TFD109"]
+    assert codes(f'tfdeploy = 1\nmodel "{"a" * 100_000}" {{ }}\n') == ["TFD208"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tfdeploy = 1\nlet { a = " + "1+" * 100_000 + "1 }\n" + MODEL,
+        "tfdeploy = 1\nlet { a = " + "-" * 100_000 + "1 }\n" + MODEL,
+        "tfdeploy = 1\n" + MODEL.replace("Dense(1)", "Dense(1)" + " -> Dense(1)" * 20_000),
+        "tfdeploy = 1\nlet {\n"
+        + "".join(f"a{i} = a{i + 1}\n" for i in range(20_000))
+        + "a20000 = 1\n}\n"
+        + MODEL,
+    ],
+    ids=["sum", "signs", "flow", "constants"],
+)
+def test_long_chains_are_read(text: str) -> None:
+    """Chains of tens of thousands of parts are neither too deep nor slow."""
+    start = time.process_time()
+    assert codes(text) == []
+    assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@#$%&!~ " * 125_000,
+        "x 3\n" * 250_000,
+        '"\n' * 500_000,
+        "x = ]\n" * 160_000,
+        "," * 1_000_000,
+    ],
+    ids=["signs", "items", "quotes", "brackets", "commas"],
+)
+def test_a_megabyte_of_nonsense_is_refused_in_time(text: str) -> None:
+    """Of a text with countless faults only the first are looked for."""
+    start = time.process_time()
+    assert 0 < len(codes(text)) <= 200
+    assert time.process_time() - start < 10
+
+
+def test_files_that_are_no_specs_are_refused(tmp_path: Path) -> None:
+    """A missing, binary, foreign, huge or empty file, and a directory, give one error with its name."""
+    contents = {
+        "binary": b"\x00\x01\x02",
+        "latin": "größe".encode("latin-1"),
+        "large": b"#" * 10_000_001,
+        "empty": b"",
+    }
+    for name, data in contents.items():
+        (tmp_path / name).write_bytes(data)
+    wanted = {
+        "binary": "TFD192",
+        "latin": "TFD192",
+        "large": "TFD193",
+        "empty": "TFD110",
+        "missing": "TFD190",
+        ".": "TFD191",
+    }
+    for name, code in wanted.items():
+        reading = grammar.read(tmp_path / name)
+        assert reading.spec is None
+        assert [each.code for each in reading.diagnostics] == [code]
+        assert str(tmp_path / name) in next(iter(reading.diagnostics)).message

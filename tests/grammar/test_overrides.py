@@ -1,0 +1,112 @@
+"""`--set PATH=VALUE`, down into every place that has a name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import grammar
+from dsl import ir
+
+SPECS = Path(__file__).parent / "specs"
+
+
+def changed(*overrides: tuple[str, str], spec: str = "whole") -> ir.Spec:
+    """Return one of the specs with `overrides`."""
+    return grammar.load(SPECS / f"{spec}.tfdeploy", overrides)
+
+
+def test_attributes_are_replaced_and_added() -> None:
+    """An attribute that is there is replaced, one that is not is added, and so is its block."""
+    assert changed(("train.epochs", "7")).train.epochs == 7
+    assert changed(("update.staleness", "2")).update.staleness == 2
+    assert changed(("devices.soft_placement", "true"), spec="cluster").devices.soft_placement
+
+
+def test_the_last_one_wins() -> None:
+    """Of two values for one path the later one counts, and a later path may lead into an earlier value."""
+    spec = changed(("train.keep", "1"), ("train.keep", "9"))
+    assert spec.train.keep == 9
+    spec = changed(("update.optimizer", "Adam(0.5)"), ("update.optimizer.beta_1", "0.8"))
+    assert spec.update.optimizer == ir.Call("Adam", (0.5,), {"beta_1": 0.8})
+
+
+def test_constants_reach_everything_made_of_them() -> None:
+    """A constant that is set changes all that is worked out from it."""
+    spec = changed(("let.clones_wanted", "2 * 2"), ("let.side", "8"))
+    assert (spec.clones.count, spec.devices.gpu) == (4, 4)
+    assert spec.model.bindings[0].value == ir.Input("float32", (8, 8, 3))
+
+
+def test_jobs_layers_and_metrics_are_reached_by_name() -> None:
+    """Blocks with a name are reached through it."""
+    assert changed(("devices.ps.tasks", "5"), spec="cluster").devices.jobs[0].tasks == 5
+    stage = changed(("layer.stage.filters", "parameter(int, 64)")).layers[1]
+    assert stage.parameters == (ir.LayerParameter("filters", "int", 64, has_default=True),)
+    metric = changed(("model.metrics.error", "[size, scale] -> MeanSquaredError()")).model.metrics[1]
+    assert metric.objective.call == ir.Call("MeanSquaredError")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "step"),
+    [
+        ("model.logits.logits.units", "5", ir.Call("Dense", (5,), {"name": "logits"})),
+        ("model.logits.Dropout.rate", "0.5", ir.Call("Dropout", (0.5,))),
+        ("model.logits.Dropout.seed", "3", ir.Call("Dropout", (0.25,), {"seed": 3})),
+    ],
+)
+def test_steps_are_reached_by_function_or_name(path: str, value: str, step: ir.Call) -> None:
+    """A step of a flow goes by its function or the name it was given, its arguments by theirs."""
+    bindings = {each.name: each.value for each in changed((path, value)).model.bindings}
+    flow = bindings["logits"]
+    assert isinstance(flow, ir.Flow)
+    calls = [each.call for each in flow.steps]
+    found = next(each for each in calls if each.name == step.name)
+    assert found.args == step.args
+    assert {name: found.kwargs[name] for name in step.kwargs} == step.kwargs
+
+
+def test_strings_are_taken_literally() -> None:
+    """Where a string is wanted, quotes, signs and white space are part of the value."""
+    assert changed(("train.directory", 'runs/"a" = b')).train.directory == 'runs/"a" = b'
+    data = changed(("data.train.tfrecord.path", "x-*.tfrecord")).data
+    assert data is not None
+    assert data.train is not None
+    assert data.train.source.args == ("x-*.tfrecord",)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "code", "at"),
+    [
+        ("clones.cuont", "4", "TFD212", 7),
+        ("clone.count", "4", "TFD212", 0),
+        ("place.clones", "cpu[0]", "TFD212", 0),
+        ("clones", "4", "TFD212", 0),
+        ("devices.master.gpu", "4", "TFD212", 8),
+        ("update.optimizer.momentun", "4", "TFD212", 17),
+        ("let.new", "4", "TFD212", 4),
+        ("train.keep", "", "TFD102", 11),
+        ("train.keep", "1 2", "TFD102", 13),
+        ("train.keep", "many", "TFD401", 11),
+        ("train.keep", "0", "TFD305", 11),
+        ("train.keep", "a = 1", "TFD102", 11),
+        ("train.keep", "(1", "TFD104", 11),
+        ("train.keep", "$", "TFD101", 11),
+    ],
+)
+def test_errors_point_into_the_command_line(path: str, value: str, code: str, at: int) -> None:
+    """What is wrong with a path or a value is shown where it was typed."""
+    reading = grammar.read(SPECS / "whole.tfdeploy", [(path, value)])
+    errors = [each for each in reading.diagnostics if each.is_error]
+    assert [each.code for each in errors] == [code]
+    span = errors[0].span
+    assert span is not None
+    assert (span.source.name, span.source.text, span.start) == ("--set", f"{path}={value}", at)
+
+
+def test_values_of_the_command_line_are_the_spans_of_what_they_set() -> None:
+    """The IR points into the command line where it was set there."""
+    span = changed(("clones.count", "3")).clones.span_of("count")
+    assert span is not None
+    assert (span.source.name, span.text) == ("--set", "3")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from math import prod
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import grammar
 from compiler.balance import spread_by_bytes
+from compiler.pipeline import make_plan
 from compiler.plan import VariableInfo
 from compiler.topology import Device
 from tests.compiler.places import places, variables
+
+RESNET50 = Path(__file__).resolve().parents[2] / "examples" / "resnet50.tfdeploy"
 
 
 def servers(count: int) -> list[Device]:
@@ -39,11 +43,12 @@ def greedy(weights: Sequence[int], count: int) -> int:
 
 @cache
 def resnet50() -> tuple[tuple[str, int], ...]:
-    """Return name and bytes of every variable of ResNet-50, with one slot for each that is trained."""
-    import keras
+    """Return name and bytes of every variable of the example, with one slot for each that is trained."""
+    from compiler.graph.trace import Tracer
 
-    model = keras.applications.ResNet50(weights=None)
-    return tuple((each.path, prod(each.shape) * 4 * (2 if each.trainable else 1)) for each in model.variables)
+    tracer = Tracer(make_plan(grammar.load(RESNET50), emulate=True).model, seed=0)
+    tracer.trace(None, training=False)
+    return tuple((each.name, each.bytes * (2 if each.trainable else 1)) for each in tracer.weights.values())
 
 
 @pytest.mark.parametrize("count", [2, 3, 8])

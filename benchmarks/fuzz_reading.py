@@ -1,7 +1,8 @@
 """Read many broken specs and count what comes of it: python benchmarks/fuzz_reading.py [COUNT] [SEED].
 
-Prints how many mutants were read with no error, one, two, three or more, the slowest, and every crash. Exit code 1
-where something crashed, more than three errors came of one mutation, or less than three quarters gave exactly one.
+Prints how many mutants were read with no error, one, two, three or more, the slowest, and every crash. Exit
+code 1 where something crashed, more than three errors came of one mutation, or less than three quarters gave
+exactly one.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from functools import cached_property
 
-from attrs import field, frozen
+from attrs import frozen
 
 from dsl.records import Record
 

@@ -124,16 +124,17 @@ class Bar(Lines):
         super().started(stretch)
         if stretch.first >= stretch.last:
             return
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self._progress = Progress(
-            TextColumn("step"),
-            MofNCompleteColumn(),
+        last = number(stretch.last)
+        self._progress = Progress(  # where there is little room, the bar gives way to the figures
+            TextColumn(f"step {{task.completed:>{len(last)},.0f}}/{last}", markup=False),
             BarColumn(bar_width=None),
             TextColumn("{task.fields[said]}", markup=False),
             TimeRemainingColumn(),
             console=self.out,
             transient=True,
+            redirect_stderr=sys.stderr.isatty(),  # a file is to get its warnings
             expand=True,
         )
         self._task = self._progress.add_task("train", total=stretch.last, completed=stretch.first, said="")

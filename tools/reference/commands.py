@@ -13,8 +13,8 @@ from tools.reference.markdown import NOTICE, table
 INTRODUCTION = """\
 # Commands
 
-`tfdeploy COMMAND ...`; `compile-and-run SPEC` is also a command of its own. `check`, `fmt`, `show` and `explain` do
-without TensorFlow and answer at once. Results go to standard output, messages to standard error.
+`tfdeploy COMMAND ...`; `compile-and-run SPEC` is also a command of its own. `check`, `fmt`, `show`, `plot` and `explain`
+do without TensorFlow and answer at once. Results go to standard output, messages to standard error.
 
 """
 EXIT_CODES = """\

@@ -11,6 +11,7 @@ from compiler import topology
 from compiler.checks.batches import batches_fit_clones
 from compiler.checks.groups import groups_fit_devices
 from compiler.checks.legality import choices_go_together
+from compiler.checks.loss import model_has_a_loss
 from compiler.checks.supported import parts_are_supported
 from compiler.checks.targets import targets_name_devices
 from compiler.elaborate import elaborate
@@ -22,6 +23,7 @@ from dsl.diagnostics import Diagnostic, Diagnostics, SpecError
 Check = Callable[[ir.Spec, topology.Topology], Iterable[Diagnostic]]
 
 CHECKS: tuple[Check, ...] = (
+    model_has_a_loss,
     choices_go_together,
     parts_are_supported,
     targets_name_devices,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from compiler.elaborate import elaborate, snake_case
+from compiler.pipeline import make_plan
+from dsl.diagnostics import SpecError
 from tests.support import spec_of
 
 BLOCKS = """
@@ -83,3 +87,12 @@ def test_names_match_keras_for_every_layer() -> None:
 
     classes = [name for name in dir(keras.layers) if isinstance(getattr(keras.layers, name), type)]
     assert [snake_case(each) for each in classes] == [to_snake_case(each) for each in classes]
+
+
+def test_a_model_without_a_loss_is_refused_before_the_graph() -> None:
+    """The message points at the model and shows what a loss looks like."""
+    text = "\n".join(line for line in BLOCKS.splitlines() if "loss =" not in line)
+    with pytest.raises(SpecError) as caught:
+        make_plan(spec_of(text))
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.code, diagnostic.message) == ("TFD204", "`model` lacks `loss`")

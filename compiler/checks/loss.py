@@ -1,0 +1,20 @@
+"""A model that is compiled has a loss: towers are made of a forward and a backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.topology import Topology
+from dsl import ir
+from dsl.diagnostics import Diagnostic
+from dsl.errors import names
+
+
+def model_has_a_loss(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
+    """Report a model without a loss."""
+    del topology
+    if not spec.model.loss and spec.model.span is not None:
+        doc = (
+            "a loss compares a target with a prediction: `loss = [target, prediction] -> MeanSquaredError()`"
+        )
+        yield names.missing_attribute("loss", "`model`", spec.model.span, doc)

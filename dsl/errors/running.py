@@ -158,8 +158,16 @@ def starts_anew(path: str, names: Sequence[str]) -> Diagnostic:
         "TFD737",
         f"the checkpoint `{path}` lacks {_some(names)}",
         None,
-        notes=("what is lacking starts anew", "the optimizer or `ema` has been changed since"),
+        notes=("what is lacking starts anew", f"{_changed(names)} has been changed since"),
     )
+
+
+def _changed(names: Sequence[str]) -> str:
+    """Return which attribute of `update` the variables that a checkpoint lacks belong to."""
+    scales = [name.startswith("loss_scale") for name in names]
+    if all(scales):
+        return "`precision`"
+    return "the optimizer, `ema` or `precision`" if any(scales) else "the optimizer or `ema`"
 
 
 def step_failed(

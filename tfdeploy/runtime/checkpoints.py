@@ -80,9 +80,12 @@ class Checkpoints:
                 sync(path)
         except (tf.errors.OpError, OSError) as fault:
             self.store.remove(step)
-            reason = reason_of(fault).rpartition("; ")[2].lower()  # without the name of a temporary file
-            full = any(word in reason for word in FULL)
-            raise RunError(errors.cannot_write(str(prefix), reason, self.last_step, full=full)) from fault
+            raise self._refused(prefix, fault) from fault
+
+    def _refused(self, path: Path, fault: Exception) -> RunError:
+        reason = reason_of(fault).rpartition("; ")[2].lower()  # without the name of a temporary file
+        full = any(word in reason for word in FULL)
+        return RunError(errors.cannot_write(str(path), reason, self.last_step, full=full))
 
     def _files(self, step: int) -> list[Path]:
         return sorted(self.store.directory.glob(f"{self.store.prefix(step).name}.*"))
@@ -101,7 +104,10 @@ class Checkpoints:
     def _tell_tensorflow(self) -> None:
         """Write the file by which `tf.train.latest_checkpoint` finds the newest."""
         prefixes = [str(each.prefix) for each in reversed(self.store.whole())]
-        tf.compat.v1.train.update_checkpoint_state(str(self.store.directory), prefixes[-1], prefixes)
+        try:
+            tf.compat.v1.train.update_checkpoint_state(str(self.store.directory), prefixes[-1], prefixes)
+        except (tf.errors.OpError, OSError) as fault:
+            raise self._refused(self.store.directory / "checkpoint", fault) from fault
 
     @property
     def last_step(self) -> int | None:

@@ -74,12 +74,12 @@ def test_one_point_can_be_drawn() -> None:
 def test_the_command(tmp_path: Path) -> None:
     """Several runs are overlaid, in the terminal and in a picture that is well-formed XML."""
     runs = [str(write_run(tmp_path / name, [0.9, 0.5])) for name in ("a&b", "c")]
-    done = CliRunner().invoke(load("plot"), runs)
-    assert done.exit_code == 0
+    done = CliRunner().invoke(load("plot"), runs, standalone_mode=False)
+    assert done.return_value == 0
     assert done.stdout.count("at step 20") == 4
     out = tmp_path / "curves.svg"
-    done = CliRunner().invoke(load("plot"), [*runs, "--out", str(out)])
-    assert (done.exit_code, done.stdout) == (0, f"{out}\n")
+    done = CliRunner().invoke(load("plot"), [*runs, "--out", str(out)], standalone_mode=False)
+    assert (done.return_value, done.stdout) == (0, f"{out}\n")
     drawn = ET.fromstring(out.read_text())  # noqa: S314  written a moment ago
     assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == 4
     done = CliRunner().invoke(load("plot"), [*runs, "--out", "curves.png"])

@@ -55,8 +55,8 @@ def test_a_saved_model_predicts_the_same(project: Project) -> None:
     folder = project.folder / "saved"
     arguments = [str(project.spec), "--saved-model", str(folder)]
     arguments += ["--set", f"train.directory={project.run_directory}"]
-    done = CliRunner().invoke(load("export"), arguments)
-    assert (done.exit_code, done.stdout) == (0, f"{folder}\n")
+    done = CliRunner().invoke(load("export"), arguments, standalone_mode=False)
+    assert (done.return_value, done.stdout) == (0, f"{folder}\n")
     images, _ = digits("test")
     loaded = tf.saved_model.load(str(folder))  # which its functions need to live on
     found = loaded.serve(tf.constant(images, tf.float32)).numpy()

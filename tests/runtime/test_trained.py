@@ -73,12 +73,12 @@ def test_commands(trained: Project) -> None:
     """Both commands print what they did, and agree with the API."""
     run = CliRunner().invoke
     where = ["--set", f"train.directory={trained.run_directory}"]
-    done = run(load("evaluate"), [str(trained.spec), "--json", *where])
-    assert (done.exit_code, json.loads(done.stdout)["step"]) == (0, 20)
+    done = run(load("evaluate"), [str(trained.spec), "--json", *where], standalone_mode=False)
+    assert (done.return_value, json.loads(done.stdout)["step"]) == (0, 20)
     output = trained.folder / "out.csv"
     files = ["--input", str(DIGITS / "test.csv"), "--output", str(output)]
-    done = run(load("predict"), [str(trained.spec), *files, *where])
-    assert (done.exit_code, done.stdout) == (0, f"{output}: 359 predictions\n")
+    done = run(load("predict"), [str(trained.spec), *files, *where], standalone_mode=False)
+    assert (done.return_value, done.stdout) == (0, f"{output}: 359 predictions\n")
     assert len(output.read_text().splitlines()) == 360
 
 

@@ -28,12 +28,26 @@ if TYPE_CHECKING:
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON, the last line of the output."
 )
+@click.option(
+    "--profile",
+    type=click.IntRange(min=1),
+    metavar="STEPS",
+    help="Profile so many steps, for TensorBoard and for Chrome's trace viewer, into profile/.",
+)
 @common_options
 def command(
-    common: Common, spec: str, *, emulate: bool, resume: Literal["auto", "never", "must"], as_json: bool
+    common: Common,
+    spec: str,
+    *,
+    emulate: bool,
+    resume: Literal["auto", "never", "must"],
+    as_json: bool,
+    profile: int | None,
 ) -> int:
     """Train SPEC: compile it to a multi-tower graph, run it, and leave a model in its run directory."""
     loaded = read_spec(spec, common)
+    if profile is not None and loaded.update.mode == "async":
+        raise click.UsageError("--profile needs clones that make their steps together, not `mode = async`")
     from tfdeploy.runtime import start
     from tfdeploy.runtime.console import make_reporter
     from tfdeploy.runtime.options import RunOptions
@@ -46,7 +60,10 @@ def command(
     reporter = make_reporter(color=common.color_output, color_errors=common.color_errors)
     try:
         result = start.run(
-            loaded, RunOptions(emulate, resume, common.verbose, own_process=True, reporter=reporter)
+            loaded,
+            RunOptions(
+                emulate, resume, common.verbose, own_process=True, profile=profile or 0, reporter=reporter
+            ),
         )
     except (Interrupted, Terminated) as end:
         show(end.result)

@@ -58,6 +58,11 @@ class RunDirectory:
         return self.path / "events"
 
     @property
+    def profile(self) -> Path:
+        """Profiles of steps, where they were asked for."""
+        return self.path / "profile"
+
+    @property
     def model(self) -> Path:
         """The trained model."""
         return self.path / "model.keras"

@@ -48,6 +48,7 @@ class Engine:
     session: Any = field(repr=False)
     saving: Saving = field(repr=False)
     applied: bool = True
+    on_times: Callable[[Any], None] | None = field(default=None, repr=False)
     _plain: Callable[..., Any] | None = field(default=None, repr=False)
     _logged: Callable[..., Any] | None = field(default=None, repr=False)
     _evaluated: Callable[..., Any] | None = field(default=None, repr=False)
@@ -125,6 +126,11 @@ class Engine:
         fetches = self._logged_fetches()
         if traced:
             values = self.traced(fetches)
+        elif self.on_times is not None:
+            metadata = tf.compat.v1.RunMetadata()
+            options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+            values = self.session.run(fetches, options=options, run_metadata=metadata)
+            self.on_times(metadata)
         else:
             if self._logged is None:
                 self._logged = self.session.make_callable(fetches)

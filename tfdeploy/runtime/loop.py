@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.checkpoints import Checkpoints
     from tfdeploy.runtime.engine import Engine, StepReport
     from tfdeploy.runtime.events import Events
+    from tfdeploy.runtime.profile import Profile
     from tfdeploy.runtime.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
 
@@ -51,6 +52,7 @@ class Trainer:
     step: int = 0
     examples: int = 0
     last_line: Line | None = None
+    profile: Profile | None = None
     _window: _Window = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -110,6 +112,8 @@ class Trainer:
     def _next(self, steps: Steps, until: int, last: int) -> None:
         """Make a step, or wait for one, and take down what it tells."""
         first = self.clock.first_step is None
+        if self.profile is not None and not first:
+            self.profile.before()
         begun = time.perf_counter()
         with self._located():
             done = steps.next(logged=self._is_logged(self.step + 1, last), until=until)
@@ -122,6 +126,8 @@ class Trainer:
         self._count(done, last)
         if first:
             self.after_first()
+        elif self.profile is not None and self.profile.after():
+            self.profile = None
 
     def _settle(self, steps: Steps, last: int) -> None:
         """Let the steps in hand end."""

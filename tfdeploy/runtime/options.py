@@ -16,11 +16,12 @@ class RunOptions:
     """How a spec is to be run.
 
     `own_process` says that the process is there for this run alone, so that a second signal may end it at
-    once.
+    once. `profile` is how many steps are profiled, for each of the two kinds of profile.
     """
 
     emulate: bool = False
     resume: Resume = "auto"
     verbose: bool = False
     own_process: bool = False
+    profile: int = 0
     reporter: Reporter = field(factory=Reporter)

@@ -29,6 +29,7 @@ from tfdeploy.runtime.lock import locked
 from tfdeploy.runtime.loop import Trainer
 from tfdeploy.runtime.periods import total_steps
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
+from tfdeploy.runtime.profile import Profile
 from tfdeploy.runtime.reporting import Stretch
 from tfdeploy.runtime.result import Clock, Result, SplitResult, Status
 from tfdeploy.runtime.store import Broken
@@ -135,10 +136,14 @@ class _Run:
             examples=checkpoints.newest.manifest.examples if checkpoints.newest is not None else 0,
         )
         last = total_steps(self.plan, streams["train"].size, trainer.step, trainer.examples)
+        if self.options.profile:
+            trainer.profile = Profile(engine, self.directory.profile, self.options.profile)
         try:
             return self._steps(trainer, last, resumed)
         finally:
             self.reporter.ended()
+            if trainer.profile is not None:
+                trainer.profile.close()
             history.close()
             events.close()
 

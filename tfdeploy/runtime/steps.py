@@ -79,7 +79,7 @@ class SyncSteps:
         return evolve(done, examples=examples)
 
     def _once(self, *, logged: bool) -> Done:
-        if not (logged or self._first):
+        if not (logged or self._first or self._engine.on_times is not None):
             return Done(self._examples, self._engine.step())
         report = self._engine.logged_step(traced=self._first)
         self._first = False

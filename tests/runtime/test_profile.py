@@ -1,0 +1,49 @@
+"""Profiles of a few steps of a run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from click.testing import CliRunner
+
+from tfdeploy.cli.group import load
+
+if TYPE_CHECKING:
+    from tests.runtime.conftest import Project
+
+
+def invoke(arguments: list[str]) -> Any:
+    """Run the command in this process; `return_value` is its exit code."""
+    return CliRunner().invoke(load("compile-and-run"), arguments, standalone_mode=False)
+
+
+def test_both_profiles_are_written(project: Project) -> None:
+    """One is for TensorBoard, one has a track for each device; the steps are those of the run."""
+    arguments = [str(project.spec), "--profile", "3", "--set", f"train.directory={project.run_directory}"]
+    done = invoke([*arguments, "--set", "train.steps=20"])
+    assert done.return_value == 0, done.stderr
+    folder = project.run_directory / "profile"
+    assert len(list(folder.glob("plugins/profile/*/*.xplane.pb"))) == 1
+    events = json.loads((folder / "trace.json").read_text())["traceEvents"]
+    tracks = {event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert {f"/job:localhost/replica:0/task:0/device:CPU:{at} Compute" for at in (0, 1)} <= tracks
+    assert any("MatMul" in event["name"] for event in events)
+    assert project.variables(20)["global_step"] == 20
+    assert project.steps() == [10, 20]
+
+
+def test_a_short_run_keeps_what_there_is(project: Project) -> None:
+    """A run that ends before its profile does leaves the profile of the steps that it made."""
+    arguments = [str(project.spec), "--profile", "50", "--set", f"train.directory={project.run_directory}"]
+    done = invoke([*arguments, "--set", "train.steps=10"])
+    assert done.return_value == 0, done.stderr
+    assert len(list(project.run_directory.glob("profile/plugins/profile/*/*.xplane.pb"))) == 1
+
+
+def test_clones_that_step_by_themselves_are_not_profiled(project: Project) -> None:
+    """With `mode = async` there is no step to profile, which is said."""
+    arguments = [str(project.spec), "--profile", "3", "--set", "update.mode=async"]
+    done = invoke([*arguments, "--set", "train.deterministic=false"])
+    assert done.return_value == 2
+    assert "--profile needs clones that make their steps together" in done.stderr

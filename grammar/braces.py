@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from grammar.reports import Reports
 
 _BRACKETS = frozenset({"LPAREN", "LBRACKET"})
+_GO_ON = frozenset({"RPAREN", "RBRACKET", "COMMA"})
 _BEFORE_BRACE = frozenset({"NAME", "STRING", "EQUALS"})
 
 
@@ -64,7 +65,7 @@ class _Balancer:
             if token.type == "LBRACE":
                 self._opening(at, token, indent)
             elif token.type == "RBRACE":
-                self._closing(token, indent, starts_line=starts_line)
+                self._closing(at, indent, starts_line=starts_line)
             else:
                 self._depth += (token.type in _BRACKETS) - (token.type in {"RPAREN", "RBRACKET"})
                 self._out.append(token)
@@ -84,11 +85,12 @@ class _Balancer:
         self._open.append((token, indent))
         self._out.append(token)
 
-    def _closing(self, token: Token, indent: int, *, starts_line: bool) -> None:
+    def _closing(self, at: int, indent: int, *, starts_line: bool) -> None:
+        token = self._tokens[at]
         if starts_line:
             while self._surplus < 0 and len(self._open) > 1 and self._open[-1][1] > indent:
                 self._close()
-        elif self._surplus > 0 and (not self._open or self._open[-1][0].line != token.line):
+        elif self._is_intruder(at):
             self._drop(token, None)
             return
         if self._surplus > 0 and (not self._open or (starts_line and self._open[-1][1] < indent)):
@@ -99,6 +101,13 @@ class _Balancer:
             return
         self._open.pop()
         self._out.append(token)
+
+    def _is_intruder(self, at: int) -> bool:
+        """Whether a `}` inside a line closes nothing: one too many, or one before what closes a bracket."""
+        if self._open and self._open[-1][0].line == self._tokens[at].line:
+            return False
+        following = self._tokens[at + 1].type if at + 1 < len(self._tokens) else ""
+        return self._surplus > 0 or (self._depth > 0 and following in _GO_ON)
 
     def _close_down_to(self, indent: int) -> None:
         """Close the blocks that an item with `indent` shows to be over."""

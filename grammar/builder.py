@@ -65,6 +65,7 @@ class Builder:
         """Make `kind label { ... }`, which lacks the quotes."""
         kind, label, _, items, _ = children
         self._reports.add(reading.unquoted_label(str(kind), str(label), self._span(label)))
+        self._reports.taint(self._span(label))
         return self._block(kind, items, children, str(label), label)
 
     def equals_block(self, children: Children) -> syntax.Block:

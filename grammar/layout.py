@@ -85,4 +85,17 @@ def _joined(out: list[Token], tokens: list[Token], at: int, source: Source, repo
     end = Span(source, before.start_pos or 0, before.end_pos or 0)
     start = Span(source, token.start_pos or 0, token.end_pos or 0)
     reports.add(reading.line_goes_on(end, start, wanting=open_ended))
+    line_end = source.text.find("\n", start.end)
+    reports.taint(Span(source, end.start, len(source.text) if line_end < 0 else line_end))
+    if token.type == "LBRACE" and not _is_header(out):
+        reports.distrust(source)
     return True
+
+
+def _is_header(out: list[Token]) -> bool:
+    """Whether the last line of `out` is the name of a block, with its own name after it or not."""
+    kinds = ["NEWLINE", *(token.type for token in out[-3:])]
+    return kinds[-2:] == ["NEWLINE", "NAME"] or kinds[-3:] in (
+        ["NEWLINE", "NAME", "STRING"],
+        ["NEWLINE", "NAME", "NAME"],
+    )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MOST = 200
 """After as many diagnostics nothing more is read: a text of a megabyte can have a hundred thousand."""
 
-_OF_STRUCTURE = ("TFD20", "TFD301", "TFD401", "TFD402", "TFD404", "TFD408", "TFD409")
+_OF_STRUCTURE = ("TFD20", "TFD301", "TFD4")
 """Codes of what follows from blocks that are not what they seem."""
 
 

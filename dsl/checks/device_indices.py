@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl import ir
-from dsl.errors import references
+from dsl.errors import placement
 from dsl.source import Span
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _task(pattern: ir.DevicePattern, devices: ir.Devices) -> Iterator[Diagnostic
         at = job.span_of("hosts" if job.hosts else "tasks")
         name = f"{job.name}[{highest}]"
         span = _narrowed(pattern.span, highest)
-        yield references.no_such_index(
+        yield placement.no_such_index(
             name,
             "task",
             highest,
@@ -63,12 +63,12 @@ def _device(
         if (pattern.job, pattern.kind) in absent:
             return
         absent.add((pattern.job, pattern.kind))
-        yield references.none_declared(pattern.kind, pattern.span, at)
+        yield placement.none_declared(pattern.kind, pattern.span, at)
     elif pattern.indices is not None and max(pattern.indices) >= count:
         highest = max(pattern.indices)
         name = f"{pattern.kind}[{highest}]"
         span = _narrowed(pattern.span, highest)
-        yield references.no_such_index(
+        yield placement.no_such_index(
             name,
             pattern.kind.upper(),
             highest,

@@ -262,7 +262,10 @@ class _Binding:
             any(name not in {each.name for each in self._function.arguments} for name in self._kwargs)
             and self._function.rest is None
         )
-        if missing and not lost and not unknown_names and not self._late:
+        doubtful = lost or unknown_names or self._late or self._context.reports.is_tainted(self._call.span)
+        if missing and doubtful:
+            self._args.append(BAD)
+        elif missing:
             report = references.missing_argument(self._call.callee.name, missing, self._call.callee.span)
             self._context.reports.add(report)
             self._args.append(BAD)

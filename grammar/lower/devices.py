@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsl import ir, syntax
-from dsl.errors import names, references, types
+from dsl.errors import names, placement, types
 from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
 from dsl.suggest import nearest
@@ -129,7 +129,7 @@ def _indices(segment: syntax.Segment, what: str, context: Context) -> Any:
     """Return the numbers in the brackets of a segment, None for all."""
     match segment.index:
         case None:
-            context.reports.add(references.index_missing(segment.name, what, segment.span))
+            context.reports.add(placement.index_missing(segment.name, what, segment.span))
             return BAD
         case syntax.Every():
             return None
@@ -157,15 +157,15 @@ def _unknown(written: syntax.Path, head: syntax.Segment, jobs: frozenset[str], c
     if context.may_exist("job") or context.is_silent(head.name):
         return BAD
     if head.name in KINDS:
-        context.reports.add(references.segment_after_device(written.segments[1].span, head.name))
+        context.reports.add(placement.segment_after_device(written.segments[1].span, head.name))
         return BAD
     known = (*KINDS, *sorted(jobs))
     near = nearest(head.name, known)
-    context.reports.add(references.no_such_device(head.name, head.name_span, near, known))
+    context.reports.add(placement.no_such_device(head.name, head.name_span, near, known))
     return BAD
 
 
 def _unknown_kind(segment: syntax.Segment, context: Context) -> Any:
     near = nearest(segment.name, KINDS)
-    context.reports.add(references.no_such_device(segment.name, segment.name_span, near, KINDS))
+    context.reports.add(placement.no_such_device(segment.name, segment.name_span, near, KINDS))
     return BAD

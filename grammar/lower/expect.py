@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsl import ir, schema, syntax
-from dsl.errors import names, references, types
+from dsl.errors import names, placement, references, types
 from dsl.schema import BLOCKS, Type
 from dsl.schema import types as kinds
 from dsl.suggest import nearest
@@ -83,7 +83,7 @@ def _arguments(
     if any(isinstance(each.value, syntax.Broken) for each in call.arguments):
         return BAD
     if len(call.arguments) != len(wanted) or any(each.name is not None for each in call.arguments):
-        context.reports.add(references.measure_arguments(call.callee.name, wanted, call.span))
+        context.reports.add(placement.measure_arguments(call.callee.name, wanted, call.span))
         return BAD
     values = [
         _argument(each.value, kind, jobs, context) for each, kind in zip(call.arguments, wanted, strict=True)

@@ -140,7 +140,7 @@ def _named(path: syntax.Path, tensors: Tensors) -> Any:
         return ir.Step("shared", call, span=path.span)
     if name in tensors.kinds:
         at = tensors.spans[name]
-        if tensors.kinds[name] != "bad":
+        if tensors.kinds[name] != "bad" and not context.is_silent(name):
             context.reports.add(references.wrong_reference(name, "a tensor", "a layer", path.span, at))
     elif (
         name in context.layers or signatures.find("layer", name) is not None or _application(name) is not None

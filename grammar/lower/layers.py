@@ -56,6 +56,8 @@ class LayerReader:
         if lost_names(item) or isinstance(item, syntax.Entry) or self._context.reports.is_tainted(item.span):
             return True
         value = item.value if isinstance(item, syntax.Attribute) else None
+        if isinstance(value, syntax.Path):
+            return nearest(value.name, flows.MAKERS) is not None or value.name in flows.MAKERS
         if not isinstance(value, syntax.Call) or value.callee.name in flows.MAKERS:
             return isinstance(value, syntax.Broken)
         return nearest(value.callee.name, flows.MAKERS) == "parameter"
@@ -88,9 +90,7 @@ class LayerReader:
         kept = bindings.declare(written, tensors, first)
         read = bindings.read(kept, tensors, in_layer=True)
         given: Any = BAD if output is None else flows.expression(output.value, tensors, what="`output`")
-        damaged = any(
-            isinstance(item, syntax.Entry) and isinstance(item.value, syntax.Broken) for item in block.items
-        )
+        damaged = name in context.notes.incomplete
         if output is None and not damaged:
             context.reports.add(names.missing_output(name, block.header))
         if not damaged and "input" not in tensors.kinds.values():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsl import ir, schema, syntax
-from dsl.errors import names, references, types
+from dsl.errors import names, placement, references, types
 from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
 from dsl.suggest import nearest
@@ -44,10 +44,10 @@ def place(block: syntax.Block, jobs: frozenset[str] | None, context: Context) ->
 
 def _rule(flow: syntax.Flow, jobs: frozenset[str] | None, context: Context) -> Any:
     if len(flow.steps) > 1:
-        context.reports.add(references.two_targets(flow.steps[1].span))
+        context.reports.add(placement.two_targets(flow.steps[1].span))
         return BAD
     if _is_swapped(flow, jobs):
-        report = references.swapped_rule(flow.steps[0].span.text, flow.source.span.text, flow.span)
+        report = placement.swapped_rule(flow.steps[0].span.text, flow.source.span.text, flow.span)
         context.reports.add(report)
         return BAD
     selector = _selector(flow.source, context)
@@ -84,7 +84,7 @@ def _selector(written: syntax.Expr, context: Context) -> Any:
     known = schema.selector(path.name) if path.bare is not None else None
     if known is None:
         near = nearest(path.name, SELECTOR_NAMES)
-        report = references.unknown_selector(path.span.text, path.span, near, SELECTOR_NAMES)
+        report = placement.unknown_selector(path.span.text, path.span, near, SELECTOR_NAMES)
         context.reports.add(report)
         return BAD
     pattern = _pattern(written, known, context)
@@ -96,7 +96,7 @@ def _pattern(written: syntax.Expr, known: Any, context: Context) -> Any:
     function = schema.Function(known.name, () if known.pattern == "none" else (glob,))
     if not isinstance(written, syntax.Call):
         if known.pattern == "required":
-            context.reports.add(references.glob_missing(known.name, written.span))
+            context.reports.add(placement.glob_missing(known.name, written.span))
             return BAD
         return None
     call = calls.bound(written, function, context)
@@ -119,13 +119,13 @@ def _target(written: syntax.Expr, jobs: frozenset[str] | None, context: Context)
         if head.name == "group" and len(written.segments) == 1 and "group" not in (jobs or ()):
             return _member(written, context)
         if written.bare in TARGET_NAMES:
-            context.reports.add(references.target_needs_devices(written.name, written.span))
+            context.reports.add(placement.target_needs_devices(written.name, written.span))
             return BAD
         if head.name not in {*KINDS, *(jobs or ())} and not context.is_silent(head.name) and jobs is not None:
             known = (*KINDS, *sorted(jobs), *TARGET_NAMES)
             near = nearest(head.name, known)
             context.reports.add(
-                references.no_such_device(head.name, head.name_span, near, (*KINDS, *sorted(jobs)))
+                placement.no_such_device(head.name, head.name_span, near, (*KINDS, *sorted(jobs)))
             )
             return BAD
     return device_set(written, jobs, context)
@@ -134,7 +134,7 @@ def _target(written: syntax.Expr, jobs: frozenset[str] | None, context: Context)
 def _member(written: syntax.Path, context: Context) -> Any:
     index = written.segments[0].index
     if index is None or isinstance(index, (syntax.Every, syntax.Range)):
-        context.reports.add(references.index_missing("group", "a device of the group", written.span))
+        context.reports.add(placement.index_missing("group", "a device of the group", written.span))
         return BAD
     value = typed(index, kinds.integer(0), "the index of `group`", context)
     return BAD if value is BAD else ir.GroupMember(value, span=written.span)
@@ -152,7 +152,7 @@ def _target_call(call: syntax.Call, jobs: frozenset[str] | None, context: Contex
     if any(isinstance(each.value, syntax.Broken) for each in call.arguments):
         return BAD
     if len(positional) != 1:
-        context.reports.add(references.target_needs_devices(name, call.callee.span))
+        context.reports.add(placement.target_needs_devices(name, call.callee.span))
         return BAD
     devices = device_set(positional[0].value, jobs, context)
     if known.shape == "groups":
@@ -184,5 +184,5 @@ def _go_together(selector: ir.Selector, target: Any, written: syntax.Expr, conte
     known = schema.target(name) if name is not None else None
     if known is None or selector.role in known.roles:
         return True
-    context.reports.add(references.target_not_for(known.name, known.roles, selector.role, written.span))
+    context.reports.add(placement.target_not_for(known.name, known.roles, selector.role, written.span))
     return False

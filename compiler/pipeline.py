@@ -32,6 +32,29 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
+CHECKS_OF_THE_SPEC: tuple[Check, ...] = (
+    choices_go_together,
+    targets_name_devices,
+    groups_fit_devices,
+    batches_fit_clones,
+)
+"""Those that need neither this machine nor a graph, so that `check` can make them."""
+
+
+def check_spec(spec: ir.Spec) -> list[Diagnostic]:
+    """Return what is wrong with the plan of a spec as far as the spec alone tells.
+
+    Where it declares no devices, it is for the machine to say which there are, and how many clones.
+    """
+    declared = spec.devices.jobs or spec.devices.gpu is not None or spec.devices.cpu is not None
+    devices = topology.declare(spec.devices, 0)
+    for check in CHECKS_OF_THE_SPEC if declared else (choices_go_together,):
+        found = list(check(spec, devices))
+        if found:
+            return found
+    return []
+
+
 def make_plan(spec: ir.Spec, *, emulate: bool = False, visible_gpus: int = 0) -> Plan:
     """Return the plan of a checked spec.
 

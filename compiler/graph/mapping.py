@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -111,19 +111,20 @@ def _variable(variable: GraphVariable, rules: _Rules) -> MapVariable:
         device=home.device.ref,
         copies=tuple(each.ref for each in variable.placement.copies),
         slots=tuple(
-            MapSlot(name, _size(slot), variable.slot_place(0).device.ref)
-            for name, slot in _slots(variable).items()
+            MapSlot(name, _size(slot), variable.slot_place(copy).device.ref)
+            for name, slot, copy in _slots(variable)
         ),
         rule=rules.of(home.why),
     )
 
 
-def _slots(variable: GraphVariable) -> dict[str, Any]:
-    """Return the slots of the first copy, and the moving average, by name."""
-    slots = {f"{variable.name}/{suffix}": copies[0] for suffix, copies in variable.slots.items()}
+def _slots(variable: GraphVariable) -> Iterator[tuple[str, Any, int]]:
+    """Yield name, variable and number of the copy for each slot, and for the moving average."""
+    for suffix, copies in variable.slots.items():
+        for copy, slot in enumerate(copies):
+            yield f"{variable.name}/{suffix}" + (f"/replica_{copy}" if copy else ""), slot, copy
     if variable.average is not None:
-        slots[f"{variable.name}/ExponentialMovingAverage"] = variable.average
-    return slots
+        yield f"{variable.name}/ExponentialMovingAverage", variable.average, 0
 
 
 def _size(variable: Any) -> int:

@@ -11,6 +11,7 @@ from tests.cli.conftest import GOOD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.cli.conftest import Command
 
@@ -175,3 +176,18 @@ def test_file_that_cannot_be_written(command: Command, writer: tuple[str, ...]) 
     assert done.err.startswith("error[TFD199]: `old.tfdeploy`: file too large\n")
     assert command.read("old.tfdeploy") == text
     assert sorted(each.name for each in command.directory.iterdir()) == ["good.tfdeploy", "old.tfdeploy"]
+
+
+def test_check_finds_what_is_wrong_with_the_plan(tmp_path: Path, command: Command) -> None:
+    """A global batch that does not divide among the clones needs no graph to be found."""
+    spec = tmp_path / "uneven.tfdeploy"
+    spec.write_text(
+        'tfdeploy = 1\nmodel "m" {\n  x = input(float32, [4])\n  y = input(int32, [])\n  p = x -> Dense(3)\n'
+        "  loss = [y, p] -> SparseCategoricalCrossentropy(from_logits = true)\n}\n"
+        "devices { cpu = 3 }\nclones { count = 3, global_batch = 64 }\n"
+    )
+    done = command("check", "--format", "concise", str(spec))
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        f"{spec}:9:36: error[TFD501] a global batch of 64 does not divide evenly among 3 clones\n"
+    )

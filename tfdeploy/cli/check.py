@@ -52,7 +52,13 @@ def command(common: Common, specs: tuple[str, ...], style: str, *, fix: bool) ->
 
 
 def _read(spec: str, common: Common) -> list[Diagnostic]:
-    return list(grammar.read(spec, common.overrides, allow_python=common.allow_python).diagnostics)
+    reading = grammar.read(spec, common.overrides, allow_python=common.allow_python)
+    found = list(reading.diagnostics)
+    if reading.spec is not None and not any(each.is_error for each in found):
+        from compiler.pipeline import check_spec
+
+        found += check_spec(reading.spec)
+    return found
 
 
 def _fixed(found: list[Diagnostic], style: str) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from compiler.graph.build import compile_graph
+from compiler.pipeline import make_plan
 from dsl import ir
 from tests.support import CLASSIFIER, Training, examples, largest_difference, spec_of
 
@@ -62,3 +64,10 @@ def test_shared_and_replicated_variables_go_together() -> None:
             with Training(spec_of(mixed, update__aggregate=aggregate, **pack), data) as training:
                 training.steps(3)
                 assert largest_difference(training.values(), expected) < 1e-4
+
+
+def test_the_map_lists_the_slots_of_every_copy() -> None:
+    """The slots of the variables add up to the bytes of slots on the devices."""
+    placement = compile_graph(make_plan(replicated("add_n"))).placement
+    listed = sum(slot.bytes for variable in placement.variables for slot in variable.slots)
+    assert listed == sum(device.slot_bytes for device in placement.devices) > 0

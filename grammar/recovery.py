@@ -58,6 +58,8 @@ class Recovery:
         self._report(at)
         mended = self._mend(at)
         self._taint_from(at, whole_line=mended is None)
+        if mended is None and at < len(self._tokens) and self._tokens[at].type in {"LBRACE", "RBRACE"}:
+            self._reports.distrust(self._source)
         if mended is not None:
             return mended
         for level, end in enumerate(self._parts(at)):
@@ -102,6 +104,8 @@ class Recovery:
         token = self._tokens[at] if at < len(self._tokens) else self._end()
         start = (token.start_pos if before is None or whole_line else before.start_pos) or 0
         end = token.end_pos or 0
+        if at + 1 < len(self._tokens) and self._tokens[at + 1].type != "NEWLINE":
+            end = self._tokens[at + 1].end_pos or 0
         if whole_line:
             line_end = self._source.text.find("\n", token.start_pos or 0)
             end = len(self._source.text) if line_end < 0 else line_end

@@ -45,12 +45,18 @@ def _resolve(name: str, context: Context) -> None:
             waiting.pop()
             done, _ = path.popitem()
             if done not in context.values:
-                context.values[done] = evaluate(context.constants[done].value, context)
+                context.values[done] = _value(context.constants[done].value, context)
         elif following in path:
             _report_cycle([*path][[*path].index(following) :], context)
         else:
             path[following] = None
             waiting.append(_needed(context.constants[following].value, context))
+
+
+def _value(written: syntax.Expr, context: Context) -> Any:
+    """Return the value of a constant; BAD where it was mended by guess, so that its uses keep silent."""
+    value = evaluate(written, context)
+    return BAD if context.reports.is_tainted(written.span) else value
 
 
 def _report_cycle(circle: list[str], context: Context) -> None:

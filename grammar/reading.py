@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dsl import ir
-    from dsl.syntax import Allowance
 
 
 def read(path: str, changes: tuple[tuple[str, str], ...], text: str | None, *, allow_python: bool) -> Reading:
@@ -34,23 +33,27 @@ def read(path: str, changes: tuple[tuple[str, str], ...], text: str | None, *, a
         return Reading(None, Diagnostics([decoded]), ())
     source = Source(path, decoded)
     reports = Reports()
-    spec, allowances = _within_reason(source, changes, reports, allow_python=allow_python)
+    gathered, spec = _within_reason(source, changes, reports, allow_python=allow_python)
+    allowances = () if gathered is None else gathered.allowances
     found = [each for each in reports.found if not allowed(each, allowances)]
     if spec is not None:
         spec = evolve(spec, path=path, sha256=sha256(data).hexdigest())
-    sources = dict.fromkeys([source, *(each.span.source for each in found if each.span is not None)])
-    return Reading(spec, Diagnostics(_sorted(found, source)), tuple(sources))
+    included = () if gathered is None else tuple(each.source for each in gathered.parsed)
+    others = (each.span.source for each in found if each.span is not None)
+    sources = dict.fromkeys([source, *included, *others])
+    return Reading(spec, Diagnostics(_sorted(found, tuple(sources))), tuple(sources))
 
 
 def _within_reason(
     source: Source, changes: tuple[tuple[str, str], ...], reports: Reports, *, allow_python: bool
-) -> tuple[ir.Spec | None, Sequence[Allowance]]:
-    """Return the spec, and what its comments allow; nothing of either where there are too many faults."""
+) -> tuple[files.Files | None, ir.Spec | None]:
+    """Return the files of a spec and what they mean; None where there are too many faults to go on."""
+    gathered = None
     try:
         gathered = files.gather(source, reports)
-        return _spec(gathered, source, changes, reports, allow_python=allow_python), gathered.allowances
+        return gathered, _spec(gathered, source, changes, reports, allow_python=allow_python)
     except TooManyError:
-        return None, ()
+        return gathered, None
 
 
 def _spec(
@@ -85,12 +88,9 @@ def _report_all(rules: Sequence[Rule], facts: Facts, reports: Reports) -> None:
             reports.add(diagnostic)
 
 
-def _sorted(found: list[Diagnostic], main: Source) -> list[Diagnostic]:
-    """Sort by place: the spec itself, then its other texts in the order in which they came up."""
-    order: dict[int, int] = {id(main): 0}
-    for each in found:
-        if each.span is not None:
-            order.setdefault(id(each.span.source), len(order))
+def _sorted(found: list[Diagnostic], sources: tuple[Source, ...]) -> list[Diagnostic]:
+    """Sort by place: what concerns a whole file first, then by the order of `sources` and by offset."""
+    order = {id(source): number for number, source in enumerate(sources)}
 
     def place(diagnostic: Diagnostic) -> tuple[int, int, int]:
         if diagnostic.span is None:

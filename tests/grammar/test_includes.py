@@ -35,8 +35,14 @@ def test_blocks_of_included_files_belong_to_the_spec(tmp_path: Path) -> None:
         a='include = ["below/b.tfdeploy"]\nclones { count = n }\n',
         below__b="tfdeploy = 1\nlet { n = 3 }\n",
     )
-    spec = grammar.load(main)
-    assert spec.clones.count == 3
+    reading = grammar.read(main)
+    assert reading.spec is not None
+    assert reading.spec.clones.count == 3
+    assert [Path(source.name).name for source in reading.sources] == [
+        "main.tfdeploy",
+        "a.tfdeploy",
+        "b.tfdeploy",
+    ]
 
 
 def test_a_file_by_its_absolute_path(tmp_path: Path) -> None:

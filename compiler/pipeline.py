@@ -14,7 +14,6 @@ from compiler.checks.legality import choices_go_together
 from compiler.checks.loss import model_has_a_loss
 from compiler.checks.supported import parts_are_supported
 from compiler.checks.targets import targets_name_devices
-from compiler.elaborate import elaborate
 from compiler.passes.towers import lay_out_towers
 from compiler.plan import Plan
 from dsl import ir
@@ -67,6 +66,8 @@ def make_plan(spec: ir.Spec, *, emulate: bool = False, visible_gpus: int = 0) ->
         found.extend(check(spec, devices))
         if found.has_errors:
             raise SpecError(found)
+    from compiler.elaborate import elaborate  # `check` comes here too, and makes no plan
+
     return Plan(
         spec=spec,
         model=elaborate(spec),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from attrs import field, frozen
 
-from compiler.model_graph import ModelGraph
 from compiler.topology import Device, Topology
 from dsl import ir
+
+if TYPE_CHECKING:
+    from compiler.model_graph import ModelGraph
 
 Reason = Literal["rule", "default", "follows"]
 

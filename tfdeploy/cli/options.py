@@ -62,6 +62,13 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
     return tuple(found)
 
 
+def _complete_override(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from dsl.completions import override_completions
+
+    del ctx, param
+    return list(override_completions(incomplete))
+
+
 _OPTIONS = (
     click.option(
         "--set",
@@ -69,6 +76,7 @@ _OPTIONS = (
         multiple=True,
         metavar="PATH=VALUE",
         callback=pairs,
+        shell_complete=_complete_override,
         help="Replace an attribute, as in clones.count=4; may be given several times.",
     ),
     click.option("--allow-python", is_flag=True, help="Let the spec load code with python(...)."),

@@ -15,6 +15,9 @@ from dsl.source import Source, Span
 from tests.dsl.faults import ENDS, NO_GPU, anywhere, at, error, texts
 
 SCHEMA = json.loads(Path(__file__).with_name("sarif_subset.json").read_text(encoding="utf-8"))
+OFFICIAL = jsonschema.Draft4Validator(
+    json.loads((Path(__file__).parent / "schemas" / "sarif-2.1.0-rtm.5.json").read_text(encoding="utf-8"))
+)
 
 
 def test_concise() -> None:
@@ -160,6 +163,19 @@ def test_subset_of_the_sarif_schema_refuses_what_is_wrong(path: str, value: obje
 def test_any_spans_in_any_text_make_valid_logs(text: str, ends: list[tuple[int, int]]) -> None:
     """No text and no set of spans breaks the rules of a format that programs read."""
     diagnostic = anywhere(text, ends)
-    jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(render([diagnostic], "sarif")))
+    log = json.loads(render([diagnostic], "sarif"))
+    jsonschema.Draft202012Validator(SCHEMA).validate(log)
+    OFFICIAL.validate(log)
     for name in ("concise", "github"):
         assert len(render([diagnostic], name).splitlines()) == 1
+
+
+def test_logs_follow_the_published_schema() -> None:
+    """SARIF output is valid by the schema of 2.1.0, with places, labels and fixes; a broken log is not."""
+    source = Source("a.tfdeploy", "x = 2\ny = x\n")
+    fix = Fix("rename it", (Edit(at(source, "x"), "z"),), "safe")
+    label = Label(at(source, "y"), "here too")
+    log = json.loads(render([error("m", at(source, "x"), fix=fix, labels=(label,)), NO_GPU], "sarif"))
+    OFFICIAL.validate(log)
+    log["runs"][0]["results"][0]["level"] = "fatal"
+    assert not OFFICIAL.is_valid(log)

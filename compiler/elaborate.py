@@ -13,7 +13,9 @@ from attrs import define, evolve, field
 
 from compiler.model_graph import CallNode, InputNode, LayerNode, ModelGraph, ObjectiveNode
 from dsl import ir
-from dsl.values import calculate, negate
+from dsl.diagnostics import SpecError
+from dsl.errors import types
+from dsl.values import CannotCalculateError, calculate, negate
 
 
 def elaborate(spec: ir.Spec) -> ModelGraph:
@@ -187,14 +189,22 @@ def _evaluate(value: ir.Value, parameters: Mapping[str, ir.Value]) -> ir.Value:
         return parameters[value.name]
     if isinstance(value, ir.Arithmetic):
         left = _evaluate(value.left, parameters)
-        if value.operator == "negate":
-            return _plain_number(negate(left))
-        return _plain_number(calculate(value.operator, left, _evaluate(value.right, parameters)))
+        right = None if value.right is None else _evaluate(value.right, parameters)
+        return _calculated(value, left, right)
     if isinstance(value, tuple):
         return tuple(_evaluate(each, parameters) for each in value)
     if isinstance(value, ir.Call):
         return _plain(value, parameters)
     return value
+
+
+def _calculated(expression: ir.Arithmetic, left: ir.Value, right: ir.Value) -> int | float:
+    """Return the value of an expression; SpecError where it has none, such as a division by zero."""
+    try:
+        found = negate(left) if right is None else calculate(expression.operator, left, right)
+    except CannotCalculateError as reason:
+        raise SpecError([types.no_result(str(reason), expression.span)]) from reason
+    return _plain_number(found)
 
 
 def _plain_number(value: object) -> int | float:

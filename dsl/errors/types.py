@@ -121,7 +121,7 @@ def range_too_long(span: Span, longest: int) -> Diagnostic:
     return error("TFD305", "this range is too long", span, notes=(f"the longest has {longest:,} numbers",))
 
 
-def no_result(why: str, span: Span, labels: tuple[Label, ...] = ()) -> Diagnostic:
+def no_result(why: str, span: Span | None, labels: tuple[Label, ...] = ()) -> Diagnostic:
     """Arithmetic on what cannot be calculated with, or division by zero."""
     return error("TFD306", why, span, text="this has no result", labels=labels)
 

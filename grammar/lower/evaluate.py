@@ -9,7 +9,7 @@ from dsl.diagnostics import Label
 from dsl.errors import references, types
 from dsl.source import Span
 from dsl.suggest import nearest
-from dsl.values import UNITS, CannotCalculateError, calculate, negate, quantity, units_of
+from dsl.values import UNITS, CannotCalculateError, calculate, kind_of, negate, quantity, units_of
 from grammar.lower.context import BAD, Bad, Context
 
 _SHORTEST = 2
@@ -167,12 +167,22 @@ def _chain(chain: syntax.Chain, context: Context) -> Any:
 
 def _applied(operator: Any, left: Any, right: Any, span: Span, context: Context) -> Any:
     if _symbolic(left) or _symbolic(right):
-        return ir.Arithmetic(operator, left, right, span=span)
+        return _with_parameters(operator, left, right, span, context)
     try:
         return calculate(operator, left, right)
     except CannotCalculateError as reason:
         context.reports.add(types.no_result(str(reason), span))
         return BAD
+
+
+def _with_parameters(operator: Any, left: Any, right: Any, span: Span, context: Context) -> Any:
+    """Keep arithmetic for when the parameters have values, which are plain numbers."""
+    for operand in (left, right):
+        if not _symbolic(operand) and (isinstance(operand, bool) or not isinstance(operand, (int, float))):
+            reason = f"a layer parameter does not go with {kind_of(operand)}"
+            context.reports.add(types.no_result(reason, span))
+            return BAD
+    return ir.Arithmetic(operator, left, right, span=span)
 
 
 def _negative(expression: syntax.Negative, context: Context) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import grammar
 from compiler.elaborate import elaborate, snake_case
 from compiler.pipeline import make_plan
 from dsl.diagnostics import SpecError
@@ -96,3 +97,39 @@ def test_a_model_without_a_loss_is_refused_before_the_graph() -> None:
         make_plan(spec_of(text))
     (diagnostic,) = caught.value.diagnostics
     assert (diagnostic.code, diagnostic.message) == ("TFD204", "`model` lacks `loss`")
+
+
+PARAMETER = """
+tfdeploy = 1
+layer "narrow" {
+  units = parameter(int)
+  x = input()
+  output = x -> Dense(8 / (units - 2))
+}
+model "m" {
+  x = input(float32, [4])
+  y = input(int32, [])
+  logits = x -> narrow(2) -> Dense(3)
+  loss = [y, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}
+"""
+
+
+def test_arithmetic_without_a_result_points_at_the_expression() -> None:
+    """A division by zero that a parameter's value brings about is found where blocks are expanded."""
+    with pytest.raises(SpecError) as caught:
+        elaborate(spec_of(PARAMETER))
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.code, diagnostic.message) == ("TFD306", "this divides by zero")
+    assert diagnostic.span is not None
+    assert diagnostic.span.text.startswith("8 / (units - 2")
+
+
+def test_parameters_do_not_go_with_quantities() -> None:
+    """A percentage of a parameter is refused when the spec is read."""
+    reading = grammar.read("m.tfdeploy", text=PARAMETER.replace("8 / (units - 2)", "4% * units"))
+    (diagnostic,) = reading.diagnostics
+    assert (diagnostic.code, diagnostic.message) == (
+        "TFD306",
+        "a layer parameter does not go with a percentage",
+    )

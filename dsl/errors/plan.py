@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dsl.codes import name_of
 from dsl.diagnostics import Diagnostic, Label
-from dsl.errors.making import warning
+from dsl.errors.making import error, warning
 from dsl.errors.words import counted, joined, listed
 from dsl.source import Span
-
-
-def _error(code: str, message: str, span: Span | None, **more: object) -> Diagnostic:
-    return Diagnostic(code, name_of(code), message, span, **more)  # type: ignore[arg-type]  # passed on as given
 
 
 def uneven_batch(global_batch: int, clones: int, span: Span | None, rounds: int = 1) -> Diagnostic:
@@ -21,7 +16,7 @@ def uneven_batch(global_batch: int, clones: int, span: Span | None, rounds: int 
     below = global_batch // parts * parts
     nearest = [str(each) for each in (below, below + parts) if each > 0]
     among = f"{clones} clones" if rounds == 1 else f"{clones} clones with {rounds} micro-batches each"
-    return _error(
+    return error(
         "TFD501",
         f"a global batch of {global_batch} does not divide evenly among {among}",
         span,
@@ -32,7 +27,7 @@ def uneven_batch(global_batch: int, clones: int, span: Span | None, rounds: int 
 
 def batch_list_length(given: int, clones: int, span: Span | None) -> Diagnostic:
     """Report a list of batches whose length is not the number of clones."""
-    return _error(
+    return error(
         "TFD502",
         f"`batch` lists {given} figures for {clones} clones",
         span,
@@ -43,7 +38,7 @@ def batch_list_length(given: int, clones: int, span: Span | None) -> Diagnostic:
 
 def no_device(what: str, text: str, span: Span | None) -> Diagnostic:
     """Report a rule or default whose target names no device at all."""
-    return _error(
+    return error(
         "TFD503",
         f"there is no device for {what}",
         span,
@@ -56,7 +51,7 @@ def no_device(what: str, text: str, span: Span | None) -> Diagnostic:
 def device_not_present(ref: str, span: Span | None, found: Sequence[str]) -> Diagnostic:
     """Report a declared device that this machine does not have."""
     there = ", ".join(f"`{each}`" for each in found) or "none"
-    return _error(
+    return error(
         "TFD504",
         f"this machine has no `{ref}`",
         span,
@@ -67,7 +62,7 @@ def device_not_present(ref: str, span: Span | None, found: Sequence[str]) -> Dia
 
 def not_supported_yet(what: str, span: Span | None, instead: str) -> Diagnostic:
     """Report a part of the language that is understood and cannot be compiled by this version."""
-    return _error(
+    return error(
         "TFD505", f"{what} cannot be compiled by this version", span, text="here", help=f"use {instead}"
     )
 
@@ -75,7 +70,7 @@ def not_supported_yet(what: str, span: Span | None, instead: str) -> Diagnostic:
 def shape_mismatch(step: str, shapes: Sequence[str], reason: str, span: Span | None) -> Diagnostic:
     """Report a step of the model that cannot take the shapes that reach it."""
     reach = " and ".join(f"`{each}`" for each in shapes)
-    return _error(
+    return error(
         "TFD506",
         f"`{step}` cannot be applied here",
         span,
@@ -86,14 +81,14 @@ def shape_mismatch(step: str, shapes: Sequence[str], reason: str, span: Span | N
 
 def layer_cannot_be_made(step: str, reason: str, span: Span | None) -> Diagnostic:
     """Report a layer, loss, metric or optimizer whose arguments Keras does not take."""
-    return _error(
+    return error(
         "TFD507", f"`{step}` cannot be made with these arguments", span, text="here", notes=(reason,)
     )
 
 
 def no_optimizer(span: Span | None) -> Diagnostic:
     """Report a spec that is to be trained without an optimizer."""
-    return _error(
+    return error(
         "TFD508",
         "there is no optimizer to train with",
         span,
@@ -103,13 +98,13 @@ def no_optimizer(span: Span | None) -> Diagnostic:
 
 def nothing_to_train_on(span: Span | None, missing: str) -> Diagnostic:
     """Report a spec that is to be trained and lacks `data.train` or a length of training."""
-    return _error("TFD509", f"there is no {missing}, which training needs", span)
+    return error("TFD509", f"there is no {missing}, which training needs", span)
 
 
 def no_gradient(variables: Sequence[str], span: Span | None) -> Diagnostic:
     """Report a model none of whose weights the loss depends on."""
     listed = ", ".join(f"`{each}`" for each in variables[:5])
-    return _error(
+    return error(
         "TFD510",
         "the loss does not depend on any weight",
         span,
@@ -121,7 +116,7 @@ def no_gradient(variables: Sequence[str], span: Span | None) -> Diagnostic:
 def rule_matches_nothing(selector: str, names: Sequence[str], span: Span | None) -> Diagnostic:
     """Report a rule whose glob matches no variable or op."""
     nearest = ", ".join(f"`{each}`" for each in names)
-    return _error(
+    return error(
         "TFD511",
         f"`{selector}` matches nothing",
         span,
@@ -136,7 +131,7 @@ def stray_op(op: str, device: str | None, reason: str, span: Span | None, more: 
     `more` counts the other ops of which the same is true.
     """
     place = f"on `{device}`" if device else "without a device"
-    return _error(
+    return error(
         "TFD512",
         f"the op `{op}` is {place}: {reason}",
         span,
@@ -147,7 +142,7 @@ def stray_op(op: str, device: str | None, reason: str, span: Span | None, more: 
 
 def clones_exceed_group(size: int, devices: int, span: Span | None, label: Span | None) -> Diagnostic:
     """Report a group size that the set of devices cannot fill once."""
-    return _error(
+    return error(
         "TFD513",
         f"a group of {size} devices cannot be made from {devices}",
         span,
@@ -159,7 +154,7 @@ def clones_exceed_group(size: int, devices: int, span: Span | None, label: Span 
 def no_group_member(index: int, size: int, span: Span | None) -> Diagnostic:
     """Report `group[k]` where a clone has no device k."""
     owns = "one device" if size == 1 else f"{size} devices (0..{size - 1})"
-    return _error(
+    return error(
         "TFD514",
         f"`group[{index}]` does not exist",
         span,

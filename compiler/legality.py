@@ -170,6 +170,51 @@ CONFLICTS = (
         "it means a graph for each worker, and the spec declares the devices of one machine only",
         'leave `replication` out, or declare `job "worker"` and `job "ps"` in `devices`',
     ),
+    Conflict(
+        "TFD528",
+        (("replication", ("between_graph",)), ("mode", ("local",))),
+        "`replication = between_graph` does not go with `mode = local`",
+        "the copies of all clones are averaged together, and no graph of a single worker has them all",
+        "leave `replication` out: in one graph, clones of all workers train copies of their own",
+    ),
+    Conflict(
+        "TFD528",
+        (("variables", ("replicated",)), ("replication", ("between_graph",))),
+        "`variables -> replicated` does not go with `replication = between_graph`",
+        "copies on the devices of all clones are kept equal within one step of one graph, and every worker"
+        " has a graph of its own",
+        "put the variables onto the parameter servers, `variables -> balanced(ps[*])` say, or use"
+        " `replication = in_graph`",
+    ),
+    Conflict(
+        "TFD528",
+        (("batch_norm", ("synchronized",)), ("replication", ("between_graph",))),
+        "`batch_norm = synchronized` does not go with `replication = between_graph`",
+        "statistics of the whole batch are exchanged in the middle of a step; workers meet at its end only",
+        "use `batch_norm = mean`, or `replication = in_graph`",
+    ),
+    Conflict(
+        "TFD528",
+        (("precision", ("mixed_float16",)), ("replication", ("between_graph",))),
+        "`precision = mixed_float16` does not go with `replication = between_graph`",
+        "the scale of the loss follows whether the gradients of all clones are finite, which no worker sees"
+        " by itself",
+        "use `precision = mixed_bfloat16`, which needs no scale, or `replication = in_graph`",
+    ),
+    Conflict(
+        "TFD522",
+        (("backup", ("on",)), ("mode", ("async", "local"))),
+        "`backup` has no meaning under `mode = {mode}`",
+        "no clone waits for another before it updates, so there is none to do without",
+        "leave `backup` out, or use `mode = sync`",
+    ),
+    Conflict(
+        "TFD524",
+        (("deterministic", ("on",)), ("backup", ("on",))),
+        "`deterministic` does not go with `backup`",
+        "which workers a step does without depends on how fast they happen to be",
+        "leave `deterministic` or `backup` out",
+    ),
 )
 
 
@@ -188,7 +233,7 @@ def facts_of(spec: ir.Spec, *, sparse: bool | None = None) -> Facts:
         "staleness": frozenset({"zero"}) if update.staleness == 0 else _switch(update.staleness is not None),
         "average_every": _switch(update.average_every is not None),
         "average_slots": _switch(update.average_slots),
-        "replication": frozenset({update.replication or _default_replication(spec)}),
+        "replication": frozenset({replication_of(spec)}),
         "backup": _switch(update.backup > 0),
         "deterministic": _switch(spec.train.deterministic),
         "machines": frozenset({"several" if spec.devices.jobs else "one"}),
@@ -196,6 +241,13 @@ def facts_of(spec: ir.Spec, *, sparse: bool | None = None) -> Facts:
     if sparse is not None:
         facts["gradients"] = frozenset({"sparse", "dense"} if sparse else {"dense"})
     return facts
+
+
+def replication_of(spec: ir.Spec) -> Literal["in_graph", "between_graph"]:
+    """Return whether one graph has all clones, or every worker a graph of its own."""
+    if spec.update.replication is not None:
+        return spec.update.replication
+    return "between_graph" if spec.update.mode == "async" and spec.devices.jobs else "in_graph"
 
 
 def conflicts(facts: Facts) -> Iterator[Conflict]:
@@ -219,7 +271,3 @@ def layout_of(target: ir.Target) -> str:
 
 def _switch(on: bool) -> frozenset[str]:
     return frozenset({"on" if on else "off"})
-
-
-def _default_replication(spec: ir.Spec) -> str:
-    return "between_graph" if spec.update.mode == "async" and spec.devices.jobs else "in_graph"

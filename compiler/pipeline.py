@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from attrs import evolve
+
 from compiler import topology
 from compiler.checks.batches import batches_fit_clones
 from compiler.checks.groups import groups_fit_devices
 from compiler.checks.legality import choices_go_together
 from compiler.checks.loss import model_has_a_loss
-from compiler.checks.supported import parts_are_supported
 from compiler.checks.targets import targets_name_devices
-from compiler.passes.towers import lay_out_towers
-from compiler.plan import Plan
+from compiler.checks.workers import workers_are_whole
+from compiler.legality import replication_of
+from compiler.passes.towers import lay_out_towers, workers_of
+from compiler.plan import Plan, Worker
 from dsl import ir
 from dsl.diagnostics import Diagnostic, Diagnostics, SpecError
 
@@ -24,10 +27,10 @@ Check = Callable[[ir.Spec, topology.Topology], Iterable[Diagnostic]]
 CHECKS: tuple[Check, ...] = (
     model_has_a_loss,
     choices_go_together,
-    parts_are_supported,
     targets_name_devices,
     groups_fit_devices,
     batches_fit_clones,
+    workers_are_whole,
 )
 
 
@@ -36,6 +39,7 @@ CHECKS_OF_THE_SPEC: tuple[Check, ...] = (
     targets_name_devices,
     groups_fit_devices,
     batches_fit_clones,
+    workers_are_whole,
 )
 """Those that need neither this machine nor a graph, so that `check` can make them."""
 
@@ -54,11 +58,12 @@ def check_spec(spec: ir.Spec) -> list[Diagnostic]:
     return []
 
 
-def make_plan(spec: ir.Spec, *, emulate: bool = False, visible_gpus: int = 0) -> Plan:
+def make_plan(spec: ir.Spec, *, emulate: bool = False, visible_gpus: int = 0, worker: int = 0) -> Plan:
     """Return the plan of a checked spec.
 
-    `visible_gpus` counts this machine's GPUs and matters only where the spec declares no devices. Raises
-    SpecError with everything that the checks found.
+    `visible_gpus` counts this machine's GPUs and matters only where the spec declares no devices. Where every
+    worker has a graph of its own, the plan is that of worker number `worker`. Raises SpecError with
+    everything that the checks found.
     """
     devices = topology.declare(spec.devices, visible_gpus)
     found = Diagnostics()
@@ -68,10 +73,23 @@ def make_plan(spec: ir.Spec, *, emulate: bool = False, visible_gpus: int = 0) ->
             raise SpecError(found)
     from compiler.elaborate import elaborate  # `check` comes here too, and makes no plan
 
-    return Plan(
+    plan = Plan(
         spec=spec,
         model=elaborate(spec),
         topology=devices,
         towers=lay_out_towers(spec, devices),
         emulate=emulate,
+    )
+    return plan if replication_of(spec) == "in_graph" else for_worker(plan, worker)
+
+
+def for_worker(plan: Plan, index: int) -> Plan:
+    """Return the part of a plan that is the graph of worker number `index`."""
+    workers = workers_of(plan.all_towers, plan.topology)
+    host, towers = workers[index]
+    return evolve(
+        plan,
+        topology=evolve(plan.topology, home=host),
+        towers=towers,
+        worker=Worker(index, host, tuple(own for _, own in workers)),
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
-from compiler.topology import Device, Topology
+from compiler.topology import Device, Host, Topology
 from dsl import ir
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ class Placed:
 class Tower:
     """One clone: its name scope (empty for the only one), its device or group of devices, its batch.
 
-    Of a batch it takes one in a step, or as many as `update.accumulate` says.
+    Of a batch it takes one in a step, or as many as `update.accumulate` says. `index` counts the towers of
+    one graph, `number` those of the whole deployment.
     """
 
     index: int
@@ -56,6 +57,7 @@ class Tower:
     devices: tuple[Device, ...]
     batch: int
     why: Why = field(eq=False, repr=False)
+    number: int = field(default=Factory(lambda self: self.index, takes_self=True))
 
     @property
     def device(self) -> Device:
@@ -68,28 +70,79 @@ class Tower:
 
 
 @frozen
+class Worker:
+    """A worker with a graph of its own: its number, its task, and the towers of all workers, by worker."""
+
+    index: int
+    host: Host
+    everyone: tuple[tuple[Tower, ...], ...] = field(repr=False)
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether it is the one that keeps checkpoints, evaluates and writes the run directory."""
+        return self.index == 0
+
+    @property
+    def count(self) -> int:
+        """How many workers there are."""
+        return len(self.everyone)
+
+
+@frozen
 class Plan:
-    """A checked spec with its model flattened, its devices listed and its towers laid out."""
+    """A checked spec with its model flattened, its devices listed and its towers laid out.
+
+    `towers` are those of one graph: all there are, or a worker's own under `replication = between_graph`,
+    whose plan has a `worker`.
+    """
 
     spec: ir.Spec
     model: ModelGraph
     topology: Topology
     towers: tuple[Tower, ...]
     emulate: bool = False
+    worker: Worker | None = None
+
+    @property
+    def all_towers(self) -> tuple[Tower, ...]:
+        """The towers of all graphs."""
+        if self.worker is None:
+            return self.towers
+        return tuple(tower for towers in self.worker.everyone for tower in towers)
 
     @property
     def global_batch(self) -> int:
         """Examples that one synchronous step takes, over all clones and micro-batches."""
+        return self.rounds * sum(tower.batch for tower in self.all_towers)
+
+    @property
+    def own_batch(self) -> int:
+        """Examples that the towers of this graph take in a step of each."""
         return self.rounds * sum(tower.batch for tower in self.towers)
+
+    @property
+    def step_batch(self) -> int:
+        """Examples of one update of the weights: a worker that updates by itself counts its own alone."""
+        return self.own_batch if self.update.mode == "async" else self.global_batch
 
     @property
     def rounds(self) -> int:
         """Micro-batches that each clone takes in one step."""
         return self.update.accumulate
 
+    @property
+    def clones_update_alone(self) -> bool:
+        """Whether every clone applies its own gradient when it has it."""
+        return self.update.mode == "async" and self.worker is None
+
+    @property
+    def updates_meet(self) -> bool:
+        """Whether several updates of one variable may be under way at once."""
+        return self.update.mode == "async"
+
     def share(self, tower: Tower) -> float:
-        """Return the part of the global batch that is a clone's."""
-        return self.rounds * tower.batch / self.global_batch
+        """Return the part of the batch of an update that is a clone's."""
+        return self.rounds * tower.batch / self.step_batch
 
     @property
     def update(self) -> ir.Update:

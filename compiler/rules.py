@@ -91,7 +91,7 @@ class Rulebook:
     def global_step(self) -> Placed:
         """Return where the global step lives: with the first parameter server, or on this machine's CPU."""
         servers = self.topology.parameter_servers
-        device = servers[0] if servers else self.topology.first_cpu()
+        device = servers[0] if servers else self.topology.chief_cpu
         return Placed(device, Why(f"global_step -> {device.ref}", "default"))
 
     def strings(self, tower: Tower) -> Placed:
@@ -109,7 +109,7 @@ class Rulebook:
         why = self.decide(role)
         if why is None:
             return Placed(default, Why(f"{role} -> {default.ref}", "default"))
-        devices = self.devices(target_of(why))
+        devices = self.topology.near(self.devices(target_of(why)))
         return Placed(devices[index % len(devices)], why)
 
     # --- ops of a tower -----------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class Rulebook:
         target = target_of(why)
         if isinstance(target, ir.GroupMember):
             return tower.devices[target.index]
-        devices = self.devices(target)
+        devices = self.topology.near(self.devices(target))
         return devices[tower.index % len(devices)]
 
     def devices(self, target: ir.Target) -> tuple[Device, ...]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from dsl import ir
 
 PARAMETER_SERVER = "ps"
 LOCAL_JOB = "localhost"
+
+Host: TypeAlias = tuple[str | None, int]
+"""The process that owns a device: its job (None for this machine) and its task."""
 
 
 @frozen
@@ -29,7 +33,7 @@ class Device:
         return name if self.job is None else f"{self.job}[{self.task}].{name}"
 
     @property
-    def host(self) -> tuple[str | None, int]:
+    def host(self) -> Host:
         """The process that owns the device: job and task."""
         return (self.job, self.task)
 
@@ -48,9 +52,13 @@ class Device:
 
 @frozen
 class Topology:
-    """All devices of a deployment, in the order of declaration, CPUs of a task before its GPUs."""
+    """All devices of a deployment, in the order of declaration, CPUs of a task before its GPUs.
+
+    `home` is the task whose graph is being made, where every worker has one of its own.
+    """
 
     devices: tuple[Device, ...]
+    home: Host | None = None
 
     def select(self, kind: str, job: str | None = None) -> tuple[Device, ...]:
         """Return the devices of a kind, of one job or of every worker, by task and then by index."""
@@ -80,12 +88,27 @@ class Topology:
         return tuple(each for pattern in devices.patterns for each in self.resolve(pattern))
 
     def first_cpu(self, job: str | None = None, task: int = 0) -> Device:
-        """Return CPU 0 of a task; the first worker's, or this machine's, where no job is named.
+        """Return CPU 0 of a task; of the task whose graph this is, or of the chief, where no job is named.
 
         A deployment of parameter servers alone has no worker: then it is the first of these.
         """
+        if job is None and self.home is not None:
+            job, task = self.home
         cpus = self.select("cpu", job) or self.select("cpu", PARAMETER_SERVER)
         return next((each for each in cpus if each.task == task), cpus[0])
+
+    @property
+    def chief_cpu(self) -> Device:
+        """CPU 0 of the first worker, or of this machine: the same whosever graph it is."""
+        return evolve(self, home=None).first_cpu()
+
+    def near(self, devices: Sequence[Device]) -> tuple[Device, ...]:
+        """Return those of `devices` that a worker's own graph means by them: its own, where some are.
+
+        A graph of all workers means each of them.
+        """
+        own = tuple(each for each in devices if self.home is not None and each.host == self.home)
+        return own or tuple(devices)
 
     @property
     def parameter_servers(self) -> tuple[Device, ...]:

@@ -119,13 +119,13 @@ class _Homes:
 def _default(book: Rulebook) -> Why:
     if book.topology.parameter_servers:
         return Why("variables -> round_robin(ps[*])", "default")
-    return Why(f"variables -> {book.topology.first_cpu().ref}", "default")
+    return Why(f"variables -> {book.topology.chief_cpu.ref}", "default")
 
 
 def _default_target(book: Rulebook) -> ir.Target:
     if book.topology.parameter_servers:
         return ir.RoundRobin(ir.DeviceSet((ir.DevicePattern("cpu", (0,), "ps"),)))
-    cpu = book.topology.first_cpu()
+    cpu = book.topology.chief_cpu
     return ir.DeviceSet((ir.DevicePattern("cpu", (cpu.index,), cpu.job, (cpu.task,)),))
 
 

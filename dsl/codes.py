@@ -77,7 +77,6 @@ _ROWS = (
     Code("TFD502", "batch-list-length", "a list of batches that does not fit the number of clones"),
     Code("TFD503", "no-device", "a placement that names no device", "plan"),
     Code("TFD504", "device-not-present", "a declared device that the machine does not have", "run"),
-    Code("TFD505", "not-supported-yet", "a part of the language that this version cannot compile", "plan"),
     Code("TFD506", "shape-mismatch", "a step that cannot take the shapes that reach it", "plan"),
     Code("TFD507", "layer-cannot-be-made", "arguments that Keras does not take", "plan"),
     Code("TFD508", "no-optimizer", "training without an optimizer", "plan"),
@@ -96,11 +95,18 @@ _ROWS = (
     Code("TFD525", "no-staleness", "a bound on staleness that lets no clone begin"),
     Code("TFD526", "no-workers", "a graph for each worker where there are none"),
     Code("TFD527", "random-numbers", "a model to verify that draws random numbers", "plan"),
+    Code("TFD528", "apart-in-graphs", "what only one graph of all workers can do"),
     # TFD53x: what `expect` asks for.
     Code("TFD531", "uneven-variables", "variables spread less evenly than expected", "plan"),
     Code("TFD532", "too-much-memory", "a device that needs more memory than expected", "plan"),
     Code("TFD533", "too-much-traffic", "more sent between devices than expected", "plan"),
     Code("TFD534", "unexpected-ops", "another number of ops on devices than expected", "plan"),
+    # TFD54x: workers with graphs of their own.
+    Code("TFD541", "worker-without-clones", "a worker that has no clone to train"),
+    Code("TFD542", "clones-on-server", "a clone on a task that only keeps variables"),
+    Code("TFD543", "too-many-backups", "a step that would wait for no worker"),
+    Code("TFD544", "uneven-workers", "backup workers with batches of another size"),
+    Code("TFD545", "device-of-another-worker", "ops of a worker's graph on another worker", "plan"),
     # TFD6xx: lint.
     Code("TFD601", "unused-binding", "a binding that nothing uses"),
     Code("TFD602", "unused-constant", "a constant that nothing uses"),
@@ -146,6 +152,19 @@ _ROWS = (
     Code("TFD743", "history-mended", "broken lines in the history of a run", "run"),
     Code("TFD744", "split-missing", "a split to evaluate that the spec does not have", "run"),
     Code("TFD745", "nothing-to-plot", "runs without a history, or without the score to draw", "run"),
+    # TFD760 to TFD779: the tasks of a cluster.
+    Code("TFD760", "bad-tf-config", "a TF_CONFIG that cannot be used", "run"),
+    Code(
+        "TFD761", "no-such-task", "a task that the cluster lacks, or that nothing tells the place of", "run"
+    ),
+    Code("TFD762", "cannot-listen", "a server that cannot be had where its task should be", "run"),
+    Code("TFD763", "task-missing", "a task of the cluster that does not answer", "run"),
+    Code("TFD764", "wrong-task", "something else than the task that should answer", "run"),
+    Code("TFD765", "other-spec", "tasks of one cluster with different specs", "run"),
+    Code("TFD766", "other-version", "tasks of one cluster with different versions", "run"),
+    Code("TFD767", "open-to-network", "a server without authentication that other machines can reach", "run"),
+    Code("TFD768", "task-failed", "a started task whose end ends the run", "run"),
+    Code("TFD769", "bad-address", "an address that is none, or that two tasks have"),
     # TFD9xx: the tool's own fault.
     Code("TFD901", "internal-fault", "a fault of tfdeploy itself", "tool"),
 )

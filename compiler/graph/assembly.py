@@ -55,6 +55,7 @@ class Assembly:
 
         Where clones apply their gradients each by itself, a clone's batch is all there is.
         """
-        if self.plan.update.reduce == "sum" or self.plan.update.mode != "sync":
+        apart = self.plan.update.mode == "local" or self.plan.clones_update_alone
+        if self.plan.update.reduce == "sum" or apart:
             return (1.0,) * len(self.plan.towers)
         return tuple(self.plan.share(tower) for tower in self.plan.towers)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import gcd
 from typing import Any
 
 import tensorflow as tf
@@ -15,18 +14,21 @@ from compiler.checks.matches import rules_decide, rules_match
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
 from compiler.graph.evaluation import build_evaluation
-from compiler.graph.inputs import InputPipe, cut_rounds, draw_batches, open_pipe, split_batch
+from compiler.graph.feeding import Feeds, feed_towers
 from compiler.graph.ledger import Ledger
 from compiler.graph.metrics import combine_metric
 from compiler.graph.numerics.loss_scale import LossScale
-from compiler.graph.numerics.regularize import regularization_loss, with_regularizers
+from compiler.graph.numerics.regularize import with_regularizers
 from compiler.graph.optimizers import Optimizer, make_optimizer
+from compiler.graph.own_devices import require_own_devices
 from compiler.graph.randomness import draw_seed, tower_seed
+from compiler.graph.scores import scores_of, scores_of_all
 from compiler.graph.stamp import Bindings, stamp
 from compiler.graph.summaries import build_summaries
 from compiler.graph.template import Template, WeightInfo
 from compiler.graph.traces import Traces
 from compiler.graph.update import UPDATE_MODES, Updates
+from compiler.graph.update.between import build_between
 from compiler.graph.variables import create_variable, create_variables, place_variables
 from compiler.graph.verify_placement import verify_placement
 from compiler.plan import Placed, Plan
@@ -69,8 +71,8 @@ def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
     warnings = _check_rules(plan, weights, traced.templates)
     with tf.Graph().as_default():
         assembly = _assemble(plan, weights, optimizer, seed)
-        pipe = _stamp_towers(assembly, traced.templates, seed)
-        compiled = _finish(assembly, pipe, traced.evaluation, weights, seed)
+        feeds = _stamp_towers(assembly, traced.templates, seed)
+        compiled = _finish(assembly, feeds, traced.evaluation, weights, seed)
     compiled.warnings = warnings
     return compiled
 
@@ -136,23 +138,17 @@ def _assemble(
     )
 
 
-def _stamp_towers(assembly: Assembly, templates: Mapping[int, Template], seed: int) -> InputPipe:
+def _stamp_towers(assembly: Assembly, templates: Mapping[int, Template], seed: int) -> Feeds:
     """Read inputs, cut them up, and stamp a tower for each clone."""
     plan, scale = assembly.plan, assembly.loss_scale
-    sizes = [tower.batch * plan.rounds for tower in plan.towers]
-    alone = plan.update.mode == "async"
-    size = gcd(*sizes) if alone else plan.global_batch
-    pipe = open_pipe(plan.model.inputs, size, assembly.rulebook.inputs(), assembly.ledger, "input")
-    pieces = draw_batches(pipe, sizes) if alone else split_batch(pipe, sizes)
-    if plan.rounds > 1:
-        pieces = [cut_rounds(pipe, piece, plan.rounds) for piece in pieces]
+    feeds = feed_towers(assembly)
     stamps = []
-    for tower, piece, share in zip(plan.towers, pieces, assembly.shares, strict=True):
+    for tower, share in zip(plan.towers, assembly.shares, strict=True):
         template = templates[tower.batch]
         bindings = Bindings(
             tower=tower,
             weights={name: assembly.variables[name].source(tower.index) for name in template.weights},
-            inputs=piece,
+            inputs=feeds.pieces[tower.index],
             seed=tower_seed(assembly, tower, seed) if template.seed is not None else None,
             scale=scale.times(share / plan.rounds) if scale is not None else share / plan.rounds,
             inverse_share=plan.rounds / share,
@@ -160,21 +156,24 @@ def _stamp_towers(assembly: Assembly, templates: Mapping[int, Template], seed: i
         )
         stamps.append((template, bindings))
     assembly.towers = stamp(assembly.graph, stamps, assembly.rulebook, assembly.ledger)
-    return pipe
+    return feeds
 
 
 def _finish(
-    assembly: Assembly, pipe: InputPipe, evaluation: Template, weights: Mapping[str, WeightInfo], seed: int
+    assembly: Assembly, feeds: Feeds, evaluation: Template, weights: Mapping[str, WeightInfo], seed: int
 ) -> CompiledGraph:
     """Join the towers: losses, metrics, update, summaries, evaluation and initialisation."""
     plan, ledger = assembly.plan, assembly.ledger
-    data_loss, regularization, total_loss = _losses(assembly)
-    with ledger.place(assembly.rulebook.optimizer(), "metric"):
-        metrics = {node.name: combine_metric(node, assembly.towers) for node in plan.model.metrics}
-    updates = UPDATE_MODES[plan.update.mode](assembly) if assembly.optimizer is not None else None
+    scores, exchange, updates = scores_of(assembly), None, None
+    if assembly.optimizer is not None and plan.worker is not None:
+        exchange = build_between(assembly, scores.summands)
+        scores = scores_of_all(assembly, scores, exchange.scores) if exchange.scores else scores
+        updates = exchange.updates
+    elif assembly.optimizer is not None:
+        updates = UPDATE_MODES[plan.update.mode](assembly)
     rate = updates.learning_rate if updates is not None else None
-    loops = _loops(assembly, updates, regularization)
-    watched = (loops[0].loss, loops[0].metrics) if loops else (total_loss, metrics)
+    loops = _loops(assembly, updates, scores.regularization, feeds)
+    watched = (loops[0].loss, loops[0].metrics) if loops else (scores.total_loss, scores.metrics)
     summary_op = build_summaries(assembly, watched[0], rate, watched[1])
     evaluated = build_evaluation(assembly, evaluation)
     init_op, after_restore_op = _initialisation(assembly)
@@ -186,10 +185,10 @@ def _finish(
         variables=assembly.variables,
         clones=_clones(assembly),
         global_step=assembly.global_step,
-        total_loss=total_loss,
-        data_loss=data_loss,
-        regularization=regularization,
-        metrics=metrics,
+        total_loss=scores.total_loss,
+        data_loss=scores.data_loss,
+        regularization=scores.regularization,
+        metrics=scores.metrics,
         learning_rate=rate,
         loss_scale=assembly.loss_scale.value if assembly.loss_scale is not None else None,
         applied=assembly.applied,
@@ -200,30 +199,21 @@ def _finish(
         init_op=init_op,
         after_restore_op=after_restore_op,
         saved=_saved(assembly),
-        train_input=pipe,
+        train_inputs=tuple(feeds.pipes),
+        exchange=exchange,
         evaluation=evaluated,
         seed=seed,
     )
     verify_placement(compiled)
+    require_own_devices(compiled)
     return compiled
 
 
-def _losses(assembly: Assembly) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Return the loss over the global batch, the regularisation term, and their sum."""
-    plan = assembly.plan
-    with assembly.ledger.place(assembly.rulebook.optimizer(), "metric"), tf.name_scope("total_loss/"):
-        parts = [tower.tensor(tower.template.loss) * plan.share(tower.tower) for tower in assembly.towers]
-        data_loss = tf.add_n(parts, name="data_loss")
-        terms = regularization_loss(assembly.variables.values(), assembly.ledger)
-        regularization = (
-            tf.add_n(terms, name="regularization") if terms else tf.constant(0.0, name="regularization")
-        )
-        return data_loss, regularization, tf.add(data_loss, regularization, name="total_loss")
-
-
-def _loops(assembly: Assembly, updates: Updates | None, regularization: tf.Tensor) -> tuple[TrainLoop, ...]:
+def _loops(
+    assembly: Assembly, updates: Updates | None, regularization: tf.Tensor, feeds: Feeds
+) -> tuple[TrainLoop, ...]:
     """Return what each clone does over and over where clones update each by itself; else nothing."""
-    loops = []
+    loops: list[TrainLoop] = []
     for tower, op in zip(assembly.towers, updates.by_clone if updates is not None else (), strict=False):
         scope = f"clone_{tower.tower.index}/metrics"
         with assembly.ledger.place(assembly.rulebook.optimizer(), "metric"):
@@ -233,7 +223,8 @@ def _loops(assembly: Assembly, updates: Updates | None, regularization: tf.Tenso
             data_loss = tower.tensor(tower.template.loss)
             loss = tf.add(data_loss, regularization, name=f"{scope}/loss")
         batch = tower.tower.batch * assembly.plan.rounds
-        loops.append(TrainLoop(tower.tower.index, batch, op, loss, data_loss, metrics))
+        waited = feeds.waits[tower.tower.index]
+        loops.append(TrainLoop(tower.tower.index, batch, op, loss, data_loss, metrics, waited))
     return tuple(loops)
 
 

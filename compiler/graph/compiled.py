@@ -18,6 +18,7 @@ from dsl.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
     from compiler.graph.forecast import StepMemory
+    from compiler.graph.update.between import Exchange
 
 
 @frozen
@@ -66,7 +67,8 @@ class TrainLoop:
     """What one clone does over and over in async training, in a thread of its own.
 
     `train_op` does one update from one batch of the clone; `loss` (with the regularisation term), `data_loss`
-    and `metrics` are those of that batch.
+    and `metrics` are those of that batch; `waited` are the seconds that it has waited for it, None where they
+    are not taken.
     """
 
     clone: int
@@ -75,6 +77,7 @@ class TrainLoop:
     loss: tf.Tensor = field(repr=False)
     data_loss: tf.Tensor = field(repr=False)
     metrics: Mapping[str, MetricTensors] = field(repr=False)
+    waited: tf.Tensor | None = field(default=None, repr=False)
 
 
 @define
@@ -108,16 +111,22 @@ class CompiledGraph:
     init_op: tf.Operation
     after_restore_op: tf.Operation
     saved: Mapping[str, Any] = field(repr=False)
-    train_input: InputPipe = field(repr=False)
+    train_inputs: tuple[InputPipe, ...] = field(repr=False)
     evaluation: Evaluation = field(repr=False)
     train_loops: tuple[TrainLoop, ...] = ()
     publish_op: tf.Operation | None = None
+    exchange: Exchange | None = field(default=None, repr=False)
     loss_scale: tf.Tensor | None = None
     applied: tf.Tensor | None = None
     seed: int = 0
     warnings: tuple[Diagnostic, ...] = ()
     _assigned: dict[str, str] = field(factory=dict, repr=False)
     _memory: dict[str, StepMemory] = field(factory=dict, repr=False)
+
+    @property
+    def train_input(self) -> InputPipe:
+        """Where the examples of the first clone come in; of all clones, where one stream is cut up."""
+        return self.train_inputs[0]
 
     @property
     def placement(self) -> PlacementMap:

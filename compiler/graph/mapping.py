@@ -12,6 +12,7 @@ from attrs import define, field
 from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.transfers import list_transfers
 from compiler.graph.variables import GraphVariable
+from compiler.legality import replication_of
 from compiler.placement_map import (
     MapClone,
     MapDevice,
@@ -63,10 +64,8 @@ def map_placement(
 
 def _mode(plan: Plan) -> MapMode:
     update = plan.update
-    replication = update.replication or (
-        "between_graph" if update.mode == "async" and plan.spec.devices.jobs else "in_graph"
-    )
-    return MapMode(update.mode, replication, update.aggregate.name, update.reduce, len(plan.towers))
+    replication = replication_of(plan.spec)
+    return MapMode(update.mode, replication, update.aggregate.name, update.reduce, len(plan.all_towers))
 
 
 @define

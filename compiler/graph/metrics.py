@@ -21,12 +21,17 @@ def combine_metric(
     node: ObjectiveNode, towers: Sequence[StampedTower], scope: str = "metrics"
 ) -> MetricTensors:
     """Return a metric over the batches of all `towers`, made on the current device."""
-    with tf.name_scope(f"{scope}/{node.name}/"), stateless():
-        metric = make(node.call, "metric")
+    with tf.name_scope(f"{scope}/{node.name}/"):
         parts = [[tower.tensor(name) for name in tower.template.metric_states[node.name]] for tower in towers]
         states = [
             tf.add_n(list(each)) if len(each) > 1 else tf.identity(each[0])
             for each in zip(*parts, strict=True)
         ]
-        result = tf.identity(metric.stateless_result(states), name="result")
+    return metric_of(node, states, scope)
+
+
+def metric_of(node: ObjectiveNode, states: Sequence[tf.Tensor], scope: str) -> MetricTensors:
+    """Return the metric that states add up to, made on the current device."""
+    with tf.name_scope(f"{scope}/{node.name}/"), stateless():
+        result = tf.identity(make(node.call, "metric").stateless_result(list(states)), name="result")
     return MetricTensors(tuple(states), result)

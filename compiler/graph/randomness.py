@@ -27,7 +27,7 @@ def tower_seed(assembly: Assembly, tower: Tower, seed: int) -> tf.Tensor:
     does several rounds in a step there is one for each (rounds x 2).
     """
     rounds = assembly.plan.update.accumulate
-    own = zlib.crc32(f"{seed}/{tower.index}".encode())
+    own = zlib.crc32(f"{seed}/{tower.number}".encode())
     place = Placed(tower.device, tower.why)
     with (
         assembly.ledger.place(assembly.step_place, "forward", tower.index),

@@ -25,6 +25,7 @@ def step_graph(compiled: CompiledGraph) -> StepGraph:
 def step_ops(compiled: CompiledGraph) -> list[Any]:
     """Return the ops that a step runs, in no order of meaning."""
     pending = [compiled.data_loss.op] + ([compiled.train_op] if compiled.train_op is not None else [])
+    pending += compiled.exchange.ends if compiled.exchange is not None else ()
     seen: dict[str, Any] = {}
     while pending:
         op = pending.pop()

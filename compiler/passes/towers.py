@@ -8,7 +8,7 @@ from attrs import evolve
 
 from compiler.plan import Tower
 from compiler.rules import Rulebook
-from compiler.topology import Topology
+from compiler.topology import Host, Topology
 from dsl import ir
 
 DEFAULT_BATCH = 32
@@ -49,7 +49,16 @@ def lay_out_towers(spec: ir.Spec, topology: Topology) -> tuple[Tower, ...]:
     )
 
 
-def towers_of_worker(towers: Sequence[Tower], host: tuple[str | None, int]) -> tuple[Tower, ...]:
-    """Return the towers on one host, for a graph of their own: scopes are counted among them alone."""
+def towers_of_worker(towers: Sequence[Tower], host: Host) -> tuple[Tower, ...]:
+    """Return the towers on one host, for a graph of their own: they are counted among themselves alone."""
     own = [tower for tower in towers if tower.device.host == host]
-    return tuple(evolve(tower, scope=f"clone_{at}" if len(own) > 1 else "") for at, tower in enumerate(own))
+    return tuple(
+        evolve(tower, index=at, scope=f"clone_{at}" if len(own) > 1 else "") for at, tower in enumerate(own)
+    )
+
+
+def workers_of(towers: Sequence[Tower], topology: Topology) -> tuple[tuple[Host, tuple[Tower, ...]], ...]:
+    """Return the tasks that have towers, in the order of declaration, with the towers of each."""
+    hosts = dict.fromkeys(device.host for device in topology.devices)
+    found = ((host, towers_of_worker(towers, host)) for host in hosts)
+    return tuple((host, own) for host, own in found if own)

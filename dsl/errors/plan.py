@@ -60,13 +60,6 @@ def device_not_present(ref: str, span: Span | None, found: Sequence[str]) -> Dia
     )
 
 
-def not_supported_yet(what: str, span: Span | None, instead: str) -> Diagnostic:
-    """Report a part of the language that is understood and cannot be compiled by this version."""
-    return error(
-        "TFD505", f"{what} cannot be compiled by this version", span, text="here", help=f"use {instead}"
-    )
-
-
 def shape_mismatch(step: str, shapes: Sequence[str], reason: str, span: Span | None) -> Diagnostic:
     """Report a step of the model that cannot take the shapes that reach it."""
     reach = " and ".join(f"`{each}`" for each in shapes)

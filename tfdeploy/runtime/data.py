@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from compiler.model_graph import InputNode
     from compiler.plan import Plan
     from dsl import ir
+    from tfdeploy.runtime.engine import Engine
     from tfdeploy.runtime.history import SplitName
 
 
@@ -48,7 +49,13 @@ def open_stream(
     return stream
 
 
-def skipping(stream: Stream, consumed: int) -> Stream:
-    """Return the same stream without the first `consumed` examples, counted over all passes."""
-    options = evolve(stream.options, skip_examples=consumed)
-    return Stream(stream.split, stream.source, stream.transforms, stream.fields, options)
+def feed_training(engine: Engine, stream: Stream, consumed: int) -> None:
+    """Start all pipes of the training data after the first `consumed` examples, counted over all passes.
+
+    A pipe that has a shard of the data gets that, without its part of what is consumed.
+    """
+    for pipe in engine.compiled.train_inputs:
+        parts = 1 if pipe.shard is None else pipe.shard[1]
+        options = evolve(stream.options, skip_examples=consumed // parts, shard=pipe.shard)
+        part = Stream(stream.split, stream.source, stream.transforms, stream.fields, options)
+        engine.feed(pipe, part, training=True)

@@ -17,7 +17,7 @@ from dsl.errors import plan as plan_errors
 from dsl.errors import running as errors
 from tfdeploy.runtime.best import Contest
 from tfdeploy.runtime.checkpoints import Checkpoints
-from tfdeploy.runtime.data import open_stream, skipping, splits_of
+from tfdeploy.runtime.data import feed_training, open_stream, splits_of
 from tfdeploy.runtime.directory import RunDirectory
 from tfdeploy.runtime.effective import effective_text
 from tfdeploy.runtime.engine import Engine
@@ -181,8 +181,7 @@ class _Run:
         if trainer.step < last:
             if not self.directory.placement.exists():
                 self._write_placement(engine)
-            stream = skipping(trainer.stream, trainer.examples)
-            engine.feed(engine.compiled.train_input, stream, training=True)
+            feed_training(engine, trainer.stream, trainer.examples)
             trainer.events.draw_graph()
             trainer.train(last)
         self.reporter.ended()

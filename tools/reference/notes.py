@@ -14,8 +14,8 @@ BLOCKS = {
     "data": "Each split is a [source](functions.md#sources), followed by [transforms](functions.md#transforms). See"
     " [Bring your data](../how-to/data.md).",
     "devices": "Without this block, the GPUs that TensorFlow finds here, or CPU 0 where it finds none.",
-    "job": "Stands inside `devices`. **Not compiled yet:** `check` reads jobs, and every command that builds a graph"
-    " refuses them with [TFD505](../../tfdeploy/pages/TFD505.md).",
+    "job": "Stands inside `devices`, once for each job of a cluster. Tasks of the job `ps` keep variables; all others"
+    " may have clones. `hosts` and `tasks` exclude each other.",
     "clones": "`batch` and `global_batch` exclude each other.",
     "place": "See [Selectors](place-and-expect.md#selectors) and [Targets](place-and-expect.md#targets), and"
     " [Decide what goes where](../how-to/placement.md).",

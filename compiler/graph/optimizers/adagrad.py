@@ -18,6 +18,8 @@ class Adagrad(Optimizer):
     The fused ops have their epsilon outside the root, or none, so the rule is composed here.
     """
 
+    FUSED = False
+
     def slot_specs(self) -> tuple[SlotSpec, ...]:
         """Return the sum of squares, which does not start from zero."""
         return (SlotSpec("Adagrad", float(self.settings.initial_accumulator_value)),)

@@ -29,6 +29,8 @@ class Optimizer:
     """
 
     SLOTS: ClassVar[tuple[str, ...]] = ()
+    FUSED: ClassVar[bool] = True
+    """Whether one op does a dense update, weight decay apart."""
 
     settings: Any
     learning_rate: Any
@@ -46,6 +48,10 @@ class Optimizer:
         """Return the numbers of a step, made once for all variables; `step` is the global step (int64)."""
         rate = self.learning_rate(step) if callable(self.learning_rate) else self.learning_rate
         return {"learning_rate": tf.identity(tf.cast(rate, tf.float32), name="learning_rate")}
+
+    def is_one_op(self, gradient: Gradient) -> bool:
+        """Whether one op, which holds the variable's lock, does the whole update."""
+        return self.FUSED and not self.settings.weight_decay and not isinstance(gradient, tf.IndexedSlices)
 
     def apply(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: Gradient, scalars: Scalars

@@ -19,14 +19,9 @@ from dsl.errors import references
 def make_optimizer(call: ir.Call) -> Optimizer:
     """Return the update rule for a call of the spec.
 
-    Raises SpecError where there is no such optimizer, where it has no such argument, and where Keras refuses
-    a value.
+    Raises SpecError where it has no such argument, and where Keras refuses a value.
     """
-    entry = OPTIMIZERS.get(call.name)
-    if entry is None:
-        raise SpecError(
-            [errors.not_supported_yet(f"the optimizer `{call.name}`", call.span, _listed(OPTIMIZERS))]
-        )
+    entry = OPTIMIZERS[call.name]
     arguments = _arguments(call)
     rate = arguments.pop("learning_rate", None)
     settings = _settings(call, entry.keras_class, {**entry.defaults, **arguments})
@@ -69,7 +64,3 @@ def _learning_rate(call: ir.Call, rate: Any) -> Any:
     signature = signatures.find("optimizer", call.name)
     argument = signature.argument("learning_rate") if signature is not None else None
     return argument.default if argument is not None else None
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(f"`{each}`" for each in names)

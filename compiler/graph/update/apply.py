@@ -7,6 +7,7 @@ from contextlib import nullcontext
 
 import tensorflow as tf
 
+from compiler.graph.aggregate.base import Gradient
 from compiler.graph.assembly import Assembly
 from compiler.graph.numerics.loss_scale import Gate
 from compiler.graph.numerics.statistics import new_statistic
@@ -51,7 +52,7 @@ def _apply(
     place = assembly.ledger.place(variable.beside(copy), "update")
     open_ = gate.at(variable.beside(copy)) if gate is not None else nullcontext()
     with place, tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"), open_:
-        turn = take_turn(variable.name, contested=assembly.plan.update.mode == "async")
+        turn = take_turn(variable.name, contested=_is_contested(assembly, variable, copy, value), after=value)
         with tf.control_dependencies([*turn.taken, *_reads(assembly, variable, copy)]):
             if slots_apart(variable, copy):
                 applied = apply_at_slots(assembly, variable, copy, value, scalars)
@@ -62,6 +63,14 @@ def _apply(
         if copy == 0 and variable.average is not None:
             applied = _average(assembly, variable, applied)
         return turn.ended(applied)
+
+
+def _is_contested(assembly: Assembly, variable: GraphVariable, copy: int, gradient: Gradient) -> bool:
+    """Whether another update could come between the ops of this one, which one op leaves no room for."""
+    assert assembly.optimizer is not None
+    alone = assembly.optimizer.is_one_op(gradient) and not slots_apart(variable, copy)
+    followed = variable.info.constraint is not None or variable.average is not None
+    return assembly.plan.updates_meet and (followed or not alone)
 
 
 def _reads(assembly: Assembly, variable: GraphVariable, copy: int) -> list[tf.Operation]:
@@ -96,8 +105,15 @@ def update_statistics(assembly: Assembly, gate: Gate | None = None) -> list[tf.O
     for variable in assembly.variables.values():
         new = new_statistic(assembly, variable)
         if new is not None:
-            ops += [_assign(assembly, variable, copy, new, gate) for copy in range(len(variable.copies))]
+            ops += assign_statistic(assembly, variable, new, gate)
     return ops
+
+
+def assign_statistic(
+    assembly: Assembly, variable: GraphVariable, new: tf.Tensor, gate: Gate | None = None
+) -> list[tf.Operation]:
+    """Give every copy of a statistic a new value."""
+    return [_assign(assembly, variable, copy, new, gate) for copy in range(len(variable.copies))]
 
 
 def _assign(

@@ -23,10 +23,14 @@ class Turn:
             return tf.raw_ops.ConsumeMutexLock(mutex_lock=self._lock, name="leave")
 
 
-def take_turn(key: str, *, contested: bool) -> Turn:
-    """Wait, on the current device, until no other update works under `key`; not at all if not `contested`."""
+def take_turn(key: str, *, contested: bool, after: Any = None) -> Turn:
+    """Wait, on the current device, until no other update works under `key`; not at all if not `contested`.
+
+    The turn begins when `after` (a tensor, or rows) is there, so that nobody waits for what is not ready.
+    """
     if not contested:
         return Turn()
     mutex = tf.raw_ops.MutexV2(shared_name=f"tfdeploy/{key}", name="mutex")
-    lock = tf.raw_ops.MutexLock(mutex=mutex, name="enter")
+    with tf.control_dependencies(tf.nest.flatten(after, expand_composites=True) if after is not None else []):
+        lock = tf.raw_ops.MutexLock(mutex=mutex, name="enter")
     return Turn((lock.op,), lock)

@@ -54,24 +54,31 @@ def _in_order_of_backprop(assembly: Assembly) -> list[GraphVariable]:
 
 
 def _reduction(assembly: Assembly, variable: GraphVariable, number: int) -> Reduction:
+    homes = [_home_of(assembly, tower, variable.name) for tower in assembly.towers]
     return Reduction(
         variable.name,
         [tower.gradient(variable.name) for tower in assembly.towers],
-        [_home(assembly, tower, variable.name) for tower in assembly.towers],
-        _destinations(assembly, variable),
+        homes,
+        _destinations(assembly, variable, homes[number % len(homes)]),
         assembly.ledger,
         number,
     )
 
 
-def _home(assembly: Assembly, tower: StampedTower, weight: str) -> Placed:
+def _home_of(assembly: Assembly, tower: StampedTower, weight: str) -> Placed:
     """Return where a tower has made a gradient."""
     inner = tower.template.gradients[weight].values
     placed = assembly.ledger.entries[tower.tensor(inner).op.name].placed
     return Placed(placed.device, following(inner.partition(":")[0], placed))
 
 
-def _destinations(assembly: Assembly, variable: GraphVariable) -> Sequence[Placed]:
+def _destinations(assembly: Assembly, variable: GraphVariable, home: Placed) -> Sequence[Placed]:
+    """Return where a sum is wanted: where the variable is updated, or first of all with a clone (`home`).
+
+    The latter where a worker sends its gradients to others: the sum of all its clones is sent once.
+    """
+    if assembly.plan.worker is not None:
+        return [home]
     if variable.replicated:
         return [variable.beside(copy) for copy in range(len(variable.copies))]
     return [assembly.rulebook.updates(variable.placement)]

@@ -24,7 +24,7 @@ class Updates:
     """
 
     train_op: tf.Operation
-    learning_rate: tf.Tensor
+    learning_rate: tf.Tensor | None
     by_clone: tuple[tf.Operation, ...] = ()
     publish_op: tf.Operation | None = field(default=None)
 

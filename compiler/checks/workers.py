@@ -1,0 +1,31 @@
+"""Where every worker has a graph of its own, the workers are such that together they make whole steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.legality import replication_of
+from compiler.passes.towers import lay_out_towers, workers_of
+from compiler.topology import PARAMETER_SERVER, Topology
+from dsl import ir
+from dsl.diagnostics import Diagnostic
+from dsl.errors import plan_workers as errors
+
+
+def workers_are_whole(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
+    """Report tasks without a clone, clones on parameter servers, and backup workers that cannot be spared."""
+    if replication_of(spec) == "in_graph":
+        return
+    workers = workers_of(lay_out_towers(spec, topology), topology)
+    tasks = {device.host for device in topology.devices if device.job != PARAMETER_SERVER}
+    span = next((each.span for each in spec.place.rules if each.selector.role == "clones"), None)
+    busy = {host for host, _ in workers}
+    for job, task in sorted(tasks - busy, key=str):
+        yield errors.worker_without_clones(f"{job}[{task}]", span or spec.clones.span or spec.devices.span)
+    for job, task in sorted(busy - tasks, key=str):
+        yield errors.clones_on_server(f"{job}[{task}]", span)
+    sizes = [sum(tower.batch for tower in towers) for _, towers in workers]
+    if spec.update.backup >= len(workers):
+        yield errors.too_many_backups(spec.update.backup, len(workers), spec.update.span_of("backup"))
+    elif spec.update.backup and len(set(sizes)) > 1:
+        yield errors.uneven_workers(sizes, spec.update.span_of("backup"))

@@ -1,0 +1,255 @@
+"""What workers with graphs of their own agree on: variables beside the global step, and ops on them.
+
+The workers never talk to each other. Each reads and changes a few numbers on the task that has the global
+step, by runs that touch that task alone, so that a worker may vanish between any two of them. A `generation`
+is the stretch between two openings by the chief: what a worker does for an earlier one does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow as tf
+from attrs import field, frozen
+
+from compiler.graph.ledger import Ledger
+from compiler.graph.update.exclusive import take_turn
+from compiler.graph.variables import create_variable
+from compiler.plan import Placed
+
+SCOPE = "cluster"
+CLOSED, OPEN, FINISHED = 0, 1, 2
+SINGLE = ("generation", "phase", "tick", "global_step", "begun", "limit")
+PER_WORKER = ("claimed", "done", "arrived", "left")
+NEVER = -1
+
+
+@frozen
+class State:
+    """The numbers at one moment.
+
+    `phase` is CLOSED, OPEN or FINISHED. In sync, `tick` changes with every step and `arrived` has, for each
+    worker, the tick of its newest gradient. In async, `begun` counts the updates that were claimed, of which
+    no more than `limit` may be; `claimed` and `done` are those of each worker. `left` tells who has ended.
+    """
+
+    generation: int
+    phase: int
+    tick: int
+    global_step: int
+    begun: int
+    limit: int
+    claimed: tuple[int, ...]
+    done: tuple[int, ...]
+    arrived: tuple[int, ...]
+    left: tuple[int, ...]
+
+    @classmethod
+    def of(cls, numbers: Sequence[int]) -> State:
+        """Return the state from the values of `Coordination.state`."""
+        values = [int(each) for each in numbers]
+        generation, phase, tick, global_step, begun, limit, *rest = values
+        size = len(rest) // len(PER_WORKER)
+        vectors = [tuple(rest[at * size : (at + 1) * size]) for at in range(len(PER_WORKER))]
+        return cls(generation, phase, tick, global_step, begun, limit, *vectors)
+
+
+@frozen
+class Coordination:
+    """Ops of one worker's graph.
+
+    Feed `mine` with the generation that the worker works in, `given` with what an op of the chief wants.
+    `state` is a vector that `State.of` reads. `claim` claims an update if there is one to be had, and gives 1
+    or 0 before the state; `join` gives back what the worker claimed in an earlier life; `leave` says that it
+    has ended. Of the chief: `announce` ([generation]) stops all others; `open` ([generation, step]) lets them
+    go on from a step; `allow` ([limit]) lets updates begin up to a number; `freeze` none beyond those begun;
+    `end` tells that training is over.
+    """
+
+    placed: Placed
+    mine: tf.Tensor = field(repr=False)
+    given: tf.Tensor = field(repr=False)
+    state: tf.Tensor = field(repr=False)
+    claim: tf.Tensor = field(repr=False)
+    join: tf.Operation = field(repr=False)
+    leave: tf.Operation = field(repr=False)
+    announce: tf.Operation = field(repr=False)
+    open: tf.Operation = field(repr=False)
+    allow: tf.Operation = field(repr=False)
+    freeze: tf.Operation = field(repr=False)
+    end: tf.Operation = field(repr=False)
+    table: Table = field(repr=False)
+
+    @classmethod
+    def build(
+        cls, global_step: Any, placed: Placed, ledger: Ledger, worker: int, workers: int
+    ) -> Coordination:
+        """Make the variables and ops for worker number `worker` of `workers`."""
+        table = Table.create(global_step, placed, ledger, worker, workers)
+        with table.at(""):
+            mine = tf.compat.v1.placeholder_with_default(tf.constant(0, tf.int64), (), name="mine")
+            given = tf.compat.v1.placeholder_with_default(tf.constant([0, 0], tf.int64), (2,), name="given")
+            first, second = tf.unstack(given)
+        table = table.belonging_to(mine)
+        return cls(
+            placed,
+            mine,
+            given,
+            table.read_all("state"),
+            table.claim("claim"),
+            table.join(),
+            table.set_own("left", 1, "leave"),
+            table.write("announce", [("generation", first), ("phase", CLOSED)]),
+            table.open(first, second),
+            table.write("allow", [("limit", first)]),
+            table.freeze(),
+            table.write("end", [("phase", FINISHED)]),
+            table,
+        )
+
+
+@frozen
+class Table:
+    """The variables, and the pieces of which the ops are made."""
+
+    variables: dict[str, Any] = field(repr=False)
+    placed: Placed
+    ledger: Ledger = field(repr=False)
+    worker: int
+    workers: int
+    mine: Any = field(default=None, repr=False)
+
+    @classmethod
+    def create(cls, global_step: Any, placed: Placed, ledger: Ledger, worker: int, workers: int) -> Table:
+        """Make what is not there yet; the global step is."""
+        made: dict[str, Any] = {"global_step": global_step}
+        for name in (*SINGLE, *PER_WORKER):
+            if name not in made:
+                shape = () if name in SINGLE else (workers,)
+                made[name] = create_variable(
+                    f"{SCOPE}/{name}", lambda shape=shape: tf.zeros(shape, tf.int64), placed, ledger
+                )
+        return cls(made, placed, ledger, worker, workers)
+
+    def belonging_to(self, mine: tf.Tensor) -> Table:
+        """Return the same table for ops that count in the generation `mine` only."""
+        return Table(self.variables, self.placed, self.ledger, self.worker, self.workers, mine)
+
+    @contextmanager
+    def at(self, name: str, after: Sequence[Any] = ()) -> Iterator[None]:
+        """Make ops beside the variables, after others."""
+        scope = f"{SCOPE}/{name}/" if name else f"{SCOPE}/"
+        with (
+            self.ledger.place(self.placed, "update"),
+            tf.name_scope(scope),
+            tf.control_dependencies(list(after)),
+        ):
+            yield
+
+    def read(self, name: str) -> tf.Tensor:
+        """Read a variable; to be called inside `at`."""
+        return tf.raw_ops.ReadVariableOp(resource=self.variables[name].handle, dtype=tf.int64)
+
+    def assign(self, name: str, value: Any) -> tf.Operation:
+        """Give a variable a value; to be called inside `at`."""
+        shape = () if name in SINGLE else (self.workers,)
+        value = tf.broadcast_to(tf.cast(value, tf.int64), shape)
+        return tf.raw_ops.AssignVariableOp(resource=self.variables[name].handle, value=value)
+
+    def add_own(self, name: str, value: tf.Tensor) -> tf.Operation:
+        """Add to the worker's own element of a vector; to be called inside `at`."""
+        return tf.raw_ops.ResourceScatterAdd(
+            resource=self.variables[name].handle, indices=[self.worker], updates=[value]
+        )
+
+    def set_own(self, name: str, value: Any, scope: str, after: Sequence[Any] = ()) -> tf.Operation:
+        """Return an op that sets the worker's own element of a vector."""
+        with self.at(scope, after):
+            return tf.raw_ops.ResourceScatterUpdate(
+                resource=self.variables[name].handle,
+                indices=[self.worker],
+                updates=[tf.cast(value, tf.int64)],
+            )
+
+    def write(self, scope: str, values: Sequence[tuple[str, Any]]) -> tf.Operation:
+        """Return an op that gives variables values, one after the other."""
+        last: list[tf.Operation] = []
+        for name, value in values:
+            with self.at(scope, last):
+                last = [self.assign(name, value)]
+        return last[0]
+
+    def read_all(self, scope: str, after: Sequence[Any] = (), first: Sequence[tf.Tensor] = ()) -> tf.Tensor:
+        """Return all numbers as one vector, behind those of `first`."""
+        with self.at(scope, after):
+            parts = [tf.reshape(each, [-1]) for each in first]
+            parts += [tf.reshape(self.read(name), [-1]) for name in (*SINGLE, *PER_WORKER)]
+            return tf.concat(parts, 0, name="numbers")
+
+    def open(self, generation: tf.Tensor, step: tf.Tensor) -> tf.Operation:
+        """Return the op that begins a generation at a step."""
+        return self.write(
+            "open",
+            [
+                ("generation", generation),
+                ("global_step", step),
+                ("begun", step),
+                ("limit", step),
+                ("claimed", 0),
+                ("done", 0),
+                ("arrived", NEVER),
+                ("left", 0),
+                ("tick", generation),
+                ("phase", OPEN),
+            ],
+        )
+
+    def claim(self, scope: str, after: Sequence[Any] = ()) -> tf.Tensor:
+        """Return [1 or 0, *state]: whether the worker may begin an update. No other claim comes between."""
+        with self.at(scope, after):
+            turn = take_turn(SCOPE, contested=True)
+        with self.at(scope, turn.taken):
+            fine = tf.equal(self.read("generation"), self.mine) & tf.equal(self.read("phase"), OPEN)
+            fine &= self.read("begun") < self.read("limit")
+            one = tf.cast(fine, tf.int64)
+            counted = [
+                tf.raw_ops.AssignAddVariableOp(resource=self.variables["begun"].handle, value=one),
+                self.add_own("claimed", one),
+            ]
+        numbers = self.read_all(scope, counted, [one])
+        with self.at(scope, [numbers]):
+            ended = turn.ended(numbers.op)
+        with self.at(scope, [ended]):
+            return tf.identity(numbers, name="claimed")
+
+    def count(self, after: Sequence[tf.Operation]) -> tf.Operation:
+        """Return the op that counts an update of the worker as done, unless its generation is over."""
+        with self.at("count", after):
+            one = tf.cast(tf.equal(self.read("generation"), self.mine), tf.int64)
+            step = tf.raw_ops.AssignAddVariableOp(resource=self.variables["global_step"].handle, value=one)
+        with self.at("count", [step]):
+            return self.add_own("done", one)
+
+    def join(self) -> tf.Operation:
+        """Return the op that gives back updates which the worker has claimed and never made."""
+        with self.at("join"):
+            turn = take_turn(SCOPE, contested=True)
+        with self.at("join", turn.taken):
+            lost = self.read("claimed")[self.worker] - self.read("done")[self.worker]
+            back = [
+                tf.raw_ops.AssignSubVariableOp(resource=self.variables["begun"].handle, value=lost),
+                self.add_own("claimed", -lost),
+            ]
+        with self.at("join", back):
+            return turn.ended(tf.no_op())
+
+    def freeze(self) -> tf.Operation:
+        """Return the op after which no update is claimed any more."""
+        with self.at("freeze"):
+            turn = take_turn(SCOPE, contested=True)
+        with self.at("freeze", turn.taken):
+            limit = self.assign("limit", tf.minimum(self.read("limit"), self.read("begun")))
+        with self.at("freeze", [limit]):
+            return turn.ended(limit)

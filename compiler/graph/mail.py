@@ -1,0 +1,96 @@
+"""Mailboxes: what each worker leaves for the chief in a synchronous step, beside the variables concerned.
+
+Every worker writes its part into boxes of its own, whole, as often as it likes; nothing is added up before
+the chief takes it. So a worker that writes late, twice or not at all does no harm, the sum has an order, and
+no op ever waits for another worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+from attrs import field, frozen
+
+from compiler.graph.aggregate.parts import join_rows, merge_rows
+from compiler.graph.ledger import Ledger
+from compiler.plan import Placed
+
+SCOPE = "mail"
+
+
+@frozen
+class Box:
+    """The boxes of all workers for one tensor, or for rows of one table.
+
+    `shape` is that of the tensor, or of a table of which rows are sent.
+    """
+
+    name: str
+    dtype: Any
+    shape: Sequence[int]
+    placed: Placed
+    ledger: Ledger = field(repr=False)
+    sparse: bool = False
+
+    def put(self, worker: int, value: Any) -> list[tf.Operation]:
+        """Return the ops that put a value into the box of `worker`."""
+        with self.ledger.place(self.placed, "aggregate"), tf.name_scope(self._scope(worker)):
+            if not self.sparse:
+                return [tf.raw_ops.AssignVariableOp(resource=self._handle(worker, "value"), value=value)]
+            indices = tf.cast(value.indices, tf.int64)
+            return [
+                tf.raw_ops.AssignVariableOp(resource=self._handle(worker, "rows"), value=value.values),
+                tf.raw_ops.AssignVariableOp(resource=self._handle(worker, "indices"), value=indices),
+            ]
+
+    def clear(self, worker: int) -> list[tf.Operation]:
+        """Return the ops that put nothing into the box of `worker`: zeros, or no rows."""
+        with self.ledger.place(self.placed, "aggregate"), tf.name_scope(self._scope(worker)):
+            if not self.sparse:
+                return self.put(worker, tf.zeros(self.shape, self.dtype))
+            none = tf.zeros((0, *self.shape[1:]), self.dtype)
+            return self.put(worker, tf.IndexedSlices(none, tf.zeros((0,), tf.int64)))
+
+    def take(self, worker: int, weight: tf.Tensor | None = None) -> Any:
+        """Return what is in the box of `worker`, times `weight`; nothing of it counts where that is zero."""
+        with self.ledger.place(self.placed, "aggregate"), tf.name_scope(self._scope(worker)):
+            if not self.sparse:
+                return self._weighted(self._read(worker, "value", self.dtype, self.shape), weight)
+            rows = self._read(worker, "rows", self.dtype, (None, *self.shape[1:]))
+            indices = self._read(worker, "indices", tf.int64, (None,))
+            if (
+                weight is not None
+            ):  # a box that is written meanwhile may have rows of one step, indices of another
+                count = tf.minimum(tf.shape(rows)[0], tf.shape(indices)[0])
+                rows, indices = self._weighted(rows[:count], weight), indices[:count]
+            return tf.IndexedSlices(rows, indices)
+
+    def total(self, workers: int, weights: Sequence[tf.Tensor] | None = None) -> Any:
+        """Return the sum of all boxes; rows have distinct indices."""
+        parts = [self.take(worker, None if weights is None else weights[worker]) for worker in range(workers)]
+        with self.ledger.place(self.placed, "aggregate"), tf.name_scope(f"{SCOPE}/{self.name}/"):
+            if self.sparse:
+                return merge_rows(join_rows(parts))
+            return tf.add_n(parts, name="sum")
+
+    def _weighted(self, value: tf.Tensor, weight: tf.Tensor | None) -> tf.Tensor:
+        if weight is None:
+            return value
+        return tf.where(weight > 0, value * tf.cast(weight, value.dtype), tf.zeros_like(value))
+
+    def _read(self, worker: int, part: str, dtype: Any, shape: Sequence[int | None]) -> tf.Tensor:
+        value = tf.raw_ops.ReadVariableOp(resource=self._handle(worker, part), dtype=dtype)
+        value.set_shape(shape)
+        return value
+
+    def _handle(self, worker: int, part: str) -> tf.Tensor:
+        dtype = tf.int64 if part == "indices" else self.dtype
+        shape = tf.TensorShape(None) if self.sparse else tf.TensorShape(self.shape)
+        name = f"{self._scope(worker)}{part}"
+        with self.ledger.place(self.placed, "variable"), tf.control_dependencies(None):
+            return tf.raw_ops.VarHandleOp(dtype=dtype, shape=shape, shared_name=name, name=f"{part}_box")
+
+    def _scope(self, worker: int) -> str:
+        return f"{SCOPE}/{self.name}/worker_{worker}/"

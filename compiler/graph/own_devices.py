@@ -1,0 +1,37 @@
+"""A worker's graph is on the worker, and on the tasks that keep variables: no worker depends on another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from compiler.topology import PARAMETER_SERVER, Host
+from dsl.diagnostics import SpecError
+from dsl.errors import plan_workers as errors
+
+if TYPE_CHECKING:
+    from compiler.graph.compiled import CompiledGraph
+
+
+def require_own_devices(compiled: CompiledGraph) -> None:
+    """Raise SpecError where a worker's graph has ops on another worker that keeps no variables."""
+    worker = compiled.plan.worker
+    if worker is None:
+        return
+    allowed = {worker.host, *homes_of_variables(compiled)}
+    for name, entry in compiled.ledger.entries.items():
+        device = entry.device
+        if device.job != PARAMETER_SERVER and device.host not in allowed:
+            rule = entry.placed.why.rule
+            span = rule.span if rule is not None else compiled.plan.spec.place.span
+            ref = f"{worker.host[0]}[{worker.host[1]}]"
+            raise SpecError([errors.other_workers_device(ref, device.ref, name, span)])
+
+
+def homes_of_variables(compiled: CompiledGraph) -> set[Host]:
+    """Return the tasks that keep something between steps which workers share."""
+    devices = [compiled.ledger.entries[compiled.global_step.handle.op.name].device]
+    for variable in compiled.variables.values():
+        devices += [variable.device_of(copy) for copy in range(len(variable.copies))]
+        devices.append(variable.slot_place(0).device)
+        devices += [variable.placement.updates.device] if variable.placement.updates is not None else []
+    return {device.host for device in devices}

@@ -1,0 +1,230 @@
+"""Updates of a worker that has a graph of its own, over variables that all workers share.
+
+Async: the worker sums its own clones' gradients and applies them when it has them. Sync: it puts them into
+its mailboxes and stamps them with the step that they belong to; when enough workers have done so, the chief
+takes the sum, applies it once, and begins the next step. A gradient of another step is never taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+from attrs import evolve, field, frozen
+
+from compiler.graph.assembly import Assembly
+from compiler.graph.coordination import Coordination
+from compiler.graph.mail import Box
+from compiler.graph.numerics.clip import clip_gradients
+from compiler.graph.numerics.statistics import new_statistic
+from compiler.graph.optimizers.base import Scalars
+from compiler.graph.update.apply import apply_gradients, assign_statistic, step_scalars
+from compiler.graph.update.gradients import SummedGradient, regularize_gradients, sum_gradients
+from compiler.graph.update.step import Updates, build_update
+from compiler.graph.variables import GraphVariable
+
+
+@frozen
+class Exchange:
+    """What a worker runs in place of a plain train op.
+
+    Async: `step` does an update, if the generation still is the worker's, and claims the next; it gives what
+    `Coordination.claim` gives. Sync: feed `tick`, and run `post` to put the gradients where the chief takes
+    them; the chief runs `apply` when enough have arrived, with `present` fed where workers may be spared (one
+    for each that has arrived, zero for the others), and `clear` before the first step of all. `scores` are
+    those of all workers: sum of losses and metric states.
+    """
+
+    coordination: Coordination
+    step: tf.Tensor | None = field(default=None, repr=False)
+    tick: tf.Tensor | None = field(default=None, repr=False)
+    post: tf.Operation | None = field(default=None, repr=False)
+    apply: tf.Operation | None = field(default=None, repr=False)
+    present: tf.Tensor | None = field(default=None, repr=False)
+    clear: tf.Operation | None = field(default=None, repr=False)
+    learning_rate: tf.Tensor | None = field(default=None, repr=False)
+    scores: tuple[tf.Tensor, ...] = field(default=(), repr=False)
+
+    @property
+    def updates(self) -> Updates:
+        """The same as other update modes have it: the train op of this graph alone."""
+        return Updates(self.ends[-1], self.learning_rate)
+
+    @property
+    def ends(self) -> tuple[tf.Operation, ...]:
+        """The ops with which a step of this worker ends."""
+        claimed = None if self.step is None else self.step.op
+        return tuple(each for each in (claimed, self.post, self.apply) if each is not None)
+
+
+def build_between(assembly: Assembly, scores: Sequence[tf.Tensor]) -> Exchange:
+    """Add a worker's part of the update, and the chief's if it is that.
+
+    `scores` are the worker's own: its share of the loss, then metric states, which all may be summed.
+    """
+    worker = assembly.plan.worker
+    assert worker is not None
+    coordination = Coordination.build(
+        assembly.global_step, assembly.step_place, assembly.ledger, worker.index, worker.count
+    )
+    if assembly.plan.update.mode == "async":
+        return _build_async(assembly, coordination)
+    return _Sync(assembly, coordination, scores).build()
+
+
+def _build_async(assembly: Assembly, coordination: Coordination) -> Exchange:
+    assert assembly.plan.worker is not None
+    scalars = step_scalars(assembly)
+    done = build_update(assembly, scalars, statistics=assembly.plan.worker.is_chief)
+    counted = coordination.table.count(done)
+    step = coordination.table.claim("next", [counted])
+    return Exchange(coordination, step=step, learning_rate=scalars["learning_rate"])
+
+
+class _Sync:
+    def __init__(self, assembly: Assembly, coordination: Coordination, scores: Sequence[tf.Tensor]) -> None:
+        worker = assembly.plan.worker
+        assert worker is not None
+        self.assembly = assembly
+        self.plan = assembly.plan
+        self.worker = worker
+        self.coordination = coordination
+        self.scores = scores
+        self.present: tf.Tensor | None = None
+        self.weights: list[tf.Tensor] | None = None
+
+    def build(self) -> Exchange:
+        """Add what is posted and, for the chief, what becomes of it."""
+        gradients, statistics, report = self._gradients(), self._statistics(), self._report()
+        posted = [
+            op
+            for box, value in (*gradients.values(), *statistics.values())
+            for op in box.put(self._me, value)
+        ]
+        with self.coordination.table.at("report"):
+            mine = tf.concat([tf.reshape(tf.cast(each, tf.float32), [-1]) for each in self.scores], 0)
+        posted += report.put(self._me, mine)
+        with self.coordination.table.at("post"):
+            tick = tf.compat.v1.placeholder_with_default(tf.constant(0, tf.int64), (), name="tick")
+        post = self.coordination.table.set_own("arrived", tick, "post", posted)
+        if not self.worker.is_chief:
+            return Exchange(self.coordination, tick=tick, post=post)
+        self._weigh()
+        scalars = step_scalars(self.assembly)
+        apply = self._apply(
+            {name: box for name, (box, _) in gradients.items()},
+            {name: box for name, (box, _) in statistics.items()},
+            scalars,
+        )
+        boxes = [box for box, _ in (*gradients.values(), *statistics.values())] + [report]
+        return Exchange(
+            self.coordination,
+            tick=tick,
+            post=post,
+            apply=apply,
+            present=self.present,
+            clear=self._clear(boxes),
+            learning_rate=scalars["learning_rate"],
+            scores=self._all_scores(report),
+        )
+
+    @property
+    def _me(self) -> int:
+        return self.worker.index
+
+    def _gradients(self) -> dict[str, tuple[Box, object]]:
+        """Return by variable its boxes, and the sum over the worker's own clones."""
+        return {
+            each.variable.name: (
+                self._box(each.variable, isinstance(each.copies[0], tf.IndexedSlices)),
+                each.copies[0],
+            )
+            for each in sum_gradients(self.assembly)
+        }
+
+    def _box(self, variable: GraphVariable, sparse: bool = False) -> Box:
+        placed = self.assembly.rulebook.updates(variable.placement)
+        info = variable.info
+        return Box(
+            info.name, tf.as_dtype(info.dtype), info.shape, placed, self.assembly.ledger, sparse=sparse
+        )
+
+    def _statistics(self) -> dict[str, tuple[Box, tf.Tensor]]:
+        """Return by name the boxes of statistics, and what the worker puts there: its part of their mean.
+
+        Where they are clone 0's, only the chief has something to put.
+        """
+        found: dict[str, tuple[Box, tf.Tensor]] = {}
+        mean = self.plan.update.batch_norm == "mean"
+        for variable in self.assembly.variables.values():
+            new = new_statistic(self.assembly, variable)
+            if new is None:
+                continue
+            if mean and new.dtype.is_floating:
+                with self.assembly.ledger.place(variable.beside(), "aggregate"):
+                    new = new * tf.constant(self.plan.own_batch / self.plan.global_batch, new.dtype)
+            elif not self.worker.is_chief:
+                continue
+            found[variable.name] = (self._box(variable), new)
+        return found
+
+    def _report(self) -> Box:
+        size = sum(each.shape.num_elements() or 0 for each in self.scores)
+        return Box("report", tf.float32, (size,), self.assembly.step_place, self.assembly.ledger)
+
+    def _weigh(self) -> None:
+        """Where workers may be spared, let each that is present count as much more as others are missing."""
+        if not self.plan.update.backup:
+            return
+        count = self.worker.count
+        with self.coordination.table.at("present"):
+            self.present = tf.compat.v1.placeholder_with_default(
+                tf.ones((count,), tf.float32), (count,), name="present"
+            )
+            mean = self.plan.update.reduce == "mean"
+            factor = count / tf.reduce_sum(self.present) if mean else tf.constant(1.0)
+            self.weights = tf.unstack(self.present * factor)
+
+    def _apply(self, gradients: dict[str, Box], statistics: dict[str, Box], scalars: Scalars) -> tf.Operation:
+        """Take the sums, condition and apply them, and begin the next step."""
+        chief = evolve(self.assembly, towers=[])
+        summed = [
+            SummedGradient(chief.variables[name], (box.total(self.worker.count, self.weights),))
+            for name, box in gradients.items()
+        ]
+        summed = clip_gradients(chief, regularize_gradients(chief, summed))
+        done = apply_gradients(chief, summed, scalars)
+        for name, box in statistics.items():
+            mean = self.plan.update.batch_norm == "mean" and box.dtype.is_floating
+            value = box.total(self.worker.count, self.weights) if mean else box.take(0)
+            done += assign_statistic(chief, chief.variables[name], value)
+        table = self.coordination.table
+        with table.at("applied", done):
+            one = tf.constant(1, tf.int64)
+            counted = tf.raw_ops.AssignAddVariableOp(
+                resource=self.assembly.global_step.handle, value=one, name="train_step"
+            )
+        with table.at("applied", [counted]):
+            return tf.raw_ops.AssignAddVariableOp(resource=table.variables["tick"].handle, value=one)
+
+    def _clear(self, boxes: Sequence[Box]) -> tf.Operation:
+        ops = [op for box in boxes for worker in range(self.worker.count) for op in box.clear(worker)]
+        with self.coordination.table.at("clear", ops):
+            return tf.no_op()
+
+    def _all_scores(self, report: Box) -> tuple[tf.Tensor, ...]:
+        """Return loss and metric states of all workers whose gradients are taken."""
+        parts = [report.take(worker) for worker in range(self.worker.count)]
+        with self.coordination.table.at("scores"):
+            if self.present is not None:
+                parts = [part * here for part, here in zip(parts, tf.unstack(self.present), strict=True)]
+            total = tf.add_n(parts)
+            sizes = [each.shape.num_elements() or 0 for each in self.scores]
+            pieces = tf.split(total, sizes)
+            found = [
+                tf.cast(tf.reshape(piece, like.shape), like.dtype)
+                for piece, like in zip(pieces, self.scores, strict=True)
+            ]
+            if self.present is not None:
+                found[0] *= self.worker.count / tf.reduce_sum(self.present)
+        return tuple(found)

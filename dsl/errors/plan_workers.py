@@ -1,0 +1,69 @@
+"""TFD54x: what is wrong with the workers of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dsl.diagnostics import Diagnostic
+from dsl.errors.making import error
+from dsl.errors.words import counted
+from dsl.source import Span
+
+
+def worker_without_clones(task: str, span: Span | None) -> Diagnostic:
+    """Report a task that would have a graph without a tower."""
+    return error(
+        "TFD541",
+        f"no clone is on `{task}`",
+        span,
+        text="leaves it out",
+        notes=("under `replication = between_graph` every worker trains clones of its own",),
+        help="give clones to every worker, or declare fewer tasks",
+    )
+
+
+def clones_on_server(task: str, span: Span | None) -> Diagnostic:
+    """Report clones on a parameter server, which has no graph of its own."""
+    return error(
+        "TFD542",
+        f"a clone is on `{task}`, which only keeps variables",
+        span,
+        text="puts it there",
+        notes=("under `replication = between_graph` only workers have a graph",),
+        help="put the clones onto workers, or use `replication = in_graph`",
+    )
+
+
+def too_many_backups(backup: int, workers: int, span: Span | None) -> Diagnostic:
+    """Report a step that would wait for no worker at all."""
+    return error(
+        "TFD543",
+        f"`backup = {backup}` leaves no worker to wait for",
+        span,
+        text=f"of {counted(workers, 'worker')}",
+        help=f"use at most `backup = {max(workers - 1, 0)}`",
+    )
+
+
+def uneven_workers(batches: Sequence[int], span: Span | None) -> Diagnostic:
+    """Report workers that cannot stand in for each other."""
+    return error(
+        "TFD544",
+        "`backup` needs workers with equal batches",
+        span,
+        text="does without any of them",
+        notes=(f"the workers take {', '.join(map(str, batches))} examples in a step",),
+        help="give every worker clones with the same batches in all, or leave `backup` out",
+    )
+
+
+def other_workers_device(worker: str, device: str, op: str, span: Span | None) -> Diagnostic:
+    """Report an op that a worker's graph has on a device of another worker."""
+    return error(
+        "TFD545",
+        f"the graph of `{worker}` has ops on `{device}`, which belongs to another worker",
+        span,
+        text="puts them there",
+        notes=(f"the first of them is `{op}`",),
+        help="name a device of every worker, such as `worker[*].cpu[0]`, or one of a parameter server",
+    )

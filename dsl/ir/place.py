@@ -34,6 +34,8 @@ class Devices(Block):
     allow_growth: bool = True
     visible: tuple[int, ...] | None = None
     log_placement: bool = False
+    intra_op_threads: int | None = None
+    inter_op_threads: int | None = None
 
 
 @frozen(eq=False, repr=False)

@@ -123,6 +123,16 @@ BLOCKS: dict[str, Block] = {
                 Attribute("allow_growth", boolean(), "let TensorFlow take GPU memory as it needs it"),
                 Attribute("visible", listing(integer(0)), "the numbers of the GPUs to use"),
                 Attribute("log_placement", boolean(), "let TensorFlow log where every op goes"),
+                Attribute(
+                    "intra_op_threads",
+                    integer(1, 4096, optional=True),
+                    "threads that work on one op of a CPU; default: the cores, shared by the towers",
+                ),
+                Attribute(
+                    "inter_op_threads",
+                    integer(1, 4096, optional=True),
+                    "ops that a process runs at a time; default: one for each core",
+                ),
             ),
             "what there is to compute on",
             inner=("job",),

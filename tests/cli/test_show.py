@@ -50,6 +50,8 @@ devices {
   soft_placement = false
   allow_growth = true
   log_placement = false
+  intra_op_threads = none
+  inter_op_threads = none
 }
 
 clones {
@@ -82,6 +84,7 @@ train {
   weights = none
   best = none
   patience = none
+  task_timeout = 10min
 }
 """
 

@@ -1,0 +1,46 @@
+"""Session options: thread pools that suit the towers of a process."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from compiler.graph.session_options import session_config
+from compiler.pipeline import make_plan
+from tests.support import classifier
+
+
+def pools(*, clones: int, emulate: bool = False, **settings: str) -> tuple[int, int]:
+    """Return the sizes of the pools for one op and for many; 0 is TensorFlow's choice."""
+    config = session_config(make_plan(classifier(clones=clones, **settings), emulate=emulate))
+    return config.intra_op_parallelism_threads, config.inter_op_parallelism_threads
+
+
+@pytest.fixture
+def six_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process have six cores, and no wish of the environment."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
+    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
+
+
+@pytest.mark.usefixtures("six_cores")
+def test_towers_on_cpus_share_the_cores() -> None:
+    """An op gets the cores that its tower has to itself, at least one; a single tower has TensorFlow's."""
+    assert [pools(clones=each) for each in (1, 2, 3, 4, 8)] == [(0, 0), (3, 0), (2, 0), (1, 0), (1, 0)]
+
+
+@pytest.mark.usefixtures("six_cores")
+def test_the_spec_and_then_the_environment_have_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `devices` says counts most; a number in TensorFlow's own variable is left to TensorFlow."""
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "5")
+    assert pools(clones=2) == (0, 0)
+    assert pools(clones=2, devices__intra_op_threads="4", devices__inter_op_threads="7") == (4, 7)
+
+
+@pytest.mark.usefixtures("six_cores")
+def test_towers_on_gpus_leave_the_cores_alone() -> None:
+    """Where GPUs work, ops on CPUs are few; emulated, GPUs are CPUs."""
+    gpus = {"devices__cpu": "1", "devices__gpu": "3"}
+    assert pools(clones=3, **gpus) == (0, 0)
+    assert pools(clones=3, emulate=True, **gpus) == (2, 0)

@@ -42,8 +42,14 @@ def test_lists_of_strings_are_quoted(tmp_path: Path) -> None:
         'tfdeploy = 1\nmodel "m" { x = input(float32, [4]), output = x }\n'
         'devices { job "ps" { tasks = 1 }, job "worker" { hosts = ["a:1"] } }\n'
     )
-    spec = load(path, {"devices.worker.hosts": ["b:1", 'c"\\\n:2']})
-    assert spec.devices.jobs[1].hosts == ("b:1", 'c"\\\n:2')
+    spec = load(path, {"devices.worker.hosts": ["b:1", "c:2"]})
+    assert spec.devices.jobs[1].hosts == ("b:1", "c:2")
+    with pytest.raises(tfdeploy.SpecError) as caught:
+        load(path, {"devices.worker.hosts": ["b:1", 'c"\\:2']})
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.message == (
+        '`c"\\:2` is no address of a task: names of hosts have letters, digits, dots and hyphens'
+    )
 
 
 def test_spec_error_has_the_diagnostics() -> None:

@@ -12,6 +12,7 @@ from dsl.checks.best_score import best_score
 from dsl.checks.data_tensors import data_tensors
 from dsl.checks.device_indices import device_indices
 from dsl.checks.facts import Facts
+from dsl.checks.hosts import hosts
 from dsl.checks.ineffective_rules import ineffective_rules
 from dsl.checks.layer_names import layer_names
 from dsl.checks.unused_bindings import unused_bindings
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Rule: TypeAlias = "Callable[[Facts], Iterator[Diagnostic]]"
 
 CHECKS: tuple[Rule, ...] = (
+    hosts,
     device_indices,
     data_tensors,
     layer_names,

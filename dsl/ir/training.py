@@ -40,7 +40,7 @@ class Every(Node):
 
 @frozen(eq=False, repr=False)
 class Train(Block):
-    """How long to train, and what to keep of it."""
+    """How long to train, and what to keep of it. `task_timeout` is in seconds."""
 
     steps: int | None = None
     epochs: int | None = None
@@ -55,3 +55,4 @@ class Train(Block):
     weights: str | None = None
     best: Call | None = None
     patience: int | None = None
+    task_timeout: float = 600.0

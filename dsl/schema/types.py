@@ -141,6 +141,11 @@ def period(*, optional: bool = False) -> Type:
     return either(integer(low=1), Type("quantity", dimension="seconds", low=0, open=True), optional=optional)
 
 
+def duration() -> Type:
+    """Return the type of durations, in seconds."""
+    return Type("quantity", dimension="seconds", low=0, open=True)
+
+
 def listing(item: Type) -> Type:
     """Return the type of lists of `item`."""
     return Type("list", item=item)

@@ -1,0 +1,34 @@
+"""Addresses of tasks: `host:port`."""
+
+from __future__ import annotations
+
+_HIGHEST_PORT = 65535
+_SIGNS = frozenset("-._")
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Return host and port of `host:port` or `[::1]:port`. Raises ValueError, which says what is wrong."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host:
+        raise ValueError("it is not of the form `host:port`")
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) <= _HIGHEST_PORT:
+        raise ValueError(f"ports are 1 to {_HIGHEST_PORT}")
+    if host.startswith("[") and host.endswith("]"):
+        if not _is_v6(host[1:-1]):
+            raise ValueError("what stands in brackets is no IPv6 address")
+        return host[1:-1], int(port)
+    if ":" in host:
+        raise ValueError("an IPv6 address stands in brackets, as in `[::1]:2222`")
+    if not all(sign.isalnum() or sign in _SIGNS for sign in host):
+        raise ValueError("names of hosts have letters, digits, dots and hyphens")
+    return host, int(port)
+
+
+def _is_v6(host: str) -> bool:
+    from ipaddress import AddressValueError, IPv6Address  # only where there is one
+
+    try:
+        IPv6Address(host)
+    except AddressValueError:
+        return False
+    return True

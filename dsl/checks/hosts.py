@@ -1,0 +1,36 @@
+"""Every task of a cluster has an address, and one of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dsl.checks.facts import Facts
+    from dsl.diagnostics import Diagnostic
+    from dsl.source import Span
+
+
+def hosts(facts: Facts) -> Iterator[Diagnostic]:
+    """Report what is no `host:port` in `hosts`, and addresses that two tasks have."""
+    jobs = facts.devices.jobs if facts.devices is not None else ()
+    if not any(job.hosts for job in jobs):
+        return
+    from dsl.addresses import split_address
+    from dsl.errors import cluster
+
+    taken: dict[tuple[str, int], tuple[str, Span | None]] = {}
+    for job in jobs:
+        span = job.span_of("hosts")
+        for index, address in enumerate(job.hosts):
+            try:
+                parts = split_address(address)
+            except ValueError as error:
+                yield cluster.bad_address(address, str(error), span)
+                continue
+            name = f"{job.name}:{index}"
+            if parts in taken:
+                first, other = taken[parts]
+                yield cluster.shared_address(address, first, name, span, other)
+            taken.setdefault(parts, (name, span))

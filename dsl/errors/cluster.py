@@ -1,0 +1,150 @@
+"""TFD760 to TFD779: what can go wrong between the tasks of a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import Label
+from dsl.errors.making import error, warning
+from dsl.errors.words import counted, joined, listed, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsl.diagnostics import Diagnostic
+    from dsl.source import Span
+
+MOST_NAMED = 8
+
+
+def bad_tf_config(reason: str, *notes: str, advice: str | None = None) -> Diagnostic:
+    """Report an environment variable TF_CONFIG that cannot be used; its text is never shown."""
+    return error("TFD760", f"TF_CONFIG {reason}", None, notes=notes, help=advice)
+
+
+def no_such_task(ref: str, refs: Sequence[str], span: Span | None) -> Diagnostic:
+    """Report a task that the cluster does not have."""
+    notes = (f"the tasks are {_some(refs)}",) if refs else ("the spec declares no jobs",)
+    return error("TFD761", f"the cluster has no task `{ref}`", span, notes=notes)
+
+
+def no_addresses(job: str, span: Span | None) -> Diagnostic:
+    """Report a task that is to be run by itself where nothing says where the others are."""
+    return error(
+        "TFD761",
+        f"nothing says where the tasks of `{job}` are",
+        span,
+        text="no `hosts` here, and TF_CONFIG is not set",
+        help='give every job `hosts = ["address:port", ...]`, or run `compile-and-run` without `--task`, '
+        "which starts all tasks on this machine",
+    )
+
+
+def not_for_this_replication(ref: str, replication: str, span: Span | None) -> Diagnostic:
+    """Report a task that is started with the wrong command for the way the graph is replicated."""
+    advice = (
+        f"start this task with `serve SPEC --task {ref}`, and `compile-and-run SPEC` for the client"
+        if replication == "in_graph"
+        else f"start this task with `compile-and-run SPEC --task {ref}`"
+    )
+    return error(
+        "TFD761", f"with `replication = {replication}` `{ref}` does not run this command", span, help=advice
+    )
+
+
+def bad_address(address: str, reason: str, span: Span | None) -> Diagnostic:
+    """Report a host that is not of the form `host:port`."""
+    return error("TFD769", f"{quoted(address)} is no address of a task: {reason}", span, text="here")
+
+
+def shared_address(
+    address: str, first: str, second: str, span: Span | None, other: Span | None
+) -> Diagnostic:
+    """Report two tasks with one address."""
+    labels = (Label(other, f"`{first}`"),) if other is not None and other != span else ()
+    return error(
+        "TFD769", f"`{first}` and `{second}` have one address, {quoted(address)}", span, labels=labels,
+        text=f"`{second}`" if labels else "twice here", help="give every task a port of its own",
+    )  # fmt: skip
+
+
+def cannot_listen(ref: str, address: str, reason: str, advice: str | None = None) -> Diagnostic:
+    """Report a server that cannot be had where its task should be."""
+    return error("TFD762", f"the server of `{ref}` cannot listen at {address}: {reason}", None, help=advice)
+
+
+def tasks_missing(missing: Sequence[str], why: str, waited: str, span: Span | None) -> Diagnostic:
+    """Report tasks that have not been there for too long; `missing` has what is known of each."""
+    shown = tuple(missing[:MOST_NAMED])
+    more = len(missing) - len(shown)
+    return error(
+        "TFD763",
+        f"gave up after {waited} of waiting {why}: {counted(len(missing), 'task')} missing",
+        span,
+        text="as long as this" if span is not None else "",
+        notes=(*shown, f"and {more} more") if more else shown,
+        help="start what is missing, or see why it does not answer; `train.task_timeout` limits the waiting",
+    )
+
+
+def unreachable(ref: str, address: str, reason: str, span: Span | None) -> Diagnostic:
+    """Report the host of a task that cannot be reached at all."""
+    return error(
+        "TFD763",
+        f"`{ref}` cannot be reached at {address}: {reason}",
+        span,
+        help="see that the host's name is right, that it is up, and that this machine has a way to it",
+    )
+
+
+def wrong_task(ref: str, address: str, found: str, span: Span | None) -> Diagnostic:
+    """Report an address at which something else answers than the task that should."""
+    return error(
+        "TFD764",
+        f"{found} answers at {address}, where `{ref}` should be",
+        span,
+        help="give every task an address of its own, the same ones in the `hosts` or TF_CONFIG of all tasks",
+    )
+
+
+def other_spec(ref: str, address: str, ours: str, theirs: str) -> Diagnostic:
+    """Report a task that runs another spec than this process."""
+    return error(
+        "TFD765",
+        f"`{ref}` at {address} runs another spec than this process",
+        None,
+        notes=(f"the spec is {ours[:12]} here and {theirs[:12]} there, `--set` and included files counted",),
+        help="start every task with the same spec and the same `--set` options",
+    )
+
+
+def other_version(ref: str, address: str, what: str, ours: str, theirs: str) -> Diagnostic:
+    """Report a task that runs another version of TensorFlow or of this tool."""
+    return error(
+        "TFD766",
+        f"`{ref}` at {address} runs {what} {theirs}, this process {ours}",
+        None,
+        help="install the same versions for every task",
+    )
+
+
+def open_to_network(ref: str, where: str) -> Diagnostic:
+    """Warn of a server that others than this machine can reach."""
+    return warning(
+        "TFD767",
+        f"the server of `{ref}` listens at {where}, and TensorFlow's servers ask nobody who they are",
+        None,
+        notes=("whoever reaches the port can read and change the model, and run ops on this machine",),
+        help="let only the machines of the cluster reach it: a network of its own, or a firewall",
+    )
+
+
+def task_failed(ref: str, how: str, *notes: str, advice: str | None = None) -> Diagnostic:
+    """Report a task whose end ends the run."""
+    return error("TFD768", f"`{ref}` {how}", None, notes=notes, help=advice)
+
+
+def _some(names: Sequence[str]) -> str:
+    if len(names) <= MOST_NAMED:
+        return listed(names)
+    return joined([f"`{each}`" for each in names[:MOST_NAMED]] + [f"{len(names) - MOST_NAMED} more"])

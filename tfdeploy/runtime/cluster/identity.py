@@ -1,0 +1,203 @@
+"""Who a server is: what each task says of itself, where every process of the cluster can read it.
+
+A server keeps variables for whoever asks. One of them is a text by which a task says which it is, which spec
+it runs and with which versions, so that a wrong port or another spec is found before anything is trained.
+Another, `finished`, is how the client tells servers that they are not needed any more.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from attrs import asdict, frozen
+
+from tfdeploy.runtime.cluster.addresses import Membership, Task
+from tfdeploy.runtime.cluster.probe import Silence, knock
+
+if TYPE_CHECKING:
+    from dsl import ir
+
+IDENTITY = "tfdeploy/identity"
+FINISHED = "tfdeploy/finished"
+NOBODY = "/job:tfdeploy_nobody"  # filters all devices but those of the server that is asked
+CPU = "/device:CPU:0"
+
+
+@frozen
+class Identity:
+    """What a task says of itself; `incarnation` differs each time that it starts."""
+
+    job: str
+    index: int
+    spec_sha256: str
+    tfdeploy: str
+    tensorflow: str
+    incarnation: str
+
+    @classmethod
+    def of(cls, membership: Membership) -> Identity:
+        """Return the identity of this process, a new incarnation."""
+        assert membership.task is not None
+        task, (tfdeploy, tensorflow) = membership.task, versions()
+        return cls(task.job, task.index, membership.spec_sha256, tfdeploy, tensorflow, secrets.token_hex(8))
+
+    @property
+    def task(self) -> Task:
+        """The task that says so."""
+        return Task(self.job, self.index)
+
+    def to_json(self) -> str:
+        """Return the text that is published."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Identity | None:
+        """Read a published text, None where it is not one."""
+        try:
+            found = json.loads(text)
+            return cls(**{name: type_(found[name]) for name, type_ in _FIELDS})
+        except (ValueError, TypeError, KeyError):
+            return None
+
+
+_FIELDS: tuple[tuple[str, Any], ...] = (
+    ("job", str),
+    ("index", int),
+    ("spec_sha256", str),
+    ("tfdeploy", str),
+    ("tensorflow", str),
+    ("incarnation", str),
+)
+
+
+@frozen
+class Answer:
+    """What a server says: the task that it was started as, and its identity if it has published one."""
+
+    task: Task
+    identity: Identity | None
+
+
+def versions() -> tuple[str, str]:
+    """Return the versions of this tool and of TensorFlow, without importing the latter."""
+    from importlib.metadata import version
+
+    return version("tfdeploy"), version("tensorflow")
+
+
+def fingerprint(spec: ir.Spec) -> str:
+    """Return what all tasks must have in common of a spec: its text with everything filled in, hashed.
+
+    Included files and overrides count; the run directory does not, which may differ between machines.
+    """
+    from hashlib import sha256
+
+    from attrs import evolve
+
+    from grammar.unparse import unparse
+
+    common = evolve(spec, train=evolve(spec.train, directory=None))
+    return sha256(unparse(common).encode()).hexdigest()
+
+
+class Plate:
+    """The two variables of this process's own server; they stay until the process ends.
+
+    `devices` are the names of the server's own devices.
+    """
+
+    def __init__(self, target: str, identity: Identity) -> None:
+        import tensorflow as tf
+
+        self.identity = identity
+        own = identity.task.tensorflow_name
+        with tf.Graph().as_default() as graph, tf.device(own + CPU):
+            ops = [_assign(FINISHED, tf.constant(False)), _assign(IDENTITY, tf.constant(identity.to_json()))]
+            self._flag = _read(FINISHED, tf.bool)
+        config = tf.compat.v1.ConfigProto(device_filters=[own])
+        self._session = tf.compat.v1.Session(target, graph=graph, config=config)
+        for op in ops:
+            self._session.run(op)
+        self.devices: tuple[str, ...] = tuple(each.name for each in self._session.list_devices())
+
+    @property
+    def finished(self) -> bool:
+        """Whether the server has been told that it is not needed any more."""
+        return bool(self._session.run(self._flag))
+
+    def close(self) -> None:
+        """End the session, not the variables."""
+        self._session.close()
+
+
+def ask(address: str, timeout: float) -> Answer | Silence:
+    """Return what the server at `address` says of itself within about `timeout` seconds, or why it does not.
+
+    May be called from any thread.
+    """
+    silence = knock(address, timeout)
+    if silence is not None:
+        return silence
+    import tensorflow as tf
+
+    with tf.Graph().as_default(), tf.device(CPU):
+        text = _read(IDENTITY, tf.string)
+    try:
+        with _session(address, text.graph, timeout) as session:
+            task = _task_of(session.list_devices())
+            try:
+                return Answer(task, Identity.from_json(session.run(text).decode(errors="replace")))
+            except (tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
+                return Answer(task, None)
+    except tf.errors.OpError:
+        return Silence("silent", "connections are taken, and the server does not answer")
+
+
+def finish(address: str, timeout: float) -> bool:
+    """Tell the server at `address` that it is not needed any more; return whether it has heard it."""
+    if knock(address, timeout) is not None:
+        return False
+    import tensorflow as tf
+
+    with tf.Graph().as_default(), tf.device(CPU):
+        op = _assign(FINISHED, tf.constant(True))
+    try:
+        with _session(address, op.graph, timeout) as session:
+            session.run(op)
+    except tf.errors.OpError:
+        return False
+    return True
+
+
+def _session(address: str, graph: Any, timeout: float) -> Any:
+    """Return a session at a server that uses the devices of that server alone, whichever it is."""
+    import tensorflow as tf
+
+    config = tf.compat.v1.ConfigProto(
+        device_filters=[NOBODY], operation_timeout_in_ms=max(1, int(timeout * 1000))
+    )
+    return tf.compat.v1.Session(f"grpc://{address}", graph=graph, config=config)
+
+
+def _task_of(devices: Any) -> Task:
+    """Return the task whose devices a session has found."""
+    import tensorflow as tf
+
+    spec = tf.DeviceSpec.from_string(devices[0].name)
+    return Task(spec.job, spec.task)
+
+
+def _assign(name: str, value: Any) -> Any:
+    import tensorflow as tf
+
+    handle = tf.raw_ops.VarHandleOp(dtype=value.dtype, shape=[], shared_name=name)
+    return tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+
+
+def _read(name: str, dtype: Any) -> Any:
+    import tensorflow as tf
+
+    handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=[], shared_name=name)
+    return tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)

@@ -1,0 +1,76 @@
+"""Whether anything answers at an address, and whether that could be a server of TensorFlow: in a moment.
+
+TensorFlow itself waits for a server, and then for it again, and says neither for whom nor why. A connection
+by TCP tells in a moment that nothing listens, and the first bytes of HTTP/2, which is what gRPC speaks, that
+something else does.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+
+from dsl.addresses import split_address
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0"  # and no settings
+FRAME_HEADER = 9
+SETTINGS = 4
+UNREACHABLE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL}
+
+Kind: TypeAlias = Literal["unknown host", "unreachable", "refused", "silent", "foreign"]
+
+
+@frozen
+class Silence:
+    """Why there is no answer from a task; `words` go into a sentence.
+
+    `refused`: nothing listens there. `silent`: no answer in time, as from a process that is stopped.
+    `foreign`: what listens is no server of TensorFlow.
+    """
+
+    kind: Kind
+    words: str
+
+
+def knock(address: str, timeout: float) -> Silence | None:
+    """Return None where something at `address` speaks HTTP/2 within `timeout` seconds, else why not."""
+    host, port = split_address(address)
+    try:
+        connection = socket.create_connection((host, port), timeout)
+    except socket.gaierror:
+        return Silence("unknown host", f"the name `{host}` is not known")
+    except TimeoutError:
+        return Silence("unreachable", "no answer to a connection")
+    except OSError as error:
+        return _refused(error)
+    with connection:
+        return _greet(connection)
+
+
+def _greet(connection: socket.socket) -> Silence | None:
+    try:
+        connection.sendall(PREFACE)
+        answer = b""
+        while len(answer) < FRAME_HEADER:
+            more = connection.recv(FRAME_HEADER - len(answer))
+            if not more:
+                break
+            answer += more
+    except TimeoutError:
+        return Silence("silent", "connections are taken, and nothing answers")
+    except OSError:
+        return Silence("foreign", "the connection is broken off")
+    if len(answer) == FRAME_HEADER and answer[3] == SETTINGS:
+        return None
+    return Silence("foreign", "something that is no TensorFlow server answers")
+
+
+def _refused(error: OSError) -> Silence:
+    if error.errno in UNREACHABLE:
+        return Silence("unreachable", (error.strerror or "unreachable").lower())
+    if error.errno == errno.ECONNREFUSED:
+        return Silence("refused", "nothing listens there")
+    return Silence("silent", (error.strerror or "no connection").lower())

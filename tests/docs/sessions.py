@@ -21,6 +21,7 @@ from typing import Any
 
 from attrs import define, field
 from click.testing import CliRunner
+from tensorflow.python.framework.config import disable_op_determinism
 
 from tests.docs.frames import tutorial
 from tests.docs.pages import ROOT, Block
@@ -49,6 +50,7 @@ class Session:
         for name in ("train.csv", "test.csv"):
             shutil.copy(DIGITS / name, self.directory / name)
         (self.directory / "digits.tfdeploy").write_text(tutorial())
+        disable_op_determinism()  # which another test of this process may have left on
 
     def follow(self, block: Block) -> str:
         """Do what a block says; return the block's text with what was really printed."""

@@ -10,7 +10,7 @@ from compiler.report.device_table import device_table
 from compiler.report.terminal import headline
 from compiler.report.view import View
 from tfdeploy.runtime.reporting import Reporter
-from tfdeploy.runtime.words import duration, number, scores, speed, summary_rows
+from tfdeploy.runtime.words import duration, number, percent, scores, speed, summary_rows
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -87,6 +87,10 @@ class Lines(Reporter):
         self._say(
             f"step {number(line.step):>{width}}/{last}  {scores(line)}  {speed(line.examples_per_second)}"
         )
+
+    def waiting(self, share: float, remedy: str) -> None:
+        """Write a line."""
+        self._say(f"waiting for data {percent(share)} of the time: {remedy}")
 
     def evaluated(self, line: Line, examples: int) -> None:
         """Write a line."""

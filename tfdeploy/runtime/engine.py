@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from attrs import define, field, frozen
+from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from compiler.graph.saving import Saving, add_saving
 from tfdeploy.runtime.numbers import named
@@ -27,13 +28,18 @@ AVERAGE = "/ExponentialMovingAverage"  # ends the name of a weight's moving aver
 
 @frozen
 class StepReport:
-    """What a logged step tells; `loss` includes the regularisation, `summary` is a serialised Summary."""
+    """What a logged step tells.
+
+    `loss` includes the regularisation, `summary` is a serialised Summary, `waited` are the seconds until the
+    examples of the step were there, None where they are not taken.
+    """
 
     loss: float
     data_loss: float
     metrics: Mapping[str, float]
     learning_rate: float | None
     summary: bytes | None = field(default=None, repr=False)
+    waited: float | None = None
 
 
 @define
@@ -41,19 +47,21 @@ class Engine:
     """A session on a compiled graph that can train; `saving` are its ops for checkpoints.
 
     `applied` is false where the last step was skipped, which happens under `mixed_float16`: its gradients
-    were not finite, and it has changed nothing but the scale of the loss.
+    were not finite, and it has changed nothing but the scale of the loss. `waited` is how long the last step
+    has waited for its examples, in seconds; None where that is not taken.
     """
 
     compiled: CompiledGraph = field(repr=False)
     session: Any = field(repr=False)
     saving: Saving = field(repr=False)
     applied: bool = True
+    waited: float | None = None
     on_times: Callable[[Any], None] | None = field(default=None, repr=False)
     _plain: Callable[..., Any] | None = field(default=None, repr=False)
     _logged: Callable[..., Any] | None = field(default=None, repr=False)
     _evaluated: Callable[..., Any] | None = field(default=None, repr=False)
     _loops: dict[int, Callable[..., Any]] = field(factory=dict, repr=False)
-    _starters: dict[int, Any] = field(factory=dict, repr=False)
+    _starters: dict[Stream, Any] = field(factory=dict, repr=False)
 
     @classmethod
     def start(cls, compiled: CompiledGraph) -> Engine:
@@ -102,12 +110,11 @@ class Engine:
     def feed(self, pipe: InputPipe, stream: Stream, *, training: bool) -> None:
         """Start `pipe` from the beginning of `stream`: endless in training, else one whole pass."""
         batch = pipe.size if pipe.size is not None else self.compiled.plan.towers[0].batch
-        key = id(stream)
-        if key not in self._starters:
-            self._starters[key] = pipe.attach(
+        if stream not in self._starters:
+            self._starters[stream] = pipe.attach(
                 lambda: stream.batches(batch, repeat=training, drop_remainder=training)
             )
-        self.session.run(self._starters[key])
+        self.session.run(self._starters[stream])
 
     # --- steps --------------------------------------------------------------------------------------------
 
@@ -115,10 +122,11 @@ class Engine:
         """Do one step and return its loss over the global batch, without regularisation."""
         if self._plain is None:
             compiled = self.compiled
-            fetches = [compiled.data_loss, compiled.train_op, *self._whether_applied]
+            waits = _timed(*compiled.train_input.waits)
+            fetches = [compiled.data_loss, compiled.train_op, waits, self._whether_applied]
             self._plain = self.session.make_callable(fetches)
-        loss, _, *applied = self._plain()
-        self.applied = all(applied)
+        loss, _, waits, applied = self._plain()
+        self.applied, self.waited = all(applied), _longest(waits)
         return float(loss)
 
     def logged_step(self, *, traced: bool = False) -> StepReport:
@@ -155,7 +163,7 @@ class Engine:
     def loop_step(self, loop: TrainLoop, *, traced: bool = False) -> StepReport:
         """Let one clone do an update by itself (async); may be called from several threads."""
         metrics = [each.result for each in loop.metrics.values()]
-        fetches = [loop.train_op, loop.loss, loop.data_loss, *metrics]
+        fetches = [loop.train_op, loop.loss, loop.data_loss, metrics, _timed(*_present(loop.waited))]
         run = self._loops.get(loop.clone)
         if traced:
             values = self.traced(fetches)
@@ -163,8 +171,9 @@ class Engine:
         else:
             assert run is not None
             values = run()
-        _, loss, data_loss, *rest = values
-        return StepReport(float(loss), float(data_loss), named(zip(loop.metrics, rest, strict=True)), None)
+        _, loss, data_loss, found, waits = values
+        scores = named(zip(loop.metrics, found, strict=True))
+        return StepReport(float(loss), float(data_loss), scores, None, waited=_longest(waits))
 
     def publish(self) -> None:
         """Bring what is evaluated and saved up to date, where clones train copies of their own (local)."""
@@ -180,22 +189,37 @@ class Engine:
         compiled = self.compiled
         fetches = [compiled.train_op, compiled.total_loss, compiled.data_loss]
         fetches += [each.result for each in compiled.metrics.values()]
-        fetches += [each for each in (compiled.learning_rate, compiled.summary_op) if each is not None]
-        return fetches + self._whether_applied
+        fetches += _present(compiled.learning_rate, compiled.summary_op)
+        return [*fetches, *self._whether_applied, _timed(*compiled.train_input.waits)]
 
     @property
     def _whether_applied(self) -> list[Any]:
-        return [self.compiled.applied] if self.compiled.applied is not None else []
+        return _present(self.compiled.applied)
 
     def _report(self, values: Sequence[Any]) -> StepReport:
         compiled = self.compiled
         _, total, data, *rest = values
+        self.waited = _longest(rest.pop())
         self.applied = bool(rest.pop()) if compiled.applied is not None else True
         metrics = named(zip(compiled.metrics, rest, strict=False))
         rest = rest[len(compiled.metrics) :]
         rate = float(rest.pop(0)) if compiled.learning_rate is not None else None
-        return StepReport(float(total), float(data), metrics, rate, rest.pop(0) if rest else None)
+        summary = rest.pop(0) if rest else None
+        return StepReport(float(total), float(data), metrics, rate, summary, self.waited)
 
     def global_step(self) -> int:
         """Return how many steps the variables have seen."""
         return int(self.session.run(self.saving.reads["global_step"]))
+
+
+def _present(*fetches: Any) -> list[Any]:
+    return [each for each in fetches if each is not None]
+
+
+def _timed(*waits: Any) -> list[Any]:
+    """Return what takes the time; nothing in a process with deterministic ops, which know no time."""
+    return [] if is_op_determinism_enabled() else list(waits)
+
+
+def _longest(waits: Sequence[Any]) -> float | None:
+    return max((max(0.0, float(each)) for each in waits), default=None)

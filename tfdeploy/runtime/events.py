@@ -51,6 +51,8 @@ class Events:
             scalars["learning_rate"] = line.learning_rate
         if line.examples_per_second is not None:
             scalars["examples_per_second"] = line.examples_per_second
+        if line.data_waiting is not None:
+            scalars["data_waiting"] = line.data_waiting
         self._scalars(writer, scalars, line.step)
 
     def _scalars(self, writer: Any, scalars: Mapping[str, float], step: int) -> None:

@@ -33,7 +33,8 @@ class Line:
     """A logged step, or an evaluation after it.
 
     `loss` includes the regularisation term, `data_loss` does not; `examples_per_second` is the speed since
-    the last logged step, or that of the evaluation.
+    the last logged step, or that of the evaluation. `data_waiting` is the part of the time since the last
+    logged step in which the examples of a step were not there yet; None where that is not known.
     """
 
     step: int
@@ -43,6 +44,7 @@ class Line:
     metrics: Mapping[str, float] = field(factory=dict)
     examples_per_second: float | None = None
     learning_rate: float | None = None
+    data_waiting: float | None = None
     time: str = field(factory=_now)
 
     def to_json(self) -> str:
@@ -57,6 +59,8 @@ class Line:
         }
         if self.learning_rate is not None:
             fields["learning_rate"] = finite(self.learning_rate)
+        if self.data_waiting is not None:
+            fields["data_waiting"] = finite(self.data_waiting, digits=4)
         return json.dumps({**fields, "time": self.time}, allow_nan=False)
 
     @classmethod
@@ -72,6 +76,7 @@ class Line:
                 metrics={str(name): _number(value) for name, value in found["metrics"].items()},
                 examples_per_second=found["examples_per_second"],
                 learning_rate=found.get("learning_rate"),
+                data_waiting=found.get("data_waiting"),
                 time=str(found["time"]),
             )
         except (ValueError, TypeError, KeyError, AttributeError):

@@ -17,6 +17,7 @@ from tfdeploy.runtime.history import History, Line
 from tfdeploy.runtime.periods import Period, Unobtrusive
 from tfdeploy.runtime.result import Clock
 from tfdeploy.runtime.steps import Done, Steps, make_steps
+from tfdeploy.runtime.waiting import Waiting, remedy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,10 +54,11 @@ class Trainer:
     examples: int = 0
     last_line: Line | None = None
     profile: Profile | None = None
-    _window: _Window = field(init=False)
+    _window: Clock = field(factory=Clock)  # of the steps since the last that was logged
+    _waiting: Waiting = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._window = _Window()
+        self._waiting = Waiting()
 
     @property
     def contest(self) -> Contest | None:
@@ -121,8 +123,7 @@ class Trainer:
         if first:
             self.clock.first_step = spent
         else:
-            self.clock.took(done.examples, spent)
-            self._window.took(done.examples, spent)
+            self._took(done, spent)
         self._count(done, last)
         if first:
             self.after_first()
@@ -136,9 +137,16 @@ class Trainer:
             finished = steps.settle()
         spent = time.perf_counter() - begun
         for done in finished:
-            self.clock.took(done.examples, spent / len(finished))
-            self._window.took(done.examples, spent / len(finished))
+            self._took(done, spent / len(finished))
             self._count(done, last)
+
+    def _took(self, done: Done, spent: float) -> None:
+        """Take down the time of a step."""
+        for clock in (self.clock, self._window):
+            clock.took(done.examples, spent, done.waited)
+        share = self._waiting.notice(self.clock)
+        if share is not None:
+            self.reporter.waiting(share, remedy(self.stream.split))
 
     def _is_logged(self, step: int, last: int) -> bool:
         return step % self.engine.compiled.plan.spec.train.log_every == 0 or step == last
@@ -158,15 +166,17 @@ class Trainer:
             self._log(done.report)
 
     def _log(self, report: StepReport) -> None:
-        alone = bool(self.engine.compiled.train_loops)
+        alone, window = bool(self.engine.compiled.train_loops), self._window
+        self._window = Clock()
         line = Line(
             step=self.step,
             split="train",
             loss=report.loss,
             data_loss=report.data_loss,
             metrics=report.metrics,
-            examples_per_second=self._window.speed(),
+            examples_per_second=window.examples_per_second,
             learning_rate=self.engine.learning_rate() if alone else report.learning_rate,
+            data_waiting=window.waiting,
         )
         self.last_line = line
         self.history.append(line)
@@ -184,21 +194,3 @@ class Trainer:
         self.events.flush()
         self.clock.checkpoint += spent
         return spent
-
-
-@define
-class _Window:
-    """Examples and seconds of the steps since the last that was logged."""
-
-    examples: int = 0
-    seconds: float = 0.0
-
-    def took(self, examples: int, seconds: float) -> None:
-        self.examples += examples
-        self.seconds += seconds
-
-    def speed(self) -> float | None:
-        """Return the examples per second, and begin anew; None where there were no steps."""
-        found = self.examples / self.seconds if self.seconds > 0 else None
-        self.examples, self.seconds = 0, 0.0
-        return found

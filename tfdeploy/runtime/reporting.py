@@ -46,6 +46,9 @@ class Reporter:
     def logged(self, line: Line) -> None:
         """A step was logged."""
 
+    def waiting(self, share: float, remedy: str) -> None:
+        """Steps have waited for data for a good `share` of the time; `remedy` is what helps. Said once."""
+
     def evaluated(self, line: Line, examples: int) -> None:
         """A split was evaluated."""
 

@@ -19,13 +19,18 @@ Status = Literal["finished", "interrupted", "terminated"]
 
 @frozen
 class Seconds:
-    """Where the time went. `train` is the steps alone, without the first, evaluations and checkpoints."""
+    """Where the time went. `train` is the steps alone, without the first, evaluations and checkpoints.
+
+    `data_waiting` is the part of `train` in which the examples of a step were not there yet; None where that
+    is not known.
+    """
 
     compile: float
     first_step: float | None
     train: float
     evaluate: float = 0.0
     checkpoint: float = 0.0
+    data_waiting: float | None = None
 
 
 @frozen
@@ -82,6 +87,7 @@ class Result:
                 "train": round(seconds.train, 3),
                 "evaluate": round(seconds.evaluate, 3),
                 "checkpoint": round(seconds.checkpoint, 3),
+                "data_waiting": finite(seconds.data_waiting, digits=3),
             },
             "directory": self.directory,
             "model": self.model,
@@ -113,15 +119,26 @@ class Clock:
     evaluate: float = 0.0
     checkpoint: float = 0.0
     examples: int = field(default=0)
+    data_waiting: float | None = None
 
-    def took(self, examples: int, seconds: float) -> None:
-        """Take down a step after the first."""
+    def took(self, examples: int, seconds: float, waited: float | None = None) -> None:
+        """Take down a step after the first, which has waited for its examples for a while."""
         self.examples += examples
         self.train += seconds
+        if waited is not None:
+            self.data_waiting = (self.data_waiting or 0.0) + waited
 
     def seconds(self) -> Seconds:
         """Return the sums."""
-        return Seconds(self.compile, self.first_step, self.train, self.evaluate, self.checkpoint)
+        waited = None if self.data_waiting is None else min(self.data_waiting, self.train)
+        return Seconds(self.compile, self.first_step, self.train, self.evaluate, self.checkpoint, waited)
+
+    @property
+    def waiting(self) -> float | None:
+        """The part of the training time that was spent waiting for data; None where that is not known."""
+        if self.data_waiting is None or self.train <= 0:
+            return None
+        return min(self.data_waiting / self.train, 1.0)
 
     @property
     def examples_per_second(self) -> float | None:

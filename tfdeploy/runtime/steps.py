@@ -22,11 +22,15 @@ MOST_SKIPPED = 40  # steps on end; each halves the scale of the loss, which star
 
 @frozen
 class Done:
-    """A step that is done: its examples, its loss, and what it tells where that was asked for."""
+    """A step that is done: its examples, its loss, and what it tells where that was asked for.
+
+    `waited` are the seconds of it without data (of several clones, the mean); None where that is not taken.
+    """
 
     examples: int
     loss: float
     report: StepReport | None = None
+    waited: float | None = None
 
 
 class Steps(Protocol):
@@ -68,7 +72,7 @@ class SyncSteps:
         """
         del until
         done = self._once(logged=logged)
-        examples, skipped = done.examples, 0
+        examples, skipped, waited = done.examples, 0, done.waited
         while not self._engine.applied:
             skipped += 1
             if skipped == MOST_SKIPPED:
@@ -76,14 +80,16 @@ class SyncSteps:
                 raise RunError(errors.gradients_not_finite(skipped, spec.update.span_of("precision")))
             done = self._once(logged=logged)
             examples += done.examples
-        return evolve(done, examples=examples)
+            waited = None if waited is None or done.waited is None else waited + done.waited
+        return evolve(done, examples=examples, waited=waited)
 
     def _once(self, *, logged: bool) -> Done:
         if not (logged or self._first or self._engine.on_times is not None):
-            return Done(self._examples, self._engine.step())
+            loss = self._engine.step()
+            return Done(self._examples, loss, waited=self._engine.waited)
         report = self._engine.logged_step(traced=self._first)
         self._first = False
-        return Done(self._examples, report.loss, report)
+        return Done(self._examples, report.loss, report, report.waited)
 
     def settle(self) -> list[Done]:
         """Return nothing: no step is ever in hand."""
@@ -121,4 +127,5 @@ class AsyncSteps:
 
 def _update(engine: Engine, loop: TrainLoop, *, first: bool) -> Done:
     report = engine.loop_step(loop, traced=first)
-    return Done(loop.batch, report.loss, report)
+    clones = len(engine.compiled.train_loops)  # which wait side by side
+    return Done(loop.batch, report.loss, report, None if report.waited is None else report.waited / clones)

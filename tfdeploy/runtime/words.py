@@ -31,6 +31,11 @@ def duration(seconds: float) -> str:
     return f"{whole // HOUR} h {whole % HOUR // MINUTE} min"
 
 
+def percent(share: float) -> str:
+    """Return a share of one as a percentage: `38 %`."""
+    return f"{share * 100:.0f} %"
+
+
 def speed(examples_per_second: float | None) -> str:
     """Return a speed, nothing where there is none."""
     return "" if examples_per_second is None else f"{number(round(examples_per_second))} examples/s"
@@ -55,6 +60,9 @@ def summary_rows(result: Result) -> list[tuple[str, str]]:
     parts = [("compile", seconds.compile), ("first step", seconds.first_step), ("training", seconds.train)]
     parts += [("evaluation", seconds.evaluate), ("checkpoints", seconds.checkpoint)]
     rows.append(("time", ", ".join(f"{name} {duration(spent)}" for name, spent in parts if spent)))
+    if seconds.data_waiting is not None and seconds.train:
+        share = percent(min(seconds.data_waiting / seconds.train, 1.0))
+        rows.append(("data", f"waited for {duration(seconds.data_waiting)}, {share} of the training"))
     if result.model is not None:
         rows.append(("model", result.model))
     else:

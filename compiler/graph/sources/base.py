@@ -15,7 +15,7 @@ from attrs import field, frozen
 from dsl.errors.running_data import Where, unexplained
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from compiler.graph.sources.options import Field
@@ -38,6 +38,14 @@ class Context:
     base: Path
     read_as: Mapping[str, str] = field(factory=dict)
     seed: int | None = None
+
+
+@frozen
+class PythonOnly:
+    """Why the examples of a source pass through Python, and how they might do without."""
+
+    reason: str
+    advice: str
 
 
 class Source(ABC):
@@ -71,9 +79,9 @@ class Source(ABC):
         return False
 
     @property
-    def in_process(self) -> bool:
-        """Whether examples come from Python, so that reading must happen in the process of the client."""
-        return False
+    def needs_python(self) -> PythonOnly | None:
+        """Why reading must happen in the process of the client; None where TensorFlow alone reads."""
+        return None
 
     @abstractmethod
     def count(self) -> int | None:
@@ -98,3 +106,32 @@ class Source(ABC):
     def fault(self, index: int, reason: str) -> Diagnostic:
         """Say what is wrong with record `index`, which TensorFlow refused for `reason`."""
         return unexplained(self.where(index), reason)
+
+
+class FileSource(Source):
+    """Examples in several files, each of which can be read by itself, one after the other."""
+
+    @abstractmethod
+    def counts(self) -> tuple[int, ...]:
+        """Return how many records each file has; raises RunError where counting fails."""
+
+    @abstractmethod
+    def records_of(self, files: Sequence[int] | None) -> Any:
+        """Return the raw records of the files of these numbers, one after the other; of all where None."""
+
+    def count(self) -> int:
+        """Return how many records there are in all."""
+        return sum(self.counts())
+
+    def records(self) -> Any:
+        """Return the records of all files."""
+        return self.records_of(None)
+
+    def place(self, index: int) -> tuple[int, int]:
+        """Return the file of record `index`, and its number there; what is beyond the end is in the last."""
+        counts = self.counts()
+        for number, count in enumerate(counts[:-1]):
+            if index < count:
+                return number, index
+            index -= count
+        return len(counts) - 1, index

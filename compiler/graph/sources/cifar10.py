@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from compiler.graph.sources.arguments import MISSING, bind
-from compiler.graph.sources.base import Context, Source, Tensors
-from compiler.graph.sources.files import find_files, size_of
+from compiler.graph.sources.base import Context, FileSource, Tensors
+from compiler.graph.sources.files import find_files, name_of, size_of
 from compiler.graph.sources.options import Field
 from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dsl import ir
     from dsl.diagnostics import Diagnostic
 
@@ -23,7 +25,7 @@ RECORD = 1 + SIDE * SIDE * CHANNELS
 """Bytes of a record: the label, then the red, the green and the blue pixels, row by row."""
 
 
-class Cifar10(Source):
+class Cifar10(FileSource):
     """`image`, uint8[32, 32, 3], and `label`, int32 from 0 to 9."""
 
     fields = (Field("image", "uint8", (SIDE, SIDE, CHANNELS)), Field("label", "int32", ()))
@@ -32,7 +34,7 @@ class Cifar10(Source):
         super().__init__(call, context)
         given = bind(call, path=MISSING)
         self.files = find_files([given.text("path")], context.base, given.span("path"))
-        self.counts = []
+        self.sizes = []
         for path in self.files:
             size = size_of(path, call.span)
             where = Where(str(path), call=call.span)
@@ -42,17 +44,17 @@ class Cifar10(Source):
                 reason = f"{size:,} bytes are no whole number of records of {RECORD:,}"
                 advice = "use the files of the binary version, `data_batch_1.bin` and so on"
                 raise RunError(errors.damaged(where, reason, advice=advice))
-            self.counts.append(size // RECORD)
+            self.sizes.append(size)
 
-    def count(self) -> int:
-        """Return how many records the sizes of the files make."""
-        return sum(self.counts)
+    def counts(self) -> tuple[int, ...]:
+        """Return how many records the size of each file makes."""
+        return tuple(size // RECORD for size in self.sizes)
 
-    def records(self) -> Any:
+    def records_of(self, files: Sequence[int] | None) -> Any:
         """Return the bytes of the records."""
-        return tf.data.FixedLengthRecordDataset(
-            [str(path) for path in self.files], RECORD, buffer_size=1 << 20
-        )
+        chosen = range(len(self.files)) if files is None else files
+        names = [name_of(self.files[number]) for number in chosen]
+        return tf.data.FixedLengthRecordDataset(names, RECORD, buffer_size=1 << 20)
 
     def decode(self, record: Any) -> Tensors:
         """Return a batch of images, colours last, and labels."""
@@ -67,21 +69,14 @@ class Cifar10(Source):
             )
             return {"image": image, "label": tf.identity(label)}
 
-    def _place(self, index: int) -> tuple[int, int]:
-        for number, count in enumerate(self.counts[:-1]):
-            if index < count:
-                return number, index
-            index -= count
-        return len(self.counts) - 1, index
-
     def where(self, index: int) -> Where:
         """Return file and record of example `index`."""
-        number, record = self._place(index)
+        number, record = self.place(index)
         return Where(str(self.files[number]), f"record {record}", call=self.span)
 
     def fault(self, index: int, reason: str) -> Diagnostic:
         """Say that the label is none, which is all that can be wrong with a record of the right size."""
-        number, record = self._place(index)
+        number, record = self.place(index)
         with self.files[number].open("rb") as file:
             file.seek(record * RECORD)
             label = file.read(1)

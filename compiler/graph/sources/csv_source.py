@@ -11,9 +11,9 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.sources.arguments import MISSING, bind
-from compiler.graph.sources.base import Context, Source, Tensors
+from compiler.graph.sources.base import Context, FileSource, PythonOnly, Tensors
 from compiler.graph.sources.csv_table import Column, Table
-from compiler.graph.sources.files import find_files, natural_key
+from compiler.graph.sources.files import find_files, name_of, natural_key
 from compiler.graph.sources.numbers import checked_cast
 from compiler.graph.sources.options import Field
 from compiler.graph.sources.plain import plain
@@ -57,7 +57,7 @@ class Columns:
         return DECODED.get(self.field.dtype, "int32")
 
 
-class Csv(Source):
+class Csv(FileSource):
     """Rows of CSV files; `tensor = "column"` is a scalar, a glob or a list of columns a vector."""
 
     names_tensors = True
@@ -129,20 +129,25 @@ class Csv(Source):
 
     # --- reading ------------------------------------------------------------------------------------------
 
-    def count(self) -> int:
-        """Return the rows of all files without their headers; reads the files once."""
-        return sum(table.layout.records - 1 for table in self.tables)
+    def counts(self) -> tuple[int, ...]:
+        """Return the rows of each file without its header; reads the files once."""
+        return tuple(table.layout.records - 1 for table in self.tables)
 
     @property
-    def in_process(self) -> bool:
-        """Whether a file has quoted cells that run over lines: only Python can tell its rows apart."""
-        return any(table.layout.quoted_lines for table in self.tables)
+    def needs_python(self) -> PythonOnly | None:
+        """A file has quoted cells that run over lines: only Python can tell its rows apart."""
+        quoted = next((table for table in self.tables if table.layout.quoted_lines), None)
+        if quoted is None:
+            return None
+        reason = f"rows of `{quoted.path}` run over several lines, and only Python tells them apart"
+        return PythonOnly(reason, "write the file without line breaks inside cells")
 
-    def records(self) -> Any:
+    def records_of(self, files: Sequence[int] | None) -> Any:
         """Return the rows as lines of text, the header and blank lines left out."""
-        files = [self._lines(table) for table in self.tables]
-        lines = files[0]
-        for each in files[1:]:
+        chosen = self.tables if files is None else [self.tables[number] for number in files]
+        parts = [self._lines(table) for table in chosen]
+        lines = parts[0]
+        for each in parts[1:]:
             lines = lines.concatenate(each)
         return lines
 
@@ -150,7 +155,7 @@ class Csv(Source):
         compression = "GZIP" if table.compressed else ""
         if table.layout.quoted_lines:
             return _quoted_lines(table)
-        lines = tf.data.TextLineDataset(str(table.path), compression, buffer_size=1 << 20).skip(1)
+        lines = tf.data.TextLineDataset(name_of(table.path), compression, buffer_size=1 << 20).skip(1)
         if table.layout.blank_lines:
             # Emptying a batch of its blank lines costs a fifth of asking each line by itself.
             lines = lines.batch(CHUNK).map(plain(_without_blanks)).unbatch()
@@ -214,12 +219,8 @@ class Csv(Source):
         return [column for each in self.needed for column in each.columns]
 
     def _row(self, index: int) -> tuple[Table, csv_text.Row | None]:
-        for table in self.tables[:-1]:
-            rows = table.layout.records - 1
-            if index < rows:
-                return table, table.row(index)
-            index -= rows
-        return self.tables[-1], self.tables[-1].row(index)
+        file, number = self.place(index)
+        return self.tables[file], self.tables[file].row(number)
 
 
 def _without_blanks(lines: Any) -> Any:

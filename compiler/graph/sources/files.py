@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 GZIP_MAGIC = b"\x1f\x8b"
 
 
+def name_of(path: Path) -> str:
+    """Return the name under which TensorFlow opens a file, whatever folder its process runs in."""
+    return str(path.absolute())
+
+
 def natural_key(name: str) -> list[tuple[int, int, str]]:
     """Return a key that sorts `part-2` before `part-10`."""
     return [

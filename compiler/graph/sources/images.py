@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from compiler.graph.sources.arguments import MISSING, bind
 from compiler.graph.sources.base import Context, Source, Tensors
-from compiler.graph.sources.files import find_folder, natural_key, read_start, size_of
+from compiler.graph.sources.files import find_folder, name_of, natural_key, read_start, size_of
 from compiler.graph.sources.options import Field
 from compiler.graph.sources.pixels import decode_image
 from dsl.diagnostics import RunError
@@ -98,7 +98,7 @@ class Images(Source):
 
     def records(self) -> Any:
         """Return the names of the files with their labels."""
-        paths = tf.data.Dataset.from_tensor_slices([str(path) for path, _ in self.files])
+        paths = tf.data.Dataset.from_tensor_slices([name_of(path) for path, _ in self.files])
         labels = tf.data.Dataset.from_tensor_slices(tf.constant([label for _, label in self.files], tf.int32))
         return tf.data.Dataset.zip({"path": paths, "label": labels})
 

@@ -12,7 +12,7 @@ from attrs import frozen
 
 from compiler.graph.sources.arguments import MISSING, Arguments, bind
 from compiler.graph.sources.base import Context, Source, Tensors
-from compiler.graph.sources.files import READ_FAULTS, find_files, is_gzip, open_binary, read_fault
+from compiler.graph.sources.files import READ_FAULTS, find_files, is_gzip, name_of, open_binary, read_fault
 from compiler.graph.sources.options import Field
 from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
@@ -92,7 +92,7 @@ class IdxFile:
         """Return the bytes of each record of `size`."""
         packing = "GZIP" if self.compressed else None
         return tf.data.FixedLengthRecordDataset(
-            str(self.path), size, self.header, buffer_size=1 << 20, compression_type=packing
+            name_of(self.path), size, self.header, buffer_size=1 << 20, compression_type=packing
         )
 
     def damage(self) -> Diagnostic | None:

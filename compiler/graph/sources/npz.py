@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from compiler.graph.sources.arguments import MISSING, bind
-from compiler.graph.sources.base import Context, Source, Tensors
-from compiler.graph.sources.files import find_files
+from compiler.graph.sources.base import Context, PythonOnly, Source, Tensors
+from compiler.graph.sources.files import find_files, name_of
 from compiler.graph.sources.npz_archive import Archive, Array
 from compiler.graph.sources.options import Field
 from dsl.diagnostics import RunError
@@ -70,9 +70,14 @@ class Npz(Source):
         return arrays[0].shape[0]
 
     @property
-    def in_process(self) -> bool:
-        """Whether an array is not stored as TensorFlow can read it, so that Python must."""
-        return any(each.offset is None for each in self.arrays.values())
+    def needs_python(self) -> PythonOnly | None:
+        """An array is not stored as TensorFlow can read it: packed, by columns, or in another byte order."""
+        found = next((each for each in self.arrays.values() if each.offset is None), None)
+        if found is None:
+            return None
+        stored = f"array `{found.name}` of `{self.archive.path}` is stored"
+        advice = "write plain arrays, `numpy.ascontiguousarray(...)`, with `numpy.savez`"
+        return PythonOnly(f"{stored} packed or in an order that only Python reads", advice)
 
     def count(self) -> int:
         """Return the length of the arrays."""
@@ -91,7 +96,7 @@ class Npz(Source):
         end = array.offset + array.length * array.record_bytes
         footer = self.archive.path.stat().st_size - end
         return tf.data.FixedLengthRecordDataset(
-            str(self.archive.path), array.record_bytes, array.offset, footer, buffer_size=1 << 20
+            name_of(self.archive.path), array.record_bytes, array.offset, footer, buffer_size=1 << 20
         )
 
     def _pieces(self, array: Array) -> Iterator[np.ndarray]:

@@ -22,8 +22,10 @@ class StreamOptions:
 
     `base` is the folder of the spec, from which relative paths start. `seed` makes shuffling repeatable;
     without one, and not `deterministic`, every stream draws its own. Shuffles that choose nothing are left
-    out unless `training`. `shard` is (index, of how many): this stream takes only its part. `skip_examples`
-    are those consumed since the start of the run, over all passes, which a resumed run does not see again.
+    out unless `training`. `shard` is (index, of how many): this stream takes only its part, `whole_files`
+    where that gives all parts equally many examples, else every record of its turn. `skip_examples` are those
+    of this stream consumed since the start of the run, over all passes, which a resumed run does not see
+    again.
     """
 
     base: Path = field(converter=Path)
@@ -31,6 +33,7 @@ class StreamOptions:
     deterministic: bool = False
     training: bool = True
     shard: tuple[int, int] | None = None
+    whole_files: bool = True
     skip_examples: int = 0
 
 

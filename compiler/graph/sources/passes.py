@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from attrs import evolve, frozen
 
+from compiler.graph.sources.base import FileSource
 from compiler.graph.sources.changes import Change
 from compiler.graph.sources.plain import plain
+from compiler.graph.sources.shares import Files, Shard
 from compiler.graph.sources.transforms import Cache, Shuffle, Skip, Take, Transform
 
 if TYPE_CHECKING:
@@ -30,26 +32,20 @@ CHUNK_BYTES = 1 << 22
 LARGEST_CHUNK = 1024
 
 
-@frozen
-class Shard:
-    """Every `of`-th example from `index` on."""
-
-    index: int
-    of: int
-
-
 Step = Transform | Shard
 
 
-def steps_of(transforms: Sequence[Transform], options: StreamOptions) -> tuple[Step, ...]:
+def steps_of(
+    transforms: Sequence[Transform], options: StreamOptions, shard: Shard | None = None
+) -> tuple[Step, ...]:
     """Return the steps of a stream: its transforms and its shard, in evaluation without needless shuffles.
 
     The shard stands as early as it still takes its part of what `take` and `skip` leave.
     """
     last = max((at for at, each in enumerate(transforms) if isinstance(each, Take | Skip)), default=-1)
     steps: list[Step] = [*transforms[: last + 1]]
-    if options.shard is not None:
-        steps.append(Shard(*options.shard))
+    if shard is not None:
+        steps.append(shard)
     rest = transforms[last + 1 :]
     return (*steps, *(each for each in rest if options.training or not isinstance(each, Shuffle)))
 
@@ -116,12 +112,26 @@ class Examples:
 
 @frozen
 class Passes:
-    """The passes over a split; `fields` are its examples in the end, `seed` is for shuffles without one."""
+    """The passes over a split, or over some `files` of its source.
+
+    `fields` are its examples in the end, `seed` is for shuffles without one.
+    """
 
     source: Source
     steps: tuple[Step, ...]
     fields: tuple[Field, ...]
     seed: int
+    files: Files | None = None
+
+    def size(self) -> int | None:
+        """Return how many examples a pass has; None where only reading them all would tell."""
+        count = self.source.count() if self.files is None else self.files.count
+        return size_of_pass(count, self.steps)
+
+    def _records(self) -> Any:
+        if self.files is None or not isinstance(self.source, FileSource):
+            return self.source.records()
+        return self.source.records_of(self.files.numbers)
 
     def _split(self) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
         """Return the steps up to the last cache, and those after it."""
@@ -150,7 +160,7 @@ class Passes:
 
     def _fixed(self) -> Examples:
         """Return the examples up to the last cache."""
-        examples = Examples(self.source.records(), self.source)
+        examples = Examples(self._records(), self.source)
         zero = tf.constant(0, tf.int64)
         for step in self._split()[0]:
             match step:

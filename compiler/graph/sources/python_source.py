@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from compiler.graph.sources.arguments import MISSING, bind
-from compiler.graph.sources.base import Context, Source, Tensors
+from compiler.graph.sources.base import Context, PythonOnly, Source, Tensors
 from compiler.graph.sources.options import DTYPES, Field
 from compiler.graph.user_code import failure, load_function
 from dsl.diagnostics import RunError
@@ -45,9 +45,10 @@ class Python(Source):
             self.length = self._length(result)
 
     @property
-    def in_process(self) -> bool:
-        """Python is called for the examples, or may be."""
-        return True
+    def needs_python(self) -> PythonOnly:
+        """Python is called for the examples, or may be: a dataset can hold arrays and functions of Python."""
+        advice = "write the examples to files, as TFRecord say, or use `replication = between_graph`"
+        return PythonOnly(f"the examples come from the Python function `{self.path}`", advice)
 
     def _where(self, place: str = "") -> Where:
         return Where(self.path, place, call=self.span)

@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from compiler.graph.sources import scratch
 from compiler.graph.sources.changes import Change
-from compiler.graph.sources.passes import Examples, Passes, Shard, size_of_pass, steps_of
+from compiler.graph.sources.passes import Examples, Passes, steps_of
 from compiler.graph.sources.plain import plain
+from compiler.graph.sources.shares import Files, Shard, share_of
 from compiler.graph.sources.transforms import Shuffle, Skip, Take, Transform
 from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from compiler.graph.sources.base import Source
+    from compiler.graph.sources.base import PythonOnly, Source
     from compiler.graph.sources.options import Field, StreamOptions
+    from compiler.graph.sources.passes import Step
     from dsl import ir
     from dsl.diagnostics import Diagnostic
 
@@ -33,7 +35,8 @@ class Stream:
     """The examples of one split as this process is to read them.
 
     `fields` are the tensors of an example in the order of the model's inputs. `in_process` says that
-    examples come from Python, so that the datasets work in the client's own process only.
+    examples come from Python, so that the datasets work in the client's own process only; all others work
+    on any server at which the files have the same absolute paths.
     """
 
     def __init__(
@@ -49,29 +52,25 @@ class Stream:
         self.transforms = tuple(transforms)
         self.fields = tuple(fields)
         self.options = options
-        self._passes = Passes(source, steps_of(self.transforms, options), self.fields, self._seed())
+        share = share_of(source, self.transforms, options)
+        steps = steps_of(self.transforms, options, share if isinstance(share, Shard) else None)
+        files = share if isinstance(share, Files) else None
+        self._passes = Passes(source, steps, self.fields, _seed(options, steps), files)
 
-    def _seed(self) -> int:
-        if self.options.seed is not None:
-            return self.options.seed
-        shared = self.options.deterministic or self._shuffles_before_shard()
-        return 0 if shared else secrets.randbits(31)
-
-    def _shuffles_before_shard(self) -> bool:
-        """Whether shards are cut from a shuffled order, which must then be the same in every process."""
-        steps = steps_of(self.transforms, self.options)
-        at = next((at for at, each in enumerate(steps) if isinstance(each, Shard)), 0)
-        return any(isinstance(each, Shuffle) for each in steps[:at])
+    @property
+    def needs_python(self) -> PythonOnly | None:
+        """Why the datasets belong into the client's process; None where TensorFlow alone reads them."""
+        return self.source.needs_python
 
     @property
     def in_process(self) -> bool:
         """Whether the datasets call Python and so belong into the client's process."""
-        return self.source.in_process
+        return self.needs_python is not None
 
     @cached_property
     def size(self) -> int | None:
         """Examples in one pass of this stream; None where only reading them all would tell."""
-        return size_of_pass(self.source.count(), self._passes.steps)
+        return self._passes.size()
 
     # --- reading ------------------------------------------------------------------------------------------
 
@@ -206,6 +205,18 @@ class Stream:
         count = self.source.count()
         many = "no example" if not count else f"none of the {count:,} examples is left after the transforms"
         return errors.empty(where, many if count else "there is no example")
+
+
+def _seed(options: StreamOptions, steps: Sequence[Step]) -> int:
+    """Return the seed of shuffles without one of their own, the same in every process where it must be.
+
+    It must where shards are cut from a shuffled order.
+    """
+    if options.seed is not None:
+        return options.seed
+    at = next((at for at, each in enumerate(steps) if isinstance(each, Shard)), 0)
+    shared = options.deterministic or any(isinstance(each, Shuffle) for each in steps[:at])
+    return 0 if shared else secrets.randbits(31)
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from compiler.graph.sources.arguments import MISSING, bind
-from compiler.graph.sources.base import Context, Source, Tensors
+from compiler.graph.sources.base import Context, FileSource, Tensors
 from compiler.graph.sources.features import Feature, features
-from compiler.graph.sources.files import find_files
+from compiler.graph.sources.files import find_files, name_of
 from compiler.graph.sources.numbers import checked_cast
 from compiler.graph.sources.options import FLOATS
 from compiler.graph.sources.pixels import decode_image
@@ -19,13 +19,15 @@ from compiler.graph.sources.tfrecord_file import RecordFile
 from dsl.errors.running_data import Where
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dsl import ir
     from dsl.diagnostics import Diagnostic
 
 COMPRESSIONS = ("none", "gzip", "zlib")
 
 
-class TfRecord(Source):
+class TfRecord(FileSource):
     """Files of serialized tf.train.Example, of which each keyword takes one feature."""
 
     def __init__(self, call: ir.Call, context: Context) -> None:
@@ -42,14 +44,15 @@ class TfRecord(Source):
         for file in self.files:
             file.check_start()
 
-    def count(self) -> int:
-        """Count the records of all files, hopping from one to the next."""
-        return sum(file.count for file in self.files)
+    def counts(self) -> tuple[int, ...]:
+        """Count the records of each file, hopping from one to the next."""
+        return tuple(file.count for file in self.files)
 
-    def records(self) -> Any:
+    def records_of(self, files: Sequence[int] | None) -> Any:
         """Return the serialized examples."""
-        paths = [str(file.path) for file in self.files]
-        return tf.data.TFRecordDataset(paths, self.files[0].tensorflow_compression, buffer_size=1 << 20)
+        chosen = range(len(self.files)) if files is None else files
+        names = [name_of(self.files[number].path) for number in chosen]
+        return tf.data.TFRecordDataset(names, self.files[0].tensorflow_compression, buffer_size=1 << 20)
 
     @property
     def per_record(self) -> bool:
@@ -68,20 +71,15 @@ class TfRecord(Source):
 
     def where(self, index: int) -> Where:
         """Return file and record of example `index`."""
-        file, number = self._place(index)
-        return file.where(number)
-
-    def _place(self, index: int) -> tuple[RecordFile, int]:
-        for file in self.files[:-1]:
-            if index < file.count:
-                return file, index
-            index -= file.count
-        return self.files[-1], index
+        file, number = self.place(index)
+        return self.files[file].where(number)
 
     def fault(self, index: int, reason: str) -> Diagnostic:
         """Say what is wrong with record `index`: its bytes, or one of its features."""
-        file, number = self._place(index)
-        return record_fault(file, number, list(self.features.values())) or super().fault(index, reason)
+        at, number = self.place(index)
+        return record_fault(self.files[at], number, list(self.features.values())) or super().fault(
+            index, reason
+        )
 
 
 def _parsed(feature: Feature) -> tf.io.FixedLenFeature:

@@ -40,15 +40,16 @@ def no_addresses(job: str, span: Span | None) -> Diagnostic:
     )
 
 
-def not_for_this_replication(ref: str, replication: str, span: Span | None) -> Diagnostic:
-    """Report a task that is started with the wrong command for the way the graph is replicated."""
-    advice = (
-        f"start this task with `serve SPEC --task {ref}`, and `compile-and-run SPEC` for the client"
-        if replication == "in_graph"
-        else f"start this task with `compile-and-run SPEC --task {ref}`"
-    )
+def not_for_this_command(ref: str, replication: str, span: Span | None, *, serves: bool) -> Diagnostic:
+    """Report a task that is started by the wrong command; `serves` says that it is a plain server."""
+    command = "serve SPEC" if serves else "compile-and-run SPEC"
+    notes = ("one client, `compile-and-run SPEC` without a task, trains on all of them",)
     return error(
-        "TFD761", f"with `replication = {replication}` `{ref}` does not run this command", span, help=advice
+        "TFD761",
+        f"`{ref}` is {'a server' if serves else 'a worker that trains'} under `replication = {replication}`",
+        span,
+        notes=notes if replication == "in_graph" else (),
+        help=f"start it with `{command} --task {ref}`",
     )
 
 

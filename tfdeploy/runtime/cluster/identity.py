@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import asdict, frozen
 
 from tfdeploy.runtime.cluster.addresses import Membership, Task
-from tfdeploy.runtime.cluster.probe import Silence, knock
+from tfdeploy.runtime.cluster.probe import NO_ANSWER, Silence, knock
 
 if TYPE_CHECKING:
     from dsl import ir
@@ -146,13 +146,13 @@ def ask(address: str, timeout: float) -> Answer | Silence:
         text = _read(IDENTITY, tf.string)
     try:
         with _session(address, text.graph, timeout) as session:
-            task = _task_of(session.list_devices())
             try:
-                return Answer(task, Identity.from_json(session.run(text).decode(errors="replace")))
+                identity = Identity.from_json(session.run(text).decode(errors="replace"))
             except (tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
-                return Answer(task, None)
+                identity = None
+            return Answer(_task_of(session.list_devices()), identity)
     except tf.errors.OpError:
-        return Silence("silent", "connections are taken, and the server does not answer")
+        return Silence("silent", NO_ANSWER)
 
 
 def finish(address: str, timeout: float) -> bool:

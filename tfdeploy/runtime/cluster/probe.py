@@ -20,6 +20,8 @@ FRAME_HEADER = 9
 SETTINGS = 4
 UNREACHABLE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL}
 
+NO_ANSWER = "connections are taken, and nothing answers"
+
 Kind: TypeAlias = Literal["unknown host", "unreachable", "refused", "silent", "foreign"]
 
 
@@ -60,7 +62,7 @@ def _greet(connection: socket.socket) -> Silence | None:
                 break
             answer += more
     except TimeoutError:
-        return Silence("silent", "connections are taken, and nothing answers")
+        return Silence("silent", NO_ANSWER)
     except OSError:
         return Silence("foreign", "the connection is broken off")
     if len(answer) == FRAME_HEADER and answer[3] == SETTINGS:

@@ -1,0 +1,54 @@
+"""`tfdeploy serve`: run the server of one task of a cluster."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.reading import read_spec
+
+if TYPE_CHECKING:
+    from tfdeploy.runtime.cluster.addresses import Task
+
+
+def task_option(ctx: click.Context, param: click.Parameter, value: str | None) -> Task | None:
+    """Read the value of `--task` (a callback of click)."""
+    if value is None:
+        return None
+    from tfdeploy.runtime.cluster.addresses import Task
+
+    try:
+        return Task.parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+@click.command()
+@click.argument("spec")
+@click.option(
+    "--task",
+    metavar="JOB:INDEX",
+    callback=task_option,
+    help="Which task this is, as in ps:0; TF_CONFIG says it where it is set.",
+)
+@common_options
+def command(common: Common, spec: str, *, task: Task | None) -> int:
+    """Run the server of one task of the cluster that SPEC declares.
+
+    Parameter servers are such tasks, and with `replication = in_graph` workers are too. `hosts` in the spec
+    or TF_CONFIG say where the tasks are. The server ends with the run, or by a signal. TensorFlow's servers
+    have no authentication: each listens only at the address that it is given.
+    """
+    loaded = read_spec(spec, common)
+    from tfdeploy.cli.faults import show
+    from tfdeploy.runtime.cluster.membership import find_membership
+    from tfdeploy.runtime.cluster.serve import serve
+
+    membership = find_membership(loaded, os.environ, task)
+    if membership is None or membership.task is None:
+        raise click.UsageError("--task says which task this is, as in --task ps:0")
+    serve(loaded, membership, click.echo, lambda each: show([each], common), verbose=common.verbose)
+    return 0

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
+import keras
 import tensorflow as tf
 from attrs import define, field
 
@@ -21,6 +22,7 @@ from compiler.graph.keras_scope import own_names, stateless
 from compiler.graph.naming import NamingGraph
 from compiler.graph.network import Network, first_sentence, make
 from compiler.graph.numerics.batch_norm import Exchanges, SyncPolicy
+from compiler.graph.numerics.fused_norm import fused_normalisation
 from compiler.graph.numerics.precision import dtype_policy, keep_tables
 from compiler.graph.ports import make_port
 from compiler.graph.template import Template, WeightInfo
@@ -149,8 +151,13 @@ class _Trace:
         with layer._open_name_scope():  # noqa: SLF001  # else Keras opens it twice, and ops are called `conv1_1/...`
             self._connect(layer, node.path, node.keras_name)
             keep_tables(layer)
-            with self.exchanges.within(layer, node.path) if self.exchanges is not None else nullcontext():
+            within = self.exchanges.within(layer, node.path) if self.exchanges is not None else nullcontext()
+            with within, fused_normalisation(layer, apart=self._meets_others):
                 return self.network.apply(call, values, training=self.training)
+
+    def _meets_others(self, layer: keras.Layer) -> bool:
+        """Whether a layer normalises by the batches of all clones."""
+        return self.exchanges is not None and self.exchanges.policy.wants(layer)
 
     def _build(self, call: CallNode, layer: Any, values: list[Any]) -> None:
         """Make the variables of a layer, in a graph that is thrown away.

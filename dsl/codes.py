@@ -165,6 +165,13 @@ _ROWS = (
     Code("TFD767", "open-to-network", "a server without authentication that other machines can reach", "run"),
     Code("TFD768", "task-failed", "a started task whose end ends the run", "run"),
     Code("TFD769", "bad-address", "an address that is none, or that two tasks have"),
+    # TFD780 to TFD789: data and manifests of a cluster.
+    Code("TFD781", "in-process-source", "a source that needs Python where only servers read", "run"),
+    Code(
+        "TFD785", "nothing-to-deploy", "a spec without jobs where manifests of its tasks are wanted", "plan"
+    ),
+    Code("TFD786", "no-such-replica", "a job that a TFJob has no replicas for", "plan"),
+    Code("TFD787", "no-manifest-name", "a name that Kubernetes does not take", "plan"),
     # TFD9xx: the tool's own fault.
     Code("TFD901", "internal-fault", "a fault of tfdeploy itself", "tool"),
 )

@@ -34,42 +34,45 @@ def effective_text(spec: ir.Spec, directory: Path | None = None) -> str:
     `directory` is the run directory where the spec leaves that open.
     """
     base = Path(spec.path).parent.absolute()
-
-    def beside(path: str) -> str:
-        return str(base / path)
-
-    train = spec.train
-    where = train.directory if train.directory is not None else directory
-    train = evolve(
-        train,
-        directory=None if where is None else str(Path(where).absolute()),
-        weights=None if train.weights is None else beside(train.weights),
+    where = spec.train.directory if spec.train.directory is not None else directory
+    found = with_paths(
+        spec, lambda path: str(base / path), None if where is None else str(Path(where).absolute())
     )
-    return unparse(evolve(spec, train=train, data=_data(spec.data, beside)))
+    return unparse(found)
 
 
-def _data(data: ir.Data | None, beside: Callable[[str], str]) -> ir.Data | None:
+def with_paths(spec: ir.Spec, moved: Callable[[str], str], directory: str | None) -> ir.Spec:
+    """Return the spec with every path to a file of data or weights as `moved` gives it.
+
+    `directory` becomes the run directory.
+    """
+    weights = None if spec.train.weights is None else moved(spec.train.weights)
+    train = evolve(spec.train, directory=directory, weights=weights)
+    return evolve(spec, train=train, data=_data(spec.data, moved))
+
+
+def _data(data: ir.Data | None, moved: Callable[[str], str]) -> ir.Data | None:
     if data is None:
         return None
     return evolve(
         data,
-        train=_split(data.train, beside),
-        validation=_split(data.validation, beside),
-        test=_split(data.test, beside),
+        train=_split(data.train, moved),
+        validation=_split(data.validation, moved),
+        test=_split(data.test, moved),
     )
 
 
-def _split(split: ir.Split | None, beside: Callable[[str], str]) -> ir.Split | None:
+def _split(split: ir.Split | None, moved: Callable[[str], str]) -> ir.Split | None:
     if split is None:
         return None
     source = split.source
     names = FILES.get(source.name, ())
-    args = [_moved(each, beside) if at < len(names) else each for at, each in enumerate(source.args)]
-    kwargs = {key: _moved(each, beside) if key in names else each for key, each in source.kwargs.items()}
+    args = [_moved(each, moved) if at < len(names) else each for at, each in enumerate(source.args)]
+    kwargs = {key: _moved(each, moved) if key in names else each for key, each in source.kwargs.items()}
     return evolve(split, source=evolve(source, args=tuple(args), kwargs=kwargs))
 
 
-def _moved(value: ir.Value, beside: Callable[[str], str]) -> ir.Value:
+def _moved(value: ir.Value, moved: Callable[[str], str]) -> ir.Value:
     if isinstance(value, str):
-        return beside(value)
-    return tuple(_moved(each, beside) for each in value) if isinstance(value, tuple) else value
+        return moved(value)
+    return tuple(_moved(each, moved) for each in value) if isinstance(value, tuple) else value

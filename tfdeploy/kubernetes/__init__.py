@@ -1,0 +1,35 @@
+"""Kubernetes manifests for the tasks of a cluster, written from its spec; nothing here needs TensorFlow.
+
+`manifests(deployment)` gives them, `to_yaml` their text. The kind `Job` makes an indexed Job for each job of
+the spec behind a headless Service, and says in TF_CONFIG where everything is; `TFJob` makes a TFJob, in whose
+pods Kubeflow's training operator sets TF_CONFIG.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tfdeploy.kubernetes.common import Manifest, config_map, network_policy
+from tfdeploy.kubernetes.deployment import Deployment, default_name
+from tfdeploy.kubernetes.jobs import client_job, headless_service, indexed_job
+from tfdeploy.kubernetes.tfjob import tfjob
+from tfdeploy.kubernetes.yaml_text import to_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Deployment", "Manifest", "default_name", "manifests", "to_yaml"]
+
+
+def manifests(deployment: Deployment) -> Mapping[str, Manifest]:
+    """Return every manifest of a run by a name for its file, in the order in which they are to be applied."""
+    found = {"spec": config_map(deployment), "network-policy": network_policy(deployment)}
+    if deployment.kind == "TFJob":
+        found["tfjob"] = tfjob(deployment)
+    else:
+        found["service"] = headless_service(deployment)
+        for job in deployment.jobs:
+            found[f"job-{deployment.label(job.name)}"] = indexed_job(deployment, job)
+    if deployment.has_client:
+        found["job-client"] = client_job(deployment)
+    return found

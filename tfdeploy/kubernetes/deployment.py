@@ -1,0 +1,155 @@
+"""What manifests are to be made: the spec, and what the command line says of the place where it is to run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from attrs import evolve, field, frozen
+
+from compiler.legality import replication_of
+from dsl import ir
+from dsl.diagnostics import SpecError
+from dsl.errors import deployment as errors
+from tfdeploy.runtime.cluster.addresses import PARAMETER_SERVER, Cluster
+from tfdeploy.runtime.effective import with_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dsl.diagnostics import Diagnostic
+
+Kind: TypeAlias = Literal["Job", "TFJob"]
+KINDS: tuple[Kind, ...] = ("Job", "TFJob")
+
+SPEC_FOLDER, DATA_FOLDER, RUNS_FOLDER = "/spec", "/data", "/runs"
+"""Where containers find the spec, the data files and the run directories."""
+PORT = 2222
+CLIENT = "client"
+WORKER = "worker"
+REPLICAS = (PARAMETER_SERVER, WORKER)
+"""The jobs of a spec that a TFJob has replicas for."""
+
+LONGEST_NAME = 63
+"""Characters of a DNS label, which every pod's name is."""
+LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+
+
+def label_of(text: str) -> str:
+    """Return a text as a DNS label: small letters, digits, and hyphens between them; it may be empty."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+@frozen
+class Deployment:
+    """A run on Kubernetes. Making one checks that every task can be had; raises SpecError.
+
+    `runs` and `data` are PersistentVolumeClaims; without one for the data it is in the image. `namespace`
+    None is that of whoever applies the manifests.
+    """
+
+    spec: ir.Spec
+    image: str
+    name: str
+    runs: str
+    data: str | None = None
+    kind: Kind = "Job"
+    namespace: str | None = None
+    port: int = PORT
+    flags: tuple[str, ...] = field(default=())
+
+    def __attrs_post_init__(self) -> None:
+        """Raise the SpecError of tasks that cannot be had."""
+        found = _faults(self)
+        if found:
+            raise SpecError(found)
+
+    @property
+    def jobs(self) -> tuple[ir.Job, ...]:
+        """The jobs of the cluster in the spec's order."""
+        return self.spec.devices.jobs
+
+    @property
+    def has_client(self) -> bool:
+        """Whether one client builds the graph of all tasks, which then only serve."""
+        return replication_of(self.spec) == "in_graph"
+
+    def serves(self, job: ir.Job) -> bool:
+        """Whether the tasks of `job` are plain servers."""
+        return self.has_client or job.name == PARAMETER_SERVER
+
+    def label(self, job: str) -> str:
+        """Return the name of a job as part of names of objects."""
+        return label_of(job)
+
+    def object_name(self, job: str) -> str:
+        """Return the name of the Job that runs the tasks of `job`."""
+        return f"{self.name}-{self.label(job)}"
+
+    @property
+    def cluster(self) -> Cluster:
+        """Where every task is, as names that pods of the namespace look up."""
+        # The operator gives every replica a service of its own; pods of indexed Jobs share the headless one.
+        behind = "" if self.kind == "TFJob" else f".{self.name}"
+        return Cluster.of(
+            {
+                job.name: [
+                    f"{self.object_name(job.name)}-{index}{behind}:{self.port}" for index in range(job.tasks)
+                ]
+                for job in self.jobs
+            }
+        )
+
+    @property
+    def spec_file(self) -> str:
+        """The name of the spec in its folder."""
+        return f"{self.name}.tfdeploy"
+
+    @property
+    def deployed_spec(self) -> ir.Spec:
+        """The spec as containers run it: data below the folder of data, the run directory below that of runs.
+
+        Absolute paths stay as they are. The tasks have no hosts: where they are is said by TF_CONFIG.
+        """
+        train = self.spec.train
+        directory = str(PurePosixPath(RUNS_FOLDER) / (train.directory or self.name))
+        moved = with_paths(self.spec, lambda path: _under(DATA_FOLDER, path), directory)
+        jobs = tuple(evolve(job, hosts=()) for job in self.jobs)
+        return evolve(moved, devices=evolve(moved.devices, jobs=jobs))
+
+
+def default_name(spec: ir.Spec) -> str:
+    """Return the name of a run: that of the spec's file as a DNS label."""
+    label = label_of(Path(spec.path).stem)
+    return label if LABEL.fullmatch(label) else f"run-{label}".strip("-")
+
+
+def _under(folder: str, path: str) -> str:
+    """Return a relative path below `folder`; steps up from the spec's own folder are left out."""
+    parts = [part for part in PurePosixPath(path).parts if part != ".."]
+    return str(PurePosixPath(folder, *parts))
+
+
+def _faults(deployment: Deployment) -> list[Diagnostic]:
+    if not deployment.jobs:
+        return [errors.nothing_to_deploy(deployment.spec.devices.span or deployment.spec.span)]
+    found = []
+    taken: Mapping[str, str] = {CLIENT: "the client"} if deployment.has_client else {}
+    for job in deployment.jobs:
+        if deployment.kind == "TFJob" and job.name not in REPLICAS:
+            found.append(errors.no_such_replica(job.name, REPLICAS, job.span))
+        label = deployment.label(job.name)
+        if label in taken:
+            reason = f"{taken[label]} is called `{label}` already"
+            found.append(errors.no_manifest_name(job.name, reason, job.span, "give it another name"))
+        taken = {**taken, label: f"the job `{job.name}`"}
+        longest = f"{deployment.object_name(job.name)}-{job.tasks - 1}"
+        if not LABEL.fullmatch(label) or len(longest) > LONGEST_NAME:
+            reason = f"`{longest}` is no DNS label of at most {LONGEST_NAME} characters, from a letter on"
+            found.append(
+                errors.no_manifest_name(
+                    job.name, reason, job.span, "use shorter names, of letters and digits"
+                )
+            )
+    return found

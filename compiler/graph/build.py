@@ -15,6 +15,7 @@ from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
 from compiler.graph.evaluation import build_evaluation
 from compiler.graph.feeding import Feeds, feed_towers
+from compiler.graph.lean import only_first_keeps_statistics, without_statistics
 from compiler.graph.ledger import Ledger
 from compiler.graph.metrics import combine_metric
 from compiler.graph.numerics.loss_scale import LossScale
@@ -143,8 +144,10 @@ def _stamp_towers(assembly: Assembly, templates: Mapping[int, Template], seed: i
     plan, scale = assembly.plan, assembly.loss_scale
     feeds = feed_towers(assembly)
     stamps = []
+    lean = {size: without_statistics(each) for size, each in templates.items()}
     for tower, share in zip(plan.towers, assembly.shares, strict=True):
-        template = templates[tower.batch]
+        whole = tower.index == 0 or not only_first_keeps_statistics(plan)
+        template = (templates if whole else lean)[tower.batch]
         bindings = Bindings(
             tower=tower,
             weights={name: assembly.variables[name].source(tower.index) for name in template.weights},

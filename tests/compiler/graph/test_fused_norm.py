@@ -21,9 +21,9 @@ FORMS = {
 }
 
 
-def kinds(layers: str, **overrides: str) -> Counter[str]:
+def kinds(layers: str, *, batch_norm: str = "first") -> Counter[str]:
     """Count the ops of a model of two clones by type."""
-    spec = model("normal", layers=layers, clones=2, batch=12, **overrides)
+    spec = model("normal", layers=layers, clones=2, batch=12, update__batch_norm=batch_norm)
     return Counter(op.type for op in compile_graph(make_plan(spec)).graph.get_operations())
 
 
@@ -63,7 +63,7 @@ def test_what_the_op_cannot_do_is_left_to_keras(layers: str) -> None:
 
 def test_clones_that_normalise_together_do_so_by_themselves_only_in_evaluation() -> None:
     """Synchronized layers exchange moments; what is evaluated has nothing to exchange."""
-    assert kinds(PLAIN, update__batch_norm="synchronized")["FusedBatchNormV3"] == 1
+    assert kinds(PLAIN, batch_norm="synchronized")["FusedBatchNormV3"] == 1
 
 
 def test_the_moving_variance_is_of_the_biased_kind() -> None:

@@ -141,7 +141,7 @@ def _faults(deployment: Deployment) -> list[Diagnostic]:
             found.append(errors.no_such_replica(job.name, REPLICAS, job.span))
         label = deployment.label(job.name)
         if label in taken:
-            reason = f"{taken[label]} is called `{label}` already"
+            reason = f"{taken[label]} is called so, as `{label}`"
             found.append(errors.no_manifest_name(job.name, reason, job.span, "give it another name"))
         taken = {**taken, label: f"the job `{job.name}`"}
         longest = f"{deployment.object_name(job.name)}-{job.tasks - 1}"

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import click
+from attrs import evolve
 
 from tfdeploy.cli.options import Common, common_options
 from tfdeploy.cli.reading import read_spec
+from tfdeploy.cli.serve import task_option
 
 if TYPE_CHECKING:
+    from dsl import ir
+    from tfdeploy.runtime.cluster.addresses import Task
+    from tfdeploy.runtime.options import RunOptions
     from tfdeploy.runtime.result import Result
 
 
@@ -24,6 +29,17 @@ if TYPE_CHECKING:
     default="auto",
     show_default=True,
     help="Go on from the newest checkpoint: where there is one, never (start again), or by all means.",
+)
+@click.option(
+    "--task",
+    metavar="JOB:INDEX",
+    callback=task_option,
+    help="Run one worker of a between-graph cluster, as in worker:1; TF_CONFIG says it where it is set.",
+)
+@click.option(
+    "--launch",
+    is_flag=True,
+    help="Start every task of the cluster on this machine; the default where jobs have no hosts.",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON, the last line of the output."
@@ -41,10 +57,14 @@ def command(
     *,
     emulate: bool,
     resume: Literal["auto", "never", "must"],
+    task: Task | None,
+    launch: bool,
     as_json: bool,
     profile: int | None,
 ) -> int:
     """Train SPEC: compile it to a multi-tower graph, run it, and leave a model in its run directory."""
+    if emulate and (task is not None or launch):
+        raise click.UsageError("--emulate is for one process: it does not go with --task and --launch")
     loaded = read_spec(spec, common)
     if profile is not None and loaded.update.mode == "async":
         raise click.UsageError("--profile needs clones that make their steps together, not `mode = async`")
@@ -58,15 +78,30 @@ def command(
             click.echo(result.to_json())
 
     reporter = make_reporter(color=common.color_output, color_errors=common.color_errors)
+    options = RunOptions(
+        emulate, resume, common.verbose, own_process=True, profile=profile or 0, reporter=reporter
+    )
+    code, result = 0, None
     try:
-        result = start.run(
-            loaded,
-            RunOptions(
-                emulate, resume, common.verbose, own_process=True, profile=profile or 0, reporter=reporter
-            ),
-        )
+        if emulate or not (loaded.devices.jobs or task is not None or launch):
+            result = start.run(loaded, options)
+        else:
+            code, result = _on_cluster(loaded, spec, common, options, task, launch=launch)
     except (Interrupted, Terminated) as end:
         show(end.result)
         raise
     show(result)
-    return 0
+    return code
+
+
+def _on_cluster(
+    spec: ir.Spec, path: str, common: Common, options: RunOptions, task: Task | None, *, launch: bool
+) -> tuple[int, Result | None]:
+    """Train as what this process is of the spec's cluster, or start it all; return exit code and result."""
+    from tfdeploy.cli import clusters
+    from tfdeploy.runtime import start
+
+    membership = clusters.membership_of(spec, task, launch=launch)
+    if membership is None:
+        return clusters.launch(spec, path, common, options)
+    return 0, start.run(spec, evolve(options, membership=membership))

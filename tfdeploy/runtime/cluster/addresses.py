@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dsl.diagnostics import Diagnostic
 
 PARAMETER_SERVER = "ps"
 _REF = re.compile(r"(?P<job>[A-Za-z_]\w*):(?P<index>\d+)")
@@ -83,13 +85,15 @@ class Cluster:
 class Membership:
     """What a process knows of its cluster: its own task (None: a client that is no task), and the spec.
 
-    `spec_sha256` is the fingerprint of the spec that all processes of a run must have in common.
+    `spec_sha256` is the fingerprint of the spec that all processes of a run must have in common. `trouble`
+    tells why waiting for tasks is of no use any more, where somebody knows: the launcher that started them.
     """
 
     cluster: Cluster
     task: Task | None
     spec_sha256: str
     given_by: GivenBy = "launch"
+    trouble: Callable[[], Diagnostic | None] | None = field(default=None, eq=False, repr=False)
 
     @property
     def is_chief(self) -> bool:

@@ -93,8 +93,11 @@ class Watch:
         """Look now, and return who does not answer within `patience` seconds.
 
         Raises RunError for what will not get right: another task or program at an address, another spec or
-        version, a host that cannot be reached and never was.
+        version, a host that cannot be reached and never was, a task that its launcher has given up.
         """
+        trouble = self.membership.trouble() if self.membership.trouble is not None else None
+        if trouble is not None:
+            raise RunError(trouble)
         if not self.needed:
             return ()
         with ThreadPoolExecutor(min(AT_ONCE, len(self.needed)), "look") as pool:

@@ -1,0 +1,79 @@
+"""Which way a spec with a cluster is trained, and starting all of its tasks from the command line."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+from attrs import evolve
+
+if TYPE_CHECKING:
+    from dsl import ir
+    from tfdeploy.cli.options import Common
+    from tfdeploy.runtime.cluster.addresses import Membership, Task
+    from tfdeploy.runtime.options import RunOptions
+    from tfdeploy.runtime.result import Result
+
+
+def membership_of(spec: ir.Spec, task: Task | None, *, launch: bool) -> Membership | None:
+    """Return what this process is of the spec's cluster; None where all of its tasks are to be started here.
+
+    Raises a usage error where the command line asks for what does not go together, SpecError and RunError
+    where the cluster is not as the spec or TF_CONFIG says.
+    """
+    if launch and task is not None:
+        raise click.UsageError("--launch starts every task, and --task says that this is one of them")
+    if launch and not spec.devices.jobs:
+        raise click.UsageError("--launch needs a spec with jobs, and this one has none")
+    if launch:
+        return None
+    from compiler.legality import replication_of
+    from tfdeploy.runtime.cluster.membership import find_membership, require_worker
+
+    found = find_membership(spec, os.environ, task)
+    if found is None:
+        return None
+    if found.task is not None:
+        require_worker(spec, found.task)
+    elif replication_of(spec) == "between_graph":
+        raise click.UsageError(
+            "--task says which worker this is, as in --task worker:0; --launch starts all of them here"
+        )
+    return found
+
+
+def launch(spec: ir.Spec, path: str, common: Common, options: RunOptions) -> tuple[int, Result | None]:
+    """Start every task of a spec's cluster on this machine and train; return exit code and result.
+
+    Tasks read the same file with the same options as this process did. Raises what a run raises.
+    """
+    from compiler.legality import replication_of
+    from tfdeploy.cli.faults import show
+    from tfdeploy.runtime.cluster import launching
+    from tfdeploy.runtime.cluster.launch import Recipe
+
+    launching.require_launchable(spec)
+    voices = launching.Voices(spec, launching.write)
+    profile = ("--profile", str(options.profile)) if options.profile else ()
+    recipe = Recipe(spec, path, tuple(_flags(common)), options.resume, profile)
+    if replication_of(spec) == "in_graph":
+        return 0, launching.run_client(recipe, options, voices)
+    ended = launching.run_workers(recipe, voices, own_process=True)
+    if ended.failure is not None:
+        show([evolve(ended.failure, notes=())], common)  # what they note has been written, with its name
+    return ended.code, launching.result_of(ended.result) if ended.result is not None else None
+
+
+def _flags(common: Common) -> list[str]:
+    """Return the common options as they stand on a command line."""
+    flags = [word for name, value in common.overrides for word in ("--set", f"{name}={value}")]
+    colored = common.color_output and common.color_errors
+    flags += ["--color", "always" if colored else "never"]
+    for flag, wanted in (
+        ("--allow-python", common.allow_python),
+        ("--verbose", common.verbose),
+        ("--debug", common.debug),
+    ):
+        flags += [flag] if wanted else []
+    return flags

@@ -1,0 +1,55 @@
+"""The start of a process that a launcher has started: it never outlives the launcher.
+
+Run as a script, `child.py PIPE PARENT COMMAND ...`: PIPE is a descriptor whose other end the launcher alone
+has, PARENT its process. Linux is asked to kill this process when the launcher ends, which works however
+that ends and also while this process is stopped; and a thread waits for the pipe to be closed, which works
+where that request is not heard. Then the command of tfdeploy is run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+ORPHANED = 128 + signal.SIGKILL
+
+
+def follow(pipe: int, parent: int) -> None:
+    """Let this process end when the process `parent` does."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0) != 0:
+        sys.stderr.write(f"no signal at the launcher's end: {os.strerror(ctypes.get_errno())}\n")
+    threading.Thread(target=_end_with, args=(pipe,), daemon=True, name="launcher").start()
+    if os.getppid() != parent:
+        os._exit(ORPHANED)
+
+
+def _end_with(pipe: int) -> None:
+    """Wait for the other end of the pipe to be closed."""
+    while os.read(pipe, 1):
+        pass
+    os._exit(ORPHANED)
+
+
+def main() -> None:
+    """Run the command of tfdeploy that the arguments name."""
+    follow(int(sys.argv[1]), int(sys.argv[2]))
+    sys.argv = ["tfdeploy", *sys.argv[3:]]
+    root = str(Path(__file__).resolve().parents[3])
+    sys.path[0:1] = []  # the folder of this script, whose modules are not to be found by their bare names
+    from importlib.util import find_spec
+
+    if find_spec("tfdeploy") is None:
+        sys.path.append(root)
+    from tfdeploy.cli import main as command
+
+    command()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""A run on a cluster of this machine's own processes: from starting the tasks to what the run came to."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import evolve, fields_dict, frozen
+
+from compiler.legality import replication_of
+from dsl.diagnostics import Diagnostic, RunError
+from grammar import load
+from tfdeploy.runtime.best import Best
+from tfdeploy.runtime.cluster.addresses import Task, chief_job
+from tfdeploy.runtime.cluster.launch import POLL, Launcher, Recipe, Stream
+from tfdeploy.runtime.directory import RunDirectory
+from tfdeploy.runtime.effective import effective_text
+from tfdeploy.runtime.plans import folder_of, plan_of, require_trainable
+from tfdeploy.runtime.result import Result, Seconds, SplitResult
+from tfdeploy.runtime.stop import BASE, Interrupted, StopSignals, Terminated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dsl import ir
+    from tfdeploy.runtime.options import RunOptions
+
+FAULT = 2
+
+
+def must_launch(spec: ir.Spec) -> bool:
+    """Whether a spec has a cluster without saying where it is, so that its tasks are started here."""
+    return bool(spec.devices.jobs) and not all(job.hosts for job in spec.devices.jobs)
+
+
+class Voices:
+    """Passes on what tasks say, with their names before each line, by `emit`.
+
+    The result that the chief writes as JSON is kept in `result` and not passed on.
+    """
+
+    def __init__(self, spec: ir.Spec, emit: Callable[[str, Stream], None]) -> None:
+        jobs = {job.name: job.tasks for job in spec.devices.jobs}
+        refs = [Task(job, index).ref for job, count in jobs.items() for index in range(count)]
+        self.result: str | None = None
+        self.gone: BrokenPipeError | None = None
+        self._chief = Task(chief_job(jobs), 0)
+        self._width = max(map(len, refs))
+        self._emit = emit
+
+    def hear(self, task: Task, line: str, stream: Stream) -> None:
+        """Take a line of a task."""
+        if task == self._chief and stream == "stdout" and is_result(line):
+            self.result = line
+        else:
+            self._pass_on(f"{task.ref:<{self._width}} | {line}", stream)
+
+    def say(self, text: str) -> None:
+        """Say something of the launcher's own."""
+        self._pass_on(text, "stdout")
+
+    def _pass_on(self, text: str, stream: Stream) -> None:
+        try:
+            self._emit(text, stream)
+        except BrokenPipeError as gone:
+            self.gone = gone
+
+
+_ONE_LINE = threading.Lock()
+
+
+def write(text: str, stream: Stream) -> None:
+    """Write a line to one of this process's own streams; may be called from any thread."""
+    with _ONE_LINE:
+        out = sys.stdout if stream == "stdout" else sys.stderr
+        out.write(f"{text}\n")
+        out.flush()
+
+
+def is_result(line: str) -> bool:
+    """Whether a line is the result object of a run."""
+    if not line.startswith('{"status"'):
+        return False
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and {"status", "steps", "directory"} <= found.keys()
+
+
+def require_launchable(spec: ir.Spec) -> None:
+    """Raise SpecError for what is wrong with a spec, once and before every task finds it."""
+    require_trainable(spec)
+    plan_of(spec)
+
+
+def run_client(recipe: Recipe, options: RunOptions, voices: Voices) -> Result:
+    """Train in one graph: all tasks are servers, and this process is their client.
+
+    Raises what a run raises, and RunError where a task has ended for good.
+    """
+    from tfdeploy.runtime import start
+
+    with Launcher(recipe, voices.hear, voices.say) as launcher, launcher.tending():
+        return start.run(recipe.spec, evolve(options, membership=launcher.client))
+
+
+@frozen
+class Ended:
+    """How a run of workers has ended.
+
+    `code` is the exit code of the chief, which leads the training, or of the task that has ended the run;
+    `failure` says which that was. `result` is the chief's, as JSON.
+    """
+
+    code: int
+    failure: Diagnostic | None = None
+    result: str | None = None
+
+
+def run_workers(recipe: Recipe, voices: Voices, *, own_process: bool = False) -> Ended:
+    """Train in a graph for each worker, and return how that has ended, when no process is left.
+
+    A signal is passed on to the chief, which writes a checkpoint. Raises BrokenPipeError where nobody reads
+    any more.
+    """
+    with (
+        StopSignals(own_process=own_process) as stop,
+        Launcher(recipe, voices.hear, voices.say) as launcher,
+    ):
+        chief = launcher.cluster.chief
+        while chief not in launcher.over and launcher.failure is None:
+            launcher.tend()
+            if voices.gone is not None:
+                raise voices.gone
+            if stop.received is not None and not launcher.ending:
+                launcher.ending = True
+                launcher.send(chief, stop.received)
+            time.sleep(POLL)
+    if stop.received is not None:
+        return Ended(BASE + stop.received, result=voices.result)
+    if launcher.failure is not None:
+        return Ended(FAULT if launcher.failed < 0 else launcher.failed, launcher.failure)
+    return Ended(0, result=voices.result)
+
+
+# --- from Python ------------------------------------------------------------------------------------------
+
+
+def run(spec: ir.Spec, options: RunOptions) -> Result:
+    """Train a spec that need not be a file as it stands, as `tfdeploy.run` does; see `start.run`.
+
+    The reporter is told as notes what the tasks say.
+    """
+    require_launchable(spec)
+    voices = Voices(spec, lambda text, _: options.reporter.note(text))
+    with tempfile.TemporaryDirectory(prefix="tfdeploy-") as folder:
+        recipe = _written(spec, Path(folder), options)
+        if replication_of(spec) == "in_graph":
+            return run_client(recipe, options, voices)
+        ended = run_workers(recipe, voices)
+    if ended.failure is not None:
+        raise RunError(ended.failure)
+    result = result_of(ended.result) if ended.result is not None else None
+    if ended.code == BASE + signal.SIGINT:
+        raise Interrupted(result)
+    if ended.code == BASE + signal.SIGTERM:
+        raise Terminated(result)
+    assert result is not None  # a chief that ends well has said what the run came to
+    options.reporter.finished(result)
+    return result
+
+
+def _written(spec: ir.Spec, folder: Path, options: RunOptions) -> Recipe:
+    """Write a spec, with all that was changed in it, where other processes can read it."""
+    path = folder / f"{Path(spec.path).stem or 'spec'}.tfdeploy"
+    path.write_text(effective_text(spec, RunDirectory.of(spec).path), encoding="utf-8")
+    flags = ["--allow-python", *(["--verbose"] if options.verbose else [])]
+    profile = ("--profile", str(options.profile)) if options.profile else ()
+    read = load(str(path), allow_python=True)  # what it was loaded with has allowed it, or it has none
+    return Recipe(read, str(path), tuple(flags), options.resume, profile, folder_of(spec).absolute())
+
+
+def result_of(text: str) -> Result:
+    """Read the JSON of a result."""
+    found = json.loads(text)
+    found["seconds"] = Seconds(**found["seconds"])
+    for name in ("test", "validation"):
+        found[name] = SplitResult(**found[name]) if found.get(name) is not None else None
+    found["best"] = Best(**found["best"]) if found.get("best") is not None else None
+    return Result(**{name: found[name] for name in fields_dict(Result) if name in found})

@@ -52,8 +52,9 @@ class _Reader:
         """Return the tensor that an input of a partition's node is, on whatever device it was made."""
         base = name.partition(":")[0]
         node = self.nodes.get(base)
-        if node is not None and node.op in _RECEIVE:
-            return self._source(self.sent.get(node.attr["tensor_name"].s, base))
+        sent = self.sent.get(node.attr["tensor_name"].s) if node is not None and node.op in _RECEIVE else None
+        if sent is not None:  # nobody of the graph sends what a server takes from its client
+            return self._source(sent)
         return name if ":" in name else f"{name}:0"
 
     def _fused(self, rewritten: Iterable[Any]) -> Iterator[tuple[str, Any]]:

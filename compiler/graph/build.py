@@ -177,7 +177,8 @@ def _finish(
     rate = updates.learning_rate if updates is not None else None
     loops = _loops(assembly, updates, scores.regularization, feeds)
     watched = (loops[0].loss, loops[0].metrics) if loops else (scores.total_loss, scores.metrics)
-    summary_op = build_summaries(assembly, watched[0], rate, watched[1])
+    gradients = exchange.gradients if exchange is not None else None
+    summary_op = build_summaries(assembly, watched[0], rate, watched[1], gradients)
     evaluated = build_evaluation(assembly, evaluation)
     init_op, after_restore_op = _initialisation(assembly)
     compiled = CompiledGraph(

@@ -12,16 +12,16 @@ from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from compiler.graph.ledger import Ledger
 from compiler.graph.update.exclusive import take_turn
 from compiler.graph.variables import create_variable
-from compiler.plan import Placed
+from compiler.plan import Placed, Plan
 
 SCOPE = "cluster"
 CLOSED, OPEN, FINISHED = 0, 1, 2
-SINGLE = ("generation", "phase", "tick", "global_step", "begun", "limit")
+SINGLE = ("generation", "phase", "tick", "global_step", "examples", "begun", "limit")
 PER_WORKER = ("claimed", "done", "arrived", "left")
 NEVER = -1
 
@@ -31,7 +31,7 @@ class State:
     """The numbers at one moment.
 
     `phase` is CLOSED, OPEN or FINISHED. In sync, `tick` changes with every step and `arrived` has, for each
-    worker, the tick of its newest gradient. In async, `begun` counts the updates that were claimed, of which
+    worker, the tick of its newest gradient. `examples` are those of all steps. In async, `begun` counts the updates that were claimed, of which
     no more than `limit` may be; `claimed` and `done` are those of each worker. `left` tells who has ended.
     """
 
@@ -39,6 +39,7 @@ class State:
     phase: int
     tick: int
     global_step: int
+    examples: int
     begun: int
     limit: int
     claimed: tuple[int, ...]
@@ -50,10 +51,10 @@ class State:
     def of(cls, numbers: Sequence[int]) -> State:
         """Return the state from the values of `Coordination.state`."""
         values = [int(each) for each in numbers]
-        generation, phase, tick, global_step, begun, limit, *rest = values
+        generation, phase, tick, global_step, examples, begun, limit, *rest = values
         size = len(rest) // len(PER_WORKER)
         vectors = [tuple(rest[at * size : (at + 1) * size]) for at in range(len(PER_WORKER))]
-        return cls(generation, phase, tick, global_step, begun, limit, *vectors)
+        return cls(generation, phase, tick, global_step, examples, begun, limit, *vectors)
 
 
 @frozen
@@ -63,8 +64,8 @@ class Coordination:
     Feed `mine` with the generation that the worker works in, `given` with what an op of the chief wants.
     `state` is a vector that `State.of` reads. `claim` claims an update if there is one to be had, and gives 1
     or 0 before the state; `join` gives back what the worker claimed in an earlier life; `leave` says that it
-    has ended. Of the chief: `announce` ([generation]) stops all others; `open` ([generation, step]) lets them
-    go on from a step; `allow` ([limit]) lets updates begin up to a number; `freeze` none beyond those begun;
+    has ended. Of the chief: `announce` ([generation]) stops all others; `open` ([generation, step,
+    examples]) lets them go on from a step; `allow` ([limit]) lets updates begin up to a number; `freeze` none beyond those begun;
     `end` tells that training is over.
     """
 
@@ -83,16 +84,16 @@ class Coordination:
     table: Table = field(repr=False)
 
     @classmethod
-    def build(
-        cls, global_step: Any, placed: Placed, ledger: Ledger, worker: int, workers: int
-    ) -> Coordination:
-        """Make the variables and ops for worker number `worker` of `workers`."""
-        table = Table.create(global_step, placed, ledger, worker, workers)
+    def build(cls, global_step: Any, placed: Placed, ledger: Ledger, plan: Plan) -> Coordination:
+        """Make the variables and ops for the worker of a plan."""
+        table = Table.create(global_step, placed, ledger, plan)
         with table.at(""):
             mine = tf.compat.v1.placeholder_with_default(tf.constant(0, tf.int64), (), name="mine")
-            given = tf.compat.v1.placeholder_with_default(tf.constant([0, 0], tf.int64), (2,), name="given")
-            first, second = tf.unstack(given)
-        table = table.belonging_to(mine)
+            given = tf.compat.v1.placeholder_with_default(
+                tf.constant([0, 0, 0], tf.int64), (3,), name="given"
+            )
+            first, second, third = tf.unstack(given)
+        table = evolve(table, mine=mine)
         return cls(
             placed,
             mine,
@@ -102,7 +103,7 @@ class Coordination:
             table.join(),
             table.set_own("left", 1, "leave"),
             table.write("announce", [("generation", first), ("phase", CLOSED)]),
-            table.open(first, second),
+            table.open(first, second, third),
             table.write("allow", [("limit", first)]),
             table.freeze(),
             table.write("end", [("phase", FINISHED)]),
@@ -112,30 +113,33 @@ class Coordination:
 
 @frozen
 class Table:
-    """The variables, and the pieces of which the ops are made."""
+    """The variables, and the pieces of which the ops are made.
+
+    With `staleness`, a worker may claim no update that would put it further ahead of the slowest.
+    """
 
     variables: dict[str, Any] = field(repr=False)
     placed: Placed
     ledger: Ledger = field(repr=False)
     worker: int
     workers: int
+    batch: int
+    staleness: int | None = None
     mine: Any = field(default=None, repr=False)
 
     @classmethod
-    def create(cls, global_step: Any, placed: Placed, ledger: Ledger, worker: int, workers: int) -> Table:
+    def create(cls, global_step: Any, placed: Placed, ledger: Ledger, plan: Plan) -> Table:
         """Make what is not there yet; the global step is."""
+        worker = plan.worker
+        assert worker is not None
         made: dict[str, Any] = {"global_step": global_step}
         for name in (*SINGLE, *PER_WORKER):
             if name not in made:
-                shape = () if name in SINGLE else (workers,)
+                shape = () if name in SINGLE else (worker.count,)
                 made[name] = create_variable(
                     f"{SCOPE}/{name}", lambda shape=shape: tf.zeros(shape, tf.int64), placed, ledger
                 )
-        return cls(made, placed, ledger, worker, workers)
-
-    def belonging_to(self, mine: tf.Tensor) -> Table:
-        """Return the same table for ops that count in the generation `mine` only."""
-        return Table(self.variables, self.placed, self.ledger, self.worker, self.workers, mine)
+        return cls(made, placed, ledger, worker.index, worker.count, plan.step_batch, plan.update.staleness)
 
     @contextmanager
     def at(self, name: str, after: Sequence[Any] = ()) -> Iterator[None]:
@@ -188,13 +192,14 @@ class Table:
             parts += [tf.reshape(self.read(name), [-1]) for name in (*SINGLE, *PER_WORKER)]
             return tf.concat(parts, 0, name="numbers")
 
-    def open(self, generation: tf.Tensor, step: tf.Tensor) -> tf.Operation:
+    def open(self, generation: tf.Tensor, step: tf.Tensor, examples: tf.Tensor) -> tf.Operation:
         """Return the op that begins a generation at a step."""
         return self.write(
             "open",
             [
                 ("generation", generation),
                 ("global_step", step),
+                ("examples", examples),
                 ("begun", step),
                 ("limit", step),
                 ("claimed", 0),
@@ -213,6 +218,9 @@ class Table:
         with self.at(scope, turn.taken):
             fine = tf.equal(self.read("generation"), self.mine) & tf.equal(self.read("phase"), OPEN)
             fine &= self.read("begun") < self.read("limit")
+            if self.staleness is not None:
+                done = self.read("done")
+                fine &= done[self.worker] + 1 - tf.reduce_min(done) <= self.staleness
             one = tf.cast(fine, tf.int64)
             counted = [
                 tf.raw_ops.AssignAddVariableOp(resource=self.variables["begun"].handle, value=one),
@@ -228,9 +236,20 @@ class Table:
         """Return the op that counts an update of the worker as done, unless its generation is over."""
         with self.at("count", after):
             one = tf.cast(tf.equal(self.read("generation"), self.mine), tf.int64)
-            step = tf.raw_ops.AssignAddVariableOp(resource=self.variables["global_step"].handle, value=one)
-        with self.at("count", [step]):
+            step = self.step(one)
+        with self.at("count", step):
             return self.add_own("done", one)
+
+    def step(self, one: Any) -> list[tf.Operation]:
+        """Return ops that count a step, and its examples, if `one` is 1; to be called inside `at`."""
+        return [
+            tf.raw_ops.AssignAddVariableOp(
+                resource=self.variables["global_step"].handle, value=one, name="train_step"
+            ),
+            tf.raw_ops.AssignAddVariableOp(
+                resource=self.variables["examples"].handle, value=one * self.batch
+            ),
+        ]
 
     def join(self) -> tf.Operation:
         """Return the op that gives back updates which the worker has claimed and never made."""

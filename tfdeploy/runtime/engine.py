@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph, TrainLoop
     from compiler.graph.inputs import InputPipe
     from compiler.graph.sources import Stream
+    from tfdeploy.runtime.cluster.crew import Crew
+    from tfdeploy.runtime.cluster.station import Looker
 
 AVERAGE = "/ExponentialMovingAverage"  # ends the name of a weight's moving average in a checkpoint
 
@@ -46,6 +48,9 @@ class StepReport:
 class Engine:
     """A session on a compiled graph that can train; `saving` are its ops for checkpoints.
 
+    `crew` is the part in what workers with graphs of their own agree on; None for a graph of all clones.
+    `looker` looks after the tasks of a cluster.
+
     `applied` is false where the last step was skipped, which happens under `mixed_float16`: its gradients
     were not finite, and it has changed nothing but the scale of the loss. `waited` is how long the last step
     has waited for its examples, in seconds; None where that is not taken.
@@ -54,6 +59,8 @@ class Engine:
     compiled: CompiledGraph = field(repr=False)
     session: Any = field(repr=False)
     saving: Saving = field(repr=False)
+    crew: Crew | None = None
+    looker: Looker | None = None
     applied: bool = True
     waited: float | None = None
     on_times: Callable[[Any], None] | None = field(default=None, repr=False)
@@ -65,12 +72,20 @@ class Engine:
 
     @classmethod
     def start(cls, compiled: CompiledGraph) -> Engine:
-        """Open a session with the options of the spec, and give every variable its initial value."""
-        saving = add_saving(compiled)
+        """Open a session in this process, and give every variable its initial value."""
         session = tf.compat.v1.Session(graph=compiled.graph, config=compiled.session_config())
-        engine = cls(compiled, session, saving)
-        engine.traced(compiled.init_op)
+        engine = cls(compiled, session, add_saving(compiled))
+        engine.initialise()
         return engine
+
+    def initialise(self) -> None:
+        """Give every variable its initial value."""
+        self.traced(self.compiled.init_op)
+
+    def progress(self) -> None:
+        """Tell who looks after the tasks of a cluster that things go on."""
+        if self.looker is not None:
+            self.looker.progress()
 
     def close(self) -> None:
         """End the session."""
@@ -122,8 +137,7 @@ class Engine:
         """Do one step and return its loss over the global batch, without regularisation."""
         if self._plain is None:
             compiled = self.compiled
-            waits = _timed(*compiled.train_input.waits)
-            fetches = [compiled.data_loss, compiled.train_op, waits, self._whether_applied]
+            fetches = [compiled.data_loss, compiled.train_op, self._waits, self._whether_applied]
             self._plain = self.session.make_callable(fetches)
         loss, _, waits, applied = self._plain()
         self.applied, self.waited = all(applied), _longest(waits)
@@ -190,7 +204,11 @@ class Engine:
         fetches = [compiled.train_op, compiled.total_loss, compiled.data_loss]
         fetches += [each.result for each in compiled.metrics.values()]
         fetches += _present(compiled.learning_rate, compiled.summary_op)
-        return [*fetches, *self._whether_applied, _timed(*compiled.train_input.waits)]
+        return [*fetches, *self._whether_applied, self._waits]
+
+    @property
+    def _waits(self) -> list[Any]:
+        return _timed(*(each for pipe in self.compiled.train_inputs for each in pipe.waits))
 
     @property
     def _whether_applied(self) -> list[Any]:

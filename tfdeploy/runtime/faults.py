@@ -9,10 +9,12 @@ import tensorflow as tf
 
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
+from tfdeploy.runtime.cluster.losses import is_loss
 from tfdeploy.runtime.tensorflow_words import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.sources import Stream
@@ -20,15 +22,28 @@ if TYPE_CHECKING:
     from dsl.source import Span
 
 
+FULL = ("no space left", "quota exceeded", "file too large")
+
+
+def refused(path: Path, fault: Exception, last_good: int | None = None) -> RunError:
+    """Say why a file or folder of the run could not be written; `last_good` is the step of a checkpoint."""
+    reason = reason_of(fault).rpartition("; ")[2].lower()  # without the name of a temporary file
+    full = any(word in reason for word in FULL)
+    return RunError(errors.cannot_write(str(path), reason, last_good, full=full))
+
+
 @contextmanager
 def located(doing: str, compiled: CompiledGraph, stream: Stream | None = None) -> Iterator[None]:
     """Turn an error of TensorFlow into a RunError that names what of the spec it comes from.
 
-    Where `stream` was read inside, its data is looked at first.
+    Where `stream` was read inside, its data is looked at first. That a task of a cluster is lost says nothing
+    of the spec, and is left as it is.
     """
     try:
         yield
     except (tf.errors.OpError, UnicodeDecodeError) as fault:
+        if is_loss(fault, compiled.plan):
+            raise
         # The latter comes from TensorFlow's own reports of data that quote bytes which are no text.
         explained = stream.explain(fault) if stream is not None else None
         if explained is None and isinstance(fault, UnicodeDecodeError):

@@ -56,9 +56,11 @@ class Trainer:
     profile: Profile | None = None
     _window: Clock = field(factory=Clock)  # of the steps since the last that was logged
     _waiting: Waiting = field(init=False)
+    _logged: int = field(init=False)  # the last step that was
+    _report: StepReport | None = field(default=None, init=False)  # the newest that was not logged yet
 
     def __attrs_post_init__(self) -> None:
-        self._waiting = Waiting()
+        self._waiting, self._logged = Waiting(), self.step
 
     @property
     def contest(self) -> Contest | None:
@@ -118,8 +120,9 @@ class Trainer:
             self.profile.before()
         begun = time.perf_counter()
         with self._located():
-            done = steps.next(logged=self._is_logged(self.step + 1, last), until=until)
+            done = steps.next(logged=self._is_due(self.step + steps.stride, last), until=until)
         spent = time.perf_counter() - begun
+        self.engine.progress()
         if first:
             self.clock.first_step = spent
         else:
@@ -148,8 +151,10 @@ class Trainer:
         if share is not None:
             self.reporter.waiting(share, remedy(self.stream.split))
 
-    def _is_logged(self, step: int, last: int) -> bool:
-        return step % self.engine.compiled.plan.spec.train.log_every == 0 or step == last
+    def _is_due(self, step: int, last: int) -> bool:
+        """Whether `step` is to be logged, or is the first that can be after one that was to be."""
+        every = self.engine.compiled.plan.spec.train.log_every
+        return step // every > self._logged // every or step >= last
 
     def _located(self) -> AbstractContextManager[None]:
         return located(f"step {self.step + 1}", self.engine.compiled, self.stream)
@@ -159,15 +164,16 @@ class Trainer:
         if not math.isfinite(done.loss):
             span = self.engine.compiled.plan.spec.model.span_of("loss")
             raise RunError(errors.loss_not_finite(self.step + 1, done.loss, self.checkpoints.last_step, span))
-        self.step += 1
+        self.step += done.steps
         self.examples += done.examples
         self.reporter.stepped(self.step)
-        if done.report is not None and self._is_logged(self.step, last):
-            self._log(done.report)
+        self._report = done.report or self._report
+        if self._report is not None and done.steps and self._is_due(self.step, last):
+            self._log(self._report)
 
     def _log(self, report: StepReport) -> None:
         alone, window = bool(self.engine.compiled.train_loops), self._window
-        self._window = Clock()
+        self._window, self._report, self._logged = Clock(), None, self.step
         line = Line(
             step=self.step,
             split="train",
@@ -191,6 +197,5 @@ class Trainer:
         self.engine.publish()
         with located("writing a checkpoint", self.engine.compiled):
             spent = self.checkpoints.save(self.step, self.examples)
-        self.events.flush()
         self.clock.checkpoint += spent
         return spent

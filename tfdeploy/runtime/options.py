@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from attrs import field, frozen
 
 from tfdeploy.runtime.reporting import Reporter
+
+if TYPE_CHECKING:
+    from tfdeploy.runtime.cluster.addresses import Membership
 
 Resume = Literal["auto", "never", "must"]
 
@@ -16,7 +19,8 @@ class RunOptions:
     """How a spec is to be run.
 
     `own_process` says that the process is there for this run alone, so that a second signal may end it at
-    once. `profile` is how many steps are profiled, for each of the two kinds of profile.
+    once. `profile` is how many steps are profiled, for each of the two kinds of profile. `membership` says
+    what the process is of a cluster; None where all is in this process.
     """
 
     emulate: bool = False
@@ -25,3 +29,4 @@ class RunOptions:
     own_process: bool = False
     profile: int = 0
     reporter: Reporter = field(factory=Reporter)
+    membership: Membership | None = None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from compiler.pipeline import make_plan
 from compiler.report.refs import label
+from compiler.topology import PARAMETER_SERVER
 from dsl.diagnostics import SpecError
 from dsl.errors import plan as errors
 from tfdeploy.runtime.quiet import start_tensorflow
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.plan import Plan
     from dsl import ir
+    from tfdeploy.runtime.cluster.addresses import Membership
 
 
 def require_trainable(spec: ir.Spec) -> None:
@@ -35,11 +37,25 @@ def folder_of(spec: ir.Spec) -> Path:
     return Path(spec.path).parent
 
 
-def plan_of(spec: ir.Spec, *, emulate: bool = False, verbose: bool = False) -> Plan:
-    """Return the plan of a spec here; starts TensorFlow where the spec leaves it to find the devices."""
+def plan_of(
+    spec: ir.Spec, *, emulate: bool = False, verbose: bool = False, membership: Membership | None = None
+) -> Plan:
+    """Return the plan of a spec here; starts TensorFlow where the spec leaves it to find the devices.
+
+    Where every worker has a graph of its own, that is the one of the task of `membership`, or the chief's.
+    """
     devices = spec.devices
     open_ended = not devices.jobs and devices.gpu is None and devices.cpu is None
-    return make_plan(spec, emulate=emulate, visible_gpus=count_gpus(verbose=verbose) if open_ended else 0)
+    gpus = count_gpus(verbose=verbose) if open_ended else 0
+    return make_plan(spec, emulate=emulate, visible_gpus=gpus, worker=_number(membership))
+
+
+def _number(membership: Membership | None) -> int:
+    """Return which of the workers a task is, in the order of declaration."""
+    if membership is None or membership.task is None:
+        return 0
+    workers = [each for each in membership.cluster.tasks if each.job != PARAMETER_SERVER]
+    return workers.index(membership.task) if membership.task in workers else 0
 
 
 def count_gpus(*, verbose: bool = False) -> int:

@@ -29,6 +29,9 @@ class Reporter:
     def warn(self, diagnostic: Diagnostic) -> None:
         """Something is amiss that does not end the run."""
 
+    def note(self, text: str) -> None:
+        """Something about the cluster: who is missing, who is back, what is started again."""
+
     def busy(self, doing: str) -> AbstractContextManager[object]:
         """Return what is to be entered while something takes a while."""
         del doing

@@ -6,17 +6,22 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import tensorflow as tf
 from attrs import field, frozen
 
 from compiler.expect import require_expectations
 from compiler.graph.export import final_weights, keras_model
 from compiler.graph.randomness import draw_seed
+from compiler.graph.saving import add_saving
 from compiler.graph.weight_files import read_weights
-from dsl.diagnostics import RunError
+from dsl.diagnostics import RunError, SpecError
 from dsl.errors import plan as plan_errors
 from dsl.errors import running as errors
 from tfdeploy.runtime.best import Contest
 from tfdeploy.runtime.checkpoints import Checkpoints
+from tfdeploy.runtime.cluster.losses import is_loss
+from tfdeploy.runtime.cluster.member import run_member
+from tfdeploy.runtime.cluster.stations import station_for
 from tfdeploy.runtime.data import feed_training, open_stream, splits_of
 from tfdeploy.runtime.directory import RunDirectory
 from tfdeploy.runtime.effective import effective_text
@@ -33,22 +38,30 @@ from tfdeploy.runtime.profile import Profile
 from tfdeploy.runtime.reporting import Stretch
 from tfdeploy.runtime.result import Clock, Result, SplitResult, Status
 from tfdeploy.runtime.store import Broken
+from tfdeploy.runtime.tensorflow_words import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from compiler.graph.compiled import CompiledGraph
     from compiler.graph.sources import Stream
     from compiler.plan import Plan
     from dsl import ir
+    from tfdeploy.runtime.cluster.station import Station
     from tfdeploy.runtime.options import Resume, RunOptions
     from tfdeploy.runtime.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
 
 
 def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
-    """Train `spec` in its run directory, which is locked meanwhile, and return what it came to."""
-    plan = plan_of(spec, emulate=options.emulate, verbose=options.verbose)
+    """Train `spec` in its run directory, which is locked meanwhile, and return what it came to.
+
+    A worker of a cluster that is not its chief has no run directory; its result tells the step alone.
+    """
+    plan = plan_of(spec, emulate=options.emulate, verbose=options.verbose, membership=options.membership)
     require_devices(plan, verbose=options.verbose)
+    if plan.worker is not None and not plan.worker.is_chief:
+        return run_member(plan, options, stop)
     directory = RunDirectory.of(spec)
     directory.make(spec)
     with locked(directory.path, spec.train.span_of("directory")):
@@ -89,26 +102,52 @@ class _Run:
         }
         total_steps(self.plan, streams["train"].size)  # what is wrong with it is said before all else
         self.stop.check()
-        engine = self._compile()
-        try:
+        with station_for(self.plan, self.options, self.stop, streams["train"]) as open_station:
+            compiled = self._compile()
             self.stop.check()
-            return self._train(engine, streams)
-        finally:
-            engine.close()
+            with open_station(compiled) as station:
+                return self._train_on(compiled, station, streams)
 
-    def _compile(self) -> Engine:
+    def _compile(self) -> CompiledGraph:
         begun = time.perf_counter()
         with self.reporter.busy("compiling"):
             compiled = graph_of(self.plan, seed=self.seed, verbose=self.options.verbose)
             require_expectations(compiled)
-            engine = Engine.start(compiled)
         self.clock.compile = time.perf_counter() - begun
         self.reporter.compiled(compiled.placement, self.plan.model.name, self.clock.compile)
-        return engine
+        return compiled
 
-    def _train(self, engine: Engine, streams: Mapping[SplitName, Stream]) -> Result:
+    def _train_on(
+        self, compiled: CompiledGraph, station: Station, streams: Mapping[SplitName, Stream]
+    ) -> Result:
+        """Train, from the newest checkpoint again where a task of the cluster was lost and has come back."""
+        saving, recovering, why = add_saving(compiled), False, "to start training"
+        while True:
+            station.gather(why)
+            engine = Engine(compiled, station.session(compiled), saving)
+            try:
+                with station.looking_on("for the next step"):
+                    station.man(engine, self.stop)
+                    result = self._train(engine, streams, recovering=recovering)
+                station.end(engine)
+            except (RunError, SpecError):
+                station.end(engine)
+                raise
+            except tf.errors.OpError as fault:
+                if not is_loss(fault, self.plan):
+                    raise
+                self.reporter.note(f"interrupted: {reason_of(fault)}")
+                recovering, why = True, "to go on from the last checkpoint"
+            else:
+                return result
+            finally:
+                engine.close()
+
+    def _train(
+        self, engine: Engine, streams: Mapping[SplitName, Stream], *, recovering: bool = False
+    ) -> Result:
         checkpoints = Checkpoints(self.directory.store, engine, self.spec.train.keep)
-        resumed = self._resume(checkpoints)
+        resumed = self._resume(checkpoints, "auto" if recovering else self.options.resume)
         history = self._mended_history(checkpoints)
         self.directory.tidy()
         write_whole(self.directory.spec, effective_text(self.spec, self.directory.path))
@@ -155,12 +194,12 @@ class _Run:
             self.reporter.warn(errors.history_mended(str(history.path), broken))
         return history
 
-    def _resume(self, checkpoints: Checkpoints) -> int | None:
+    def _resume(self, checkpoints: Checkpoints, wanted: Resume) -> int | None:
         """Go on from the newest checkpoint where that is wanted; return its step, None for a fresh start."""
-        if self.options.resume == "never":
+        if wanted == "never":
             self.directory.clear()
         found = checkpoints.resume(self.reporter.warn)
-        if found is None and self.options.resume == "must":
+        if found is None and wanted == "must":
             raise RunError(errors.no_checkpoint(str(self.directory.store.directory)))
         if found is None:
             self._start_from_weights(checkpoints.engine)
@@ -183,6 +222,8 @@ class _Run:
                 self._write_placement(engine)
             feed_training(engine, trainer.stream, trainer.examples)
             trainer.events.draw_graph()
+            if engine.crew is not None:
+                engine.crew.open(trainer.step, trainer.examples)
             trainer.train(last)
         self.reporter.ended()
         self._check(trainer, resumed)

@@ -24,6 +24,7 @@ MOST_SKIPPED = 40  # steps on end; each halves the scale of the loss, which star
 class Done:
     """A step that is done: its examples, its loss, and what it tells where that was asked for.
 
+    Where other workers count into the same global step, it may be `steps` of them together, or none yet.
     `waited` are the seconds of it without data (of several clones, the mean); None where that is not taken.
     """
 
@@ -31,10 +32,13 @@ class Done:
     loss: float
     report: StepReport | None = None
     waited: float | None = None
+    steps: int = 1
 
 
 class Steps(Protocol):
-    """Makes steps."""
+    """Makes steps; `stride` is by how many the global step may move from one to the next."""
+
+    stride: int
 
     def next(self, *, logged: bool, until: int) -> Done:
         """Return the next step that is done; `logged` asks for its report.
@@ -51,6 +55,10 @@ class Steps(Protocol):
 
 def make_steps(engine: Engine) -> Steps:
     """Return what makes the steps of a compiled graph."""
+    if engine.crew is not None:
+        from tfdeploy.runtime.cluster.crew_steps import crew_steps
+
+        return crew_steps(engine.crew)
     if engine.compiled.train_loops:
         return AsyncSteps(engine)
     return SyncSteps(engine)
@@ -58,6 +66,8 @@ def make_steps(engine: Engine) -> Steps:
 
 class SyncSteps:
     """A step is made when it is asked for; all clones take part in each."""
+
+    stride = 1
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -101,6 +111,8 @@ class SyncSteps:
 
 class AsyncSteps:
     """Every clone makes updates in a thread of its own, whatever the others do."""
+
+    stride = 1
 
     def __init__(self, engine: Engine) -> None:
         compiled = engine.compiled

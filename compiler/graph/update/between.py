@@ -7,7 +7,7 @@ takes the sum, applies it once, and begins the next step. A gradient of another 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 from attrs import evolve, field, frozen
@@ -16,6 +16,7 @@ from compiler.graph.assembly import Assembly
 from compiler.graph.coordination import Coordination
 from compiler.graph.mail import Box
 from compiler.graph.numerics.clip import clip_gradients
+from compiler.graph.numerics.copies import values_of
 from compiler.graph.numerics.statistics import new_statistic
 from compiler.graph.optimizers.base import Scalars
 from compiler.graph.update.apply import apply_gradients, assign_statistic, step_scalars
@@ -32,7 +33,7 @@ class Exchange:
     `Coordination.claim` gives. Sync: feed `tick`, and run `post` to put the gradients where the chief takes
     them; the chief runs `apply` when enough have arrived, with `present` fed where workers may be spared (one
     for each that has arrived, zero for the others), and `clear` before the first step of all. `scores` are
-    those of all workers: sum of losses and metric states.
+    those of all workers: sum of losses and metric states; `gradients` are the chief's own.
     """
 
     coordination: Coordination
@@ -44,6 +45,7 @@ class Exchange:
     clear: tf.Operation | None = field(default=None, repr=False)
     learning_rate: tf.Tensor | None = field(default=None, repr=False)
     scores: tuple[tf.Tensor, ...] = field(default=(), repr=False)
+    gradients: Mapping[str, tf.Tensor] | None = field(default=None, repr=False)
 
     @property
     def updates(self) -> Updates:
@@ -62,10 +64,8 @@ def build_between(assembly: Assembly, scores: Sequence[tf.Tensor]) -> Exchange:
 
     `scores` are the worker's own: its share of the loss, then metric states, which all may be summed.
     """
-    worker = assembly.plan.worker
-    assert worker is not None
     coordination = Coordination.build(
-        assembly.global_step, assembly.step_place, assembly.ledger, worker.index, worker.count
+        assembly.global_step, assembly.step_place, assembly.ledger, assembly.plan
     )
     if assembly.plan.update.mode == "async":
         return _build_async(assembly, coordination)
@@ -111,10 +111,12 @@ class _Sync:
             return Exchange(self.coordination, tick=tick, post=post)
         self._weigh()
         scalars = step_scalars(self.assembly)
+        all_scores = self._all_scores(report)
         apply = self._apply(
             {name: box for name, (box, _) in gradients.items()},
             {name: box for name, (box, _) in statistics.items()},
             scalars,
+            all_scores,
         )
         boxes = [box for box, _ in (*gradients.values(), *statistics.values())] + [report]
         return Exchange(
@@ -125,8 +127,16 @@ class _Sync:
             present=self.present,
             clear=self._clear(boxes),
             learning_rate=scalars["learning_rate"],
-            scores=self._all_scores(report),
+            scores=all_scores,
+            gradients=self._own_gradients(gradients),
         )
+
+    def _own_gradients(self, boxes: Mapping[str, tuple[Box, object]]) -> dict[str, tf.Tensor] | None:
+        """Return the values of the chief's gradients for summaries, where the spec wants them."""
+        if self.plan.spec.train.summaries not in {"gradients", "all"}:
+            return None
+        taken = {name: box.take(self._me) for name, (box, _) in boxes.items()}
+        return {name: values_of(each) for name, each in taken.items()}
 
     @property
     def _me(self) -> int:
@@ -185,8 +195,14 @@ class _Sync:
             factor = count / tf.reduce_sum(self.present) if mean else tf.constant(1.0)
             self.weights = tf.unstack(self.present * factor)
 
-    def _apply(self, gradients: dict[str, Box], statistics: dict[str, Box], scalars: Scalars) -> tf.Operation:
-        """Take the sums, condition and apply them, and begin the next step."""
+    def _apply(
+        self,
+        gradients: dict[str, Box],
+        statistics: dict[str, Box],
+        scalars: Scalars,
+        scores: Sequence[tf.Tensor],
+    ) -> tf.Operation:
+        """Take the sums, condition and apply them; begin the next step once the scores are taken, too."""
         chief = evolve(self.assembly, towers=[])
         summed = [
             SummedGradient(chief.variables[name], (box.total(self.worker.count, self.weights),))
@@ -199,12 +215,10 @@ class _Sync:
             value = box.total(self.worker.count, self.weights) if mean else box.take(0)
             done += assign_statistic(chief, chief.variables[name], value)
         table = self.coordination.table
-        with table.at("applied", done):
+        with table.at("applied", [*done, *(each.op for each in scores)]):
             one = tf.constant(1, tf.int64)
-            counted = tf.raw_ops.AssignAddVariableOp(
-                resource=self.assembly.global_step.handle, value=one, name="train_step"
-            )
-        with table.at("applied", [counted]):
+            counted = table.step(one)
+        with table.at("applied", counted):
             return tf.raw_ops.AssignAddVariableOp(resource=table.variables["tick"].handle, value=one)
 
     def _clear(self, boxes: Sequence[Box]) -> tf.Operation:

@@ -1,7 +1,13 @@
-"""TensorBoard's files: `events/train`, `events/validation` and `events/test`, one run of TensorBoard each."""
+"""TensorBoard's files: `events/train`, `events/validation` and `events/test`, one run of TensorBoard each.
+
+They are written as records, one after the other, and not by TensorFlow's own writer, whose thread dies with
+words of its own where the disk is full.
+"""
 
 from __future__ import annotations
 
+import os
+import time
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -10,8 +16,7 @@ from attrs import define, field
 from compiler.report.device_table import device_table
 from compiler.report.terminal import headline
 from compiler.report.view import View
-from dsl.diagnostics import RunError
-from tfdeploy.runtime.files import write_fault
+from tfdeploy.runtime.faults import refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +28,37 @@ if TYPE_CHECKING:
 v1 = tf.compat.v1
 TEXT_WIDTH = 120
 SCOPE = "summary/"  # where the graph makes its summaries
+VERSION = "brain.Event:2"  # of the format
+
+
+@define
+class _Writer:
+    """A file of events, which is made when the first comes; everything is in it as soon as it is written.
+
+    Raises RunError where the file cannot be written.
+    """
+
+    path: Path
+    _file: Any = field(default=None, repr=False)
+
+    def write(self, **event: Any) -> None:
+        try:
+            if self._file is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = tf.io.TFRecordWriter(str(self.path))
+                self._append(file_version=VERSION)
+            self._append(**event)
+        except (OSError, tf.errors.OpError) as fault:
+            raise refused(self.path, fault) from fault
+
+    def _append(self, **event: Any) -> None:
+        self._file.write(v1.Event(wall_time=time.time(), **event).SerializeToString())
+        self._file.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 @define
@@ -37,7 +73,7 @@ class Events:
     graph: Any = field(repr=False)
     wanted: bool = True
     purge_from: int | None = None
-    _writers: dict[str, Any] = field(factory=dict, repr=False)
+    _writers: dict[str, _Writer] = field(factory=dict, repr=False)
 
     def line(self, line: Line, summary: bytes | None = None) -> None:
         """Write the scalars of a line of the history; `summary` is what the graph made in that step."""
@@ -55,23 +91,24 @@ class Events:
             scalars["data_waiting"] = line.data_waiting
         self._scalars(writer, scalars, line.step)
 
-    def _scalars(self, writer: Any, scalars: Mapping[str, float], step: int) -> None:
+    def _scalars(self, writer: _Writer, scalars: Mapping[str, float], step: int) -> None:
         values = [v1.Summary.Value(tag=name, simple_value=value) for name, value in scalars.items()]
-        writer.add_summary(v1.Summary(value=values), step)
+        writer.write(step=step, summary=v1.Summary(value=values))
 
-    def _histograms(self, writer: Any, summary: bytes, step: int) -> None:
+    def _histograms(self, writer: _Writer, summary: bytes, step: int) -> None:
         """Write what is no scalar of a summary that the graph made; its scalars are those of the line."""
         found = v1.Summary.FromString(summary)
         kept = [each for each in found.value if each.WhichOneof("value") != "simple_value"]
         for each in kept:
             each.tag = each.tag.removeprefix(SCOPE)
         if kept:
-            writer.add_summary(v1.Summary(value=kept), step)
+            writer.write(step=step, summary=v1.Summary(value=kept))
 
     def draw_graph(self) -> None:
         """Write the graph with the devices of its ops."""
         if self.wanted:
-            self._writer("train").add_graph(self.graph)
+            drawn = self.graph.as_graph_def(add_shapes=True)
+            self._writer("train").write(graph_def=drawn.SerializeToString())
 
     def show_placement(self, placement: PlacementMap, step: int) -> None:
         """Write the totals of the placement map as text."""
@@ -81,28 +118,19 @@ class Events:
         text = "\n".join(["```", *lines, "```"])
         value = v1.Summary.Value(tag="placement", tensor=tf.make_tensor_proto([text]))
         value.metadata.plugin_data.plugin_name = "text"
-        self._writer("train").add_summary(v1.Summary(value=[value]), step)
-
-    def flush(self) -> None:
-        """Bring everything to the files."""
-        for writer in self._writers.values():
-            try:
-                writer.flush()
-            except (OSError, tf.errors.OpError) as fault:
-                reason = fault if isinstance(fault, OSError) else OSError(fault.message)
-                raise RunError(write_fault(self.directory, reason)) from fault
+        self._writer("train").write(step=step, summary=v1.Summary(value=[value]))
 
     def close(self) -> None:
-        """Bring everything to the files and close them."""
+        """Close the files."""
         for writer in self._writers.values():
             writer.close()
         self._writers.clear()
 
-    def _writer(self, split: str) -> Any:
+    def _writer(self, split: str) -> _Writer:
         if split not in self._writers:
-            with self.graph.as_default():
-                writer = v1.summary.FileWriter(str(self.directory / split))
+            name = f"events.out.tfevents.{time.time_ns():019d}.{os.getpid()}"
+            self._writers[split] = writer = _Writer(self.directory / split / name)
             if self.purge_from is not None:
-                writer.add_session_log(v1.SessionLog(status=v1.SessionLog.START), self.purge_from)
-            self._writers[split] = writer
+                started = v1.SessionLog(status=v1.SessionLog.START)
+                writer.write(step=self.purge_from, session_log=started)
         return self._writers[split]

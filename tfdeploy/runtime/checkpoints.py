@@ -11,7 +11,9 @@ from attrs import define, field
 
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
+from tfdeploy.runtime.cluster.losses import is_loss
 from tfdeploy.runtime.engine import AVERAGE
+from tfdeploy.runtime.faults import refused
 from tfdeploy.runtime.files import sync
 from tfdeploy.runtime.store import Broken, Checkpoint, Manifest, Store
 from tfdeploy.runtime.tensorflow_words import reason_of
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.engine import Engine
 
 STEP = "global_step"
-FULL = ("no space left", "quota exceeded", "file too large")
 INNOCENT = (
     tf.errors.ResourceExhaustedError,
     tf.errors.PermissionDeniedError,
@@ -57,7 +58,6 @@ class Checkpoints:
         begun = time.perf_counter()
         if self.newest is None or self.newest.step != step:
             self._require_finite(step)
-            self.store.directory.mkdir(parents=True, exist_ok=True)
             self._write(step)
             self.newest = self.store.commit(self._manifest(step, examples))
             self.store.prune(self.keep, self.best_step)
@@ -74,18 +74,16 @@ class Checkpoints:
     def _write(self, step: int) -> None:
         prefix = self.store.prefix(step)
         try:
-            saving = self.engine.saving
-            self.engine.session.run(saving.written, {saving.path: str(prefix)})
+            self.store.directory.mkdir(parents=True, exist_ok=True)
+            engine = self.engine
+            engine.files.write(engine.session.run, engine.saving, str(prefix))
             for path in self._files(step):
                 sync(path)
         except (tf.errors.OpError, OSError) as fault:
             self.store.remove(step)
-            raise self._refused(prefix, fault) from fault
-
-    def _refused(self, path: Path, fault: Exception) -> RunError:
-        reason = reason_of(fault).rpartition("; ")[2].lower()  # without the name of a temporary file
-        full = any(word in reason for word in FULL)
-        return RunError(errors.cannot_write(str(path), reason, self.last_step, full=full))
+            if is_loss(fault, self.engine.compiled.plan):
+                raise
+            raise refused(prefix, fault, self.last_step) from fault
 
     def _files(self, step: int) -> list[Path]:
         return sorted(self.store.directory.glob(f"{self.store.prefix(step).name}.*"))
@@ -107,7 +105,7 @@ class Checkpoints:
         try:
             tf.compat.v1.train.update_checkpoint_state(str(self.store.directory), prefixes[-1], prefixes)
         except (tf.errors.OpError, OSError) as fault:
-            raise self._refused(self.store.directory / "checkpoint", fault) from fault
+            raise refused(self.store.directory / "checkpoint", fault, self.last_step) from fault
 
     @property
     def last_step(self) -> int | None:
@@ -131,6 +129,8 @@ class Checkpoints:
                 except INNOCENT:
                     raise
                 except tf.errors.OpError as fault:
+                    if is_loss(fault, self.engine.compiled.plan):
+                        raise
                     found = Broken(found.prefix, step, reason_of(fault))
                 else:
                     return found
@@ -152,9 +152,8 @@ class Checkpoints:
         saving, session = self.engine.saving, self.engine.session
         prefix = str(checkpoint.prefix)
         missing = self._missing(checkpoint)
-        session.run(
-            [op for name, op in saving.restores.items() if name not in missing], {saving.path: prefix}
-        )
+        names = [name for name in saving.restores if name not in missing]
+        self.engine.files.read(session.run, saving, prefix, names)
         averages = [name for name in missing if name.endswith(AVERAGE)]
         weights = session.run({name: saving.reads[name.removesuffix(AVERAGE)] for name in averages})
         self.engine.assign(weights)

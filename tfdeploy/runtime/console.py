@@ -62,6 +62,10 @@ class Lines(Reporter):
         sys.stderr.write("\n".join(human([diagnostic], color=self.color_errors)) + "\n")
         sys.stderr.flush()
 
+    def note(self, text: str) -> None:
+        """Write a line."""
+        self._say(text)
+
     def compiled(self, placement: PlacementMap, model: str, seconds: float) -> None:
         """Show what was compiled, and the totals of its placement."""
         view = View(width=self.out.width, color=not self.out.no_color)

@@ -14,6 +14,7 @@ from attrs import define, field, frozen
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from compiler.graph.saving import Saving, add_saving
+from tfdeploy.runtime.checkpoint_files import CheckpointFiles, ServerFiles
 from tfdeploy.runtime.numbers import named
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Engine:
     saving: Saving = field(repr=False)
     crew: Crew | None = None
     looker: Looker | None = None
+    files: CheckpointFiles = field(factory=ServerFiles, repr=False)
     applied: bool = True
     waited: float | None = None
     on_times: Callable[[Any], None] | None = field(default=None, repr=False)

@@ -11,6 +11,7 @@ from attrs import define, field
 
 from compiler.graph.own_devices import homes_of_variables
 from compiler.topology import Host
+from tfdeploy.runtime.checkpoint_files import ClientFiles
 from tfdeploy.runtime.cluster.addresses import Task
 from tfdeploy.runtime.cluster.crew import Crew
 from tfdeploy.runtime.cluster.identity import finish
@@ -93,6 +94,10 @@ class Station:
         Where workers have graphs of their own, they stop before anything is changed.
         """
         engine.looker = self.looker
+        if self.elsewhere:
+            engine.files = ClientFiles(
+                {name: each.initializer for name, each in engine.compiled.saved.items()}
+            )
         if engine.compiled.exchange is not None:
             engine.crew = Crew(engine, stop, self.looker)
             engine.crew.announce()

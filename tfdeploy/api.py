@@ -51,7 +51,8 @@ def run(
     """Train a spec in its run directory and return what `result.json` holds.
 
     Goes on from the newest checkpoint where there is one, unless `resume` is `never`; `must` asks for one.
-    `reporter` is told what happens; without one nothing is printed. Raises SpecError, RunError, and
+    `reporter` is told what happens; without one nothing is printed. Where the spec has jobs and nothing says
+    where they are, all tasks are started as processes of this machine. Raises SpecError, RunError, and
     KeyboardInterrupt or SystemExit where a signal ends the run, after a checkpoint.
     """
     from tfdeploy.runtime import start
@@ -59,7 +60,12 @@ def run(
     from tfdeploy.runtime.reporting import Reporter
 
     chosen = reporter if reporter is not None else Reporter()
-    return start.run(spec, RunOptions(emulate, resume, verbose, reporter=chosen))
+    options = RunOptions(emulate, resume, verbose, reporter=chosen)
+    if emulate or not spec.devices.jobs:
+        return start.run(spec, options)
+    from tfdeploy.runtime.cluster.launching import run_on_cluster
+
+    return run_on_cluster(spec, options)
 
 
 def evaluate(

@@ -53,6 +53,17 @@ def not_for_this_command(ref: str, replication: str, span: Span | None, *, serve
     )
 
 
+def which_task(refs: Sequence[str], span: Span | None) -> Diagnostic:
+    """Report a worker's process that does not say which worker it is."""
+    return error(
+        "TFD761",
+        "nothing says which worker this process is",
+        span,
+        notes=(f"the workers are {_some(refs)}",),
+        help=f"say it, as in `--task {refs[0]}`, or start all tasks on this machine: `--launch`",
+    )
+
+
 def bad_address(address: str, reason: str, span: Span | None) -> Diagnostic:
     """Report a host that is not of the form `host:port`."""
     return error("TFD769", f"{quoted(address)} is no address of a task: {reason}", span, text="here")

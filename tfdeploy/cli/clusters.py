@@ -28,18 +28,11 @@ def membership_of(spec: ir.Spec, task: Task | None, *, launch: bool) -> Membersh
         raise click.UsageError("--launch needs a spec with jobs, and this one has none")
     if launch:
         return None
-    from compiler.legality import replication_of
-    from tfdeploy.runtime.cluster.membership import find_membership, require_worker
+    from tfdeploy.runtime.cluster.membership import find_membership, require_trainer
 
     found = find_membership(spec, os.environ, task)
-    if found is None:
-        return None
-    if found.task is not None:
-        require_worker(spec, found.task)
-    elif replication_of(spec) == "between_graph":
-        raise click.UsageError(
-            "--task says which worker this is, as in --task worker:0; --launch starts all of them here"
-        )
+    if found is not None:
+        require_trainer(spec, found)
     return found
 
 

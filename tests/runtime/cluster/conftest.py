@@ -59,7 +59,7 @@ class Process:
     def __init__(self, arguments: list[str], environment: dict[str, str], cwd: Path) -> None:
         clean = {key: each for key, each in os.environ.items() if key != "TF_CONFIG"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tfdeploy", *arguments],
+            [sys.executable, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -138,7 +138,14 @@ class Tasks:
 
     def start(self, *arguments: str, **environment: str) -> Process:
         """Start a command of tfdeploy."""
-        process = Process(list(arguments), environment, self.folder)
+        return self._process(["-m", "tfdeploy", *arguments], environment)
+
+    def start_script(self, script: str, *arguments: str) -> Process:
+        """Start a program in Python."""
+        return self._process(["-c", script, *arguments], {})
+
+    def _process(self, arguments: list[str], environment: dict[str, str]) -> Process:
+        process = Process(arguments, environment, self.folder)
         self.stack.callback(process.close)
         return process
 

@@ -56,17 +56,18 @@ def test_a_server_listens_on_the_loopback_address_alone_and_ends_with_the_run(ta
     assert server.lines == [f"ps:0 listens at {tasks.address(0)}", "ps:0 ended with the run"]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_ends_a_server(tasks: Tasks, number: signal.Signals, code: int) -> None:
+def test_a_signal_ends_a_server(tasks: Tasks) -> None:
     """Its exit code tells which."""
-    server = tasks.serve("worker:1")
-    server.until("listens")
-    server.send(number)
-    assert server.end() == code
-    assert server.lines == [
-        f"worker:1 listens at {tasks.address(2)}",
-        f"worker:1 ended by {number.name}",
-    ]
+    ends = ((signal.SIGTERM, 143), (signal.SIGINT, 130))
+    servers = [tasks.serve("worker:0"), tasks.serve("worker:1")]
+    for index, (server, (number, code)) in enumerate(zip(servers, ends, strict=True)):
+        server.until("listens")
+        server.send(number)
+        assert server.end() == code
+        assert server.lines == [
+            f"worker:{index} listens at {tasks.address(index + 1)}",
+            f"worker:{index} ended by {number.name}",
+        ]
 
 
 def test_tf_config_says_which_task_this_is(tasks: Tasks) -> None:

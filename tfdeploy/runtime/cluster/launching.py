@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from grammar import load
 from tfdeploy.runtime.best import Best
 from tfdeploy.runtime.cluster.addresses import Task, chief_job
 from tfdeploy.runtime.cluster.launch import POLL, Launcher, Recipe, Stream
+from tfdeploy.runtime.cluster.membership import find_membership, require_trainer
 from tfdeploy.runtime.directory import RunDirectory
 from tfdeploy.runtime.effective import effective_text
 from tfdeploy.runtime.plans import folder_of, plan_of, require_trainable
@@ -34,13 +36,8 @@ if TYPE_CHECKING:
 FAULT = 2
 
 
-def must_launch(spec: ir.Spec) -> bool:
-    """Whether a spec has a cluster without saying where it is, so that its tasks are started here."""
-    return bool(spec.devices.jobs) and not all(job.hosts for job in spec.devices.jobs)
-
-
 class Voices:
-    """Passes on what tasks say, with their names before each line, by `emit`.
+    """Passes on what tasks say, with their names before each line, by `emit`, one line at a time.
 
     The result that the chief writes as JSON is kept in `result` and not passed on.
     """
@@ -53,6 +50,7 @@ class Voices:
         self._chief = Task(chief_job(jobs), 0)
         self._width = max(map(len, refs))
         self._emit = emit
+        self._one_line = threading.Lock()
 
     def hear(self, task: Task, line: str, stream: Stream) -> None:
         """Take a line of a task."""
@@ -67,20 +65,17 @@ class Voices:
 
     def _pass_on(self, text: str, stream: Stream) -> None:
         try:
-            self._emit(text, stream)
+            with self._one_line:
+                self._emit(text, stream)
         except BrokenPipeError as gone:
             self.gone = gone
 
 
-_ONE_LINE = threading.Lock()
-
-
 def write(text: str, stream: Stream) -> None:
-    """Write a line to one of this process's own streams; may be called from any thread."""
-    with _ONE_LINE:
-        out = sys.stdout if stream == "stdout" else sys.stderr
-        out.write(f"{text}\n")
-        out.flush()
+    """Write a line to one of this process's own streams."""
+    out = sys.stdout if stream == "stdout" else sys.stderr
+    out.write(f"{text}\n")
+    out.flush()
 
 
 def is_result(line: str) -> bool:
@@ -153,11 +148,22 @@ def run_workers(recipe: Recipe, voices: Voices, *, own_process: bool = False) ->
 # --- from Python ------------------------------------------------------------------------------------------
 
 
-def run(spec: ir.Spec, options: RunOptions) -> Result:
-    """Train a spec that need not be a file as it stands, as `tfdeploy.run` does; see `start.run`.
+def run_on_cluster(spec: ir.Spec, options: RunOptions) -> Result:
+    """Train a spec with jobs, as `tfdeploy.run` does: as what this process is of its cluster.
 
-    The reporter is told as notes what the tasks say.
+    Where nothing says where the tasks are, all are started on this machine, from a file that is written for
+    them, and the reporter is told as notes what they say. See `start.run` for what it raises.
     """
+    from tfdeploy.runtime import start
+
+    membership = find_membership(spec, os.environ)
+    if membership is None:
+        return _launch(spec, options)
+    require_trainer(spec, membership)
+    return start.run(spec, evolve(options, membership=membership))
+
+
+def _launch(spec: ir.Spec, options: RunOptions) -> Result:
     require_launchable(spec)
     voices = Voices(spec, lambda text, _: options.reporter.note(text))
     with tempfile.TemporaryDirectory(prefix="tfdeploy-") as folder:

@@ -74,10 +74,17 @@ def require_server(spec: ir.Spec, task: Task) -> None:
         _refuse(spec, task)
 
 
-def require_worker(spec: ir.Spec, task: Task) -> None:
-    """Raise SpecError where `task` is not run by `compile-and-run`."""
-    if is_server(spec, task):
+def require_trainer(spec: ir.Spec, membership: Membership) -> None:
+    """Raise SpecError where this process does not train: `serve` is for plain servers.
+
+    In one graph the client trains, which is no task; where workers have graphs of their own, each of these.
+    """
+    task, jobs = membership.task, spec.devices.jobs
+    if task is not None and is_server(spec, task):
         _refuse(spec, task)
+    if task is None and replication_of(spec) == "between_graph":
+        refs = [each.ref for each in membership.cluster.tasks if not is_server(spec, each)]
+        raise SpecError([errors.which_task(refs, jobs[0].span if jobs else None)])
 
 
 def _refuse(spec: ir.Spec, task: Task) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from dsl.errors import cluster as errors
 from tfdeploy.runtime.cluster.membership import require_server
 from tfdeploy.runtime.quiet import start_tensorflow
 from tfdeploy.runtime.stop import StopSignals
@@ -44,9 +43,7 @@ def serve(
 
         stop.check()
         with serve_task(spec, membership) as server:
-            if server.is_open:
-                warn(errors.open_to_network(task.ref, server.where))
-            say(f"{task.ref} listens at {server.where}")
+            server.announce(say, warn)
             _wait(server, stop)
         ended = f"by {stop.received.name}" if stop.received is not None else "with the run"
         say(f"{task.ref} ended {ended}")

@@ -15,8 +15,11 @@ from tfdeploy.runtime.cluster.binding import LOOPBACK, BindingError, listening_a
 from tfdeploy.runtime.cluster.identity import Answer, Identity, Plate, ask
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from compiler.plan import Plan
     from dsl import ir
+    from dsl.diagnostics import Diagnostic
 
 EVERYWHERE = {"::", "0.0.0.0"}  # noqa: S104 what is looked for, not what is asked for
 PATIENCE = 2.0
@@ -49,6 +52,13 @@ class Server:
     def is_open(self) -> bool:
         """Whether other machines may reach the server."""
         return self.host is None or not ipaddress.ip_address(self.host).is_loopback
+
+    def announce(self, say: Callable[[str], None], warn: Callable[[Diagnostic], None]) -> None:
+        """Say where the server listens, and warn where others than this machine can reach it."""
+        ref = self.identity.task.ref
+        if self.is_open:
+            warn(errors.open_to_network(ref, self.where))
+        say(f"{ref} listens at {self.where}")
 
     def stop(self) -> None:
         """Be done with the server."""
@@ -114,6 +124,14 @@ def _listening(definition: Any, host: str | None, port: int) -> Any:
             f"it would listen at {' and '.join(sorted(found)) or 'no address'}, not at {host} alone"
         )
     return server
+
+
+def loopback_server(config: Any) -> Any:
+    """Return a running TensorFlow server of this process alone, on a free port of the loopback address."""
+    import tensorflow as tf
+
+    with listening_at(LOOPBACK, 0):
+        return tf.distribute.Server({"localhost": [f"{LOOPBACK}:0"]}, job_name="localhost", config=config)
 
 
 def server_config(spec: ir.Spec, job_name: str) -> Any:

@@ -1,0 +1,263 @@
+"""Starting all tasks of a cluster as processes: what dies is started again, and none is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsl import ir
+from tfdeploy.runtime.cluster import launch
+from tfdeploy.runtime.cluster.addresses import Task
+from tfdeploy.runtime.cluster.identity import Answer, ask, finish
+from tfdeploy.runtime.cluster.launch import Launcher, Recipe, gpus_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.runtime.cluster.conftest import Tasks
+
+PS, WORKER = Task("ps", 0), Task("worker", 0)
+
+SCRIPT = """
+import sys, time, grammar
+from tfdeploy.runtime.cluster.launch import Launcher, Recipe
+recipe = Recipe(grammar.load(sys.argv[1]), sys.argv[1])
+with Launcher(recipe, lambda task, line, stream: print(line, flush=True), print) as launcher:
+    while True:
+        launcher.tend()
+        time.sleep(0.1)
+"""
+
+
+class Heard(list[str]):
+    """What tasks and their launcher have said."""
+
+    def hear(self, task: Task, line: str, stream: str) -> None:
+        """Take a line."""
+        self.append(f"{task.ref} {stream} {line}")
+
+
+def until(launcher: Launcher, holds: Callable[[], object], patience: float = 60.0) -> None:
+    """Look after the tasks until something holds."""
+    end = time.monotonic() + patience
+    while not holds():
+        assert time.monotonic() < end
+        launcher.tend()
+        time.sleep(0.05)
+
+
+def pid_of(launcher: Launcher, task: Task) -> int:
+    """Return the process of a task."""
+    return launcher._children[task].process.pid
+
+
+def processes_of(tasks: Tasks) -> list[int]:
+    """Return the processes that have been started for the spec of a test, wherever they are."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if any(word.endswith(b"child.py") for word in words) and str(tasks.spec).encode() in words:
+                found.append(int(entry.name))
+    return found
+
+
+def none_left(tasks: Tasks, patience: float = 10.0) -> bool:
+    """Whether all processes of a test end within a while."""
+    end = time.monotonic() + patience
+    while processes_of(tasks):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_what_is_killed_is_started_again_and_nothing_is_left(
+    tasks: Tasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed task comes back at its port; stopped ones end with the launcher too."""
+    monkeypatch.setattr(launch, "FINISHING", 0.5)
+    tasks.write("tasks = 1", "tasks = 1")
+    heard = Heard()
+    recipe = Recipe(tasks.load(), str(tasks.spec))
+    with Launcher(recipe, heard.hear, heard.append) as launcher:
+        at = launcher.cluster.address(PS)
+        assert re.fullmatch(r"127\.0\.0\.1:\d+", at)
+        until(launcher, lambda: sum("listens" in line for line in heard) == 2)
+        first = pid_of(launcher, PS)
+        os.kill(first, signal.SIGKILL)
+        until(launcher, lambda: f"ps:0 stdout ps:0 listens at {at}" in heard[-1:])
+        assert "ps:0 was ended by SIGKILL; it is started again" in heard
+        assert pid_of(launcher, PS) != first
+        answer = ask(at, 10)
+        assert isinstance(answer, Answer)
+        assert answer.identity is not None
+        assert answer.identity.spec_sha256 == launcher.client.spec_sha256
+        os.kill(pid_of(launcher, WORKER), signal.SIGSTOP)
+        assert len(processes_of(tasks)) == 2
+        assert finish(at, 10)
+        until(launcher, lambda: PS in launcher.over)
+        assert launcher.over == {PS: 0}
+    assert none_left(tasks, 0.0)
+    assert launcher.failure is None
+
+
+def test_a_task_that_says_what_is_wrong_is_not_started_again(tasks: Tasks) -> None:
+    """Its message and its exit code are what the run ends with."""
+    tasks.write("tasks = 1", "tasks = 1, gpu = 1")
+    heard = Heard()
+    recipe = Recipe(tasks.load(), str(tasks.spec))
+    with Launcher(recipe, heard.hear, heard.append) as launcher:
+        until(launcher, lambda: launcher.failure)
+    assert launcher.failure is not None
+    assert (launcher.failure.code, launcher.failure.message, launcher.failed) == (
+        "TFD768",
+        "`worker:0` ended with exit code 1",
+        1,
+    )
+    assert "worker:0 stderr error[TFD504]: this machine has no `worker[0].gpu[0]`" in heard
+    assert "error[TFD504]: this machine has no `worker[0].gpu[0]`" in launcher.failure.notes
+    assert none_left(tasks, 0.0)
+
+
+def test_who_dies_time_after_time_is_given_up(tasks: Tasks) -> None:
+    """After several early ends in a row the run ends."""
+    tasks.write("tasks = 1", "tasks = 1")
+    heard = Heard()
+    with Launcher(Recipe(tasks.load(), str(tasks.spec)), heard.hear, heard.append) as launcher:
+        seen: set[int] = set()
+
+        def kill() -> object:
+            pid = pid_of(launcher, PS)
+            if pid not in seen:
+                seen.add(pid)
+                os.kill(pid, signal.SIGKILL)
+            return launcher.failure
+
+        until(launcher, kill)
+    assert launcher.failure is not None
+    assert launcher.failure.message == (
+        "`ps:0` was ended by SIGKILL 5 times in a row, soon after it was started"
+    )
+    assert len(seen) == 5
+    assert none_left(tasks, 0.0)
+
+
+def test_no_task_outlives_a_launcher_that_is_killed(tasks: Tasks) -> None:
+    """Tasks end with it at once, also those that are stopped or have just been started."""
+    tasks.write("tasks = 1", "tasks = 1")
+    launcher = tasks.start_script(SCRIPT, str(tasks.spec))
+    launcher.until("listens")
+    stopped = processes_of(tasks)
+    assert len(stopped) == 2
+    os.kill(stopped[0], signal.SIGSTOP)
+    launcher.send(signal.SIGKILL)
+    assert launcher.end() == -signal.SIGKILL
+    assert none_left(tasks)
+
+
+def test_a_second_interrupt_ends_all_at_once(tasks: Tasks) -> None:
+    """The first waits for a checkpoint, the second for nothing."""
+    tasks.write("tasks = 1", "tasks = 2")
+    run = tasks.start("compile-and-run", str(tasks.spec), "--set", "update.replication=between_graph")
+    run.until("ps:0     | ps:0 listens")
+    for pid in processes_of(tasks):
+        os.kill(pid, signal.SIGSTOP)
+    run.send(signal.SIGINT)
+    time.sleep(0.5)
+    assert run.process.poll() is None
+    run.send(signal.SIGINT)
+    assert run.end(5.0) == 130
+    assert none_left(tasks)
+
+
+@pytest.mark.slow
+def test_workers_train_until_a_signal_comes(tasks: Tasks) -> None:
+    """The chief writes a checkpoint, and its result is the launcher's."""
+    tasks.write("tasks = 1", "tasks = 2")
+    more = ("--set", "update.replication=between_graph", "--set", "train.directory=run", "--json")
+    run = tasks.start("compile-and-run", str(tasks.spec), "--set", "train.steps=100000", *more)
+    run.until("worker:0 | step ")
+    run.send(signal.SIGTERM)
+    assert run.end() == 143
+    result = json.loads(run.lines[-1])
+    assert result == json.loads((tasks.folder / "run" / "result.json").read_text())
+    assert result["status"] == "terminated"
+    assert none_left(tasks, 0.0)
+
+
+@pytest.mark.slow
+def test_from_python(tasks: Tasks, tmp_path: Path) -> None:
+    """`tfdeploy.run` starts the tasks as the command does; its reporter is told what they say."""
+    tasks.write("tasks = 1", "tasks = 2")
+    script = (
+        "import sys, tfdeploy\n"
+        "from tfdeploy.runtime.reporting import Reporter\n"
+        "class Notes(Reporter):\n"
+        "    def note(self, text): print('note ' + text, flush=True)\n"
+        "spec = tfdeploy.load(sys.argv[1], {'train.directory': sys.argv[2], 'train.steps': 5})\n"
+        "result = tfdeploy.run(spec, reporter=Notes())\n"
+        "print(result.status, result.steps)\n"
+    )
+    run = tasks.start_script(script, str(tasks.spec), str(tmp_path / "run"))
+    assert run.end() == 0, run.text
+    assert "finished 5" in run.lines
+    assert any(line.startswith("note ps:0     | ps:0 listens at 127.0.0.1:") for line in run.lines)
+    assert (tmp_path / "run" / "model.keras").exists()
+
+
+@pytest.mark.parametrize(
+    ("visible", "gpus"),
+    [
+        (None, [None, "0,1", "2,3", "4"]),
+        ("3,5,6,7,GPU-8", [None, "3,5", "6,7", "GPU-8"]),
+        ("3", [None, "3", "", ""]),
+    ],
+)
+def test_tasks_of_one_machine_share_its_gpus(visible: str | None, gpus: list[str | None]) -> None:
+    """Each takes its own, of those that the environment leaves."""
+    jobs = (ir.Job("ps"), ir.Job("worker", tasks=2, gpu=2), ir.Job("more", gpu=1))
+    spec = ir.Spec(ir.Model("m"), devices=ir.Devices(jobs=jobs))
+    tasks = [Task("ps", 0), Task("worker", 0), Task("worker", 1), Task("more", 0)]
+    assert [gpus_of(spec, task, visible) for task in tasks] == gpus
+    fixed = ir.Spec(ir.Model("m"), devices=ir.Devices(jobs=jobs, visible=(0,)))
+    assert gpus_of(fixed, tasks[1], visible) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("--launch", "--task", "ps:0"),
+            "--launch starts every task, and --task says that this is one of them",
+        ),
+        (("--emulate", "--launch"), "--emulate is for one process: it does not go with --task and --launch"),
+    ],
+)
+def test_what_does_not_go_together(tasks: Tasks, arguments: tuple[str, ...], message: str) -> None:
+    """Options that contradict each other, or leave open what to do, are wrong usage."""
+    run = tasks.start("compile-and-run", str(tasks.spec), *arguments)
+    assert run.end() == 2
+    assert message in run.text
+
+
+def test_tasks_that_compile_and_run_refuses(tasks: Tasks) -> None:
+    """Servers are run by `serve`, which the message says; a worker must be named."""
+    run = tasks.start("compile-and-run", str(tasks.spec), "--task", "worker:0")
+    assert run.end() == 1
+    assert run.lines[0] == "error[TFD761]: `worker:0` is a server under `replication = in_graph`"
+    assert "= help: start it with `serve SPEC --task worker:0`" in run.text
+    run = tasks.start("compile-and-run", str(tasks.spec), "--set", "update.replication=between_graph")
+    assert run.end() == 1
+    assert run.lines[0] == "error[TFD761]: nothing says which worker this process is"
+    assert "= note: the workers are `worker:0` and `worker:1`" in run.text

@@ -30,9 +30,10 @@ NEVER = -1
 class State:
     """The numbers at one moment.
 
-    `phase` is CLOSED, OPEN or FINISHED. In sync, `tick` changes with every step and `arrived` has, for each
-    worker, the tick of its newest gradient. `examples` are those of all steps. In async, `begun` counts the updates that were claimed, of which
-    no more than `limit` may be; `claimed` and `done` are those of each worker. `left` tells who has ended.
+    `phase` is CLOSED, OPEN or FINISHED. `examples` are those of all steps. In sync, `tick` changes with every
+    step and `arrived` has, for each worker, the tick of its newest gradient. In async, `begun` counts the
+    updates that were claimed, of which no more than `limit` may be; `claimed` and `done` are those of each
+    worker. `left` tells who has ended.
     """
 
     generation: int
@@ -64,9 +65,9 @@ class Coordination:
     Feed `mine` with the generation that the worker works in, `given` with what an op of the chief wants.
     `state` is a vector that `State.of` reads. `claim` claims an update if there is one to be had, and gives 1
     or 0 before the state; `join` gives back what the worker claimed in an earlier life; `leave` says that it
-    has ended. Of the chief: `announce` ([generation]) stops all others; `open` ([generation, step,
-    examples]) lets them go on from a step; `allow` ([limit]) lets updates begin up to a number; `freeze` none beyond those begun;
-    `end` tells that training is over.
+    has ended. Of the chief: `announce` ([generation]) stops all others; `open` ([generation, step, examples])
+    lets them go on from a step; `allow` ([limit]) lets updates begin up to a number; `freeze` none beyond
+    those begun; `end` tells that training is over.
     """
 
     placed: Placed

@@ -49,7 +49,7 @@ def feed_towers(assembly: Assembly) -> Feeds:
         size = gcd(*sizes) if plan.clones_update_alone else sum(sizes)
         name = f"input/{number}" if number else "input"
         pipe = open_pipe(plan.model.inputs, size, group.placed, assembly.ledger, name, timed=True)
-        pipe.shard = group.shard
+        pipe.shard, pipe.examples = group.shard, sum(sizes)
         pieces = draw_batches(pipe, sizes) if plan.clones_update_alone else split_batch(pipe, sizes)
         if plan.rounds > 1:
             pieces = [cut_rounds(pipe, piece, plan.rounds) for piece in pieces]

@@ -38,6 +38,7 @@ class InputPipe:
     waits: list[tf.Tensor] = field(factory=list, repr=False)
     name: str = "input"
     shard: tuple[int, int] | None = None
+    examples: int = 0
 
     def attach(self, make_dataset: Callable[[], tf.data.Dataset]) -> tf.Operation:
         """Connect the data set that `make_dataset` makes in the graph; return the op that starts it.

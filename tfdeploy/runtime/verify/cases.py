@@ -24,6 +24,12 @@ HALVED = (3, 8)
 SHAPED = (4, 8)
 """Numbers of clones: where `local` meets each packing with half of the rest; where groups and shards vary."""
 
+CLUSTERS = {
+    2: ((12, 12), (6, 6, 6, 6), (15, 9)),
+    3: ((8, 8, 8), (4, 4, 4, 4, 4, 4), (5, 2, 4, 4, 6, 3)),
+}
+"""Numbers of workers, and the batch of each clone: one and two clones a worker, equal and not."""
+
 AVERAGE_EVERY = 2
 _CPUS = ir.DeviceSet((ir.DevicePattern("cpu"),))
 _TARGETS: dict[str, ir.Target] = {
@@ -31,14 +37,20 @@ _TARGETS: dict[str, ir.Target] = {
     "spread": ir.Balanced(_CPUS),
     "replicated": ir.Replicated(),
 }
+_SERVERS = ir.Balanced(ir.DeviceSet((ir.DevicePattern("cpu", (0,), "ps"),)))
 
 
 Mode: TypeAlias = Literal["sync", "async", "local"]
+_MODES: tuple[Mode, ...] = ("sync", "async", "local")
 
 
 @frozen
 class Case:
-    """One combination. `pack` is in bytes; `batches` has the examples of each clone."""
+    """One combination. `pack` is in bytes; `batches` has the examples of each clone.
+
+    With `workers` it is a cluster of so many, and two parameter servers; `between` is whether each worker has
+    a graph of its own.
+    """
 
     mode: Mode
     aggregate: ir.Call
@@ -46,11 +58,28 @@ class Case:
     batches: tuple[int, ...]
     pack: int | None = None
     average_slots: bool = False
+    workers: int = 0
+    between: bool = False
 
     @property
     def clones(self) -> int:
         """How many clones there are."""
         return len(self.batches)
+
+    @property
+    def updaters(self) -> tuple[int, ...]:
+        """The examples of each of those that update by themselves in async: a clone, or a whole worker."""
+        if not self.between:
+            return self.batches
+        own = self.clones // self.workers
+        return tuple(sum(self.batches[at : at + own]) for at in range(0, self.clones, own))
+
+    @property
+    def layout(self) -> str:
+        """Where the variables are, and whether on a cluster and in which graphs."""
+        if not self.workers:
+            return self.variables
+        return f"{'between' if self.between else 'in'} graph{'s' if self.between else ''}"
 
     @property
     def aggregation(self) -> str:
@@ -64,6 +93,8 @@ class Case:
         parts = [f"mode = {self.mode}"]
         parts += [f"aggregate = {self.aggregation}"] if self.mode != "async" else []
         parts += [f"variables {self.variables}", f"batch = {list(self.batches)}"]
+        if self.workers:
+            parts += [f"replication = {'between' if self.between else 'in'}_graph, {self.workers} workers"]
         parts += ["packed"] if self.pack is not None else []
         parts += ["slots averaged"] if self.average_slots else []
         return ", ".join(parts)
@@ -79,22 +110,24 @@ class Case:
             average_every=AVERAGE_EVERY if local else None,
             average_slots=self.average_slots,
             staleness=None,
-            replication=None,
+            replication="between_graph" if self.between else None if not self.workers else "in_graph",
             backup=0,
         )
-        rules = (
-            ir.Rule(ir.Selector("clones"), _CPUS),
-            ir.Rule(ir.Selector("variables"), _TARGETS[self.variables]),
-        )
+        target = _TARGETS[self.variables] if not self.workers else _SERVERS
+        rules = (ir.Rule(ir.Selector("clones"), _CPUS), ir.Rule(ir.Selector("variables"), target))
         return evolve(
             spec,
             update=update,
-            devices=ir.Devices(cpu=self.clones),
+            devices=self._cluster() if self.workers else ir.Devices(cpu=self.clones),
             clones=ir.Clones(count=self.clones, batch=self.batches),
             place=ir.Place(rules),
             expect=ir.Expect(),
             train=evolve(spec.train, deterministic=False, summaries="none"),
         )
+
+    def _cluster(self) -> ir.Devices:
+        servers = ir.Job("ps", tasks=2)
+        return ir.Devices(jobs=(servers, ir.Job("worker", self.workers, cpu=self.clones // self.workers)))
 
 
 def every_case(pack: int) -> Iterator[Case]:
@@ -113,6 +146,17 @@ def every_case(pack: int) -> Iterator[Case]:
                 yield Case("local", call, variables, other, packed, average_slots=number % 3 == 0)
         for number, variables in enumerate(VARIABLES):
             yield Case("async", ir.Call("add_n"), variables, splits[number % 2])
+    yield from _clusters()
+
+
+def _clusters() -> Iterator[Case]:
+    """Yield all ways of training on a cluster, with variables on its parameter servers."""
+    plain = ir.Call("add_n")
+    for workers, splits in CLUSTERS.items():
+        for batches in splits:
+            for mode in _MODES:
+                yield Case(mode, plain, "spread", batches, workers=workers)
+                yield Case(mode, plain, "spread", batches, workers=workers, between=True)
 
 
 def _sums(clones: int, pack: int) -> Iterator[tuple[ir.Call, str, int | None]]:
@@ -153,6 +197,7 @@ def _values(case: Case) -> set[tuple[str, object]]:
         "variables": case.variables,
         "packed": case.pack is not None,
         "batches": case.batches,
+        "layout": (case.layout, case.workers),
     }
     return {(f"{case.mode} {aspect}", value) for aspect, value in values.items()}
 
@@ -165,11 +210,17 @@ class Choice:
     left_out: tuple[tuple[str, int], ...]
 
 
-def choose(spec: ir.Spec, *, sparse: bool, pack: int, quick: bool) -> Choice:
-    """Return the cases for a spec; `sparse` is whether some gradient is rows of a table."""
+def choose(spec: ir.Spec, *, sparse: bool, pack: int, quick: bool, whole: bool = True) -> Choice:
+    """Return the cases for a spec; `sparse` is whether some gradient is rows of a table.
+
+    `whole` is whether clones that make a step together amount to one of their whole batch. Where they do not,
+    there is nothing to hold an update of a worker with several clones against.
+    """
     kept: list[Case] = []
     reasons: dict[str, int] = {}
     for case in every_case(pack):
+        if not whole and case.mode == "async" and len(case.updaters) < case.clones:
+            continue
         facts = facts_of(case.apply(spec), sparse=sparse)
         found = next(conflicts(facts), None)
         if found is None:

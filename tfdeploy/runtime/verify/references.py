@@ -28,7 +28,7 @@ class Course:
 
 def run_steps(lab: Lab, spec: ir.Spec, steps: int) -> Course:
     """Train a combination whose clones take their steps together."""
-    with Trial(lab, spec) as trial:
+    with lab.try_out(spec) as trial:
         losses = tuple(trial.step() for _ in range(steps))
         return Course(losses, trial.values())
 

@@ -95,7 +95,10 @@ class Verification:
             self.lab = evolve(lab, start=trial.values())
         sparse = any(each.indices is not None for each in template.gradients.values())
         size = sum(each.bytes for each in compiled.weights.values() if each.trainable)
-        self.choice = choose(self.spec, sparse=sparse, pack=max(size // 3, 64), quick=self.options.quick)
+        whole = not self.depends_on_clones
+        self.choice = choose(
+            self.spec, sparse=sparse, pack=max(size // 3, 64), quick=self.options.quick, whole=whole
+        )
 
     @property
     def tolerance(self) -> float:
@@ -126,17 +129,18 @@ class Verification:
         spec, expected = case.apply(self.spec), self._expected(case)
         if case.mode != "async":
             return compare(run_steps(self.lab, spec, self.options.steps), expected, self.weights)
-        with Trial(self.lab, spec) as trial:
+        with self.lab.try_out(spec) as trial:
             turns = range(self.options.steps)
-            losses = tuple(trial.update(clone) for _ in turns for clone in range(case.clones))
+            losses = tuple(trial.update(each) for _ in turns for each in range(len(case.updaters)))
             found = compare(Course(losses, trial.values()), expected, self.weights)
-            return _count_in_threads(trial) or found
+            return found if case.between else _count_in_threads(trial) or found
 
     def _expected(self, case: Case) -> Course:
         """Return what a case is held against; cases with the same reference share it."""
         key = (
             case.mode,
-            case.batches if case.mode != "sync" or self._cut(case) else None,
+            case.updaters if case.mode == "async" else None,
+            case.batches if case.mode == "local" or self._cut(case) else None,
             case.average_slots,
         )
         if key not in self._references:
@@ -150,7 +154,7 @@ class Verification:
     def _reference(self, case: Case) -> Course:
         steps = self.options.steps
         if case.mode == "async":
-            return in_turn(self.lab, self.spec, case.batches, steps)
+            return in_turn(self.lab, self.spec, case.updaters, steps)
         if case.mode == "local":
             return apart(self.lab, self.spec, case.batches, steps, slots=case.average_slots)
         if self._cut(case):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import tensorflow as tf
 from attrs import evolve, field, frozen
 
 from compiler.graph.build import compile_graph
 from compiler.graph.traces import Traces
+from compiler.legality import replication_of
 from compiler.pipeline import make_plan
 from tfdeploy.runtime.verify.calm import without_randomness
 
@@ -32,11 +35,19 @@ class Lab:
     arrays: Arrays = field(repr=False)
     start: Arrays = field(factory=dict, repr=False)
 
-    def compile(self, spec: ir.Spec) -> CompiledGraph:
-        """Return the graph of a combination, without random numbers."""
-        plan = make_plan(spec, emulate=True)
+    def compile(self, spec: ir.Spec, worker: int = 0) -> CompiledGraph:
+        """Return the graph of a combination, or of one of its workers, without random numbers."""
+        plan = make_plan(spec, emulate=True, worker=worker)
         calm = evolve(plan, model=without_randomness(plan.model))
         return compile_graph(calm, seed=self.seed, traces=self.traces)
+
+    def try_out(self, spec: ir.Spec, arrays: Arrays | None = None) -> Trial:
+        """Return a trial of a combination, with the lab's arrays unless others are given."""
+        if replication_of(spec) == "between_graph":
+            from tfdeploy.runtime.verify.crew_trial import CrewTrial
+
+            return CrewTrial(self, spec)
+        return Trial(self, spec, arrays)
 
 
 class Trial:
@@ -46,12 +57,8 @@ class Trial:
         self._setters: dict[str, tuple[tf.Tensor, tf.Operation]] = {}
         self.compiled = lab.compile(spec)
         self.session = tf.compat.v1.Session(graph=self.compiled.graph, config=self.compiled.session_config())
-        given, pipe = dict(lab.arrays if arrays is None else arrays), self.compiled.train_input
-        begin = pipe.attach(
-            lambda: tf.data.Dataset.from_tensor_slices(given).repeat().batch(pipe.size, drop_remainder=True)
-        )
         self.session.run(self.compiled.init_op)
-        self.session.run(begin)
+        attach(self.compiled, self.session, lab.arrays if arrays is None else arrays)
         if lab.start:
             self.assign(lab.start)
 
@@ -93,3 +100,21 @@ class Trial:
                 op = tf.raw_ops.AssignVariableOp(resource=variable.handle, value=given)
             self._setters[name] = given, op
         return self._setters[name]
+
+
+def attach(compiled: CompiledGraph, session: Any, arrays: Arrays, before: int = 0, total: int = 0) -> None:
+    """Feed all pipes of a graph from arrays: of each step's examples, every pipe takes the next stretch.
+
+    The graph's stretch begins after the first `before` of the `total` examples of a step of all graphs.
+    """
+    total = total or sum(pipe.examples for pipe in compiled.train_inputs)
+    for pipe in compiled.train_inputs:
+        steps = len(next(iter(arrays.values()))) // total
+        rows = np.concatenate([np.arange(pipe.examples) + step * total + before for step in range(steps)])
+        own = {name: array[rows] for name, array in arrays.items()}
+        session.run(pipe.attach(partial(_batches, own, pipe.size)))
+        before += pipe.examples
+
+
+def _batches(arrays: Arrays, size: int | None) -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices(dict(arrays)).repeat().batch(size, drop_remainder=True)

@@ -27,7 +27,7 @@ types: .venv/ready
 layers: .venv/ready
 	$(BIN)/lint-imports
 
-bench: .venv/ready ## measure against peers; ARGS="--model lenet --rounds 1" for a part
+bench: .venv/ready ## measure against others and write docs/benchmarks.md (20 minutes); ARGS="--model lenet" for a part
 	$(BIN)/python -m benchmarks $(ARGS)
 
 docs: .venv/ready ## build the documentation into build/site, links checked

@@ -1,60 +1,102 @@
-"""Run contenders against each other: each measurement in a fresh process, in turn, over several rounds."""
+"""Run contenders against each other, and write a page, a JSON file and a chart: `make bench`."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import click
 
 from benchmarks.contenders import CONTENDERS
+from benchmarks.figures import Figures
+from benchmarks.launches import run_launches
 from benchmarks.models import PROBLEMS
-from benchmarks.report import Result, write_report
+from benchmarks.page import write_page
+from benchmarks.race import ROOT, Race, run_build, run_race
+from benchmarks.results import Machine, Results
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
-TIMEOUT = 1800  # seconds for one measurement
+WITHOUT_FIT = tuple(each for each in CONTENDERS if each != "fit")
+SMALL = ("lenet", "mlp", "transformer", "embedding")
+
+RACES = (
+    Race("lenet", 4, CONTENDERS, rounds=2, turns=8),
+    *(Race(model, 4, CONTENDERS) for model in SMALL[1:]),
+    *(Race("lenet", towers, WITHOUT_FIT, turns=4) for towers in (1, 2, 8)),
+    Race("resnet50", 8, WITHOUT_FIT, rounds=2, turns=3, seconds=3, together=False),
+)
+BUILDS = (
+    *(("ours", "resnet50", clones) for clones in (1, 2, 4, 8, 16, 32, 64)),
+    *(("tutorial", "resnet50", clones) for clones in (1, 2, 4, 8, 64)),
+    *(("ours", model, 8) for model in ("lenet", "resnet101", "resnet152")),
+    *(("tutorial", model, 8) for model in ("lenet", "resnet101")),
+)
+FULL_RACES = (
+    *(Race(model, towers, CONTENDERS, rounds=3, turns=8) for model in SMALL for towers in (1, 2, 4, 8)),
+    *(Race("resnet50", towers, CONTENDERS, 3, 3, 3, together=False) for towers in (1, 2, 4, 8)),
+)
+FULL_BUILDS = (
+    *BUILDS,
+    *(("tutorial", "resnet50", clones) for clones in (16, 32)),
+    ("tutorial", "resnet152", 8),
+)
 
 
-def _measure(contender: str, model: str, towers: int, steps: int) -> Result | None:
-    """Measure in a process of its own; None where the contender failed, which is said on standard error."""
-    command = [sys.executable, "-m", "benchmarks.worker", contender, model, str(towers), str(steps)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    if done.returncode != 0:
-        click.echo(f"{contender} failed on {model} with {towers} towers:\n{done.stderr[-2000:]}", err=True)
-        return None
-    return Result(**json.loads(done.stdout.strip().splitlines()[-1]))
-
-
-@click.command(context_settings={"show_default": True})
-@click.option("--model", "models", multiple=True, type=click.Choice(tuple(PROBLEMS)), default=tuple(PROBLEMS))
-@click.option("--contender", "contenders", multiple=True, type=click.Choice(CONTENDERS), default=CONTENDERS)
-@click.option("--towers", multiple=True, type=int, default=(1, 2, 4, 8))
-@click.option("--rounds", default=3, help="How often every contender is measured, in turn.")
-@click.option("--steps", default=40, help="Steps that are timed; 0 measures the build alone.")
-@click.option("--output", type=click.Path(path_type=Path), default=RESULTS, help="Folder of the results.")
+@click.command()
+@click.option("--full", is_flag=True, help="Every model with every number of towers (hours).")
+@click.option(
+    "--model", "models", multiple=True, type=click.Choice(tuple(PROBLEMS)), help="Race these alone."
+)
+@click.option(
+    "--contender", "contenders", multiple=True, type=click.Choice(CONTENDERS), help="Race these alone."
+)
+@click.option(
+    "--towers", multiple=True, type=click.IntRange(1), help="Race on these numbers of towers alone."
+)
+@click.option("--rounds", type=click.IntRange(1), help="How often processes are started.")
+@click.option(
+    "--turns", type=click.IntRange(1), help="How often each contender's steps are timed in a round."
+)
+@click.option("--output", type=click.Path(path_type=Path), help="Folder of the results.")
 def main(
+    *,
+    full: bool,
     models: tuple[str, ...],
     contenders: tuple[str, ...],
     towers: tuple[int, ...],
-    rounds: int,
-    steps: int,
-    output: Path,
+    rounds: int | None,
+    turns: int | None,
+    output: Path | None,
 ) -> None:
-    """Measure every model with every number of towers; write a table of ratios, a JSON file and a plot."""
-    results: list[Result] = []
-    for model in models:
-        for count in towers:
-            for number in range(rounds):
-                for contender in contenders:
-                    found = _measure(contender, model, count, steps)
-                    if found is not None:
-                        click.echo(f"round {number + 1}: {found.line()}")
-                        results.append(found)
-    write_report(results, output)
-    click.echo((output / "table.md").read_text())
+    """Measure, and write `benchmarks.md`, `.json` and `.svg`.
+
+    Without options it takes about 20 minutes and writes into `docs`. A part, chosen by options, goes into
+    `benchmarks/results`.
+    """
+    if models or contenders or towers or rounds or turns:
+        chosen = _chosen(models or SMALL, towers or (4,), contenders or CONTENDERS, rounds or 1, turns or 5)
+        results = _measure(chosen, (), launches=0)
+    else:
+        results = _measure(FULL_RACES if full else RACES, FULL_BUILDS if full else BUILDS, launches=25)
+    partial = not results.builds
+    folder = output or (ROOT / "benchmarks" / "results" if partial else ROOT / "docs")
+    write_page(results, folder)
+    click.echo((folder / "benchmarks.md").read_text())
+
+
+def _chosen(
+    models: tuple[str, ...], towers: tuple[int, ...], contenders: tuple[str, ...], rounds: int, turns: int
+) -> tuple[Race, ...]:
+    return tuple(
+        Race(model, count, contenders, rounds, turns, together=not model.startswith("resnet"))
+        for model in models
+        for count in towers
+    )
+
+
+def _measure(races: tuple[Race, ...], builds: tuple[tuple[str, str, int], ...], *, launches: int) -> Results:
+    commands = run_launches(launches) if launches else []
+    raced: list[Figures] = [figures for race in races for figures in run_race(race)]
+    built = [run_build(*each) for each in builds]
+    return Results(Machine.here(), tuple(raced), tuple(built), tuple(commands))
 
 
 if __name__ == "__main__":

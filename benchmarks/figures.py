@@ -1,4 +1,4 @@
-"""What one process measures of one contender."""
+"""What is measured of a contender, and of commands."""
 
 from __future__ import annotations
 
@@ -7,32 +7,62 @@ import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from attrs import asdict, frozen
+from attrs import field, frozen
+
+
+@frozen
+class Running:
+    """A contender that has made its first step.
+
+    `build` are the seconds that its graph took (for eager peers: model, optimizer and strategy). `advance`
+    makes so many steps, one after the other, and returns the seconds they took.
+    """
+
+    build: float
+    advance: Callable[[int], float]
+    first_step: float
+    graph_ops: int = 0
+    trace: float = 0.0
+
+
+@frozen
+class Built:
+    """A contender that has built its graph and does no step; `trace` are the seconds of tracing one tower."""
+
+    build: float
+    graph_ops: int
+    trace: float = 0.0
 
 
 @frozen
 class Figures:
-    """Seconds, steps per second and bytes of one process.
+    """What one process came to.
 
-    `build` is the time to make the graph (for eager peers: model, optimizer and strategy), `first_step` the
-    time from the start of the process to the end of the first step, `steps_per_second` the rate of the steps
-    after the warm-up, `peak_memory` the largest resident set.
+    `first_step` are the seconds from the start of the process to the end of the first step, `rates` the steps
+    per second of each turn, `cpu` the seconds of processor time of a step in each, `peak_memory` the bytes of
+    the largest resident set. What was not measured is zero or empty.
     """
 
     contender: str
     model: str
     towers: int
     build: float
-    first_step: float
-    steps_per_second: float
-    peak_memory: int
+    first_step: float = 0.0
+    rates: tuple[float, ...] = field(default=(), converter=tuple)
+    cpu: tuple[float, ...] = field(default=(), converter=tuple)
+    peak_memory: int = 0
     graph_ops: int = 0
-    loss: float = 0.0
+    trace: float = 0.0
 
-    def to_dict(self) -> dict[str, object]:
-        """Return the figures as plain values."""
-        return asdict(self)
+
+@frozen
+class Launch:
+    """How long a command takes as a process: seconds of processor time, user and system, of each run."""
+
+    command: str
+    seconds: tuple[float, ...] = field(converter=tuple)
 
 
 def since_process_start() -> float:
@@ -47,11 +77,13 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def rate(step: Callable[[], object], steps: int, warm_up: int = 3) -> float:
-    """Return the steps per second of `steps` calls after `warm_up` calls."""
-    for _ in range(warm_up):
-        step()
-    began = time.perf_counter()
-    for _ in range(steps):
-        step()
-    return steps / (time.perf_counter() - began)
+def repeating(step: Callable[[], Any]) -> Callable[[int], float]:
+    """Return a function that calls `step` so many times and returns the seconds that this took."""
+
+    def advance(steps: int) -> float:
+        began = time.perf_counter()
+        for _ in range(steps):
+            step()
+        return time.perf_counter() - began
+
+    return advance

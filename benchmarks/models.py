@@ -88,12 +88,21 @@ def _mlp() -> Any:
     )
 
 
-def _resnet50() -> Any:
-    from keras import applications
+def _resnet(depth: int) -> Problem:
+    """Return a residual network of Keras's collection, for images of 64 x 64."""
 
-    return applications.ResNet50(
-        weights=None, classes=1000, input_shape=(64, 64, 3), classifier_activation=None
+    def keras_model() -> Any:
+        from keras import applications
+
+        make = getattr(applications, f"ResNet{depth}")
+        return make(weights=None, classes=1000, input_shape=(64, 64, 3), classifier_activation=None)
+
+    layers = (
+        f"-> applications.ResNet{depth}(weights = none, classes = 1000, input_shape = [64, 64, 3], "
+        "classifier_activation = none)"
     )
+    spec = HEAD.format(name=f"resnet{depth}", dtype="float32", shape="[64, 64, 3]", blocks="", layers=layers)
+    return Problem(f"resnet{depth}", spec, keras_model, (64, 64, 3), None, 1000, 2)
 
 
 def _embedding() -> Any:
@@ -170,22 +179,6 @@ PROBLEMS = {
             64,
         ),
         Problem(
-            "resnet50",
-            HEAD.format(
-                name="resnet50",
-                dtype="float32",
-                shape="[64, 64, 3]",
-                blocks="",
-                layers="-> applications.ResNet50(weights = none, classes = 1000, input_shape = [64, 64, 3], "
-                "classifier_activation = none)",
-            ),
-            _resnet50,
-            (64, 64, 3),
-            None,
-            1000,
-            2,
-        ),
-        Problem(
             "transformer",
             HEAD.format(
                 name="transformer",
@@ -216,5 +209,8 @@ PROBLEMS = {
             10,
             64,
         ),
+        _resnet(50),
+        _resnet(101),
+        _resnet(152),
     )
 }

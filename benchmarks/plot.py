@@ -8,7 +8,7 @@ from math import log2
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from benchmarks.report import Ratio
+    from benchmarks.page import Ratio
 
 ROW, LEFT, WIDTH, REACH = 18, 330, 420, 5  # pixels; the scale goes from 1 / 2**REACH to 2**REACH
 
@@ -32,12 +32,12 @@ def bars(ratios: Sequence[Ratio]) -> str:
 
 
 def _bar(ratio: Ratio, middle: float, y: float) -> str:
-    length = WIDTH / 2 * max(-REACH, min(REACH, log2(ratio.median))) / REACH
+    length = WIDTH / 2 * max(-REACH, min(REACH, log2(ratio.spread.median))) / REACH
     x, width = (middle, length) if length >= 0 else (middle + length, -length)
     colour = "#2a7f62" if length >= 0 else "#b3541e"
     label = escape(f"{ratio.model} x{ratio.towers} / {ratio.peer}: {ratio.measure}")
     return (
         f'<text x="{LEFT - 8}" y="{y + 12}" text-anchor="end">{label}</text>'
         f'<rect x="{x}" y="{y + 2}" width="{max(width, 1)}" height="{ROW - 5}" fill="{colour}"/>'
-        f'<text x="{LEFT + WIDTH + 8}" y="{y + 12}">{ratio.median:.2f}</text>'
+        f'<text x="{LEFT + WIDTH + 8}" y="{y + 12}">{ratio.spread.median:.2f}</text>'
     )

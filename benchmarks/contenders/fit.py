@@ -6,12 +6,12 @@ import time
 from typing import Any
 
 from benchmarks.contenders.mirrored import dataset, strategy_over
-from benchmarks.figures import Figures, peak_memory, since_process_start
+from benchmarks.figures import Running, since_process_start
 from benchmarks.models import Problem
 
 
-def measure(problem: Problem, towers: int, steps: int) -> Figures:
-    """Compile the model under the strategy and let `fit` run the steps; a callback notes when."""
+def start(problem: Problem, towers: int) -> Running:
+    """Compile the model under the strategy and let `fit` make a step; a callback notes when steps end."""
     import keras
 
     began = time.perf_counter()
@@ -23,19 +23,19 @@ def measure(problem: Problem, towers: int, steps: int) -> Figures:
             jit_compile=False,
         )
     build = time.perf_counter() - began
+    data = dataset(problem, towers)
     ends: list[float] = []
-    since: list[float] = []
 
-    class Clock(keras.callbacks.Callback):
+    class Clock(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             del batch, logs
             ends.append(time.perf_counter())
-            since.append(since_process_start())
 
-    warm_up = 4
-    history = model.fit(
-        dataset(problem, towers), steps_per_epoch=warm_up + steps, epochs=1, verbose=0, callbacks=[Clock()]
-    )
-    speed = steps / (ends[-1] - ends[warm_up - 1])
-    loss = float(history.history["loss"][-1])
-    return Figures("fit", problem.name, towers, build, since[0], speed, peak_memory(), 0, loss)
+    def advance(steps: int) -> float:
+        """Make one step more than asked for: the first one bears what `fit` does at its beginning."""
+        ends.clear()
+        model.fit(data, steps_per_epoch=1 + steps, epochs=1, verbose=0, callbacks=[Clock()])
+        return ends[-1] - ends[0]
+
+    model.fit(data, steps_per_epoch=1, epochs=1, verbose=0)
+    return Running(build, advance, since_process_start())

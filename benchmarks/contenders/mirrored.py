@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from benchmarks.figures import Figures, peak_memory, rate, since_process_start
+from benchmarks.figures import Running, repeating, since_process_start
 from benchmarks.models import Problem
 
 
@@ -30,8 +30,8 @@ def dataset(problem: Problem, towers: int) -> Any:
     return tf.data.Dataset.from_tensor_slices(arrays).repeat().batch(whole, drop_remainder=True).prefetch(2)
 
 
-def measure(problem: Problem, towers: int, steps: int) -> Figures:
-    """Build the model under the strategy and run one traced step after the other."""
+def start(problem: Problem, towers: int) -> Running:
+    """Build the model under the strategy and make a traced step."""
     import keras
     import tensorflow as tf
 
@@ -51,15 +51,11 @@ def measure(problem: Problem, towers: int, steps: int) -> Figures:
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         return loss
 
-    @tf.function
+    @tf.function  # type: ignore[untyped-decorator]  # TensorFlow has no types
     def traced(iterator: Any) -> Any:
         losses = strategy.run(replica_step, args=next(iterator))
         return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
 
     build = time.perf_counter() - began
     traced(batches).numpy()
-    first = since_process_start()
-    speed = rate(lambda: traced(batches).numpy(), steps)
-    return Figures(
-        "mirrored", problem.name, towers, build, first, speed, peak_memory(), 0, float(traced(batches))
-    )
+    return Running(build, repeating(lambda: traced(batches).numpy()), since_process_start())

@@ -3,15 +3,52 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
-from benchmarks.figures import Figures, peak_memory, rate, since_process_start
+from benchmarks.figures import Built, Running, repeating, since_process_start
 from benchmarks.models import Problem, spec_text
 
 
-def measure(problem: Problem, towers: int, steps: int) -> Figures:
-    """Build the graph of the spec and train it in a session."""
+def build(problem: Problem, towers: int) -> Built:
+    """Build the graph of the spec; then trace one tower once more, to compare what a clone adds to it."""
+    import grammar
+    from compiler.graph.trace import Tracer
+    from compiler.pipeline import make_plan
+
+    compiled, seconds = _compiled(problem, towers)
+    reading = grammar.read("benchmark.tfdeploy", text=spec_text(problem, towers))
+    assert reading.spec is not None
+    plan = make_plan(reading.spec)
+    began = time.perf_counter()
+    Tracer(plan.model, seed=1).trace(problem.batch, training=True)
+    return Built(seconds, len(compiled.graph.get_operations()), time.perf_counter() - began)
+
+
+def start(problem: Problem, towers: int) -> Running:
+    """Build the graph of the spec and make a step in a session."""
     import tensorflow as tf
 
+    compiled, build = _compiled(problem, towers)
+    batch = compiled.plan.global_batch
+    x, y = problem.arrays(4 * batch)
+    begin = compiled.train_input.attach(
+        lambda: (
+            tf.data.Dataset.from_tensor_slices({"x": x, "y": y})
+            .repeat()
+            .batch(batch, drop_remainder=True)
+            .prefetch(2)
+        )
+    )
+    session = tf.compat.v1.Session(graph=compiled.graph, config=compiled.session_config())
+    session.run(compiled.init_op)
+    session.run(begin)
+    step = session.make_callable([compiled.data_loss, compiled.train_op])
+    step()
+    return Running(build, repeating(step), since_process_start(), len(compiled.graph.get_operations()))
+
+
+def _compiled(problem: Problem, towers: int) -> tuple[Any, float]:
+    """Return the compiled spec, and the seconds from its text to there."""
     import grammar
     from compiler.graph.build import compile_graph
     from compiler.pipeline import make_plan
@@ -20,37 +57,4 @@ def measure(problem: Problem, towers: int, steps: int) -> Figures:
     reading = grammar.read("benchmark.tfdeploy", text=spec_text(problem, towers))
     assert reading.spec is not None, [str(each) for each in reading.diagnostics]
     compiled = compile_graph(make_plan(reading.spec))
-    build = time.perf_counter() - began
-    if steps == 0:
-        return Figures(
-            "ours", problem.name, towers, build, 0, 0, peak_memory(), len(compiled.graph.get_operations())
-        )
-    batch = compiled.plan.global_batch
-    x, y = problem.arrays(4 * batch)
-    start = compiled.train_input.attach(
-        lambda: (
-            tf.data.Dataset.from_tensor_slices({"x": x, "y": y})
-            .repeat()
-            .batch(batch, drop_remainder=True)
-            .prefetch(2)
-        )
-    )
-    with tf.compat.v1.Session(graph=compiled.graph, config=compiled.session_config()) as session:
-        session.run(compiled.init_op)
-        session.run(start)
-        step = session.make_callable([compiled.data_loss, compiled.train_op])
-        step()
-        first = since_process_start()
-        speed = rate(step, steps)
-        loss = float(step()[0])
-    return Figures(
-        "ours",
-        problem.name,
-        towers,
-        build,
-        first,
-        speed,
-        peak_memory(),
-        len(compiled.graph.get_operations()),
-        loss,
-    )
+    return compiled, time.perf_counter() - began

@@ -5,19 +5,37 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from benchmarks.figures import Figures, peak_memory, rate, since_process_start
+from benchmarks.figures import Built, Running, repeating, since_process_start
 from benchmarks.models import Problem
 
 
-def measure(
-    problem: Problem, towers: int, steps: int, name: str = "tutorial", batch: int | None = None
-) -> Figures:
-    """Build the towers one by one in Python and train them in a session."""
+def build(problem: Problem, towers: int) -> Built:
+    """Build the towers one by one in Python."""
+    made, seconds = _made(problem, towers, problem.batch)
+    return Built(seconds, len(made[0].get_operations()))
+
+
+def start(problem: Problem, towers: int, batch: int | None = None) -> Running:
+    """Build the towers one by one in Python and make a step in a session."""
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    (graph, begin, fetches), build = _made(problem, towers, batch or problem.batch)
+    config = v1.ConfigProto(device_count={"CPU": towers}, allow_soft_placement=True)
+    session = v1.Session(graph=graph, config=config)
+    session.run(begin)
+    step = session.make_callable(fetches)
+    step()
+    return Running(build, repeating(step), since_process_start(), len(graph.get_operations()))
+
+
+def _made(problem: Problem, towers: int, batch: int) -> tuple[tuple[Any, Any, Any], float]:
+    """Return the graph, what is to be run first, what is a step, and the seconds that they took."""
     import tensorflow as tf
 
     v1 = tf.compat.v1
     began = time.perf_counter()
-    whole = towers * (batch or problem.batch)
+    whole = towers * batch
     x, y = problem.arrays(4 * whole)
     with tf.Graph().as_default() as graph:
         with tf.device("/cpu:0"):
@@ -30,20 +48,8 @@ def measure(
             iterator = v1.data.make_initializable_iterator(data)
             images, labels = iterator.get_next()
         train, loss = _towers(problem, images, labels, towers)
-        init = v1.global_variables_initializer()
-    build = time.perf_counter() - began
-    operations = len(graph.get_operations())
-    if steps == 0:
-        return Figures(name, problem.name, towers, build, 0, 0, peak_memory(), operations)
-    config = v1.ConfigProto(device_count={"CPU": towers}, allow_soft_placement=True)
-    with v1.Session(graph=graph, config=config) as session:
-        session.run([init, iterator.initializer])
-        step = session.make_callable([loss, train])
-        step()
-        first = since_process_start()
-        speed = rate(step, steps)
-        last = float(step()[0])
-    return Figures(name, problem.name, towers, build, first, speed, peak_memory(), operations, last)
+        begin = [v1.global_variables_initializer(), iterator.initializer]
+    return (graph, begin, [loss, train]), time.perf_counter() - began
 
 
 def _towers(problem: Problem, images: Any, labels: Any, towers: int) -> tuple[Any, Any]:

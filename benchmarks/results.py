@@ -1,0 +1,126 @@
+"""Everything that a run of the benchmarks has measured, and ratios of it: above 1 we are better."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from attrs import asdict, frozen
+
+from benchmarks.figures import Figures, Launch
+
+KIB_IN_GIB = 2**20
+
+
+@frozen
+class Machine:
+    """When and on what was measured; `memory` in GiB."""
+
+    date: str
+    cores: int
+    memory: int
+    python: str
+    tensorflow: str
+    keras: str
+
+    @classmethod
+    def here(cls) -> Machine:
+        """Return those of this process."""
+        total = next(
+            int(line.split()[1])
+            for line in Path("/proc/meminfo").read_text().splitlines()
+            if line.startswith("MemTotal")
+        )
+        return cls(
+            datetime.now(UTC).date().isoformat(),
+            len(os.sched_getaffinity(0)),
+            round(total / KIB_IN_GIB),
+            platform.python_version(),
+            version("tensorflow"),
+            version("keras"),
+        )
+
+
+@frozen
+class Spread:
+    """The median of several ratios, the lowest and the highest."""
+
+    low: float
+    median: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread | None:
+        """Return the spread of values; None where there are none."""
+        return cls(min(values), statistics.median(values), max(values)) if values else None
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return f"{self.median:.2f}"
+        return f"{self.median:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+@frozen
+class Results:
+    """Figures of races, of builds alone, and of commands."""
+
+    machine: Machine
+    races: tuple[Figures, ...] = ()
+    builds: tuple[Figures, ...] = ()
+    launches: tuple[Launch, ...] = ()
+
+    def to_json(self) -> str:
+        """Return all of it."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Results:
+        """Return what `to_json` has written."""
+        found = json.loads(text)
+        return cls(
+            Machine(**found["machine"]),
+            tuple(Figures(**each) for each in found["races"]),
+            tuple(Figures(**each) for each in found["builds"]),
+            tuple(Launch(**each) for each in found["launches"]),
+        )
+
+    def raced(self, model: str, towers: int, contender: str) -> list[Figures]:
+        """Return a contender's figures in a race, round by round."""
+        return [
+            each
+            for each in self.races
+            if (each.model, each.towers, each.contender) == (model, towers, contender)
+        ]
+
+    def built(self, contender: str, model: str, towers: int) -> Figures | None:
+        """Return what building alone came to."""
+        key = (contender, model, towers)
+        return next((each for each in self.builds if (each.contender, each.model, each.towers) == key), None)
+
+    def speed(self, model: str, towers: int, peer: str) -> Spread | None:
+        """Return our steps per second over a peer's, turn by turn."""
+        ours, theirs = self.raced(model, towers, "ours"), self.raced(model, towers, peer)
+        pairs = zip(ours, theirs, strict=False)
+        return Spread.of(
+            [a / b for mine, other in pairs for a, b in zip(mine.rates, other.rates, strict=False)]
+        )
+
+    def saving(
+        self, model: str, towers: int, peer: str, measure: Callable[[Figures], float]
+    ) -> Spread | None:
+        """Return a peer's seconds or bytes over ours, round by round."""
+        ours, theirs = self.raced(model, towers, "ours"), self.raced(model, towers, peer)
+        return Spread.of([measure(b) / measure(a) for a, b in zip(ours, theirs, strict=False) if measure(a)])
+
+    def launched(self, command: str, baseline: str) -> Spread | None:
+        """Return the processor time of a command over that of another, run by run."""
+        by_name = {each.command: each.seconds for each in self.launches}
+        if command not in by_name or baseline not in by_name:
+            return None
+        return Spread.of([a / b for a, b in zip(by_name[command], by_name[baseline], strict=True)])

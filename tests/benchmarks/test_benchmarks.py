@@ -1,0 +1,88 @@
+"""The benchmarks measure like with like, and say what they have measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import grammar
+from benchmarks.figures import Figures, Launch
+from benchmarks.launches import BASELINE, SPEC
+from benchmarks.models import PROBLEMS, spec_text
+from benchmarks.page import write_page
+from benchmarks.race import Race, run_race
+from benchmarks.results import Machine, Results, Spread
+from benchmarks.targets import TARGETS
+from compiler.graph.trace import Tracer
+from compiler.pipeline import make_plan
+
+MACHINE = Machine("2026-01-31", 2, 24, "3.11.7", "2.21.0", "3.15.1")
+RESULTS = Results(
+    MACHINE,
+    races=(
+        Figures("ours", "lenet", 4, 0.5, 4.0, (40.0, 42.0), (0.05, 0.05), 2**30),
+        Figures("mirrored", "lenet", 4, 0.5, 6.0, (20.0, 20.0), (0.09, 0.09), 2**31),
+    ),
+    builds=(
+        Figures("ours", "resnet50", 8, 2.0, graph_ops=12_000, trace=0.8),
+        Figures("tutorial", "resnet50", 8, 20.0, graph_ops=70_000),
+    ),
+    launches=(Launch(BASELINE, (0.1, 0.1)), Launch(f"check {SPEC}", (0.14, 0.16))),
+)
+
+
+@pytest.mark.parametrize("name", ["lenet", "mlp", "transformer", "embedding"])
+def test_both_forms_of_a_model_have_the_same_weights(name: str) -> None:
+    """The spec and the Keras code of a model come to weights of the same shapes."""
+    problem = PROBLEMS[name]
+    reading = grammar.read("benchmark.tfdeploy", text=spec_text(problem, 1))
+    assert reading.spec is not None
+    tracer = Tracer(make_plan(reading.spec).model, seed=1)
+    tracer.trace(problem.batch, training=True)
+    keras_model = problem.keras_model()
+    assert sorted(each.shape for each in tracer.weights.values()) == sorted(
+        tuple(each.shape) for each in keras_model.weights
+    )
+
+
+def test_ratios_are_taken_turn_by_turn_and_round_by_round() -> None:
+    """Above 1 we are better: more steps per second, fewer seconds, fewer bytes."""
+    assert RESULTS.speed("lenet", 4, "mirrored") == Spread(2.0, 2.05, 2.1)
+    assert RESULTS.saving("lenet", 4, "mirrored", lambda each: each.peak_memory) == Spread(2.0, 2.0, 2.0)
+    assert RESULTS.speed("lenet", 4, "fit") is None
+
+
+def test_targets_are_read_from_results_that_have_them() -> None:
+    """What was not measured has no figure; what was is held against its bound, from the right side."""
+    found = [(each, each.measured(RESULTS)) for each in TARGETS]
+    met = [
+        (each.bound, round(spread.median, 6), each.is_met(spread))
+        for each, spread in found
+        if spread is not None
+    ]
+    assert met == [(5, 10.0, True), (1.8, 2.05, True), (1.5, 1.5, True)]
+
+
+def test_the_page_states_what_the_data_say(tmp_path: Path) -> None:
+    """The page has date, machine and versions, and the data beside it give the same results again."""
+    write_page(RESULTS, tmp_path)
+    text = (tmp_path / "benchmarks.md").read_text()
+    assert "Measured on 2026-01-31, on 2 cores and 24 GiB of memory, with TensorFlow 2.21.0" in text
+    assert "| lenet | 4 | mirrored | 2.05 (2.00 to 2.10) | 1.50 | 2.00 |" in text
+    assert "| resnet50 | 8 | 2.00 | 12,000 | 20.00 | 70,000 | 10.0 |" in text
+    assert Results.from_json((tmp_path / "benchmarks.json").read_text()) == RESULTS
+    assert (tmp_path / "benchmarks.svg").read_text().startswith("<svg ")
+
+
+@pytest.mark.slow
+def test_contenders_make_steps_in_turn() -> None:
+    """Each contender starts, makes its turns and tells its peak memory; one that fails is left out."""
+    race = Race("mlp", 2, ("ours", "tutorial", "nobody"), turns=2, seconds=0.05)
+    found = run_race(race)
+    assert [each.contender for each in found] == ["ours", "tutorial"]
+    for each in found:
+        assert len(each.rates) == len(each.cpu) == 2
+        assert each.first_step > each.build > 0
+        assert min(each.rates) > 0
+        assert each.peak_memory > 2**27

@@ -106,6 +106,9 @@ class Stream:
     def _settled(self, dataset: Any) -> Any:
         options = tf.data.Options()
         options.deterministic = True
+        # TensorFlow's tuning of a pipeline gains nothing here, and its thread, which looks at it ever more
+        # rarely, can keep a session from closing until it looks again: up to a minute after a long run.
+        options.autotune.enabled = False
         return dataset.with_options(options)
 
     # --- faults -------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class Evaluations:
 
     def watch(self, step: int) -> bool:
         """Evaluate the watched split after `step`; return whether it is the best evaluation so far."""
-        if self.watched is None or self._has(self.watched, step):
+        if self.watched is None or self._has(self.watched, step) or self._noted(self.watched, step):
             return False
         scores = self.evaluate(self.watched, step)
         if scores is None or self.contest is None:
@@ -59,6 +59,10 @@ class Evaluations:
 
     def _has(self, split: SplitName, step: int) -> bool:
         return split in self.scores and self.scores[split][0] == step
+
+    def _noted(self, split: SplitName, step: int) -> bool:
+        """Whether an earlier process has evaluated after `step`, with these very weights."""
+        return any((each.split, each.step) == (split, step) for each in self.history.lines)
 
     def evaluate(self, split: SplitName, step: int) -> Scores | None:
         """Evaluate a split with the present weights, those after `step`; None where a signal ended it."""
@@ -83,8 +87,7 @@ class Evaluations:
             metrics=scores.metrics,
             examples_per_second=scores.examples / scores.seconds,
         )
-        if not any((each.split, each.step) == (split, step) for each in self.history.lines):
-            # else a finished run is being run again
+        if not self._noted(split, step):  # else a finished run is being run again
             self.history.append(line)
             self.events.line(line)
         self.reporter.evaluated(line, scores.examples)

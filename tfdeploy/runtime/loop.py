@@ -81,6 +81,8 @@ class Trainer:
         evaluating = Period.of(spec.evaluate_every if self.evaluations.watched is not None else None)
         saving = Period.of(spec.checkpoint_every) if spec.checkpoint_every is not None else Unobtrusive()
         start = self.step
+        if evaluating.steps is not None and start and evaluating.due(start):
+            self._watch()  # what an end of the process at this very step may have kept from being done
         while self.step < last and not self._is_over():
             pauses = [each.next_after(self.step) for each in (evaluating, saving)]
             until = min(last, *(last if each is None else each for each in pauses))

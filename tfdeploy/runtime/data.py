@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from compiler.graph.sources import Stream, StreamOptions, Wanted, open_split
+from dsl.diagnostics import RunError
+from dsl.errors.deployment import in_process_source_on_remote_worker
 from tfdeploy.runtime.plans import folder_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from compiler.model_graph import InputNode
     from compiler.plan import Plan
     from dsl import ir
+    from tfdeploy.runtime.cluster.addresses import Membership
     from tfdeploy.runtime.engine import Engine
     from tfdeploy.runtime.history import SplitName
 
@@ -47,6 +50,22 @@ def open_stream(
     stream = open_split(split, [Wanted(each.name, each.dtype, each.shape) for each in inputs], options)
     stream.check()
     return stream
+
+
+def require_readable(streams: Iterable[Stream], membership: Membership | None) -> None:
+    """Raise RunError for streams that need Python where the servers of a cluster's tasks are to read them.
+
+    They are where this process is the client of one graph, and no task itself.
+    """
+    if membership is None or membership.task is not None:
+        return
+    for stream in streams:
+        needs = stream.needs_python
+        if needs is not None:
+            call, task = stream.split.source, membership.cluster.chief.ref
+            raise RunError(
+                in_process_source_on_remote_worker(call.name, task, needs.reason, needs.advice, call.span)
+            )
 
 
 def feed_training(engine: Engine, stream: Stream, consumed: int) -> None:

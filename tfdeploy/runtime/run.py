@@ -22,7 +22,7 @@ from tfdeploy.runtime.checkpoints import Checkpoints
 from tfdeploy.runtime.cluster.losses import is_loss
 from tfdeploy.runtime.cluster.member import run_member
 from tfdeploy.runtime.cluster.stations import station_for
-from tfdeploy.runtime.data import feed_training, open_stream, splits_of
+from tfdeploy.runtime.data import feed_training, open_stream, require_readable, splits_of
 from tfdeploy.runtime.directory import RunDirectory
 from tfdeploy.runtime.effective import effective_text
 from tfdeploy.runtime.engine import Engine
@@ -100,6 +100,7 @@ class _Run:
             )
             for name, split in splits_of(self.spec).items()
         }
+        require_readable(streams.values(), self.options.membership)
         total_steps(self.plan, streams["train"].size)  # what is wrong with it is said before all else
         self.stop.check()
         with station_for(self.plan, self.options, self.stop, streams["train"]) as open_station:

@@ -53,6 +53,17 @@ def not_for_this_command(ref: str, replication: str, span: Span | None, *, serve
     )
 
 
+def not_running(span: Span | None) -> Diagnostic:
+    """Report a cluster whose tasks are nowhere to be looked for."""
+    return error(
+        "TFD761",
+        "nothing says where the tasks are" if span is not None else "the spec declares no jobs",
+        span,
+        text="no `hosts` for all jobs, no TF_CONFIG, and no run under way" if span is not None else "",
+        help="run this where the cluster was started, with the same run directory",
+    )
+
+
 def which_task(refs: Sequence[str], span: Span | None) -> Diagnostic:
     """Report a worker's process that does not say which worker it is."""
     return error(

@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compile": ("tfdeploy.cli.compile", "Write the graph, its placement map and its spec to files."),
     "compile-and-run": ("tfdeploy.cli.compile_and_run", "Train a spec."),
     "serve": ("tfdeploy.cli.serve", "Run the server of one task of a cluster."),
+    "status": ("tfdeploy.cli.status", "Say of every task of a cluster whether it is there."),
     "verify": ("tfdeploy.cli.verify", "Train every layout of a spec a few steps and compare the weights."),
     "evaluate": ("tfdeploy.cli.evaluate", "Evaluate what a spec has trained."),
     "predict": ("tfdeploy.cli.predict", "Predict for a file of examples."),

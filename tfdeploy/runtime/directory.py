@@ -63,6 +63,11 @@ class RunDirectory:
         return self.path / "profile"
 
     @property
+    def cluster(self) -> Path:
+        """Where the tasks are that were started for the run, as long as they run."""
+        return self.path / "cluster.json"
+
+    @property
     def model(self) -> Path:
         """The trained model."""
         return self.path / "model.keras"

@@ -188,12 +188,19 @@ def test_workers_train_until_a_signal_comes(tasks: Tasks) -> None:
     more = ("--set", "update.replication=between_graph", "--set", "train.directory=run", "--json")
     run = tasks.start("compile-and-run", str(tasks.spec), "--set", "train.steps=100000", *more)
     run.until("worker:0 | step ")
+    status = tasks.start("status", str(tasks.spec), "--set", "train.directory=run")
+    assert status.end() == 0
+    assert [line.split()[0] for line in status.lines] == ["ps:0", "worker:0", "worker:1"]
     run.send(signal.SIGTERM)
     assert run.end() == 143
     result = json.loads(run.lines[-1])
     assert result == json.loads((tasks.folder / "run" / "result.json").read_text())
     assert result["status"] == "terminated"
     assert none_left(tasks, 0.0)
+    assert not (tasks.folder / "run" / "cluster.json").exists()
+    status = tasks.start("status", str(tasks.spec), "--set", "train.directory=run")
+    assert status.end() == 1
+    assert status.lines[0] == "error[TFD761]: nothing says where the tasks are"
 
 
 @pytest.mark.slow

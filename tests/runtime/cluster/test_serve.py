@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import struct
@@ -13,6 +14,7 @@ import pytest
 
 from tfdeploy.runtime.cluster.addresses import Task
 from tfdeploy.runtime.cluster.identity import Answer, ask, fingerprint, finish
+from tfdeploy.runtime.cluster.status import Status, look
 
 if TYPE_CHECKING:
     from tests.runtime.cluster.conftest import Tasks
@@ -51,6 +53,15 @@ def test_a_server_listens_on_the_loopback_address_alone_and_ends_with_the_run(ta
     assert answer.identity is not None
     assert answer.identity.task == Task("ps", 0)
     assert answer.identity.spec_sha256 == fingerprint(spec)
+    there, *missing = look(spec, {})
+    assert (there.task, there.address, there.well) == (Task("ps", 0), tasks.address(0), True)
+    assert re.fullmatch(rf"up for \d.*, process {server.pid} on \S+", there.words)
+    assert missing == [
+        Status(Task("worker", index), tasks.address(index + 1), well=False, words="nothing listens there")
+        for index in range(2)
+    ]
+    (other, *_) = look(tasks.load(clones__batch=16), {})
+    assert (other.well, other.words.endswith(", with another spec")) == (False, True)
     assert finish(tasks.address(0), 10)
     assert server.end() == 0
     assert server.lines == [f"ps:0 listens at {tasks.address(0)}", "ps:0 ended with the run"]

@@ -8,7 +8,10 @@ Another, `finished`, is how the client tells servers that they are not needed an
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import socket
+import time
 from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, frozen
@@ -27,7 +30,10 @@ CPU = "/device:CPU:0"
 
 @frozen
 class Identity:
-    """What a task says of itself; `incarnation` differs each time that it starts."""
+    """What a task says of itself; `incarnation` differs each time that it starts.
+
+    `host` and `process` are where it runs; `started` is when, in seconds since 1970.
+    """
 
     job: str
     index: int
@@ -35,13 +41,26 @@ class Identity:
     tfdeploy: str
     tensorflow: str
     incarnation: str
+    host: str
+    process: int
+    started: float
 
     @classmethod
     def of(cls, membership: Membership) -> Identity:
         """Return the identity of this process, a new incarnation."""
         assert membership.task is not None
         task, (tfdeploy, tensorflow) = membership.task, versions()
-        return cls(task.job, task.index, membership.spec_sha256, tfdeploy, tensorflow, secrets.token_hex(8))
+        return cls(
+            task.job,
+            task.index,
+            membership.spec_sha256,
+            tfdeploy,
+            tensorflow,
+            incarnation=secrets.token_hex(8),
+            host=socket.gethostname(),
+            process=os.getpid(),
+            started=time.time(),
+        )
 
     @property
     def task(self) -> Task:
@@ -69,6 +88,9 @@ _FIELDS: tuple[tuple[str, Any], ...] = (
     ("tfdeploy", str),
     ("tensorflow", str),
     ("incarnation", str),
+    ("host", str),
+    ("process", int),
+    ("started", float),
 )
 
 

@@ -21,6 +21,7 @@ from tfdeploy.runtime.best import Best
 from tfdeploy.runtime.cluster.addresses import Task, chief_job
 from tfdeploy.runtime.cluster.launch import POLL, Launcher, Recipe, Stream
 from tfdeploy.runtime.cluster.membership import find_membership, require_trainer
+from tfdeploy.runtime.cluster.status import noted
 from tfdeploy.runtime.directory import RunDirectory
 from tfdeploy.runtime.effective import effective_text
 from tfdeploy.runtime.plans import folder_of, plan_of, require_trainable
@@ -102,7 +103,11 @@ def run_client(recipe: Recipe, options: RunOptions, voices: Voices) -> Result:
     """
     from tfdeploy.runtime import start
 
-    with Launcher(recipe, voices.hear, voices.say) as launcher, launcher.tending():
+    with (
+        Launcher(recipe, voices.hear, voices.say) as launcher,
+        noted(recipe.spec, launcher.client),
+        launcher.tending(),
+    ):
         return start.run(recipe.spec, evolve(options, membership=launcher.client))
 
 
@@ -128,6 +133,7 @@ def run_workers(recipe: Recipe, voices: Voices, *, own_process: bool = False) ->
     with (
         StopSignals(own_process=own_process) as stop,
         Launcher(recipe, voices.hear, voices.say) as launcher,
+        noted(recipe.spec, launcher.client),
     ):
         chief = launcher.cluster.chief
         while chief not in launcher.over and launcher.failure is None:

@@ -1,0 +1,94 @@
+"""How each task of a cluster is, a line for each; also of one that runs as processes of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from dsl.diagnostics import SpecError
+from dsl.errors import cluster as errors
+from tfdeploy.runtime.cluster.addresses import Cluster, Membership, Task
+from tfdeploy.runtime.cluster.identity import Answer, ask
+from tfdeploy.runtime.cluster.membership import find_membership
+from tfdeploy.runtime.directory import RunDirectory
+from tfdeploy.runtime.files import write_whole
+from tfdeploy.runtime.quiet import start_tensorflow
+from tfdeploy.runtime.words import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dsl import ir
+
+PATIENCE = 3.0
+AT_ONCE = 32
+
+
+@frozen
+class Status:
+    """How a task is, in words; `well` where it is there and runs the same spec."""
+
+    task: Task
+    address: str
+    well: bool
+    words: str
+
+
+@contextmanager
+def noted(spec: ir.Spec, membership: Membership) -> Iterator[None]:
+    """Keep in the run directory where the tasks are that this process has started, while they are there."""
+    directory = RunDirectory.of(spec)
+    directory.make(spec)
+    jobs = {job: list(addresses) for job, addresses in membership.cluster.jobs.items()}
+    found = {"process": os.getpid(), "spec_sha256": membership.spec_sha256, "jobs": jobs}
+    write_whole(directory.cluster, json.dumps(found) + "\n")
+    try:
+        yield
+    finally:
+        directory.cluster.unlink(missing_ok=True)
+
+
+def _launched(spec: ir.Spec) -> Membership | None:
+    """Return the cluster that a process has started for the spec and looks after, None if there is none."""
+    try:
+        found = json.loads(RunDirectory.of(spec).cluster.read_text(encoding="utf-8"))
+        os.kill(found["process"], 0)
+        return Membership(Cluster.of(found["jobs"]), None, str(found["spec_sha256"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None  # left by one that was killed, or none at all
+
+
+def look(spec: ir.Spec, environment: Mapping[str, str], *, verbose: bool = False) -> list[Status]:
+    """Return how every task of the spec's cluster is, in order.
+
+    Raises SpecError or RunError where nothing says where the tasks are, or TF_CONFIG is wrong.
+    """
+    known = find_membership(spec, environment) or _launched(spec)
+    if known is None:
+        raise SpecError([errors.not_running(spec.devices.span)])
+    start_tensorflow(verbose=verbose)
+    tasks = known.cluster.tasks
+    with ThreadPoolExecutor(min(AT_ONCE, len(tasks)), "look") as pool:
+        return list(pool.map(lambda each: _status(known, each), tasks))
+
+
+def _status(membership: Membership, task: Task) -> Status:
+    address = membership.cluster.address(task)
+    found = ask(address, PATIENCE)
+    if not isinstance(found, Answer):
+        return Status(task, address, well=False, words=found.words)
+    if found.task != task:
+        return Status(task, address, well=False, words=f"{found.task.ref} answers there")
+    identity = found.identity
+    if identity is None:
+        return Status(task, address, well=False, words="starting, or no server of tfdeploy")
+    up = duration(max(0.0, time.time() - identity.started))
+    words = f"up for {up}, process {identity.process} on {identity.host}"
+    same = identity.spec_sha256 == membership.spec_sha256
+    return Status(task, address, well=same, words=words if same else f"{words}, with another spec")

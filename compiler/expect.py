@@ -8,6 +8,7 @@ not hold, with the figure and what contributes most to it. `memory(...)` needs a
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -159,6 +160,10 @@ def _ops(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[F
     refs, glob = _refs(condition.arguments[0], plan), condition.arguments[1]
     assert isinstance(glob, str)
     found = [each for each in placement.ops if each.requested in refs and _matches(each, glob, plan)]
+    if plan.worker is not None:  # the ops of one worker are listed, and the others have the same
+        twins = Counter(twin for ref, twin in plan.twins.items() if ref in refs)
+        own = [each for each in placement.ops if _matches(each, glob, plan)]
+        found += [each for each in own for _ in range(twins[each.requested])]
     parts = []
     if found:
         named = ", ".join(f"`{each.name}` on `{each.requested}`" for each in found[:MOST_NAMED])

@@ -149,8 +149,21 @@ class MapTransfer:
 
 
 @frozen
+class MapWorker:
+    """A worker with a graph of its own, and its clones; the ops that are listed are those of one of them."""
+
+    task: str
+    clones: tuple[int, ...]
+    listed: bool
+
+
+@frozen
 class PlacementMap:
-    """The whole map."""
+    """The whole map.
+
+    `workers` are those with graphs of their own, none where one graph has all clones. Then `ops` are those of
+    the chief's graph, which the others' are like; devices, clones and transfers are those of all tasks.
+    """
 
     spec: MapSpec
     tensorflow: str
@@ -161,6 +174,7 @@ class PlacementMap:
     ops: tuple[MapOp, ...] = field(repr=False)
     transfers: tuple[MapTransfer, ...]
     misplaced: tuple[MapOp, ...]
+    workers: tuple[MapWorker, ...] = ()
     format_version: str = FORMAT_VERSION
 
     def to_json(self) -> str:

@@ -8,6 +8,7 @@ from attrs import Factory, field, frozen
 
 from compiler.topology import Device, Host, Topology
 from dsl import ir
+from dsl.records import Record
 
 if TYPE_CHECKING:
     from compiler.model_graph import ModelGraph
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 Reason = Literal["rule", "default", "follows"]
 
 
-@frozen
-class Why:
+@frozen(eq=False, repr=False)
+class Why(Record):
     """What put something on its device: a rule of the spec, a default, or a thing that it follows.
 
     `text` is the rule as it stands in the spec (or would stand, for a default), or the name of what is
@@ -36,16 +37,16 @@ class Why:
         return self if self.cause is None else self.cause.root
 
 
-@frozen
-class Placed:
+@frozen(eq=False, repr=False)
+class Placed(Record):
     """A device, and why."""
 
     device: Device
     why: Why
 
 
-@frozen
-class Tower:
+@frozen(eq=False, repr=False)
+class Tower(Record):
     """One clone: its name scope (empty for the only one), its device or group of devices, its batch.
 
     Of a batch it takes one in a step, or as many as `update.accumulate` says. `index` counts the towers of
@@ -69,8 +70,8 @@ class Tower:
         return f"{self.scope}/{inner}" if self.scope else inner
 
 
-@frozen
-class Worker:
+@frozen(eq=False, repr=False)
+class Worker(Record):
     """A worker with a graph of its own: its number, its task, and the towers of all workers, by worker."""
 
     index: int
@@ -88,8 +89,8 @@ class Worker:
         return len(self.everyone)
 
 
-@frozen
-class Plan:
+@frozen(eq=False, repr=False)
+class Plan(Record):
     """A checked spec with its model flattened, its devices listed and its towers laid out.
 
     `towers` are those of one graph: all there are, or a worker's own under `replication = between_graph`,
@@ -109,6 +110,20 @@ class Plan:
         if self.worker is None:
             return self.towers
         return tuple(tower for towers in self.worker.everyone for tower in towers)
+
+    @property
+    def twins(self) -> dict[str, str]:
+        """By the name of each device of another worker: the device of this plan's with its kind and index."""
+        if self.worker is None:
+            return {}
+        devices = self.topology.devices
+        own = {(each.kind, each.index): each.ref for each in devices if each.host == self.worker.host}
+        others = {towers[0].device.host for towers in self.worker.everyone} - {self.worker.host}
+        return {
+            each.ref: own[each.kind, each.index]
+            for each in devices
+            if each.host in others and (each.kind, each.index) in own
+        }
 
     @property
     def global_batch(self) -> int:
@@ -154,8 +169,8 @@ class Plan:
         return device.emulated_name if self.emulate else device.tensorflow_name
 
 
-@frozen
-class VariableInfo:
+@frozen(eq=False, repr=False)
+class VariableInfo(Record):
     """What placement needs to know of a variable; `slot_bytes` are those of all its slots."""
 
     name: str
@@ -166,8 +181,8 @@ class VariableInfo:
     slot_bytes: int = 0
 
 
-@frozen
-class VariablePlacement:
+@frozen(eq=False, repr=False)
+class VariablePlacement(Record):
     """Where a variable lives, its slots, and the sum of its gradients (None: with it).
 
     `copies` are the devices of all its copies, one per clone, where it is replicated.

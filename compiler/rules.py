@@ -15,10 +15,11 @@ from attrs import frozen
 from compiler.plan import Placed, Tower, VariablePlacement, Why
 from compiler.topology import Device, Topology
 from dsl import ir
+from dsl.records import Record
 
 
-@frozen
-class Rulebook:
+@frozen(eq=False, repr=False)
+class Rulebook(Record):
     """The rules of a `place` block, asked for one thing at a time."""
 
     rules: tuple[ir.Rule, ...]

@@ -17,7 +17,7 @@ from tensorflow.core.protobuf import device_properties_pb2 as properties
 from tensorflow.python.grappler import cluster as virtual
 from tensorflow.python.grappler import item as grappler_item
 
-from compiler.graph.step import step_ops
+from compiler.graph.step import step_ends, step_ops
 from compiler.placement_map import MapTensor
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class _Step:
     @classmethod
     def of(cls, compiled: CompiledGraph) -> _Step:
         """Return what a step of `compiled` runs."""
-        ends = [compiled.data_loss.op, *([compiled.train_op] if compiled.train_op is not None else [])]
+        ends = step_ends(compiled)
         needed = {op.name for op in step_ops(compiled)}
         whole = compiled.graph.as_graph_def(add_shapes=True)
         nodes = {node.name: node for node in whole.node if node.name in needed}

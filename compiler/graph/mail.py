@@ -20,7 +20,7 @@ from compiler.plan import Placed
 SCOPE = "mail"
 
 
-@frozen
+@frozen(eq=False)
 class Box:
     """The boxes of all workers for one tensor, or for rows of one table.
 
@@ -33,6 +33,7 @@ class Box:
     placed: Placed
     ledger: Ledger = field(repr=False)
     sparse: bool = False
+    _handles: dict[str, tf.Tensor] = field(factory=dict, init=False, repr=False)
 
     def put(self, worker: int, value: Any) -> list[tf.Operation]:
         """Return the ops that put a value into the box of `worker`."""
@@ -89,8 +90,12 @@ class Box:
         dtype = tf.int64 if part == "indices" else self.dtype
         shape = tf.TensorShape(None) if self.sparse else tf.TensorShape(self.shape)
         name = f"{self._scope(worker)}{part}"
-        with self.ledger.place(self.placed, "variable"), tf.control_dependencies(None):
-            return tf.raw_ops.VarHandleOp(dtype=dtype, shape=shape, shared_name=name, name=f"{part}_box")
+        if name not in self._handles:
+            with self.ledger.place(self.placed, "variable"), tf.control_dependencies(None):
+                self._handles[name] = tf.raw_ops.VarHandleOp(
+                    dtype=dtype, shape=shape, shared_name=name, name=f"{part}_box"
+                )
+        return self._handles[name]
 
     def _scope(self, worker: int) -> str:
         return f"{SCOPE}/{self.name}/worker_{worker}/"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from attrs import define, field
 
+from compiler.graph.crew_map import widen
 from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.transfers import list_transfers
 from compiler.graph.variables import GraphVariable
@@ -46,7 +47,7 @@ def map_placement(
     refs = {plan.tensorflow_device(each): each.ref for each in plan.topology.devices}
     rules = _Rules()
     ops = tuple(_ops(compiled, assigned, refs, rules))
-    return PlacementMap(
+    own = PlacementMap(
         spec=MapSpec(plan.spec.path, plan.spec.sha256),
         tensorflow=tf.__version__,
         mode=_mode(plan),
@@ -60,6 +61,7 @@ def map_placement(
         transfers=list_transfers(compiled),
         misplaced=tuple(each for each in ops if each.assigned not in (None, each.requested)),
     )
+    return own if plan.worker is None else widen(own, compiled)
 
 
 def _mode(plan: Plan) -> MapMode:

@@ -32,9 +32,9 @@ def run_one_step(compiled: CompiledGraph) -> None:
     with tf.compat.v1.Session(graph=graph, config=compiled.session_config()) as session:
         copy = _Copy(compiled, graph, session)
         copy.run([compiled.init_op])
-        copy.start(compiled.train_input)
-        copy.start(compiled.evaluation.pipe)
-        for fetches in (_step(compiled), _evaluation(compiled), _afterwards(compiled)):
+        for pipe in (*compiled.train_inputs, compiled.evaluation.pipe):
+            copy.start(pipe)
+        for fetches in (*_together(compiled), _step(compiled), _evaluation(compiled), _afterwards(compiled)):
             copy.run(fetches)
 
 
@@ -88,6 +88,14 @@ def _step(compiled: CompiledGraph) -> list[Any]:
     for loop in compiled.train_loops:
         wanted += [loop.loss, *(each.result for each in loop.metrics.values())]
     return [each for each in wanted if each is not None]
+
+
+def _together(compiled: CompiledGraph) -> Iterator[list[Any]]:
+    """Yield what comes before the step of a worker that has a graph of its own, as if it were alone."""
+    exchange = compiled.exchange
+    if exchange is not None:
+        for op in (exchange.clear, exchange.coordination.open, exchange.post):
+            yield [op] if op is not None else []
 
 
 def _evaluation(compiled: CompiledGraph) -> list[Any]:

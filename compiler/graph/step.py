@@ -22,10 +22,9 @@ def step_graph(compiled: CompiledGraph) -> StepGraph:
     return StepGraph(frozenset(op.name for op in ops), tuple(edges))
 
 
-def step_ops(compiled: CompiledGraph) -> list[Any]:
-    """Return the ops that a step runs, in no order of meaning."""
-    pending = [compiled.data_loss.op] + ([compiled.train_op] if compiled.train_op is not None else [])
-    pending += compiled.exchange.ends if compiled.exchange is not None else ()
+def step_ops(compiled: CompiledGraph, *, member: bool = False) -> list[Any]:
+    """Return the ops that a step runs, in no order of meaning; of a `member` without the chief's part."""
+    pending = [*step_ends(compiled, member=member)]
     seen: dict[str, Any] = {}
     while pending:
         op = pending.pop()
@@ -34,6 +33,14 @@ def step_ops(compiled: CompiledGraph) -> list[Any]:
             pending += [each.op for each in op.inputs]
             pending += op.control_inputs
     return list(seen.values())
+
+
+def step_ends(compiled: CompiledGraph, *, member: bool = False) -> tuple[Any, ...]:
+    """Return the ops that all others of a step are for."""
+    if compiled.exchange is not None:
+        ends = compiled.exchange.ends
+        return ends[:1] if member else (compiled.data_loss.op, *ends)
+    return (compiled.data_loss.op, *([compiled.train_op] if compiled.train_op is not None else []))
 
 
 def _edge(tensor: Any, target: Any) -> Edge:

@@ -20,14 +20,14 @@ LARGEST = 5
 COPIED_ELEMENTS = 16  # constants of up to so many are not sent to several devices, but copied
 
 
-def list_transfers(compiled: CompiledGraph) -> tuple[MapTransfer, ...]:
-    """Return tensors and bytes per pair of devices for one step.
+def list_transfers(compiled: CompiledGraph, *, member: bool = False) -> tuple[MapTransfer, ...]:
+    """Return tensors and bytes per pair of devices for one step, of a `member` without the chief's part.
 
     A tensor goes to a device once however many ops use it there. What only waits for another device sends no
     bytes and is left out; a handle of a resource never leaves its device.
     """
     sent: dict[tuple[Device, Device], dict[str, int | None]] = {}
-    for tensor, source, target in _Step(compiled).crossings():
+    for tensor, source, target in _Step(compiled, member).crossings():
         sent.setdefault((source, target), {})[tensor.name] = tensor_bytes(tensor)
     order = sorted(sent, key=lambda pair: (pair[0].ordinal, pair[1].ordinal))
     return tuple(_transfer(source, target, sent[source, target]) for source, target in order)
@@ -38,12 +38,13 @@ class _Step:
     """The ops of a step, and where they are."""
 
     compiled: CompiledGraph
+    member: bool = False
     ops: list[Any] = field(init=False)
     users: dict[str, list[Any]] = field(factory=dict)  # of small constants: the ops that take them
     waiting: set[str] = field(factory=set)  # the ops for which others only wait
 
     def __attrs_post_init__(self) -> None:
-        self.ops = step_ops(self.compiled)
+        self.ops = step_ops(self.compiled, member=self.member)
         for op in self.ops:
             self.waiting.update(each.name for each in op.control_inputs)
             for tensor in op.inputs:

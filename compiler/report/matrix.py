@@ -89,8 +89,12 @@ def _remarks(
     placement: PlacementMap, devices: Sequence[str], root: Scope, depth: int, *, chosen: bool
 ) -> Iterator[str]:
     """Say what the matrix leaves out."""
-    idle = [each.ref for each in placement.devices if each.ref not in devices]
+    others = [each for each in placement.devices if each.ref not in devices]
+    alike = [each.ref for each in others if placement.workers and each.ops]
+    idle = [each.ref for each in others if each.ref not in alike]
     if idle:
         yield f"{'none of these' if chosen else 'no ops'} on {refs.label(idle)}"
+    if alike and not chosen:
+        yield f"{refs.label(alike)}: the same as on the worker that is listed"
     if depth < root.depth:
         yield f"depth {depth} of {root.depth}; --depth N shows more, --ops every op"

@@ -31,9 +31,15 @@ def headline(placement: PlacementMap) -> list[str]:
     """Return what the map is of, in a few lines."""
     mode = placement.mode
     counts = plural(len(placement.ops), "op"), plural(len(placement.variables), "variable")
+    listed = next((each.task for each in placement.workers if each.listed), None)
+    whose = (
+        ()
+        if listed is None
+        else (f"{plural(len(placement.workers), 'worker')}, of which {listed} is listed",)
+    )
     lines = [
         f"{placement.spec.path}: {mode.update}, {mode.replication}, {mode.aggregate}, {mode.reduce}",
-        ", ".join((*counts, f"TensorFlow {placement.tensorflow}")),
+        ", ".join((*counts, *whose, f"TensorFlow {placement.tensorflow}")),
     ]
     return lines + [_clones(placement, members, batch) for members, batch in _sorts_of_clones(placement)]
 

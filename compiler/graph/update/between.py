@@ -33,7 +33,8 @@ class Exchange:
     `Coordination.claim` gives. Sync: feed `tick`, and run `post` to put the gradients where the chief takes
     them; the chief runs `apply` when enough have arrived, with `present` fed where workers may be spared (one
     for each that has arrived, zero for the others), and `clear` before the first step of all. `scores` are
-    those of all workers: sum of losses and metric states; `gradients` are the chief's own.
+    those of all workers: sum of losses and metric states; `gradients` are the chief's own. `chief_ops`
+    are the names of what the chief alone has.
     """
 
     coordination: Coordination
@@ -46,6 +47,7 @@ class Exchange:
     learning_rate: tf.Tensor | None = field(default=None, repr=False)
     scores: tuple[tf.Tensor, ...] = field(default=(), repr=False)
     gradients: Mapping[str, tf.Tensor] | None = field(default=None, repr=False)
+    chief_ops: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def updates(self) -> Updates:
@@ -109,6 +111,7 @@ class _Sync:
         post = self.coordination.table.set_own("arrived", tick, "post", posted)
         if not self.worker.is_chief:
             return Exchange(self.coordination, tick=tick, post=post)
+        before = self.assembly.graph.num_operations()
         self._weigh()
         scalars = step_scalars(self.assembly)
         all_scores = self._all_scores(report)
@@ -119,16 +122,20 @@ class _Sync:
             all_scores,
         )
         boxes = [box for box, _ in (*gradients.values(), *statistics.values())] + [report]
+        clear = self._clear(boxes) if self.present is not None else None
+        own = self._own_gradients(gradients)
+        made = self.assembly.graph.get_operations()[before:]
         return Exchange(
             self.coordination,
             tick=tick,
             post=post,
             apply=apply,
             present=self.present,
-            clear=self._clear(boxes),
+            clear=clear,
             learning_rate=scalars["learning_rate"],
             scores=all_scores,
-            gradients=self._own_gradients(gradients),
+            gradients=own,
+            chief_ops=frozenset(op.name for op in made),
         )
 
     def _own_gradients(self, boxes: Mapping[str, tuple[Box, object]]) -> dict[str, tf.Tensor] | None:

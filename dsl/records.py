@@ -17,6 +17,8 @@ class Record:
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
+        if other is self:
+            return True
         if other.__class__ is not self.__class__:
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in _compared(type(self)))

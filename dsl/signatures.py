@@ -11,6 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
 
+from dsl.records import Record
+
 Category: TypeAlias = Literal[
     "layer",
     "application",
@@ -28,8 +30,8 @@ Kind: TypeAlias = Literal["int", "float", "bool", "str", "word", "shape", "call"
 CATEGORIES: tuple[Category, ...] = Category.__args__  # type: ignore[attr-defined]
 
 
-@frozen
-class Argument:
+@frozen(eq=False, repr=False)
+class Argument(Record):
     """One argument of a Keras object.
 
     `kind` says what it takes: `shape` an integer or a (nested) list of them, `word` one of `words`, `call` a
@@ -48,8 +50,8 @@ class Argument:
     nullable: bool
 
 
-@frozen
-class Signature:
+@frozen(eq=False, repr=False)
+class Signature(Record):
     """What can be given to the Keras object `name`; a `variadic` one takes any other argument as well."""
 
     category: Category

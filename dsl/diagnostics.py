@@ -52,7 +52,7 @@ class Diagnostic(Record):
 
     `message` says what is wrong, `span` is the smallest stretch that shows it (none for a fault
     that no spec line causes), `text` stands beside the marker, `notes` give facts and only `help`
-    says what to do.
+    says what to do. `file` is the file that a fault without a span is about.
     """
 
     code: str
@@ -65,6 +65,12 @@ class Diagnostic(Record):
     notes: tuple[str, ...] = ()
     help: str | None = None
     fix: Fix | None = None
+    file: str | None = None
+
+    @property
+    def path(self) -> str | None:
+        """The file that it is shown in."""
+        return self.span.source.name if self.span is not None else self.file
 
     @property
     def is_error(self) -> bool:

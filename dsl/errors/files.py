@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from attrs import evolve
+
 from dsl.diagnostics import Diagnostic
 from dsl.errors.making import error
 from dsl.errors.words import in_full
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 def missing(path: str, span: Span | None) -> Diagnostic:
     """A file that is not there; `span` is the include that names it."""
     if span is None:
-        return error("TFD190", f"there is no file {in_full(path)}", None)
+        return evolve(error("TFD190", f"there is no file {in_full(path)}", None), file=path)
     return error(
         "TFD190",
         f"there is no file {in_full(path)}",
@@ -27,24 +29,19 @@ def missing(path: str, span: Span | None) -> Diagnostic:
 
 def unreadable(path: str, reason: str, span: Span | None) -> Diagnostic:
     """A file that the system does not let us read."""
-    return error("TFD191", f"{in_full(path)} cannot be read: {reason}", span)
+    return evolve(error("TFD191", f"{in_full(path)} cannot be read: {reason}", span), file=path)
 
 
 def not_text(path: str, offset: int, span: Span | None) -> Diagnostic:
     """A file that is no UTF-8 text."""
-    return error(
-        "TFD192",
-        f"{in_full(path)} is not UTF-8 text",
-        span,
-        notes=(f"the first strange byte is number {offset + 1:,}",),
-    )
+    notes = (f"the first strange byte is number {offset + 1:,}",)
+    return evolve(error("TFD192", f"{in_full(path)} is not UTF-8 text", span, notes=notes), file=path)
 
 
 def too_large(path: str, largest: int, span: Span | None) -> Diagnostic:
     """A file that is far too large for a spec."""
-    return error(
-        "TFD193", f"{in_full(path)} is too large", span, notes=(f"a spec has at most {largest:,} bytes",)
-    )
+    notes = (f"a spec has at most {largest:,} bytes",)
+    return evolve(error("TFD193", f"{in_full(path)} is too large", span, notes=notes), file=path)
 
 
 def empty(path: str, span: Span | None) -> Diagnostic:

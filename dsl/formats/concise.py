@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def concise(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
-    """Yield `path:line:col: error[CODE] message` for each; one without a span has no place in front."""
+    """Yield `path:line:col: error[CODE] message` for each; one without a span has the path alone, if any."""
     for each in diagnostics:
-        place = ""
+        place = "" if each.file is None else f"{visible(each.file)}: "
         if each.span is not None:
             at = each.span.begin
             place = f"{visible(each.span.source.name)}:{at.line}:{at.column}: "

@@ -34,6 +34,7 @@ def _diagnostic(each: Diagnostic) -> dict[str, Any]:
         "name": each.name,
         "message": each.message,
         **_place(each.span),
+        "path": each.path,
         "text": each.text,
         "labels": [{**_place(label.span), "text": label.text} for label in each.labels],
         "notes": list(each.notes),

@@ -14,12 +14,14 @@ def github(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
     """Yield a workflow command for each; notes and help follow the message on lines of their own."""
     for each in diagnostics:
         properties = [("title", f"{each.code} {each.name}")]
+        if each.file is not None:
+            properties.insert(0, ("file", each.file))
         if each.span is not None:
             begin, finish = each.span.begin, each.span.finish
             place = [("file", each.span.source.name), ("line", begin.line), ("endLine", finish.line)]
             if begin.line == finish.line:  # columns are shown for stretches of one line alone
                 place += [("col", begin.column), ("endColumn", finish.column)]
-            properties = [(key, str(value)) for key, value in place] + properties
+            properties = [(key, str(value)) for key, value in place] + properties[-1:]
         lines = [each.message, *(f"note: {note}" for note in each.notes)]
         if each.help:
             lines.append(f"help: {each.help}")

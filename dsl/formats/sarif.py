@@ -54,6 +54,8 @@ def _result(each: Diagnostic, rule: int) -> dict[str, Any]:
     }
     if each.span is not None:
         result["locations"] = [{"physicalLocation": _physical(each.span)}]
+    elif each.file is not None:
+        result["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": _uri(each.file)}}}]
     if each.labels:
         result["relatedLocations"] = [_related(number, label) for number, label in enumerate(each.labels)]
     if each.fix is not None and each.fix.edits:
@@ -62,11 +64,11 @@ def _result(each: Diagnostic, rule: int) -> dict[str, Any]:
 
 
 def _physical(span: Span) -> dict[str, Any]:
-    return {"artifactLocation": {"uri": _uri(span)}, "region": _region(span)}
+    return {"artifactLocation": {"uri": _uri(span.source.name)}, "region": _region(span)}
 
 
-def _uri(span: Span) -> str:
-    return quote(span.source.name.replace("\\", "/"), safe="/-._~")
+def _uri(path: str) -> str:
+    return quote(path.replace("\\", "/"), safe="/-._~")
 
 
 def _region(span: Span) -> dict[str, int]:
@@ -92,7 +94,7 @@ def _related(number: int, label: Label) -> dict[str, Any]:
 def _fix(fix: Fix) -> dict[str, Any]:
     changes: dict[str, list[dict[str, Any]]] = {}
     for edit in fix.edits:
-        changes.setdefault(_uri(edit.span), []).append(
+        changes.setdefault(_uri(edit.span.source.name), []).append(
             {"deletedRegion": _region(edit.span), "insertedContent": {"text": edit.replacement}}
         )
     return {"description": {"text": fix.title}, "artifactChanges": _changes(changes.items())}

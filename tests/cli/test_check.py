@@ -54,7 +54,35 @@ def test_missing_file_ends_with_two(command: Command) -> None:
     """A file that is not there is a usage fault: exit code 2, and the good one beside it is still checked."""
     done = command("check", "good.tfdeploy", "nowhere.tfdeploy", "--format", "concise")
     assert done.code == 2
-    assert done.err == "error[TFD190] there is no file `nowhere.tfdeploy`\n"
+    assert done.err == "nowhere.tfdeploy: error[TFD190] there is no file `nowhere.tfdeploy`\n"
+
+
+@pytest.mark.parametrize("style", ["json", "github", "sarif"])
+def test_a_file_that_is_missing_or_no_text_is_named_in_every_format(command: Command, style: str) -> None:
+    """Programs get its path in the field that they look at, though there is no place in it."""
+    (command.directory / "strange.tfdeploy").write_bytes(b"\xff\xfe")
+    done = command("check", "nowhere.tfdeploy", "strange.tfdeploy", "--format", style)
+    for name in ("nowhere.tfdeploy", "strange.tfdeploy"):
+        shown = {
+            "json": lambda name=name: name in [each["path"] for each in json.loads(done.out)["diagnostics"]],
+            "github": lambda name=name: f"::error file={name},title=TFD19" in done.err,
+            "sarif": lambda name=name: f'"uri": "{name}"' in done.out,
+        }
+        assert shown[style](), (name, done)
+
+
+def test_standard_input_is_a_spec(command: Command) -> None:
+    """`-` reads it: errors are placed in it, and it is found to be good or no text like any other."""
+    good = command("check", "-", stdin=command.read("good.tfdeploy"))
+    assert (good.code, good.out, good.err) == (0, "<stdin>: no errors\n", "")
+    bad = command("check", "-", "--format", "concise", stdin='tfdeploy = 1\nmodel "m" { x = inputt() }\n')
+    assert bad.code == 1
+    assert bad.err.startswith("<stdin>:2:17: error[TFD40")
+    strange = command("check", "-", "--format", "concise", stdin=b"\xff")
+    assert (strange.code, strange.err) == (2, "<stdin>: error[TFD192] `<stdin>` is not UTF-8 text\n")
+    assert command("check", "-", "--fix", stdin="").code == 2
+    shown = command("show", "-", "--set", "clones.batch=7", stdin=command.read("good.tfdeploy"))
+    assert (shown.code, "batch = 7" in shown.out) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +95,7 @@ def test_file_that_is_no_text(command: Command, content: bytes) -> None:
     (command.directory / "odd.tfdeploy").write_bytes(content)
     done = command("check", "odd.tfdeploy", "--format", "concise")
     assert done.code == 2
-    assert done.err.startswith("error[TFD192] ")
+    assert done.err.startswith("odd.tfdeploy: error[TFD192] ")
     assert len(done.err.splitlines()) == 1
 
 

@@ -54,3 +54,14 @@ def test_a_killed_holder_frees_the_lock(tmp_path: Path) -> None:
         holder.communicate()
     with locked(tmp_path):
         pass
+
+
+def test_a_lock_that_cannot_be_had_makes_the_directory_unusable(tmp_path: Path) -> None:
+    """What stands in the way of the lock's file is said of the directory."""
+    (tmp_path / ".lock").mkdir()
+    with pytest.raises(RunError) as caught, locked(tmp_path):
+        pass
+    found = caught.value.diagnostic
+    reason = "`.lock`: is a directory"
+    assert found.code == "TFD732"
+    assert found.message == f"`{tmp_path}` cannot be used as run directory: {reason}"

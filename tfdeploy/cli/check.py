@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-import grammar
+from dsl.diagnostics import SpecError
 from dsl.render import FORMATS, render
 from tfdeploy.cli.faults import exit_code
 from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.reading import STDIN, read
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
@@ -23,7 +24,7 @@ ROUNDS = 10
 
 
 @click.command()
-@click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
+@click.argument("specs", nargs=-1, required=True, metavar="SPEC...|-")
 @click.option(
     "--format",
     "style",
@@ -35,7 +36,9 @@ ROUNDS = 10
 @click.option("--fix", is_flag=True, help="Apply the fixes that cannot change what a spec means.")
 @common_options
 def command(common: Common, specs: tuple[str, ...], style: str, *, fix: bool) -> int:
-    """Find every error in SPEC..., without TensorFlow."""
+    """Find every error in SPEC..., without TensorFlow; - is standard input."""
+    if fix and STDIN in specs:
+        raise click.UsageError("--fix changes files, and standard input is none")
     found: list[Diagnostic] = []
     for spec in specs:
         here = _read(spec, common)
@@ -45,14 +48,17 @@ def command(common: Common, specs: tuple[str, ...], style: str, *, fix: bool) ->
             here = _read(spec, common)
         found += here
         if style == "human" and not any(each.is_error for each in here):
-            click.echo(f"{spec}: no errors")
+            click.echo(f"{'<stdin>' if spec == STDIN else spec}: no errors")
     stream = sys.stdout if style in DOCUMENTS else sys.stderr
     stream.write(render(found, style, color=common.color_errors))
     return exit_code(found)
 
 
 def _read(spec: str, common: Common) -> list[Diagnostic]:
-    reading = grammar.read(spec, common.overrides, allow_python=common.allow_python)
+    try:
+        reading = read(spec, common, stdin=True)
+    except SpecError as fault:
+        return list(fault.diagnostics)
     found = list(reading.diagnostics)
     if reading.spec is not None and not any(each.is_error for each in found):
         from compiler.pipeline import check_spec

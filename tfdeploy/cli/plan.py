@@ -73,7 +73,8 @@ def command(
 
     Exits with 1 where the placement does not meet what the spec's `expect` asks for.
 
-    SPEC may also be a placement.json, or a run directory: then nothing is built, and TensorFlow not started.
+    SPEC may also be - for standard input, or a placement.json, or a run directory: then nothing is built, and
+    TensorFlow not started.
     """
     subject = _subject(common, spec, emulate=emulate, run_one_step=run_one_step)
     if html is not None:
@@ -114,7 +115,7 @@ def _subject(common: Common, path: str, *, emulate: bool, run_one_step: bool) ->
         return Subject(placement, spec_lines.texts_on_disk(placement))
     from tfdeploy.cli.reading import read_spec
 
-    spec = read_spec(path, common)
+    spec = read_spec(path, common, stdin=True)
     compiled = _compiled(spec, common, emulate=emulate, run_one_step=run_one_step)
     return Subject(compiled.placement, spec_lines.texts_of(spec), compiled)
 

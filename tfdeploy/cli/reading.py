@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import grammar
@@ -13,12 +14,29 @@ if TYPE_CHECKING:
     from tfdeploy.cli.options import Common
 
 
-def read_spec(path: str, common: Common) -> ir.Spec:
-    """Return the spec at `path` with the overrides of the command line, its warnings on standard error.
+STDIN = "-"
+
+
+def read(path: str, common: Common, *, stdin: bool = False) -> grammar.Reading:
+    """Read the spec at `path` with the overrides of the command line; with `stdin`, `-` is standard input.
+
+    Raises SpecError where standard input is no text.
+    """
+    name, text = path, None
+    if stdin and path == STDIN:
+        from grammar.format import source_of
+
+        name = "<stdin>"
+        text = source_of(name, sys.stdin.buffer.read()).text
+    return grammar.read(name, common.overrides, text=text, allow_python=common.allow_python)
+
+
+def read_spec(path: str, common: Common, *, stdin: bool = False) -> ir.Spec:
+    """Return the spec at `path` (see `read`), its warnings on standard error.
 
     Raises SpecError with everything that was found where there are errors.
     """
-    found = grammar.read(path, common.overrides, allow_python=common.allow_python)
+    found = read(path, common, stdin=stdin)
     if found.spec is None:
         raise SpecError(found.diagnostics)
     if len(found.diagnostics):

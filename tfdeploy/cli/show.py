@@ -14,7 +14,7 @@ from tfdeploy.cli.reading import read_spec
 @common_options
 def command(common: Common, spec: str, *, as_json: bool) -> int:
     """Print SPEC with includes, constants, overrides and defaults filled in, as a spec."""
-    loaded = read_spec(spec, common)
+    loaded = read_spec(spec, common, stdin=True)
     if as_json:
         from dsl.ir_json import to_json
 

@@ -20,7 +20,7 @@ def command(common: Common, spec: str, name: str) -> int:
     NAME is an op, a variable, a layer or a glob such as 'clone_*/conv1/*', or a message of TensorFlow's that
     names ops.
     """
-    loaded = read_spec(spec, common)
+    loaded = read_spec(spec, common, stdin=True)
     from compiler.report.ink import Ink
     from compiler.report.why_text import why_text
     from compiler.why import explain_placement, suggest_names

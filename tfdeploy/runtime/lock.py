@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import RunError
@@ -25,15 +25,23 @@ NAME = ".lock"
 
 @contextmanager
 def locked(directory: Path, span: Span | None = None) -> Iterator[None]:
-    """Hold the lock of `directory`. Raises RunError, with the process that has it, where it is held."""
-    descriptor = os.open(directory / NAME, os.O_RDWR | os.O_CREAT, 0o644)
+    """Hold the lock of `directory`.
+
+    Raises RunError, with the process that has it, where it is held, and where it cannot be had at all.
+    """
+    try:
+        descriptor = os.open(directory / NAME, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as fault:
+        reason = f"`{NAME}`: {(fault.strerror or str(fault)).lower()}"
+        raise RunError(errors.directory_unusable(str(directory), reason, span)) from fault
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as held:
             raise RunError(errors.directory_in_use(str(directory), _holder(descriptor), span)) from held
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):  # on a full disk it is held all the same, by nobody knows whom
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
         os.ftruncate(descriptor, 0)
     finally:

@@ -53,6 +53,12 @@ def intra_op_threads(plan: Plan) -> int:
     return max(1, _cores() // busiest)
 
 
+def batches_at_once(plan: Plan) -> int:
+    """Return how many batches are to be evaluated at the same time, to fill the cores."""
+    threads = intra_op_threads(plan)
+    return 1 if threads == 0 else max(1, _cores() // threads)
+
+
 def _runs_gpus(plan: Plan) -> bool:
     return not plan.emulate and bool(plan.topology.select("gpu"))
 

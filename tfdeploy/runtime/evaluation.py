@@ -7,13 +7,16 @@ last, smaller one changes the result.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 from attrs import define, field, frozen
 
+from compiler.graph.session_options import batches_at_once
 from tfdeploy.runtime.numbers import named
 
 if TYPE_CHECKING:
@@ -65,19 +68,37 @@ def evaluate(engine: Engine, stream: Stream, *, stop: Callable[[], bool] = lambd
     begun = time.perf_counter()
     engine.feed(evaluation.pipe, stream, training=False)
     sums = _Sums()
-    while not stop():
-        try:
-            sums.add(*engine.evaluate_batch())
-        except tf.errors.OutOfRangeError:
-            break
-    else:
-        raise Stopped
+    for batch in _batches(engine, stop):
+        sums.add(*batch)
     data_loss = sums.loss / sums.examples
     regularization = float(engine.session.run(compiled.regularization))
     metrics = named(
         (name, _result(engine, each, sums.states[name])) for name, each in evaluation.metrics.items()
     )
     return Scores(data_loss + regularization, data_loss, metrics, sums.examples, time.perf_counter() - begun)
+
+
+def _batches(engine: Engine, stop: Callable[[], bool]) -> Iterator[tuple[int, float, dict[str, list[Any]]]]:
+    """Yield what each batch gives.
+
+    Where the ops of a batch do not fill the cores, several batches are at work at a time. They draw from one
+    stream, and whichever comes first takes the next examples, so a deterministic run has one.
+    """
+    plan = engine.compiled.plan
+    several = 1 if plan.spec.train.deterministic else batches_at_once(plan)
+    waiting: deque[Future[Any]] = deque()
+    more, wanted = True, 1  # the first of a run is traced, so the first is alone
+    with ThreadPoolExecutor(several) as pool:
+        while more or waiting:
+            if stop():
+                raise Stopped
+            while more and len(waiting) < wanted:
+                waiting.append(pool.submit(engine.evaluate_batch))
+            try:
+                yield waiting.popleft().result()
+            except tf.errors.OutOfRangeError:
+                more = False
+            wanted = several
 
 
 def _result(engine: Engine, metric: MetricTensors, states: list[Any]) -> Any:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from compiler.graph.session_options import session_config
+from compiler.graph.session_options import batches_at_once, session_config
 from compiler.pipeline import make_plan
 from tests.support import classifier
 
@@ -44,3 +44,10 @@ def test_towers_on_gpus_leave_the_cores_alone() -> None:
     gpus = {"devices__cpu": "1", "devices__gpu": "3"}
     assert pools(clones=3, **gpus) == (0, 0)
     assert pools(clones=3, emulate=True, **gpus) == (2, 0)
+
+
+@pytest.mark.usefixtures("six_cores")
+def test_an_evaluation_has_as_many_batches_at_work_as_fill_the_cores() -> None:
+    """With 2 of 6 cores for an op there are 3 batches at a time, and one where an op takes all cores."""
+    plans = [make_plan(classifier(clones=each)) for each in (1, 2, 3, 8)]
+    assert [batches_at_once(each) for each in plans] == [1, 2, 3, 6]

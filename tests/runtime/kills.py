@@ -124,6 +124,7 @@ class Ordeal:
         allowed = {ENDS[blow.way], EARLY.get(blow.way)} | ({0} if found.after == last else set())
         assert found.code in allowed, (found, said)
         assert "Traceback" not in said, said
+        assert ("error[TFD73" in said) == (found.code == ENDS["full disk"]), said
         assert (found.after or 0) >= (found.before or 0), found
         return found
 

@@ -71,11 +71,13 @@ def test_the_map_knows_where_ops_are(project: Project) -> None:
 
 
 def test_a_finished_run_is_left_as_it_is(project: Project) -> None:
-    """Running a finished spec again trains nothing and gives the same scores and history."""
+    """Running a finished spec again, elsewhere, trains nothing: its scores, history, spec and map stay."""
     first = project.run()
     history = project.history()
-    again = project.run()
+    kept = {name: (project.run_directory / name).read_bytes() for name in ("spec.tfdeploy", "placement.json")}
+    again = project.run(devices__cpu=1, clones__count=1)
     assert again.resumed_from == 60
+    assert kept == {name: (project.run_directory / name).read_bytes() for name in kept}
     assert (again.steps, again.loss, again.metrics, again.test) == (60, first.loss, first.metrics, first.test)
     assert project.history() == history
     placement = json.loads((project.run_directory / "placement.json").read_text())

@@ -151,7 +151,6 @@ class _Run:
         resumed = self._resume(checkpoints, "auto" if recovering else self.options.resume)
         history = self._mended_history(checkpoints)
         self.directory.tidy()
-        write_whole(self.directory.spec, effective_text(self.spec, self.directory.path))
         wants_events = self.spec.train.summaries != "none"
         events = Events(self.directory.events, engine.compiled.graph, wants_events, (resumed or 0) + 1)
         contest = Contest.of(self.spec.train, self.directory.store.best)
@@ -218,9 +217,10 @@ class _Run:
     def _steps(self, trainer: Trainer, last: int, resumed: int | None) -> Result:
         engine = trainer.engine
         self.reporter.started(Stretch(trainer.step, last, str(self.directory.path)))
+        if trainer.step < last or not self.directory.spec.exists():  # else they are of the run that is over
+            write_whole(self.directory.spec, effective_text(self.spec, self.directory.path))
+            self._write_placement(engine)
         if trainer.step < last:
-            if not self.directory.placement.exists():
-                self._write_placement(engine)
             feed_training(engine, trainer.stream, trainer.examples)
             trainer.events.draw_graph()
             if engine.crew is not None:

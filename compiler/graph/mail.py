@@ -46,13 +46,13 @@ class Box:
                 tf.raw_ops.AssignVariableOp(resource=self._handle(worker, "indices"), value=indices),
             ]
 
-    def clear(self, worker: int) -> list[tf.Operation]:
-        """Return the ops that put nothing into the box of `worker`: zeros, or no rows."""
-        with self.ledger.place(self.placed, "aggregate"), tf.name_scope(self._scope(worker)):
-            if not self.sparse:
-                return self.put(worker, tf.zeros(self.shape, self.dtype))
-            none = tf.zeros((0, *self.shape[1:]), self.dtype)
-            return self.put(worker, tf.IndexedSlices(none, tf.zeros((0,), tf.int64)))
+    def clear(self, workers: int) -> list[tf.Operation]:
+        """Return the ops that put nothing into the boxes of all workers: zeros, or no rows."""
+        with self.ledger.place(self.placed, "aggregate"), tf.name_scope(f"{SCOPE}/{self.name}/"):
+            nothing: Any = tf.zeros((0, *self.shape[1:]) if self.sparse else self.shape, self.dtype)
+            if self.sparse:
+                nothing = tf.IndexedSlices(nothing, tf.zeros((0,), tf.int64))
+        return [op for worker in range(workers) for op in self.put(worker, nothing)]
 
     def take(self, worker: int, weight: tf.Tensor | None = None) -> Any:
         """Return what is in the box of `worker`, times `weight`; nothing of it counts where that is zero."""

@@ -122,8 +122,7 @@ class _Sync:
             all_scores,
         )
         boxes = [box for box, _ in (*gradients.values(), *statistics.values())] + [report]
-        clear = self._clear(boxes) if self.present is not None else None
-        own = self._own_gradients(gradients)
+        clear, own = self._clear(boxes), self._own_gradients(gradients)
         made = self.assembly.graph.get_operations()[before:]
         return Exchange(
             self.coordination,
@@ -229,7 +228,7 @@ class _Sync:
             return tf.raw_ops.AssignAddVariableOp(resource=table.variables["tick"].handle, value=one)
 
     def _clear(self, boxes: Sequence[Box]) -> tf.Operation:
-        ops = [op for box in boxes for worker in range(self.worker.count) for op in box.clear(worker)]
+        ops = [op for box in boxes for op in box.clear(self.worker.count)]
         with self.coordination.table.at("clear", ops):
             return tf.no_op()
 

@@ -88,7 +88,7 @@ def test_a_stopped_task_is_missed_while_something_goes_on(tasks: Tasks) -> None:
     """Without progress a thread looks who is missing; after `timeout` seconds that is an error."""
     server = tasks.serve("ps:0")
     server.until("listens")
-    looking, said = watch(tasks, PS, timeout=3.0)
+    looking, said = watch(tasks, PS, timeout=8.0)
     looking.require("to start training")
     assert said == []
     with looking.during("for step 7"):
@@ -101,7 +101,6 @@ def test_a_stopped_task_is_missed_while_something_goes_on(tasks: Tasks) -> None:
         )
         said.until("waiting for step 7: ps:0 at")
         server.send(signal.SIGCONT)
-        said.until("ps:0 at 127.0.0.1")
         said.until("is back")
         assert looking.timed_out is None
         server.send(signal.SIGSTOP)
@@ -111,7 +110,7 @@ def test_a_stopped_task_is_missed_while_something_goes_on(tasks: Tasks) -> None:
         server.send(signal.SIGCONT)
     assert looking.timed_out is not None
     diagnostic = looking.timed_out.diagnostic
-    assert diagnostic.message == "gave up after 3.00 s of waiting for step 7: 1 task missing"
+    assert diagnostic.message == "gave up after 8.00 s of waiting for step 7: 1 task missing"
     assert diagnostic.notes[0].startswith(f"ps:0 at {tasks.address(0)} for ")
 
 

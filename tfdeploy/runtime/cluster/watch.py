@@ -41,7 +41,7 @@ POLL = 0.25
 
 @frozen
 class Missing:
-    """A task that does not answer: `since` is when that was first seen (`time.monotonic()`)."""
+    """A task that does not answer: `since` is when it last did, or all went well (`time.monotonic()`)."""
 
     task: Task
     address: str
@@ -83,9 +83,9 @@ class Watch:
         self.timed_out: RunError | None = None
         self._since: dict[Task, float] = {}
         self._unnamed: dict[Task, float] = {}
-        self._seen: set[Task] = set()
+        self._answered: dict[Task, float] = {}
         self._said: set[Task] = set()
-        self._progress = time.monotonic()
+        self._progress = self._last_well = time.monotonic()
 
     # --- looking ------------------------------------------------------------------------------------------
 
@@ -113,11 +113,12 @@ class Watch:
             wrong = self._wrong(task, address, found)
             if wrong is not None:
                 raise RunError(wrong)
-            self._seen.add(task)
+            self._answered[task] = time.monotonic()
             self._since.pop(task, None)
             self._unnamed.pop(task, None)
             return None
-        since = self._since.setdefault(task, time.monotonic())
+        well = max(self._last_well, self._answered.get(task, 0.0))
+        since = self._since.setdefault(task, well)
         missing = Missing(task, address, found.words, since, found.kind)
         hopeless = self._hopeless(missing)
         if hopeless is not None:
@@ -156,7 +157,7 @@ class Watch:
         a machine has been found for them.
         """
         task, address, span = missing.task, missing.address, self._host_span(missing.task)
-        if missing.kind not in LOST or missing.seconds < HOPELESS_AFTER or task in self._seen:
+        if missing.kind not in LOST or missing.seconds < HOPELESS_AFTER or task in self._answered:
             return None
         if missing.kind == "foreign":
             return errors.wrong_task(task.ref, address, "something that is no TensorFlow server", span)
@@ -177,7 +178,8 @@ class Watch:
         Says who is missing after a moment, and again every few seconds. Raises RunError at once for what will
         not get right, and where someone has been missing for `timeout` seconds.
         """
-        tell_at = time.monotonic() + SAY_AFTER
+        self._last_well = time.monotonic()
+        tell_at = self._last_well + SAY_AFTER
         while found := self.missing():
             self._raise_if_too_long(found, why)
             if time.monotonic() >= tell_at:
@@ -214,7 +216,7 @@ class Watch:
 
     def progress(self) -> None:
         """Take down that things go on; while this is called often enough nobody is looked for."""
-        self._progress = time.monotonic()
+        self._progress = self._last_well = time.monotonic()
 
     @contextmanager
     def during(self, doing: str) -> Iterator[None]:
@@ -245,6 +247,8 @@ class Watch:
             found, looked = self._look_for(doing), time.monotonic()
             if over.is_set():
                 return
+            if found is None:
+                continue  # `timed_out` says why
             if not found:
                 self._welcome(())
                 said = 0.0
@@ -252,11 +256,11 @@ class Watch:
                 said = looked
                 self._tell(found, doing)
 
-    def _look_for(self, doing: str) -> tuple[Missing, ...]:
+    def _look_for(self, doing: str) -> tuple[Missing, ...] | None:
         try:
             found = self.missing()
             self._raise_if_too_long(found, doing)
         except RunError as error:
             self.timed_out = error
-            return ()
+            return None
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -11,10 +12,14 @@ from attrs import define, evolve, field, frozen
 from compiler.graph.ledger import Ledger
 from compiler.graph.stamp import WeightSource
 from compiler.graph.template import Role, WeightInfo
+from compiler.graph.variable_nodes import VariableWriter
 from compiler.plan import Placed, Plan, VariableInfo, VariablePlacement, Why
 from compiler.rules import Rulebook, following
 from compiler.topology import Device
 from compiler.variable_rules import place_variables as assign_devices
+
+AVERAGE = "ExponentialMovingAverage"  # ends the name of a moving average
+MEAN = "mean"  # and that of what copies trained apart come to
 
 
 @frozen
@@ -158,24 +163,43 @@ def create_variables(
     `apart` is whether copies are trained each by itself, and have a mean.
     """
     made: dict[str, GraphVariable] = {}
+    writer = VariableWriter(tf.compat.v1.get_default_graph(), ledger)
     for info, placement in zip(weights.values(), placements, strict=True):
-        variable = GraphVariable(info, placement)
+        variable = made[info.name] = GraphVariable(info, placement)
         for copy in range(len(placement.copies) or 1):
-            variable.copies.append(_create_copy(variable, copy, ledger))
-            if info.trainable:
-                for slot in slots:
-                    variable.slots.setdefault(slot.suffix, []).append(
-                        _create_slot(variable, slot, copy, ledger)
-                    )
+            first = info.name if copy else partial(_initial_value, info)
+            writer.add(_copy_name(info.name, copy), info.shape, info.dtype, first, variable.placed(copy))
+            for slot in slots if info.trainable else ():
+                own, place = _copy_name(f"{info.name}/{slot.suffix}", copy), variable.slot_place(copy)
+                writer.add(own, info.shape, info.dtype, float(slot.initial), place)
         if averaged and info.trainable:
-            place = variable.slot_place(0)
-            name = f"{info.name}/ExponentialMovingAverage"
-            variable.average = create_variable(name, variable.copies[0].initial_value, place, ledger)
+            writer.add(f"{info.name}/{AVERAGE}", info.shape, info.dtype, info.name, variable.slot_place(0))
         if apart:
-            mean = variable.copies[0].initial_value
-            variable.mean = create_variable(f"{info.name}/mean", mean, variable.beside(), ledger)
-        made[info.name] = variable
+            writer.add(f"{info.name}/{MEAN}", info.shape, info.dtype, info.name, variable.beside())
+    found = writer.finish()
+    for variable in made.values():
+        _take(variable, found, slots)
     return made
+
+
+def _initial_value(info: WeightInfo) -> tf.Tensor:
+    return tf.cast(info.initializer(info.shape, dtype=info.dtype), info.dtype)
+
+
+def _copy_name(name: str, copy: int) -> str:
+    return f"{name}/replica_{copy}" if copy else name
+
+
+def _take(variable: GraphVariable, found: Mapping[str, Any], slots: Sequence[SlotSpec]) -> None:
+    """Let a variable have its parts from all those that were made."""
+    name, copies = variable.name, range(len(variable.placement.copies) or 1)
+    variable.copies = [found[_copy_name(name, copy)] for copy in copies]
+    if variable.info.trainable:
+        for slot in slots:
+            own = f"{name}/{slot.suffix}"
+            variable.slots[slot.suffix] = [found[_copy_name(own, copy)] for copy in copies]
+    variable.average = found.get(f"{name}/{AVERAGE}")
+    variable.mean = found.get(f"{name}/{MEAN}")
 
 
 def create_variable(name: str, initial: Any, placed: Placed, ledger: Ledger, dtype: Any = None) -> Any:
@@ -191,25 +215,3 @@ def create_variable(name: str, initial: Any, placed: Placed, ledger: Ledger, dty
             with tf.name_scope(f"{name}/Initializer/"):
                 initial = initial()
         return tf.compat.v1.Variable(initial, use_resource=True, trainable=False, name=name, dtype=dtype)
-
-
-def _create_copy(variable: GraphVariable, copy: int, ledger: Ledger) -> Any:
-    info = variable.info
-
-    def initial() -> tf.Tensor:
-        return tf.cast(info.initializer(info.shape, dtype=info.dtype), info.dtype)
-
-    if copy == 0:
-        return create_variable(info.name, initial, variable.placed(), ledger)
-    name = f"{info.name}/replica_{copy}"
-    return create_variable(name, variable.copies[0].initial_value, variable.placed(copy), ledger)
-
-
-def _create_slot(variable: GraphVariable, slot: SlotSpec, copy: int, ledger: Ledger) -> Any:
-    info = variable.info
-
-    def initial() -> tf.Tensor:
-        return tf.fill(info.shape, tf.constant(slot.initial, info.dtype))
-
-    suffix = f"/replica_{copy}" if copy else ""
-    return create_variable(f"{info.name}/{slot.suffix}{suffix}", initial, variable.slot_place(copy), ledger)

@@ -93,7 +93,7 @@ class Node:
                 stack.callback(process.wait)
                 stack.callback(process.kill)  # before the wait, as the last in goes first
                 processes[pod.name] = process
-            until = time.monotonic() + 120
+            until = time.monotonic() + 240
             while time.monotonic() < until:
                 ended = {name: process.poll() for name, process in processes.items()}
                 if None not in ended.values() or any(ended.values()):

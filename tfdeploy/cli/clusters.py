@@ -39,30 +39,31 @@ def membership_of(spec: ir.Spec, task: Task | None, *, launch: bool) -> Membersh
 def launch(spec: ir.Spec, path: str, common: Common, options: RunOptions) -> tuple[int, Result | None]:
     """Start every task of a spec's cluster on this machine and train; return exit code and result.
 
-    Tasks read the same file with the same options as this process did. Raises what a run raises.
+    Tasks read the same file with the same options as this process did; those that are started again read what
+    that came to then. Raises what a run raises.
     """
     from compiler.legality import replication_of
     from tfdeploy.cli.faults import show
     from tfdeploy.runtime.cluster import launching
-    from tfdeploy.runtime.cluster.launch import Recipe
 
     launching.require_launchable(spec)
     voices = launching.Voices(spec, launching.write)
-    profile = ("--profile", str(options.profile)) if options.profile else ()
-    recipe = Recipe(spec, path, tuple(_flags(common)), options.resume, profile)
-    if replication_of(spec) == "in_graph":
-        return 0, launching.run_client(recipe, options, voices)
-    ended = launching.run_workers(recipe, voices, own_process=True)
+    flags = _flags(common)
+    with launching.written(spec, flags, options) as later:
+        overrides = [word for name, value in common.overrides for word in ("--set", f"{name}={value}")]
+        recipe = evolve(later, path=path, options=(*overrides, *flags), modules=None, later=later)
+        if replication_of(spec) == "in_graph":
+            return 0, launching.run_client(recipe, options, voices)
+        ended = launching.run_workers(recipe, voices, own_process=True)
     if ended.failure is not None:
         show([evolve(ended.failure, notes=())], common)  # what they note has been written, with its name
     return ended.code, launching.result_of(ended.result) if ended.result is not None else None
 
 
 def _flags(common: Common) -> list[str]:
-    """Return the common options as they stand on a command line."""
-    flags = [word for name, value in common.overrides for word in ("--set", f"{name}={value}")]
+    """Return the common options but `--set` as they stand on a command line."""
     colored = common.color_output and common.color_errors
-    flags += ["--color", "always" if colored else "never"]
+    flags = ["--color", "always" if colored else "never"]
     for flag, wanted in (
         ("--allow-python", common.allow_python),
         ("--verbose", common.verbose),

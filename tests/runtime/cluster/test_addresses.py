@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from dsl import ir
 from dsl.addresses import split_address
 from dsl.diagnostics import RunError
+from grammar import load
+from tests.runtime.cluster.conftest import SPEC
 from tfdeploy.runtime.cluster.addresses import Cluster, Membership, Task
+from tfdeploy.runtime.cluster.identity import fingerprint
 from tfdeploy.runtime.cluster.tf_config import Given, read_tf_config, to_tf_config
+from tfdeploy.runtime.effective import effective_text
 
 JOBS = (ir.Job("ps", tasks=1), ir.Job("worker", tasks=3))
 CLUSTER = Cluster.of({"ps": ["p:1"], "worker": ["a:1", "b:1", "c:1"]})
@@ -85,6 +90,19 @@ def test_tf_config_with_the_jobs_of_the_spec(task: object, own: Task | None) -> 
     assert given == Given(CLUSTER, own)
     assert list(given.cluster.jobs) == ["ps", "worker"]
     assert read_tf_config(to_tf_config(CLUSTER, own), JOBS) == given
+
+
+def test_the_fingerprint_of_a_spec_is_that_of_its_meaning(tmp_path: Path) -> None:
+    """Overrides count and so do defaults that are written out; spaces and folders do not."""
+    text = SPEC.format(ps="tasks = 1", worker="tasks = 2")
+    (tmp_path / "a.tfdeploy").write_text(text)
+    spec = load(str(tmp_path / "a.tfdeploy"))
+    (tmp_path / "b.tfdeploy").write_text(effective_text(spec, tmp_path / "run"))
+    assert fingerprint(load(str(tmp_path / "b.tfdeploy"))) == fingerprint(spec)
+    (tmp_path / "a.tfdeploy").write_text(f"{text}# a comment\n")
+    assert fingerprint(load(str(tmp_path / "a.tfdeploy"))) == fingerprint(spec)
+    other = load(str(tmp_path / "a.tfdeploy"), [("clones.batch", "9")])
+    assert fingerprint(other) != fingerprint(spec)
 
 
 @pytest.mark.parametrize("name", ["chief", "master"])

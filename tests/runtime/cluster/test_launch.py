@@ -17,6 +17,8 @@ from tfdeploy.runtime.cluster import launch
 from tfdeploy.runtime.cluster.addresses import Task
 from tfdeploy.runtime.cluster.identity import Answer, ask, finish
 from tfdeploy.runtime.cluster.launch import Launcher, Recipe, gpus_of
+from tfdeploy.runtime.cluster.launching import written
+from tfdeploy.runtime.options import RunOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,15 +87,18 @@ def none_left(tasks: Tasks, patience: float = 10.0) -> bool:
 def test_what_is_killed_is_started_again_and_nothing_is_left(
     tasks: Tasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A killed task comes back at its port; stopped ones end with the launcher too."""
+    """A killed task comes back at its port, with the spec as it was; stopped ones end with the launcher."""
     monkeypatch.setattr(launch, "FINISHING", 0.5)
     tasks.write("tasks = 1", "tasks = 1")
-    heard = Heard()
-    recipe = Recipe(tasks.load(), str(tasks.spec))
-    with Launcher(recipe, heard.hear, heard.append) as launcher:
+    heard, spec = Heard(), tasks.load()
+    with (
+        written(spec, [], RunOptions()) as later,
+        Launcher(Recipe(spec, str(tasks.spec), later=later), heard.hear, heard.append) as launcher,
+    ):
         at = launcher.cluster.address(PS)
         assert re.fullmatch(r"127\.0\.0\.1:\d+", at)
         until(launcher, lambda: sum("listens" in line for line in heard) == 2)
+        tasks.write("tasks = 7", "tasks = 7")
         first = pid_of(launcher, PS)
         os.kill(first, signal.SIGKILL)
         until(launcher, lambda: f"ps:0 stdout ps:0 listens at {at}" in heard[-1:])
@@ -104,11 +109,11 @@ def test_what_is_killed_is_started_again_and_nothing_is_left(
         assert answer.identity is not None
         assert answer.identity.spec_sha256 == launcher.client.spec_sha256
         os.kill(pid_of(launcher, WORKER), signal.SIGSTOP)
-        assert len(processes_of(tasks)) == 2
+        pids = [pid_of(launcher, PS), pid_of(launcher, WORKER)]
         assert finish(at, 10)
         until(launcher, lambda: PS in launcher.over)
         assert launcher.over == {PS: 0}
-    assert none_left(tasks, 0.0)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
     assert launcher.failure is None
 
 

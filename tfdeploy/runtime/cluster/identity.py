@@ -112,16 +112,15 @@ def versions() -> tuple[str, str]:
 def fingerprint(spec: ir.Spec) -> str:
     """Return what all tasks must have in common of a spec: its text with everything filled in, hashed.
 
-    Included files and overrides count; the run directory does not, which may differ between machines.
+    Included files and overrides count; the folders of files and runs do not, which may differ between
+    machines.
     """
     from hashlib import sha256
 
-    from attrs import evolve
-
     from grammar.unparse import unparse
+    from tfdeploy.runtime.effective import with_paths
 
-    common = evolve(spec, train=evolve(spec.train, directory=None))
-    return sha256(unparse(common).encode()).hexdigest()
+    return sha256(unparse(with_paths(spec, os.path.basename, None)).encode()).hexdigest()
 
 
 class Plate:

@@ -51,7 +51,8 @@ class Recipe:
     """How tasks are started: the spec as they read it, its file, and the options that all of them get.
 
     `resume` and `chief_options` are for those that train; one that is started again always resumes. `modules`
-    is where they find modules of Python that are not beside their file.
+    is where they find modules of Python that are not beside their file. `later` is for tasks that are started
+    again: it does not matter to them that the file has been changed meanwhile.
     """
 
     spec: ir.Spec
@@ -60,6 +61,7 @@ class Recipe:
     resume: str = "auto"
     chief_options: tuple[str, ...] = ()
     modules: Path | None = None
+    later: Recipe | None = None
 
     def arguments(self, task: Task, chief: Task, *, again: bool) -> list[str]:
         """Return the command of tfdeploy that runs a task."""
@@ -134,18 +136,20 @@ class Launcher:
     # --- tasks --------------------------------------------------------------------------------------------
 
     def _start(self, task: Task, before: Child | None = None) -> None:
-        arguments = self.recipe.arguments(task, self.cluster.chief, again=before is not None)
-        child = children.start(task, arguments, self._environment(task), self._leash, self._line(task))
+        recipe = (before and self.recipe.later) or self.recipe
+        arguments = recipe.arguments(task, self.cluster.chief, again=before is not None)
+        environment = self._environment(task, recipe)
+        child = children.start(task, arguments, environment, self._leash, self._line(task))
         if before is not None:
             child.starts, child.early = before.starts + 1, before.early
         self._children[task] = child
 
-    def _environment(self, task: Task) -> dict[str, str]:
+    def _environment(self, task: Task, recipe: Recipe) -> dict[str, str]:
         environment = {**os.environ, VARIABLE: to_tf_config(self.cluster, task), "PYTHONUNBUFFERED": "1"}
-        if self.recipe.modules is not None:
-            paths = [os.environ.get("PYTHONPATH", ""), str(self.recipe.modules)]
+        if recipe.modules is not None:
+            paths = [os.environ.get("PYTHONPATH", ""), str(recipe.modules)]
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-        gpus = gpus_of(self.recipe.spec, task, os.environ.get(GPUS))
+        gpus = gpus_of(recipe.spec, task, os.environ.get(GPUS))
         return environment if gpus is None else {**environment, GPUS: gpus}
 
     def _line(self, task: Task) -> Callable[[str, Stream], None]:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from attrs import evolve, fields_dict, frozen
 
 from compiler.legality import replication_of
 from dsl.diagnostics import Diagnostic, RunError
-from grammar import load
 from tfdeploy.runtime.best import Best
 from tfdeploy.runtime.cluster.addresses import Task, chief_job
 from tfdeploy.runtime.cluster.launch import POLL, Launcher, Recipe, Stream
@@ -29,7 +29,7 @@ from tfdeploy.runtime.result import Result, Seconds, SplitResult
 from tfdeploy.runtime.stop import BASE, Interrupted, StopSignals, Terminated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from dsl import ir
     from tfdeploy.runtime.options import RunOptions
@@ -172,8 +172,7 @@ def run_on_cluster(spec: ir.Spec, options: RunOptions) -> Result:
 def _launch(spec: ir.Spec, options: RunOptions) -> Result:
     require_launchable(spec)
     voices = Voices(spec, lambda text, _: options.reporter.note(text))
-    with tempfile.TemporaryDirectory(prefix="tfdeploy-") as folder:
-        recipe = _written(spec, Path(folder), options)
+    with written(spec, ["--verbose"] if options.verbose else [], options) as recipe:
         if replication_of(spec) == "in_graph":
             return run_client(recipe, options, voices)
         ended = run_workers(recipe, voices)
@@ -189,14 +188,15 @@ def _launch(spec: ir.Spec, options: RunOptions) -> Result:
     return result
 
 
-def _written(spec: ir.Spec, folder: Path, options: RunOptions) -> Recipe:
-    """Write a spec, with all that was changed in it, where other processes can read it."""
-    path = folder / f"{Path(spec.path).stem or 'spec'}.tfdeploy"
-    path.write_text(effective_text(spec, RunDirectory.of(spec).path), encoding="utf-8")
-    flags = ["--allow-python", *(["--verbose"] if options.verbose else [])]
+@contextmanager
+def written(spec: ir.Spec, flags: Sequence[str], options: RunOptions) -> Iterator[Recipe]:
+    """Write a spec, with all that was changed in it, where other processes can read it for a while."""
     profile = ("--profile", str(options.profile)) if options.profile else ()
-    read = load(str(path), allow_python=True)  # what it was loaded with has allowed it, or it has none
-    return Recipe(read, str(path), tuple(flags), options.resume, profile, folder_of(spec).absolute())
+    with tempfile.TemporaryDirectory(prefix="tfdeploy-") as folder:
+        path = Path(folder) / f"{Path(spec.path).stem or 'spec'}.tfdeploy"
+        path.write_text(effective_text(spec, RunDirectory.of(spec).path), encoding="utf-8")
+        more = ("--allow-python", *flags)  # the spec was loaded with that, or has nothing in it that needs it
+        yield Recipe(spec, str(path), more, options.resume, profile, folder_of(spec).absolute())
 
 
 def result_of(text: str) -> Result:

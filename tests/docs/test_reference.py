@@ -15,7 +15,6 @@ import tfdeploy
 from compiler.graph.build import compile_graph
 from compiler.passes.towers import DEFAULT_BATCH
 from compiler.pipeline import make_plan
-from dsl.diagnostics import SpecError
 from dsl.schema import BLOCKS
 from tests.docs.frames import tutorial
 from tests.docs.pages import DOCS
@@ -46,28 +45,13 @@ def test_generated_pages_are_up_to_date(capsys: pytest.CaptureFixture[str]) -> N
 def test_notes_are_about_what_there_is() -> None:
     """No note is left over from an attribute or block that is gone."""
     attributes = {f"{block.name}.{name}" for block in BLOCKS.values() for name in block.names}
-    assert notes.DEFAULTS.keys() | notes.NOT_YET.keys() <= attributes
+    assert notes.DEFAULTS.keys() <= attributes
     assert notes.BLOCKS.keys() == BLOCKS.keys()
 
 
 def test_the_number_of_examples_by_default_is_what_the_note_says() -> None:
     """Where neither `batch` nor `global_batch` is given."""
     assert notes.DEFAULTS["clones.batch"] == str(DEFAULT_BATCH)
-
-
-@pytest.mark.parametrize(
-    "part",
-    [
-        'devices { job "worker" { tasks = 2 } }',
-        "devices { cpu = 1 }\nupdate { optimizer = SGD(0.1), replication = between_graph }",
-        "devices { cpu = 1 }\nupdate { optimizer = SGD(0.1), backup = 1 }",
-    ],
-)
-def test_what_is_said_not_to_compile_does_not(part: str) -> None:
-    """Once it does, the notes of the reference are to be changed."""
-    text = SMALL.replace("update { optimizer = SGD(0.1) }\n", "") if "update" in part else SMALL
-    with pytest.raises(SpecError):
-        make_plan(spec_of(f"{text}{part}\n"))
 
 
 def test_defaults_of_placement_are_those_of_the_table() -> None:

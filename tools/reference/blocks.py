@@ -61,7 +61,7 @@ def _row(block: Block, attribute: Attribute) -> list[str]:
         f"`{attribute.name}`",
         _taken(attribute),
         _default(block, attribute, key),
-        _meaning(attribute, key),
+        attribute.doc,
     ]
 
 
@@ -75,11 +75,6 @@ def _default(block: Block, attribute: Attribute, key: str) -> str:
     value = block.default(attribute.name)
     assert value is not None or attribute.type.optional, f"say in notes.py what the default of {key} is"
     return f"`{written(value)}`"
-
-
-def _meaning(attribute: Attribute, key: str) -> str:
-    said = attribute.doc
-    return f"{said}. **Not compiled yet:** {notes.NOT_YET[key]}" if key in notes.NOT_YET else said
 
 
 def _units() -> str:

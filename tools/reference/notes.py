@@ -1,4 +1,4 @@
-"""What the schema cannot say: words around a block, defaults that depend on others, what cannot be compiled yet."""
+"""What the schema cannot say: words around a block and defaults that depend on others."""
 
 from __future__ import annotations
 
@@ -42,18 +42,13 @@ DEFAULTS = {
     "clones.batch": "32",
     "clones.global_batch": "`batch` times `count`",
     "update.optimizer": "none; needed to train",
-    "update.replication": "`in_graph`",
+    "update.replication": "`in_graph`; with `mode = async` on a cluster `between_graph`",
     "update.average_every": "none; needed for `local`",
     "train.steps": "none; this or `epochs`",
     "train.epochs": "none; this or `steps`",
     "train.directory": "`runs/NAME` for `NAME.tfdeploy`",
     "train.checkpoint_every": "every 5 seconds, or less often where that would take more than 2 % of the time",
     "train.evaluate_every": "at the end only",
+    "train.task_timeout": "`10min`",
 }
 """By `block.attribute`: the default in words, where it is not a value of the language."""
-
-NOT_YET = {
-    "update.replication": "`between_graph` needs a cluster",
-    "update.backup": "needs a cluster",
-}
-"""By `block.attribute`: what this version refuses to compile."""

@@ -22,7 +22,7 @@ from compiler.plan import Placed, Plan
 SCOPE = "cluster"
 CLOSED, OPEN, FINISHED = 0, 1, 2
 SINGLE = ("generation", "phase", "tick", "global_step", "examples", "begun", "limit")
-PER_WORKER = ("claimed", "done", "arrived", "left")
+PER_WORKER = ("claimed", "done", "life", "arrived", "left")
 NEVER = -1
 
 
@@ -33,7 +33,7 @@ class State:
     `phase` is CLOSED, OPEN or FINISHED. `examples` are those of all steps. In sync, `tick` changes with every
     step and `arrived` has, for each worker, the tick of its newest gradient. In async, `begun` counts the
     updates that were claimed, of which no more than `limit` may be; `claimed` and `done` are those of each
-    worker. `left` tells who has ended.
+    worker, and `life` changes when what it has claimed is taken from it. `left` tells who has ended.
     """
 
     generation: int
@@ -45,6 +45,7 @@ class State:
     limit: int
     claimed: tuple[int, ...]
     done: tuple[int, ...]
+    life: tuple[int, ...]
     arrived: tuple[int, ...]
     left: tuple[int, ...]
 
@@ -62,12 +63,13 @@ class State:
 class Coordination:
     """Ops of one worker's graph.
 
-    Feed `mine` with the generation that the worker works in, `given` with what an op of the chief wants.
-    `state` is a vector that `State.of` reads. `claim` claims an update if there is one to be had, and gives 1
-    or 0 before the state; `join` gives back what the worker claimed in an earlier life; `leave` says that it
-    has ended. Of the chief: `announce` ([generation]) stops all others; `open` ([generation, step, examples])
-    lets them go on from a step; `allow` ([limit]) lets updates begin up to a number; `freeze` none beyond
-    those begun; `end` tells that training is over.
+    Feed `mine` with the generation that the worker works in and its life, `given` with what an op of the
+    chief wants. `state` is a vector that `State.of` reads. `claim` claims an update if there is one to be
+    had, and gives 1 or 0 before the state; `join` begins a new life of the worker, and gives back what it
+    claimed in the one before; `leave` says that it has ended. Of the chief: `announce` ([generation]) stops
+    all others; `open` ([generation, step, examples]) lets them go on from a step; `allow` ([limit]) lets
+    updates begin up to a number; `freeze` none beyond those begun; `revoke` ([worker]) does for another what
+    `join` does; `end` tells that training is over.
     """
 
     placed: Placed
@@ -81,6 +83,7 @@ class Coordination:
     open: tf.Operation = field(repr=False)
     allow: tf.Operation = field(repr=False)
     freeze: tf.Operation = field(repr=False)
+    revoke: tf.Operation = field(repr=False)
     end: tf.Operation = field(repr=False)
     table: Table = field(repr=False)
 
@@ -89,7 +92,7 @@ class Coordination:
         """Make the variables and ops for the worker of a plan."""
         table = Table.create(global_step, placed, ledger, plan)
         with table.at(""):
-            mine = tf.compat.v1.placeholder_with_default(tf.constant(0, tf.int64), (), name="mine")
+            mine = tf.compat.v1.placeholder_with_default(tf.constant([0, 0], tf.int64), (2,), name="mine")
             given = tf.compat.v1.placeholder_with_default(
                 tf.constant([0, 0, 0], tf.int64), (3,), name="given"
             )
@@ -101,12 +104,13 @@ class Coordination:
             given,
             table.read_all("state"),
             table.claim("claim"),
-            table.join(),
+            table.renew("join", table.worker),
             table.set_own("left", 1, "leave"),
             table.write("announce", [("generation", first), ("phase", CLOSED)]),
             table.open(first, second, third),
             table.write("allow", [("limit", first)]),
             table.freeze(),
+            table.renew("revoke", first),
             table.write("end", [("phase", FINISHED)]),
             table,
         )
@@ -165,8 +169,12 @@ class Table:
 
     def add_own(self, name: str, value: tf.Tensor) -> tf.Operation:
         """Add to the worker's own element of a vector; to be called inside `at`."""
+        return self.add(name, value, self.worker)
+
+    def add(self, name: str, value: tf.Tensor, worker: Any) -> tf.Operation:
+        """Add to a worker's element of a vector; to be called inside `at`."""
         return tf.raw_ops.ResourceScatterAdd(
-            resource=self.variables[name].handle, indices=[self.worker], updates=[value]
+            resource=self.variables[name].handle, indices=[worker], updates=[value]
         )
 
     def set_own(self, name: str, value: Any, scope: str, after: Sequence[Any] = ()) -> tf.Operation:
@@ -205,6 +213,7 @@ class Table:
                 ("limit", step),
                 ("claimed", 0),
                 ("done", 0),
+                ("life", 0),
                 ("arrived", NEVER),
                 ("left", 0),
                 ("tick", generation),
@@ -212,12 +221,17 @@ class Table:
             ],
         )
 
+    def is_current(self) -> tf.Tensor:
+        """Return whether the worker's generation and life go on; to be called inside `at`."""
+        same = tf.equal(self.read("generation"), self.mine[0])
+        return same & tf.equal(self.read("life")[self.worker], self.mine[1])
+
     def claim(self, scope: str, after: Sequence[Any] = ()) -> tf.Tensor:
         """Return [1 or 0, *state]: whether the worker may begin an update. No other claim comes between."""
         with self.at(scope, after):
             turn = take_turn(SCOPE, contested=True)
         with self.at(scope, turn.taken):
-            fine = tf.equal(self.read("generation"), self.mine) & tf.equal(self.read("phase"), OPEN)
+            fine = self.is_current() & tf.equal(self.read("phase"), OPEN)
             fine &= self.read("begun") < self.read("limit")
             if self.staleness is not None:
                 done = self.read("done")
@@ -236,7 +250,7 @@ class Table:
     def count(self, after: Sequence[tf.Operation]) -> tf.Operation:
         """Return the op that counts an update of the worker as done, unless its generation is over."""
         with self.at("count", after):
-            one = tf.cast(tf.equal(self.read("generation"), self.mine), tf.int64)
+            one = tf.cast(self.is_current(), tf.int64)
             step = self.step(one)
         with self.at("count", step):
             return self.add_own("done", one)
@@ -252,17 +266,18 @@ class Table:
             ),
         ]
 
-    def join(self) -> tf.Operation:
-        """Return the op that gives back updates which the worker has claimed and never made."""
-        with self.at("join"):
+    def renew(self, scope: str, worker: Any) -> tf.Operation:
+        """Return the op that begins a new life of a worker, without what it has claimed and never made."""
+        with self.at(scope):
             turn = take_turn(SCOPE, contested=True)
-        with self.at("join", turn.taken):
-            lost = self.read("claimed")[self.worker] - self.read("done")[self.worker]
+        with self.at(scope, turn.taken):
+            lost = self.read("claimed")[worker] - self.read("done")[worker]
             back = [
                 tf.raw_ops.AssignSubVariableOp(resource=self.variables["begun"].handle, value=lost),
-                self.add_own("claimed", -lost),
+                self.add("claimed", -lost, worker),
+                self.add("life", tf.constant(1, tf.int64), worker),
             ]
-        with self.at("join", back):
+        with self.at(scope, back):
             return turn.ended(tf.no_op())
 
     def freeze(self) -> tf.Operation:

@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.stop import StopSignals
 
 
+MOST_FRUITLESS = 10  # attempts on end to go on, without a step, while all tasks answer
+
+
 def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
     """Train `spec` in its run directory, which is locked meanwhile, and return what it came to.
 
@@ -122,24 +125,29 @@ class _Run:
         self, compiled: CompiledGraph, station: Station, streams: Mapping[SplitName, Stream]
     ) -> Result:
         """Train, from the newest checkpoint again where a task of the cluster was lost and has come back."""
-        saving, recovering, why = add_saving(compiled), False, "to start training"
+        saving, fruitless, why = add_saving(compiled), 0, "to start training"
         while True:
-            station.gather(why)
-            engine = Engine(compiled, station.session(compiled), saving)
+            station.gather(why, self.stop.check)
+            engine, before = Engine(compiled, station.session(compiled), saving), self.clock.examples
             try:
                 with station.looking_on("for the next step"):
-                    station.man(engine, self.stop)
-                    result = self._train(engine, streams, recovering=recovering)
-                station.end(engine)
+                    station.man(engine, self.stop, self.reporter.note)
+                    result = self._train(engine, streams, recovering=why != "to start training")
             except (RunError, SpecError):
                 station.end(engine)
                 raise
             except tf.errors.OpError as fault:
-                if not is_loss(fault, self.plan):
-                    raise
+                fruitless = 0 if self.clock.examples > before else fruitless + 1
+                if not is_loss(fault, self.plan) or fruitless == MOST_FRUITLESS:
+                    raise RunError(
+                        errors.step_failed(
+                            "training", reason_of(fault), None, clone=None, layer=None, op=None
+                        )
+                    ) from fault
                 self.reporter.note(f"interrupted: {reason_of(fault)}")
-                recovering, why = True, "to go on from the last checkpoint"
+                why = "to go on from the last checkpoint"
             else:
+                station.end(engine)
                 return result
             finally:
                 engine.close()

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 _NODE = re.compile(r"^Node: '.*'$", re.MULTILINE)
 _SEVERAL = re.compile(r"^\d+ root error\(s\) found\.\n\s*\(0\) [A-Z_]+: *", re.MULTILINE)  # told one by one
+_TASK = re.compile(r"^(From /job:\S+:|=+)\s*$", re.MULTILINE)  # where on a cluster, before what
 _BEHIND = re.compile(r"\n\t ?\[\[|\nOriginal stack trace|\nErrors may have originated")
 
 
@@ -16,7 +17,7 @@ def reason_of(fault: Exception) -> str:
     if isinstance(fault, OSError):
         return (fault.strerror or str(fault)).lower()
     text = fault.message if isinstance(fault, tf.errors.OpError) else str(fault)
-    *_, said = _NODE.split(text)  # what comes before says where in Python the op was made
+    *_, said = _NODE.split(_TASK.sub("", text))  # what comes before says where in Python the op was made
     lines = [
         line.strip()
         for line in _BEHIND.split(_SEVERAL.sub("", said, count=1))[0].splitlines()

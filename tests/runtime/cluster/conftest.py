@@ -92,6 +92,11 @@ class Process:
         self.text += data.decode()
         return bool(data)
 
+    def read(self) -> None:
+        """Take what is there to be read, so that the process need not wait for a reader."""
+        while self._read(time.monotonic()):
+            pass
+
     def end(self, patience: float = PATIENCE) -> int:
         """Wait for the process to end and return its exit code."""
         end = time.monotonic() + patience

@@ -6,6 +6,7 @@ worker that waits sees a signal, a new generation and the end of training within
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -30,17 +31,20 @@ GROWTH = 1.5
 
 @define
 class Crew:
-    """The view of one worker; `generation` is the one it works in.
+    """The view of one worker; `generation` is the one it works in, `life` its own in that.
 
-    `watch` looks after the tasks that it needs, where these are processes of their own.
+    `watch` looks after the tasks that it needs, where these are processes of their own; `say` is told what
+    concerns people.
     """
 
     engine: Engine = field(repr=False)
     stop: StopSignals = field(repr=False)
     watch: Looker | None = field(default=None, repr=False)
+    say: Callable[[str], None] = field(default=lambda _: None, repr=False)
     generation: int = 0
+    life: int = 0
     _read: Callable[[], Any] | None = field(default=None, init=False, repr=False)
-    _claim: Callable[[int], Any] | None = field(default=None, init=False, repr=False)
+    _claim: Callable[..., Any] | None = field(default=None, init=False, repr=False)
 
     @property
     def exchange(self) -> Exchange:
@@ -69,16 +73,21 @@ class Crew:
             self._read = self.engine.session.make_callable(self.ops.state)
         return State.of(self._read())
 
-    def until(self, ready: Callable[[State], bool], longest: float = LONGEST) -> State | None:
-        """Wait until `ready` of the state; return it, None where a signal comes first.
+    def until(
+        self, ready: Callable[[State], bool], longest: float = LONGEST, patience: float = math.inf
+    ) -> State | None:
+        """Wait until `ready` of the state, or until `patience` seconds are over; return the state.
 
-        Raises what the watch has found out where a task is missing for too long.
+        None where a signal comes first. Raises what the watch has found out where a task is missing for too
+        long.
         """
-        pause = SHORTEST
+        pause, end = SHORTEST, time.monotonic() + patience
         while True:
             state = self._state_if_there()
             if state is not None and ready(state):
                 self.progress()
+                return state
+            if time.monotonic() > end:
                 return state
             if self.stop.received is not None:
                 return None
@@ -98,7 +107,13 @@ class Crew:
 
     def is_current(self, state: State) -> bool:
         """Whether the generation goes on that the worker works in."""
-        return state.phase == OPEN and state.generation == self.generation
+        same = state.generation == self.generation and state.life[self.worker.index] == self.life
+        return state.phase == OPEN and same
+
+    @property
+    def mine(self) -> tuple[int, int]:
+        """What is fed to ops that count in this life only."""
+        return self.generation, self.life
 
     def _state_if_there(self) -> State | None:
         """Return the numbers; None where there are none yet, or no more, which is for the chief to mend."""
@@ -115,7 +130,7 @@ class Crew:
         """Claim an update; return whether there was one to be had, and the state."""
         if self._claim is None:
             self._claim = self.engine.session.make_callable(self.ops.claim, feed_list=[self.ops.mine])
-        return self.claimed(self._claim(self.generation))
+        return self.claimed(self._claim(self.mine))
 
     def may_claim(self, state: State) -> bool:
         """Whether there is an update to be claimed."""
@@ -132,13 +147,25 @@ class Crew:
         """Wait until training is open or over; take up its generation. None where a signal comes first."""
         state = self.until(lambda each: each.phase in {OPEN, FINISHED}, PATIENT)
         if state is not None:
-            self.generation = state.generation
             self.run(self.ops.join)
+            state = self.state()
+            self.generation, self.life = state.generation, state.life[self.worker.index]
         return state
+
+    def revoke(self, state: State) -> list[int]:
+        """Take from other workers what they have claimed and not made; return whose that was."""
+        late = [
+            worker
+            for worker, (claimed, done) in enumerate(zip(state.claimed, state.done, strict=True))
+            if claimed > done and worker != self.worker.index
+        ]
+        for each in late:
+            self.run(self.ops.revoke, each)
+        return late
 
     def run(self, op: Any, *given: int) -> None:
         """Run an op, of the chief's with what it is given."""
-        feed: Mapping[Any, Any] = {self.ops.mine: self.generation}
+        feed: Mapping[Any, Any] = {self.ops.mine: self.mine}
         if given:
             feed = {**feed, self.ops.given: (*given, 0, 0)[:3]}
         self.engine.session.run(op, feed)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
-from tfdeploy.runtime.cluster.crew import PATIENT
+from tfdeploy.runtime.cluster.crew import LONGEST, PATIENT
 from tfdeploy.runtime.engine import StepReport
 from tfdeploy.runtime.numbers import named
 from tfdeploy.runtime.steps import Done
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from compiler.graph.coordination import State
     from tfdeploy.runtime.cluster.crew import Crew
+
+LEAST_PATIENCE = 10.0  # seconds that a worker has for an update, and at least so many updates of the chief's:
+UPDATES_OF_PATIENCE = 20
 
 
 def crew_steps(crew: Crew) -> SyncCrewSteps | AsyncCrewSteps:
@@ -136,6 +140,7 @@ class AsyncCrewSteps(_CrewSteps):
         self.allowed = state.limit
         self.claimed = False
         self.loss = 0.0
+        self.slowest = 0.0  # seconds of an update of the chief's own
 
     def next(self, *, logged: bool, until: int) -> Done:
         """Make an update, or wait for others to, and return what all have made since the last time."""
@@ -150,7 +155,9 @@ class AsyncCrewSteps(_CrewSteps):
 
     def _update(self, *, logged: bool) -> Done:
         first, crew = self._first, self.crew
-        numbers, report = self._run(crew.exchange.step, {crew.ops.mine: crew.generation}, logged=logged)
+        begun = time.perf_counter()
+        numbers, report = self._run(crew.exchange.step, {crew.ops.mine: crew.mine}, logged=logged)
+        self.slowest = max(self.slowest, time.perf_counter() - begun)
         crew.progress()
         self.claimed, state = crew.claimed(numbers)
         self.loss = report.data_loss
@@ -161,8 +168,25 @@ class AsyncCrewSteps(_CrewSteps):
         """Wait until the others have made an update, where there is none for the chief to make."""
         found: State | None = state
         if state.global_step == self.seen:
-            found = self.crew.until(lambda each: each.global_step > self.seen or self.crew.may_claim(each))
+            found = self._patiently(
+                lambda each: each.global_step > self.seen or self.crew.may_claim(each), LONGEST
+            )
         return Done(0, self.loss, steps=0) if found is None else self._made(found)
+
+    def _patiently(self, ready: Callable[[State], bool], longest: float) -> State | None:
+        """Wait for the others; what one of them does not end within a good while is taken from it.
+
+        It may be dead, stopped or cut off, and is welcome when it is back. None where a signal comes first.
+        """
+        while True:
+            patience = max(LEAST_PATIENCE, UPDATES_OF_PATIENCE * self.slowest)
+            state = self.crew.until(ready, longest, patience)
+            if state is None or ready(state):
+                return state
+            for worker in self.crew.revoke(state):
+                self.crew.say(
+                    f"worker {worker} has not ended its update for {patience:.0f} s: others make it"
+                )
 
     def _made(self, state: State) -> Done:
         """Return the updates of all workers since the last time."""
@@ -179,7 +203,7 @@ class AsyncCrewSteps(_CrewSteps):
         found = []
         while self.claimed:
             found.append(self._update(logged=False))
-        state = self.crew.until(lambda each: each.global_step >= each.begun, PATIENT / 10)
+        state = self._patiently(lambda each: each.global_step >= each.begun, PATIENT / 10)
         if state is None:
             state = self.crew.state()
         found.append(self._made(state))

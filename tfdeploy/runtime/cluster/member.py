@@ -77,7 +77,7 @@ class Member:
         """
         self._saving = add_saving(self.compiled)
         while True:
-            self.station.gather("to train")
+            self.station.gather("to train", self.stop.check)
             engine = Engine(self.compiled, self.station.session(self.compiled), self._saving)
             try:
                 with self.station.looking_on("for the chief and the variables"):
@@ -127,7 +127,7 @@ class Member:
         while self.stop.received is None:
             claimed, state = crew.claim()
             while claimed and self.stop.received is None:
-                claimed, state = crew.claimed(update(crew.generation))
+                claimed, state = crew.claimed(update(crew.mine))
                 crew.progress()
             if not crew.is_current(state) or not self._wait_for_work(crew):
                 return

@@ -74,9 +74,13 @@ class Station:
             config.operation_timeout_in_ms = int(self.watch.timeout * 1000)
         return tf.compat.v1.Session(self.target, graph=compiled.graph, config=config)
 
-    def gather(self, why: str) -> None:
-        """Wait until all tasks that are needed are there; raise RunError where that takes too long."""
+    def gather(self, why: str, check: Callable[[], None]) -> None:
+        """Wait until all tasks that are needed are there; raise RunError where that takes too long.
+
+        `check` is called while it waits, and may raise.
+        """
         if self.watch is not None:
+            self.watch.check = check
             self.watch.require(why)
 
     @contextmanager
@@ -88,7 +92,7 @@ class Station:
         with self.looker.during(why):
             yield
 
-    def man(self, engine: Engine, stop: StopSignals) -> None:
+    def man(self, engine: Engine, stop: StopSignals, say: Callable[[str], None]) -> None:
         """Give the chief's engine what it needs of the others, and every variable its initial value.
 
         Where workers have graphs of their own, they stop before anything is changed.
@@ -99,7 +103,7 @@ class Station:
                 {name: each.initializer for name, each in engine.compiled.saved.items()}
             )
         if engine.compiled.exchange is not None:
-            engine.crew = Crew(engine, stop, self.looker)
+            engine.crew = Crew(engine, stop, self.looker, say)
             engine.crew.announce()
         engine.initialise()
 

@@ -63,8 +63,9 @@ class Missing:
 class Watch:
     """Looks after the tasks `needed`; `say` is told in words who is missing and who is back.
 
-    `timeout` is for how many seconds a task may be missing; `spec` is what messages point into. Tasks are
-    looked at in parallel, so that each look takes no longer than the slowest of them.
+    `check` is called while it waits, and may raise. `timeout` is for how many seconds a task may be missing;
+    `spec` is what messages point into. Tasks are looked at in parallel, so that a look takes no longer than the
+    slowest of them.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Watch:
         self.timeout = timeout
         self.spec = spec
         self.timed_out: RunError | None = None
+        self.check: Callable[[], None] = lambda: None
         self._since: dict[Task, float] = {}
         self._unnamed: dict[Task, float] = {}
         self._answered: dict[Task, float] = {}

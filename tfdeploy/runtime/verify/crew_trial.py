@@ -48,7 +48,7 @@ class CrewTrial(Trial):
         self.tick = time.time_ns()
         coordination = exchange.coordination
         self.session.run(self.compiled.init_op)
-        feed = {coordination.mine: self.tick, coordination.given: (self.tick, 0, 0)}
+        feed = {coordination.mine: (self.tick, 0), coordination.given: (self.tick, 0, 0)}
         for op in (exchange.clear, coordination.open):
             if op is not None:
                 self.session.run(op, feed)
@@ -70,7 +70,7 @@ class CrewTrial(Trial):
         """Let worker number `clone` do an update by itself, and return its loss."""
         graph = self.graphs[clone]
         assert graph.exchange is not None
-        mine = {graph.exchange.coordination.mine: self.tick}
+        mine = {graph.exchange.coordination.mine: (self.tick, 0)}
         return float(self.sessions[clone].run([graph.data_loss, graph.exchange.step], mine)[0])
 
 

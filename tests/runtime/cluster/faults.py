@@ -1,0 +1,260 @@
+"""A run on a cluster of processes that are killed, stopped and started late.
+
+`python -m tests.runtime.cluster.faults [MODE...]` prints what was done to which task, and how the run ended,
+for both replications and both modes. Every task is killed with SIGKILL once, one is stopped for 20 seconds,
+and one is started late. Exit code 1 where a run does not end with the exact step count, loses more than the
+steps since the last checkpoint, or leaves a process.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from attrs import define, field
+
+from tests.runtime.cluster.conftest import Process, free_ports
+
+SPEC = """
+tfdeploy = 1
+
+model "small" {{
+  image = input(float32, [64])
+  digit = input(int32, [])
+  logits = image -> Dense(32, activation = relu, name = "hidden") -> Dense(4, name = "logits")
+  loss = [digit, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}}
+
+data {{
+  train = synthetic(4096, image = feature(float32, [64]), digit = feature(int32, classes = 4)) -> cache()
+}}
+
+devices {{
+  job "ps" {{ hosts = {ps} }}
+  job "worker" {{ hosts = {worker} }}
+}}
+
+clones {{ batch = 16 }}
+update {{ optimizer = Momentum(0.01, momentum = 0.9), {update} }}
+train {{
+  steps = {steps}
+  checkpoint_every = {every}
+  log_every = 20
+  task_timeout = 120s
+  directory = "run"
+}}
+"""
+PATIENCE = 240.0
+ENOUGH = {False: 1_500, True: 20_000}  # steps, by whether others go on while one task is missing
+MODES = {
+    "in graph, sync": "mode = sync",
+    "in graph, async": "mode = async, replication = in_graph",
+    "between graphs, sync": "replication = between_graph",
+    "between graphs, async": "mode = async",
+}
+
+
+@define
+class FaultyRun:
+    """A cluster of two parameter servers and some workers, each task a process that is started again."""
+
+    folder: Path
+    update: str
+    steps: int = 4000
+    every: int = 100
+    workers: int = 2
+    tasks: dict[str, Process] = field(factory=dict)
+    began: float = field(factory=time.monotonic)
+    told: list[str] = field(factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        ports = free_ports(2 + self.workers)
+        hosts = [f"127.0.0.1:{port}" for port in ports]
+        self.spec.write_text(
+            SPEC.format(
+                ps=json.dumps(hosts[:2]),
+                worker=json.dumps(hosts[2:]),
+                update=self.update,
+                steps=self.steps,
+                every=self.every,
+            )
+        )
+
+    @property
+    def spec(self) -> Path:
+        """The spec's file."""
+        return self.folder / "spec.tfdeploy"
+
+    @property
+    def between(self) -> bool:
+        """Whether every worker has a graph of its own."""
+        return self.update != MODES["in graph, sync"] and "in_graph" not in self.update
+
+    @property
+    def names(self) -> list[str]:
+        """All processes: tasks, and in one graph the client."""
+        tasks = ["ps:0", "ps:1", *(f"worker:{index}" for index in range(self.workers))]
+        return tasks if self.between else [*tasks, "client"]
+
+    @property
+    def leader(self) -> str:
+        """The process that keeps the checkpoints and ends with the result."""
+        return "worker:0" if self.between else "client"
+
+    def start(self, *names: str) -> None:
+        """Start processes."""
+        for name in names:
+            trains = name == "client" or (self.between and name.startswith("worker"))
+            arguments = ["compile-and-run" if trains else "serve", str(self.spec)]
+            arguments += ["--task", name] if name != "client" else []
+            arguments += ["--json"] if trains else []
+            self.tasks[name] = Process(["-m", "tfdeploy", *arguments], {}, self.folder)
+            self.tell(f"start {name}")
+
+    def tell(self, what: str) -> None:
+        """Take down what is done, with the step that training is at."""
+        self.told.append(f"{time.monotonic() - self.began:6.1f} s  step {self.step():5}  {what}")
+
+    def step(self) -> int:
+        """Return the newest step in the history of the run."""
+        history = self.folder / "run" / "history.jsonl"
+        lines = history.read_text().splitlines() if history.exists() else []
+        return max((json.loads(line)["step"] for line in lines if line.endswith("}")), default=0)
+
+    def saved(self) -> int:
+        """Return the step of the newest checkpoint."""
+        found = (self.folder / "run" / "checkpoints").glob("*.index")
+        return max((int(re.findall(r"\d+", path.name)[-1]) for path in found), default=0)
+
+    def until(self, step: int) -> None:
+        """Wait until training has come to a step."""
+        end = time.monotonic() + PATIENCE
+        while self.step() < step:
+            self.read()
+            if time.monotonic() > end:
+                raise TimeoutError(f"step {step} was not reached:\n{self.report()}")
+            time.sleep(0.1)
+
+    def read(self) -> None:
+        """Take what processes have written, so that none waits for a reader."""
+        for each in self.tasks.values():
+            each.read()
+
+    def kill(self, name: str, pause: float = 0.0) -> None:
+        """End a process with SIGKILL, start it again after a pause, and wait until training goes on."""
+        before, saved = self.step(), self.saved()
+        said = 0 if name == self.leader else len(self.beginnings())
+        self.tell(f"kill {name}, the newest checkpoint is of step {saved}")
+        self.tasks[name].process.send_signal(signal.SIGKILL)
+        self.tasks[name].process.wait()
+        time.sleep(pause)
+        self.start(name)
+        self.goes_on(before, saved, said)
+
+    def goes_on(self, before: int, saved: int, said: int) -> None:
+        """Wait until training has come further than `before`; check that it began no earlier than `saved`.
+
+        `said` is how many times it had begun until then.
+        """
+        end = time.monotonic() + PATIENCE
+        while self.step() <= before and not self.is_over():
+            self.read()
+            if time.monotonic() > end:
+                raise TimeoutError(f"training does not go on after step {before}:\n{self.report()}")
+            time.sleep(0.05)
+        self.read()
+        lost = [step for step in self.beginnings()[said:] if step < saved]
+        if lost:
+            raise AssertionError(f"went back to {lost[0]}, although a checkpoint of {saved} was there")
+
+    def beginnings(self) -> list[int]:
+        """Return the steps from which the present leader has begun to train."""
+        found = re.findall(r"going on from step ([\d,]+)", self.tasks[self.leader].text)
+        return [int(each.replace(",", "")) for each in found]
+
+    def hold(self, name: str, seconds: float) -> None:
+        """Stop a process for a while and let it go on."""
+        before, saved, said = self.step(), self.saved(), len(self.beginnings())
+        self.tell(f"stop {name} for {seconds:.0f} s")
+        self.tasks[name].process.send_signal(signal.SIGSTOP)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.read()
+            time.sleep(0.1)
+        self.tasks[name].process.send_signal(signal.SIGCONT)
+        self.tell(f"continue {name}")
+        self.goes_on(before, saved, said)
+
+    def is_over(self) -> bool:
+        """Whether the process that leads the training has ended."""
+        return self.tasks[self.leader].process.poll() is not None
+
+    def finish(self) -> dict[str, object]:
+        """Wait until all processes have ended by themselves; return the result of the run."""
+        end = time.monotonic() + PATIENCE
+        while any(each.process.poll() is None for each in self.tasks.values()):
+            self.read()
+            if time.monotonic() > end:
+                raise TimeoutError(f"some did not end:\n{self.report()}")
+            time.sleep(0.1)
+        self.read()
+        self.tell("all ended")
+        codes = {name: each.process.returncode for name, each in self.tasks.items()}
+        assert codes == dict.fromkeys(codes, 0), self.report()
+        result: dict[str, object] = json.loads(self.tasks[self.leader].lines[-1])
+        return result
+
+    def report(self) -> str:
+        """Return what was done, and what the processes said in the end."""
+        self.read()
+        said = [f"--- {name}\n" + "\n".join(each.lines[-25:]) for name, each in self.tasks.items()]
+        return "\n".join([*self.told, *said])
+
+    def end(self) -> None:
+        """End what is left."""
+        for each in self.tasks.values():
+            if each.process.poll() is None:
+                each.process.send_signal(signal.SIGKILL)
+                each.process.wait()
+
+
+def main(*chosen: str) -> int:
+    """Make everything that can happen to a task happen to each, in every mode; return the exit code."""
+    worst = 0
+    for title, update in MODES.items():
+        if chosen and title not in chosen:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            run = FaultyRun(Path(folder), update, steps=ENOUGH["async" in title])
+            late = "worker:1"
+            try:
+                run.start(*(name for name in run.names if name != late))
+                time.sleep(8)
+                run.start(late)
+                run.until(200)
+                for name in run.names:
+                    if name != "client":
+                        run.kill(name, pause=1.0)
+                if not run.between:
+                    run.kill("client", pause=1.0)
+                run.hold("worker:1", 20)
+                assert not run.is_over(), "the run was over before everything had happened"
+                result = run.finish()
+                fine = result["steps"] == run.steps and result["status"] == "finished"
+            except (AssertionError, TimeoutError) as error:
+                print(error)  # noqa: T201 it is a script
+                fine = False
+            finally:
+                run.end()
+            print(f"{title}: {'fine' if fine else 'FAILED'}", *run.told, sep="\n  ", flush=True)  # noqa: T201 as above
+            worst = max(worst, int(not fine))
+    return worst
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -58,8 +58,9 @@ def write_page(results: Results, folder: Path) -> None:
     ratios = list(all_ratios(results))
     (folder / "benchmarks.json").write_text(results.to_json())
     (folder / "benchmarks.svg").write_text(bars(ratios))
-    sections = [INTRODUCTION, _machine(results), *_targets(results), *_races(ratios), *_builds(results)]
-    sections += [*_launches(results), LIMITS + NO_CLUSTERS]
+    measured = [*_targets(results), *_races(ratios), *_builds(results), *_launches(results)]
+    circumstances = _machine(results) if measured else "Nothing has been measured yet.\n"
+    sections = [INTRODUCTION, circumstances, *measured, LIMITS + NO_CLUSTERS]
     (folder / "benchmarks.md").write_text("\n".join(sections))
 
 

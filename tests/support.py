@@ -81,6 +81,7 @@ class Training:
         )
         self.session = tf.compat.v1.Session(graph=self.compiled.graph, config=self.compiled.session_config())
         self.session.run(self.compiled.init_op)
+        self.start = start
         self.session.run(start)
 
     def steps(self, count: int) -> list[float]:

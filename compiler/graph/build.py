@@ -24,6 +24,7 @@ from compiler.graph.optimizers import Optimizer, make_optimizer
 from compiler.graph.own_devices import require_own_devices
 from compiler.graph.randomness import draw_seed, tower_seed
 from compiler.graph.scores import scores_of, scores_of_all
+from compiler.graph.staging import time_after
 from compiler.graph.stamp import Bindings, stamp
 from compiler.graph.summaries import build_summaries
 from compiler.graph.template import Template, WeightInfo
@@ -174,6 +175,7 @@ def _finish(
         updates = exchange.updates
     elif assembly.optimizer is not None:
         updates = UPDATE_MODES[plan.update.mode](assembly)
+        time_after({at: feeds.waits[at] for at in feeds.ahead}, updates.by_clone or (updates.train_op,))
     rate = updates.learning_rate if updates is not None else None
     loops = _loops(assembly, updates, scores.regularization, feeds)
     watched = (loops[0].loss, loops[0].metrics) if loops else (scores.total_loss, scores.metrics)

@@ -14,6 +14,7 @@ from attrs import define, field, frozen
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.inputs import InputPipe, cut_rounds, draw_batches, open_pipe, split_batch
+from compiler.graph.staging import is_staged, stage
 from compiler.plan import Placed, Plan, Tower
 from compiler.topology import Device
 
@@ -33,12 +34,14 @@ class _Group:
 class Feeds:
     """All pipes of a graph; `pieces` and `waits` are by tower.
 
-    `waits` are the seconds that a tower's batch took to come, None where that is not measured.
+    `waits` are the seconds that a tower's batch took to come, None where that is not measured; `ahead` are
+    the towers that have their next batch put beside them.
     """
 
     pipes: list[InputPipe] = field(factory=list)
     pieces: dict[int, Piece] = field(factory=dict)
     waits: dict[int, tf.Tensor | None] = field(factory=dict)
+    ahead: list[int] = field(factory=list)
 
 
 def feed_towers(assembly: Assembly) -> Feeds:
@@ -55,9 +58,20 @@ def feed_towers(assembly: Assembly) -> Feeds:
             pieces = [cut_rounds(pipe, piece, plan.rounds) for piece in pieces]
         feeds.pipes.append(pipe)
         for at, (tower, piece) in enumerate(zip(group.towers, pieces, strict=True)):
-            feeds.pieces[tower.index] = piece
+            feeds.pieces[tower.index] = _ahead(assembly, feeds, pipe, tower, piece)
             feeds.waits[tower.index] = pipe.waits[min(at, len(pipe.waits) - 1)] if pipe.waits else None
     return feeds
+
+
+def _ahead(assembly: Assembly, feeds: Feeds, pipe: InputPipe, tower: Tower, piece: Piece) -> Piece:
+    """Return what a tower takes: its piece, or what was put beside it in the step before."""
+    if not is_staged(assembly.plan, tower, pipe.placed, piece):
+        return piece
+    staged = stage(tower, pipe.placed, piece, assembly.ledger)
+    pipe.puts.append(staged.put)
+    pipe.clears += staged.clears
+    feeds.ahead.append(tower.index)
+    return staged.piece
 
 
 def _groups(assembly: Assembly) -> list[_Group]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LARGEST = 5
 _PLENTY = 1 << 50  # bytes of memory: the simulated devices never run out of it
+TAKEN = "Unstage"
 
 
 @frozen
@@ -51,6 +52,18 @@ def _properties(kind: str) -> Any:
     return properties.DeviceProperties(
         type=kind.upper(), num_cores=1, frequency=1000, bandwidth=1_000_000, memory_size=_PLENTY
     )
+
+
+def _known(taken: Any) -> list[Any]:
+    """Return what stands for a node that takes from a staging area: TensorFlow knows no shapes of these."""
+    shapes = taken.attr["_output_shapes"].list.shape
+    known = []
+    for at, (dtype, shape) in enumerate(zip(taken.attr["dtypes"].list.type, shapes, strict=True)):
+        node = tf.compat.v1.NodeDef(name=f"{taken.name}/{at}", op="Placeholder", device=taken.device)
+        node.attr["dtype"].type = dtype
+        node.attr["shape"].shape.CopyFrom(shape)
+        known.append(node)
+    return known
 
 
 @define
@@ -91,7 +104,9 @@ class _Step:
         step = tf.compat.v1.MetaGraphDef()
         step.graph_def.node.extend(self.variables.values())
         for name, node in self.nodes.items():
-            if name not in self.reads:
+            if node.op == TAKEN:
+                step.graph_def.node.extend(_known(node))
+            elif name not in self.reads:
                 kept = step.graph_def.node.add()
                 kept.CopyFrom(node)
                 for at, each in enumerate(node.input):
@@ -103,7 +118,9 @@ class _Step:
 
     def _input(self, name: str) -> str:
         control = "^" if name.startswith("^") else ""
-        base = name.removeprefix("^").partition(":")[0]
+        base, _, output = name.removeprefix("^").partition(":")
+        if base in self.nodes and self.nodes[base].op == TAKEN:
+            return f"{control}{base}/{output or 0}"
         return control + self.reads[base] if base in self.reads else name
 
     def peak(self, device: str, found: Any) -> StepMemory:

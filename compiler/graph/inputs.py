@@ -25,6 +25,8 @@ class InputPipe:
     `asked` is the time at which a step asks for its batch, where that is taken, and `waits` are the seconds
     that it then waits: one scalar for the step, or one per clone where each draws by itself. Only steps that
     fetch these take the time. `shard` is (index, of how many) where it is to have a part of the data only.
+    `puts` are to be run once when the data is attached: they fill the towers' staging areas, which `clears`
+    have emptied by then.
     """
 
     wanted: tuple[InputNode, ...]
@@ -39,6 +41,8 @@ class InputPipe:
     name: str = "input"
     shard: tuple[int, int] | None = None
     examples: int = 0
+    puts: list[tf.Operation] = field(factory=list, repr=False)
+    clears: list[tf.Operation] = field(factory=list, repr=False)
 
     def attach(self, make_dataset: Callable[[], tf.data.Dataset]) -> tf.Operation:
         """Connect the data set that `make_dataset` makes in the graph; return the op that starts it.
@@ -46,7 +50,9 @@ class InputPipe:
         The data set's elements are dicts of batched tensors under the names of the model's inputs.
         """
         with self.graph.as_default(), self.ledger.place(self.placed, "input"):
-            return self.iterator.make_initializer(make_dataset())
+            dataset = make_dataset()
+            with tf.control_dependencies(self.clears):
+                return self.iterator.make_initializer(dataset)
 
 
 def open_pipe(

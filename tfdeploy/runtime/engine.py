@@ -132,6 +132,7 @@ class Engine:
                 lambda: stream.batches(batch, repeat=training, drop_remainder=training)
             )
         self.session.run(self._starters[stream])
+        self.session.run(pipe.puts)
 
     # --- steps --------------------------------------------------------------------------------------------
 

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 import grammar
+from compiler.graph import importing
 from compiler.graph.build import compile_graph
+from compiler.graph.saving import add_saving
 from compiler.graph.trace import Tracer
 from compiler.pipeline import make_plan
 from tests.support import Training, classifier, examples, spec_of
+from tfdeploy.runtime.engine import Engine
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits.tfdeploy"
 
@@ -93,3 +96,54 @@ def test_a_step_is_one_call_of_the_session() -> None:
         after = training.values()
     assert after["global_step"] == before["global_step"] + 1
     assert (after["logits/kernel"] != before["logits/kernel"]).any()
+
+
+def test_nodes_are_imported_four_times_whatever_the_number_of_clones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Handles of variables, their first values, all towers, and the evaluation: not once per clone."""
+    counted = Counter[str]()
+    original = importing.c_api.TF_GraphImportGraphDefWithResults
+
+    def count(*arguments: Any) -> Any:
+        counted["imports"] += 1
+        return original(*arguments)
+
+    monkeypatch.setattr(importing.c_api, "TF_GraphImportGraphDefWithResults", count)
+    for clones in (1, 4):
+        counted.clear()
+        compile_graph(make_plan(classifier(clones=clones)))
+        assert counted["imports"] <= 4
+
+
+class _Counting:
+    """A session that counts what is asked of it."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self.made = self.calls = 0
+
+    def make_callable(self, fetches: Any) -> Any:
+        self.made += 1
+        made = self._session.make_callable(fetches)
+
+        def call() -> Any:
+            self.calls += 1
+            return made()
+
+        return call
+
+    def run(self, *arguments: Any, **more: Any) -> Any:
+        self.calls += 1
+        return self._session.run(*arguments, **more)
+
+
+def test_a_step_of_a_run_is_one_call_of_a_callable_made_once() -> None:
+    """Between two steps nothing is asked of the session, logged or not."""
+    with Training(classifier(), examples(64)) as training:
+        session = _Counting(training.session)
+        engine = Engine(training.compiled, session, add_saving(training.compiled))
+        for _ in range(3):
+            engine.step()
+        assert (session.made, session.calls) == (1, 3)
+        for _ in range(2):
+            engine.logged_step()
+        assert (session.made, session.calls) == (2, 5)

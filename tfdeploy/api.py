@@ -47,12 +47,14 @@ def run(
     resume: Literal["auto", "never", "must"] = "auto",
     verbose: bool = False,
     reporter: Reporter | None = None,
+    task: str | None = None,
 ) -> Result:
     """Train a spec in its run directory and return what `result.json` holds.
 
     Goes on from the newest checkpoint where there is one, unless `resume` is `never`; `must` asks for one.
     `reporter` is told what happens; without one nothing is printed. Where the spec has jobs and nothing says
-    where they are, all tasks are started as processes of this machine. Raises SpecError, RunError, and
+    where they are, all tasks are started as processes of this machine; where something does, `task` is which
+    worker this process is, as in `worker:1`, unless TF_CONFIG says it. Raises SpecError, RunError, and
     KeyboardInterrupt or SystemExit where a signal ends the run, after a checkpoint.
     """
     from tfdeploy.runtime import start
@@ -65,7 +67,7 @@ def run(
         return start.run(spec, options)
     from tfdeploy.runtime.cluster.launching import run_on_cluster
 
-    return run_on_cluster(spec, options)
+    return run_on_cluster(spec, options, task)
 
 
 def evaluate(

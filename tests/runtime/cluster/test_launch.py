@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsl import ir
+from dsl.diagnostics import SpecError
+from tfdeploy import api
 from tfdeploy.runtime.cluster import launch
 from tfdeploy.runtime.cluster.addresses import Task
 from tfdeploy.runtime.cluster.identity import Answer, ask, finish
@@ -273,3 +275,12 @@ def test_tasks_that_compile_and_run_refuses(tasks: Tasks) -> None:
     assert run.end() == 1
     assert run.lines[0] == "error[TFD761]: nothing says which worker this process is"
     assert "= note: the workers are `worker:0` and `worker:1`" in run.text
+
+
+@pytest.mark.parametrize("task", ["worker:0", "ps:0"])
+def test_tasks_that_run_refuses(tasks: Tasks, task: str) -> None:
+    """From Python too a server is no worker, whichever way it is called."""
+    with pytest.raises(SpecError) as caught:
+        api.run(tasks.load(), task=task)
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.message == f"`{task}` is a server under `replication = in_graph`"

@@ -154,15 +154,15 @@ def run_workers(recipe: Recipe, voices: Voices, *, own_process: bool = False) ->
 # --- from Python ------------------------------------------------------------------------------------------
 
 
-def run_on_cluster(spec: ir.Spec, options: RunOptions) -> Result:
-    """Train a spec with jobs, as `tfdeploy.run` does: as what this process is of its cluster.
+def run_on_cluster(spec: ir.Spec, options: RunOptions, task: str | None = None) -> Result:
+    """Train a spec with jobs, as `tfdeploy.run` does: as what this process, or `task`, is of its cluster.
 
     Where nothing says where the tasks are, all are started on this machine, from a file that is written for
     them, and the reporter is told as notes what they say. See `start.run` for what it raises.
     """
     from tfdeploy.runtime import start
 
-    membership = find_membership(spec, os.environ)
+    membership = find_membership(spec, os.environ, None if task is None else Task.parse(task))
     if membership is None:
         return _launch(spec, options)
     require_trainer(spec, membership)

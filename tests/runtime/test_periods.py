@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
+from rich.console import Console
 
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
 from dsl import ir
 from dsl.diagnostics import RunError
 from tests.support import spec_of
-from tfdeploy.runtime.periods import Period, Unobtrusive, total_steps
+from tfdeploy.runtime.console import Lines
+from tfdeploy.runtime.periods import Period, Unobtrusive, left_out, total_steps
+from tfdeploy.runtime.reporting import Stretch
 
 SPEC = """
 tfdeploy = 1
@@ -76,12 +81,28 @@ def test_checkpoints_take_a_fiftieth_of_the_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("train", "size", "steps"),
-    [("steps = 7", None, 7), ("epochs = 3", 100, 30), ("epochs = 3", 25, 7), ("epochs = 1", 19, 1)],
+    ("train", "size", "steps", "spare"),
+    [
+        ("steps = 7", None, 7, 0),
+        ("epochs = 3", 100, 30, 0),
+        ("epochs = 3", 25, 7, 5),
+        ("epochs = 1", 19, 1, 9),
+    ],
 )
-def test_steps_of_a_run(train: str, size: int | None, steps: int) -> None:
+def test_steps_of_a_run(train: str, size: int | None, steps: int, spare: int) -> None:
     """Steps are taken as they are; epochs are passes over the data, without a last batch that is not full."""
     assert total_steps(plan(train), size) == steps
+    assert left_out(plan(train), size) == spare
+
+
+def test_examples_that_are_left_out_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """A run says beforehand that its last batch is not full."""
+    console = Console(file=sys.stdout, markup=False)
+    Lines(console).started(Stretch(0, 224, "runs/x", left_out=88))
+    Lines(console).started(Stretch(0, 224, "runs/x"))
+    training = "training to step 224 in runs/x"
+    spare = "the last 88 examples do not fill a step and are left out"
+    assert capsys.readouterr().out.splitlines() == [training, spare, training]
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,8 @@ class Lines(Reporter):
             return
         origin = f"going on from step {number(stretch.first)}, " if stretch.first else ""
         self._say(f"{origin}training to step {number(stretch.last)} in {stretch.directory}")
+        if stretch.left_out:
+            self._say(f"the last {number(stretch.left_out)} examples do not fill a step and are left out")
 
     def logged(self, line: Line) -> None:
         """Write a line."""

@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 
 @frozen
 class Stretch:
-    """The steps a process is to make: after `first` up to `last`."""
+    """The steps a process is to make: after `first` up to `last`.
+
+    `left_out` are the examples at the end of the last epoch that do not fill a step.
+    """
 
     first: int
     last: int
     directory: str
+    left_out: int = 0
 
 
 class Reporter:

@@ -32,7 +32,7 @@ from tfdeploy.runtime.files import replacing, write_whole
 from tfdeploy.runtime.history import History, SplitName
 from tfdeploy.runtime.lock import locked
 from tfdeploy.runtime.loop import Trainer
-from tfdeploy.runtime.periods import total_steps
+from tfdeploy.runtime.periods import left_out, total_steps
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.profile import Profile
 from tfdeploy.runtime.reporting import Stretch
@@ -224,7 +224,8 @@ class _Run:
 
     def _steps(self, trainer: Trainer, last: int, resumed: int | None) -> Result:
         engine = trainer.engine
-        self.reporter.started(Stretch(trainer.step, last, str(self.directory.path)))
+        spare = left_out(self.plan, trainer.stream.size, trainer.examples)
+        self.reporter.started(Stretch(trainer.step, last, str(self.directory.path), spare))
         if trainer.step < last or not self.directory.spec.exists():  # else they are of the run that is over
             write_whole(self.directory.spec, effective_text(self.spec, self.directory.path))
             self._write_placement(engine)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tensorflow.python.framework.config import disable_op_determinism
 
 import tfdeploy
 from compiler.graph.build import compile_graph
@@ -85,6 +86,7 @@ def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "digits.tfdeploy").write_text(tutorial())
     directory = folder / "run"
     spec = tfdeploy.load(folder / "digits.tfdeploy", {"train.steps": 20, "train.directory": str(directory)})
+    disable_op_determinism()  # which another test of this process may have left on
     tfdeploy.run(spec)
     return directory
 

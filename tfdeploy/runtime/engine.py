@@ -7,6 +7,7 @@ each op, which the placement map then shows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -90,8 +91,9 @@ class Engine:
             self.looker.progress()
 
     def close(self) -> None:
-        """End the session."""
-        self.session.close()
+        """End the session, as far as the server that has it still knows it."""
+        with suppress(tf.errors.OpError):
+            self.session.close()
 
     def traced(self, fetches: Any, feed: Mapping[Any, Any] | None = None) -> Any:
         """Run `fetches` once and take down on which devices TensorFlow has put the ops."""

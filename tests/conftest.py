@@ -1,4 +1,4 @@
-"""What all tests share: golden files, and signals as a terminal has them.
+"""What all tests share: golden files, signals as a terminal has them, and TensorFlow as it starts.
 
 A golden file holds, under `tests/golden/`, the whole text that something must print. A test compares with it
 by `golden("plan/two_clones.txt", text)`. After a change that is meant, `pytest --update-golden` writes into
@@ -8,13 +8,14 @@ the files what is printed now; read the difference before committing it.
 from __future__ import annotations
 
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -31,6 +32,19 @@ def pytest_configure() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _as_it_starts() -> Iterator[None]:
+    """Take deterministic ops back, which TensorFlow keeps on for the whole process once a run has wanted any.
+
+    Graphs have other ops under them, and none that tell the time.
+    """
+    yield
+    if "tensorflow" in sys.modules:
+        from tensorflow.python.framework.config import disable_op_determinism
+
+        disable_op_determinism()
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from compiler.plan import Placed, Plan
 
 SCOPE = "cluster"
 CLOSED, OPEN, FINISHED = 0, 1, 2
-SINGLE = ("generation", "phase", "tick", "global_step", "examples", "begun", "limit")
+SINGLE = ("generation", "phase", "lost", "tick", "global_step", "examples", "begun", "limit")
 PER_WORKER = ("claimed", "done", "life", "arrived", "left")
 NEVER = -1
 
@@ -30,7 +30,8 @@ NEVER = -1
 class State:
     """The numbers at one moment.
 
-    `phase` is CLOSED, OPEN or FINISHED. `examples` are those of all steps. In sync, `tick` changes with every
+    `phase` is CLOSED, OPEN or FINISHED. `lost` is the generation in which a worker has found variables gone.
+    `examples` are those of all steps. In sync, `tick` changes with every
     step and `arrived` has, for each worker, the tick of its newest gradient. In async, `begun` counts the
     updates that were claimed, of which no more than `limit` may be; `claimed` and `done` are those of each
     worker, and `life` changes when what it has claimed is taken from it. `left` tells who has ended.
@@ -38,6 +39,7 @@ class State:
 
     generation: int
     phase: int
+    lost: int
     tick: int
     global_step: int
     examples: int
@@ -53,10 +55,10 @@ class State:
     def of(cls, numbers: Sequence[int]) -> State:
         """Return the state from the values of `Coordination.state`."""
         values = [int(each) for each in numbers]
-        generation, phase, tick, global_step, examples, begun, limit, *rest = values
+        generation, phase, lost, tick, global_step, examples, begun, limit, *rest = values
         size = len(rest) // len(PER_WORKER)
         vectors = [tuple(rest[at * size : (at + 1) * size]) for at in range(len(PER_WORKER))]
-        return cls(generation, phase, tick, global_step, examples, begun, limit, *vectors)
+        return cls(generation, phase, lost, tick, global_step, examples, begun, limit, *vectors)
 
 
 @frozen
@@ -66,10 +68,10 @@ class Coordination:
     Feed `mine` with the generation that the worker works in and its life, `given` with what an op of the
     chief wants. `state` is a vector that `State.of` reads. `claim` claims an update if there is one to be
     had, and gives 1 or 0 before the state; `join` begins a new life of the worker, and gives back what it
-    claimed in the one before; `leave` says that it has ended. Of the chief: `announce` ([generation]) stops
-    all others; `open` ([generation, step, examples]) lets them go on from a step; `allow` ([limit]) lets
-    updates begin up to a number; `freeze` none beyond those begun; `revoke` ([worker]) does for another what
-    `join` does; `end` tells that training is over.
+    claimed in the one before; `leave` says that it has ended, `lose` that variables of the generation are
+    gone. Of the chief: `announce` ([generation]) stops all others; `open` ([generation, step, examples]) lets
+    them go on from a step; `allow` ([limit]) lets updates begin up to a number; `freeze` none beyond those
+    begun; `revoke` ([worker]) does for another what `join` does; `end` tells that training is over.
     """
 
     placed: Placed
@@ -79,6 +81,7 @@ class Coordination:
     claim: tf.Tensor = field(repr=False)
     join: tf.Operation = field(repr=False)
     leave: tf.Operation = field(repr=False)
+    lose: tf.Operation = field(repr=False)
     announce: tf.Operation = field(repr=False)
     open: tf.Operation = field(repr=False)
     allow: tf.Operation = field(repr=False)
@@ -97,6 +100,7 @@ class Coordination:
                 tf.constant([0, 0, 0], tf.int64), (3,), name="given"
             )
             first, second, third = tf.unstack(given)
+            generation, _ = tf.unstack(mine)
         table = evolve(table, mine=mine)
         return cls(
             placed,
@@ -106,6 +110,7 @@ class Coordination:
             table.claim("claim"),
             table.renew("join", table.worker),
             table.set_own("left", 1, "leave"),
+            table.write("lose", [("lost", generation)]),
             table.write("announce", [("generation", first), ("phase", CLOSED)]),
             table.open(first, second, third),
             table.write("allow", [("limit", first)]),
@@ -207,6 +212,7 @@ class Table:
             "open",
             [
                 ("generation", generation),
+                ("lost", 0),
                 ("global_step", step),
                 ("examples", examples),
                 ("begun", step),

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 _NODE = re.compile(r"^Node: '.*'$", re.MULTILINE)
 _SEVERAL = re.compile(r"^\d+ root error\(s\) found\.\n\s*\(0\) [A-Z_]+: *", re.MULTILINE)  # told one by one
-_TASK = re.compile(r"^(From /job:\S+:|=+)\s*$", re.MULTILINE)  # where on a cluster, before what
+_TASK = re.compile(r"^(?:[A-Z_]+: )?(?:From /job:\S+:|=+)\s*$", re.MULTILINE)  # where, not what
 _BEHIND = re.compile(r"\n\t ?\[\[|\nOriginal stack trace|\nErrors may have originated")
 
 

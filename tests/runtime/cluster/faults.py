@@ -141,17 +141,18 @@ class FaultyRun:
             time.sleep(0.1)
 
     def read(self) -> None:
-        """Take what processes have written, so that none waits for a reader."""
-        for each in self.tasks.values():
+        """Take what processes have written, so that none waits for a reader; none may have failed."""
+        for name, each in self.tasks.items():
             each.read()
+            if each.process.poll() not in {None, 0}:
+                raise AssertionError(f"{name} has ended:\n{each.text}")
 
     def kill(self, name: str, pause: float = 0.0) -> None:
         """End a process with SIGKILL, start it again after a pause, and wait until training goes on."""
         before, saved = self.step(), self.saved()
         said = 0 if name == self.leader else len(self.beginnings())
         self.tell(f"kill {name}, the newest checkpoint is of step {saved}")
-        self.tasks[name].process.send_signal(signal.SIGKILL)
-        self.tasks[name].process.wait()
+        self.tasks[name].close()
         time.sleep(pause)
         self.start(name)
         self.goes_on(before, saved, said)
@@ -211,16 +212,13 @@ class FaultyRun:
 
     def report(self) -> str:
         """Return what was done, and what the processes said in the end."""
-        self.read()
         said = [f"--- {name}\n" + "\n".join(each.lines[-25:]) for name, each in self.tasks.items()]
         return "\n".join([*self.told, *said])
 
     def end(self) -> None:
         """End what is left."""
         for each in self.tasks.values():
-            if each.process.poll() is None:
-                each.process.send_signal(signal.SIGKILL)
-                each.process.wait()
+            each.close()
 
 
 def main(*chosen: str) -> int:

@@ -84,6 +84,8 @@ class Crew:
         pause, end = SHORTEST, time.monotonic() + patience
         while True:
             state = self._state_if_there()
+            if state is not None and self.worker.is_chief and state.lost == self.generation:
+                raise tf.errors.AbortedError(None, None, "a worker has found variables gone")
             if state is not None and ready(state):
                 self.progress()
                 return state

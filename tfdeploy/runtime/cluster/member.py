@@ -14,7 +14,7 @@ from attrs import define, field
 
 from compiler.graph.coordination import FINISHED
 from compiler.graph.saving import add_saving
-from tfdeploy.runtime.cluster.crew import Crew
+from tfdeploy.runtime.cluster.crew import PATIENT, Crew
 from tfdeploy.runtime.cluster.losses import is_loss
 from tfdeploy.runtime.data import feed_training, open_stream, splits_of
 from tfdeploy.runtime.directory import RunDirectory
@@ -68,6 +68,7 @@ class Member:
     stop: StopSignals = field(repr=False)
     reporter: Reporter = field(repr=False)
     _saving: Any = field(default=None, init=False, repr=False)
+    _lost: int | None = field(default=None, init=False)  # the generation whose variables were gone
 
     def train(self) -> int:
         """Train until the chief says that it is over, or a signal comes; return the global step then.
@@ -79,15 +80,26 @@ class Member:
         while True:
             self.station.gather("to train", self.stop.check)
             engine = Engine(self.compiled, self.station.session(self.compiled), self._saving)
+            crew = Crew(engine, self.stop, self.station.looker)
             try:
                 with self.station.looking_on("for the chief and the variables"):
-                    return self._train(Crew(engine, self.stop, self.station.looker))
+                    self._report_loss(crew)
+                    return self._train(crew)
             except tf.errors.OpError as fault:
                 if not is_loss(fault, self.compiled.plan):
                     raise
+                if isinstance(fault, tf.errors.FailedPreconditionError | tf.errors.NotFoundError):
+                    self._lost = crew.generation
                 self.reporter.note(f"interrupted: {reason_of(fault)}")
+                time.sleep(PATIENT)
             finally:
                 engine.close()
+
+    def _report_loss(self, crew: Crew) -> None:
+        """Tell the chief that a server has come back without its variables, which it may not have noticed."""
+        if self._lost is not None:
+            crew.generation, self._lost = self._lost, None
+            crew.run(crew.ops.lose)
 
     def _train(self, crew: Crew) -> int:
         step = 0

@@ -64,8 +64,8 @@ class Watch:
     """Looks after the tasks `needed`; `say` is told in words who is missing and who is back.
 
     `check` is called while it waits, and may raise. `timeout` is for how many seconds a task may be missing;
-    `spec` is what messages point into. Tasks are looked at in parallel, so that a look takes no longer than the
-    slowest of them.
+    `spec` is what messages point into. Tasks are looked at in parallel, so that a look takes as long as the
+    slowest.
     """
 
     def __init__(

@@ -1,0 +1,73 @@
+"""Killed, stopped and late tasks: training goes on, counts exactly, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.cluster.faults import MODES, FaultyRun
+
+MakeRun = Callable[..., FaultyRun]
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> Iterator[MakeRun]:
+    """Return a function that makes a run on a cluster; all its processes end with the test."""
+    runs: list[FaultyRun] = []
+
+    def make(mode: str, steps: int) -> FaultyRun:
+        runs.append(FaultyRun(tmp_path, MODES[mode], steps=steps, every=50))
+        return runs[-1]
+
+    yield make
+    for each in runs:
+        each.end()
+
+
+def finished(run: FaultyRun) -> None:
+    """Check how a run has ended: exact in its count, its history in order, every process gone."""
+    result = run.finish()
+    assert (result["status"], result["steps"]) == ("finished", run.steps)
+    lines = (run.folder / "run" / "history.jsonl").read_text().splitlines()
+    steps = [json.loads(line)["step"] for line in lines]
+    assert steps == sorted(set(steps))
+    assert all(each.process.poll() == 0 for each in run.tasks.values())
+
+
+@pytest.mark.slow
+def test_a_synchronous_run_survives_its_tasks(faulty: MakeRun) -> None:
+    """A worker joins late; a parameter server, the chief and a worker are killed; one is stopped a while."""
+    run = faulty("between graphs, sync", 500)
+    run.start("ps:0", "ps:1", "worker:0")
+    run.tasks["ps:0"].until("listens")
+    run.start("worker:1")
+    run.until(60)
+    run.kill("ps:1")
+    run.kill("worker:0")
+    run.kill("worker:1")
+    run.hold("worker:1", 2)
+    finished(run)
+
+
+@pytest.mark.slow
+def test_an_asynchronous_run_goes_on_without_a_worker(faulty: MakeRun) -> None:
+    """While a worker is gone the chief makes its updates too, and the count is exact all the same."""
+    run = faulty("between graphs, async", 3000)
+    run.start(*run.names)
+    run.until(60)
+    run.kill("worker:1")
+    run.kill("ps:0")
+    finished(run)
+
+
+@pytest.mark.slow
+def test_one_graph_survives_the_server_of_its_master(faulty: MakeRun) -> None:
+    """The server through which the client trains is killed, and training goes on from a checkpoint."""
+    run = faulty("in graph, sync", 300)
+    run.start(*run.names)
+    run.until(60)
+    run.kill("worker:0")
+    finished(run)

@@ -68,10 +68,13 @@ def read_curves(runs: Sequence[Path], score: str) -> list[Curve]:
         lines = _read(run)
         known |= {name for line in lines for name in (*SCORES, *line.metrics)}
         for split in ("train", "validation", "test"):
-            points = [(line.step, _value(line, score)) for line in lines if line.split == split]
-            finite = tuple((step, value) for step, value in points if math.isfinite(value))
-            if finite:
-                curves.append(Curve(f"{run} {split}" if len(runs) > 1 else split, finite))
+            of_split = [line for line in lines if line.split == split]
+            for worker in dict.fromkeys(line.worker for line in of_split):
+                points = [(line.step, _value(line, score)) for line in of_split if line.worker == worker]
+                finite = tuple((step, value) for step, value in points if math.isfinite(value))
+                name = " ".join(each for each in (str(run) if len(runs) > 1 else "", split, worker) if each)
+                if finite:
+                    curves.append(Curve(name, finite))
     if not curves:
         raise RunError(errors.nothing_to_plot(score, sorted(known)))
     return curves

@@ -34,7 +34,8 @@ class Line:
 
     `loss` includes the regularisation term, `data_loss` does not; `examples_per_second` is the speed since
     the last logged step, or that of the evaluation. `data_waiting` is the part of the time since the last
-    logged step in which the examples of a step were not there yet; None where that is not known.
+    logged step in which the examples of a step were not there yet; None where that is not known. `worker` is
+    whose step it was, where workers update each by itself.
     """
 
     step: int
@@ -45,6 +46,7 @@ class Line:
     examples_per_second: float | None = None
     learning_rate: float | None = None
     data_waiting: float | None = None
+    worker: str | None = None
     time: str = field(factory=_now)
 
     def to_json(self) -> str:
@@ -61,6 +63,8 @@ class Line:
             fields["learning_rate"] = finite(self.learning_rate)
         if self.data_waiting is not None:
             fields["data_waiting"] = finite(self.data_waiting, digits=4)
+        if self.worker is not None:
+            fields["worker"] = self.worker
         return json.dumps({**fields, "time": self.time}, allow_nan=False)
 
     @classmethod
@@ -77,6 +81,7 @@ class Line:
                 examples_per_second=found["examples_per_second"],
                 learning_rate=found.get("learning_rate"),
                 data_waiting=found.get("data_waiting"),
+                worker=found.get("worker"),
                 time=str(found["time"]),
             )
         except (ValueError, TypeError, KeyError, AttributeError):

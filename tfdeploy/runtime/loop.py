@@ -11,6 +11,7 @@ from attrs import define, field
 
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
+from tfdeploy.runtime.cluster.telling import Told
 from tfdeploy.runtime.evaluations import Evaluations
 from tfdeploy.runtime.faults import located
 from tfdeploy.runtime.history import History, Line
@@ -57,10 +58,13 @@ class Trainer:
     _window: Clock = field(factory=Clock)  # of the steps since the last that was logged
     _waiting: Waiting = field(init=False)
     _logged: int = field(init=False)  # the last step that was
+    _told: Told | None = field(default=None, init=False)
     _report: StepReport | None = field(default=None, init=False)  # the newest that was not logged yet
 
     def __attrs_post_init__(self) -> None:
         self._waiting, self._logged = Waiting(), self.step
+        crew = self.engine.crew
+        self._told = Told(crew) if crew is not None else None
 
     @property
     def contest(self) -> Contest | None:
@@ -185,11 +189,21 @@ class Trainer:
             examples_per_second=window.examples_per_second,
             learning_rate=self.engine.learning_rate() if alone else report.learning_rate,
             data_waiting=window.waiting,
+            worker=self.engine.crew.name if self.engine.crew is not None else None,
         )
         self.last_line = line
         self.history.append(line)
         self.events.line(line, report.summary)
         self.reporter.logged(line)
+        self._log_others()
+
+    def _log_others(self) -> None:
+        """Take down what other workers tell about updates of their own."""
+        if self._told is None:
+            return
+        for worker, loss, data_loss, speed, metrics in self._told.news():
+            line = Line(self.step, "train", loss, data_loss, metrics, speed, worker=worker)
+            self.history.append(line)
 
     # --- checkpoints --------------------------------------------------------------------------------------
 

@@ -24,6 +24,9 @@ from compiler.graph.update.gradients import SummedGradient, regularize_gradients
 from compiler.graph.update.step import Updates, build_update
 from compiler.graph.variables import GraphVariable
 
+REPORTED = 4
+"""What a worker tells before its metrics: updates made, both losses, examples a second."""
+
 
 @frozen
 class Exchange:
@@ -34,7 +37,8 @@ class Exchange:
     them; the chief runs `apply` when enough have arrived, with `present` fed where workers may be spared (one
     for each that has arrived, zero for the others), and `clear` before the first step of all. `scores` are
     those of all workers: sum of losses and metric states; `gradients` are the chief's own. `chief_ops`
-    are the names of what the chief alone has.
+    are the names of what the chief alone has. In async a worker feeds `report` with numbers about itself, as
+    many as `told` has columns, and runs `tell`; the chief reads `told`, a row for each worker.
     """
 
     coordination: Coordination
@@ -48,6 +52,9 @@ class Exchange:
     scores: tuple[tf.Tensor, ...] = field(default=(), repr=False)
     gradients: Mapping[str, tf.Tensor] | None = field(default=None, repr=False)
     chief_ops: frozenset[str] = field(default=frozenset(), repr=False)
+    report: tf.Tensor | None = field(default=None, repr=False)
+    tell: tf.Operation | None = field(default=None, repr=False)
+    told: tf.Tensor | None = field(default=None, repr=False)
 
     @property
     def updates(self) -> Updates:
@@ -75,12 +82,28 @@ def build_between(assembly: Assembly, scores: Sequence[tf.Tensor]) -> Exchange:
 
 
 def _build_async(assembly: Assembly, coordination: Coordination) -> Exchange:
-    assert assembly.plan.worker is not None
+    worker, table = assembly.plan.worker, coordination.table
+    assert worker is not None
     scalars = step_scalars(assembly)
-    done = build_update(assembly, scalars, statistics=assembly.plan.worker.is_chief)
-    counted = coordination.table.count(done)
-    step = coordination.table.claim("next", [counted])
-    return Exchange(coordination, step=step, learning_rate=scalars["learning_rate"])
+    done = build_update(assembly, scalars, statistics=worker.is_chief)
+    step = table.claim("next", [table.count(done)])
+    width = REPORTED + len(assembly.plan.model.metrics)
+    with table.at("told"):
+        report = tf.compat.v1.placeholder_with_default(tf.zeros((width,)), (width,), name="report")
+        shape = (worker.count, width)
+        told = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=shape, shared_name="cluster/told")
+        tell = tf.raw_ops.ResourceScatterUpdate(resource=told, indices=[worker.index], updates=[report])
+        clear = tf.raw_ops.AssignVariableOp(resource=told, value=tf.zeros(shape))
+        read = tf.raw_ops.ReadVariableOp(resource=told, dtype=tf.float32)
+    return Exchange(
+        coordination,
+        step=step,
+        learning_rate=scalars["learning_rate"],
+        clear=clear,
+        report=report,
+        tell=tell,
+        told=read,
+    )
 
 
 class _Sync:

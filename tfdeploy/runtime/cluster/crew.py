@@ -65,6 +65,12 @@ class Crew:
         assert worker is not None
         return worker
 
+    @property
+    def name(self) -> str | None:
+        """The worker's task, where its steps are its own; None where a step is one of all workers."""
+        job, task = self.worker.host
+        return None if self.exchange.step is None else f"{job}:{task}"
+
     # --- reading ------------------------------------------------------------------------------------------
 
     def state(self) -> State:

@@ -16,6 +16,7 @@ from compiler.graph.coordination import FINISHED
 from compiler.graph.saving import add_saving
 from tfdeploy.runtime.cluster.crew import PATIENT, Crew
 from tfdeploy.runtime.cluster.losses import is_loss
+from tfdeploy.runtime.cluster.telling import Teller
 from tfdeploy.runtime.data import feed_training, open_stream, splits_of
 from tfdeploy.runtime.directory import RunDirectory
 from tfdeploy.runtime.engine import Engine
@@ -132,14 +133,15 @@ class Member:
 
     def _updates(self, crew: Crew) -> None:
         """Make updates for as long as there are any to be claimed (async)."""
-        exchange = crew.exchange
+        exchange, teller = crew.exchange, Teller(crew)
         update: Callable[..., Any] = crew.engine.session.make_callable(
             exchange.step, feed_list=[crew.ops.mine]
         )
         while self.stop.received is None:
             claimed, state = crew.claim()
             while claimed and self.stop.received is None:
-                claimed, state = crew.claimed(update(crew.mine))
+                numbers = teller.update() if teller.is_due(state) else update(crew.mine)
+                claimed, state = crew.claimed(numbers)
                 crew.progress()
             if not crew.is_current(state) or not self._wait_for_work(crew):
                 return

@@ -151,6 +151,13 @@ class Plan(Record):
         return self.update.mode == "async" and self.worker is None
 
     @property
+    def updates_of_a_round(self) -> int:
+        """How many steps are counted while all clones take one batch each."""
+        if self.update.mode != "async":
+            return 1
+        return len(self.towers) if self.worker is None else self.worker.count
+
+    @property
     def updates_meet(self) -> bool:
         """Whether several updates of one variable may be under way at once."""
         return self.update.mode == "async"

@@ -83,7 +83,7 @@ def total_steps(plan: Plan, size: int | None, step: int = 0, examples: int = 0) 
     span = train.span_of("epochs")
     if size is None:
         raise RunError(errors.size_unknown(span))
-    rounds = _loops(plan)
+    rounds = plan.updates_of_a_round
     steps = step + max(0, train.epochs * size - examples) * rounds // plan.global_batch
     if steps == 0:
         data = spec.data.train if spec.data is not None else None
@@ -95,12 +95,7 @@ def total_steps(plan: Plan, size: int | None, step: int = 0, examples: int = 0) 
 
 def left_out(plan: Plan, size: int | None, examples: int = 0) -> int:
     """Return how many examples of the last epoch do not fill a step; see `total_steps` for the arguments."""
-    train, rounds = plan.spec.train, _loops(plan)
+    train, rounds = plan.spec.train, plan.updates_of_a_round
     if train.steps is not None or train.epochs is None or size is None:
         return 0
     return max(0, train.epochs * size - examples) * rounds % plan.global_batch // rounds
-
-
-def _loops(plan: Plan) -> int:
-    """Return in how many parts a global batch is taken: clones that update alone take one each."""
-    return len(plan.towers) if plan.update.mode == "async" else 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -187,12 +188,29 @@ class _Run:
             trainer.profile = Profile(engine, self.directory.profile, self.options.profile)
         try:
             return self._steps(trainer, last, resumed)
+        except RunError as error:
+            if engine.looker is not None and engine.looker.timed_out is error:
+                self._save_what_is_there(trainer)
+            raise
         finally:
             self.reporter.ended()
             if trainer.profile is not None:
                 trainer.profile.close()
             history.close()
             events.close()
+
+    @staticmethod
+    def _save_what_is_there(trainer: Trainer) -> None:
+        """Write a checkpoint where a worker was missing for too long; the variables are not on it.
+
+        In one graph a step may have ended half way then, and the last checkpoint stands.
+        """
+        crew = trainer.engine.crew
+        if crew is not None:
+            with suppress(tf.errors.OpError, RunError):
+                state = crew.state()
+                trainer.step, trainer.examples = state.global_step, state.examples
+                trainer.save()
 
     def _mended_history(self, checkpoints: Checkpoints) -> History:
         """Return the history up to the step that is gone on from."""

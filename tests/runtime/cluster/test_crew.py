@@ -1,0 +1,124 @@
+"""All workers in one process: exact counts, one stream of data, one result, whatever the mode."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tfdeploy
+from tests.runtime.cluster.faults import MODES, FaultyRun
+
+SPEC = """
+tfdeploy = 1
+
+model "small" {{
+  image = input(float32, [6])
+  digit = input(int32, [])
+  logits = image -> Dense(4, name = "one") -> BatchNormalization(name = "norm") -> Dense(3, name = "two")
+  loss = [digit, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+  metrics {{ accuracy = [digit, logits] -> SparseCategoricalAccuracy() }}
+}}
+
+data {{
+  train = npz("train.npz", image = "image", digit = "digit")
+  test = npz("train.npz", image = "image", digit = "digit")
+}}
+
+devices {{
+  job "ps" {{ tasks = 2 }}
+  job "worker" {{ tasks = {workers} }}
+}}
+
+clones {{ batch = 4 }}
+update {{ optimizer = SGD(0.05), {update} }}
+train {{ {length}, log_every = 5, checkpoint_every = 7, evaluate_every = 10, seed = 3, directory = "{run}" }}
+"""
+
+
+def train(folder: Path, update: str, *, workers: int = 3, length: str = "steps = 30") -> tfdeploy.Result:
+    """Train on a cluster that is emulated in this process, and return the result."""
+    generator = np.random.default_rng(0)
+    images = generator.random((96, 6), dtype=np.float32)
+    np.savez(folder / "train.npz", image=images, digit=(images.sum(1) * 3 % 3).astype(np.int32))
+    spec = folder / "spec.tfdeploy"
+    spec.write_text(SPEC.format(workers=workers, update=update, length=length, run=folder / "run"))
+    return tfdeploy.run(tfdeploy.load(spec), emulate=True)
+
+
+UPDATES = ["mode = async", "mode = async, staleness = 2", "replication = between_graph"]
+
+
+@pytest.mark.parametrize("update", [*UPDATES, "replication = between_graph, backup = 1", "mode = sync"])
+def test_training_ends_at_the_exact_step(tmp_path: Path, update: str) -> None:
+    """Evaluations and checkpoints come in between, and every worker stops where it should."""
+    result = train(tmp_path, update)
+    assert (result.status, result.steps) == ("finished", 30)
+    assert result.test is not None
+    assert result.test.examples == 96
+    lines = [json.loads(each) for each in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    assert [each["step"] for each in lines if each["split"] == "test"][-1] == 30
+    assert (tmp_path / "run" / "model.keras").exists()
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_an_epoch_of_all_workers_is_one_pass(tmp_path: Path, update: str) -> None:
+    """96 examples among three workers with batches of 4: 24 updates, or 8 steps of all, for an epoch."""
+    result = train(tmp_path, update, length="epochs = 2")
+    assert result.steps == (16 if "between" in update else 48)
+    found = sorted((tmp_path / "run" / "checkpoints").glob("*.json"))
+    manifests = [json.loads(path.read_text()) for path in found]
+    assert max(each["examples"] for each in manifests) == 192
+
+
+def test_history_says_whose_update_it_was(tmp_path: Path) -> None:
+    """In async every worker tells about its own updates; a synchronous step is everybody's."""
+    train(tmp_path, "mode = async", workers=2, length="steps = 200")
+    lines = [json.loads(each) for each in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    assert {each.get("worker") for each in lines if each["split"] == "train"} == {"worker:0", "worker:1"}
+
+
+def test_a_run_goes_on_in_another_replication(tmp_path: Path) -> None:
+    """Checkpoints know nothing of graphs: between graphs, then in one, then on two workers."""
+    assert train(tmp_path, "replication = between_graph").steps == 30
+    assert train(tmp_path, "mode = sync", length="steps = 40").resumed_from == 30
+    assert train(tmp_path, "mode = async", workers=2, length="steps = 50").resumed_from == 40
+
+
+@pytest.mark.slow
+def test_a_task_that_stays_away_ends_the_run_with_a_checkpoint(tmp_path: Path) -> None:
+    """A worker is gone for longer than `task_timeout`: the chief says who, saves, and ends with 2."""
+    run = FaultyRun(tmp_path, MODES["between graphs, sync"], steps=100_000, every=50_000)
+    run.spec.write_text(run.spec.read_text().replace("task_timeout = 120s", "task_timeout = 6s"))
+    try:
+        run.start(*run.names)
+        run.until(100)
+        run.tasks["worker:1"].close()
+        chief = run.tasks["worker:0"]
+        assert chief.end(60) == 2
+        assert "error[TFD763]" in chief.text
+        assert "worker:1 at 127.0.0.1" in chief.text
+        assert run.saved() >= 100
+        assert run.tasks["ps:0"].end(30) == 0
+    finally:
+        run.end()
+
+
+@pytest.mark.slow
+def test_a_signal_ends_the_wait_for_a_missing_worker(tmp_path: Path) -> None:
+    """SIGINT at the chief, which waits for a worker: a checkpoint, and exit code 130."""
+    run = FaultyRun(tmp_path, MODES["between graphs, sync"], steps=100_000, every=50_000)
+    try:
+        run.start(*run.names)
+        run.until(40)
+        run.tasks["worker:1"].close()
+        chief = run.tasks["worker:0"]
+        chief.until("waiting")
+        chief.send(signal.SIGINT)
+        assert chief.end(60) == 130
+        assert run.saved() >= 40
+    finally:
+        run.end()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from benchmarks.clusters import run_clusters
 from benchmarks.contenders import CONTENDERS
 from benchmarks.figures import Figures
 from benchmarks.launches import run_launches
@@ -96,7 +97,8 @@ def _measure(races: tuple[Race, ...], builds: tuple[tuple[str, str, int], ...], 
     commands = run_launches(launches) if launches else []
     raced: list[Figures] = [figures for race in races for figures in run_race(race)]
     built = [run_build(*each) for each in builds]
-    return Results(Machine.here(), tuple(raced), tuple(built), tuple(commands))
+    clusters = run_clusters() if launches else []
+    return Results(Machine.here(), tuple(raced), tuple(built), tuple(commands), tuple(clusters))
 
 
 if __name__ == "__main__":

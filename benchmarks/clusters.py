@@ -19,8 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from attrs import field, frozen
-
+from benchmarks.figures import ClusterRates
 from benchmarks.models import PROBLEMS, Problem
 
 MODELS = ("mlp", "lenet")
@@ -42,26 +41,12 @@ train {{ steps = {steps}, log_every = {every}, seed = 1, summaries = none, direc
 """
 
 
-@frozen
-class ClusterRates:
-    """Steps per second of both in each round, for a model."""
-
-    model: str
-    ours: tuple[float, ...]
-    parameter_server: tuple[float, ...]
-    ratio: float = field(init=False)
-
-    @ratio.default
-    def _median_ratio(self) -> float:
-        return median(ours / theirs for ours, theirs in zip(self.ours, self.parameter_server, strict=True))
-
-
-def measure(rounds: int = 3, steps: int = 400) -> list[ClusterRates]:
+def run_clusters(rounds: int = 3, steps: int = 400) -> list[ClusterRates]:
     """Return the rates for each model, the contenders taking turns."""
     found = []
     for model in MODELS:
         pairs = [(ours(PROBLEMS[model], steps), parameter_server(model, steps)) for _ in range(rounds)]
-        found.append(ClusterRates(model, *zip(*pairs, strict=True)))
+        found.append(ClusterRates(model, [each for each, _ in pairs], [each for _, each in pairs]))
     return found
 
 
@@ -130,10 +115,11 @@ def _environment() -> dict[str, str]:
 
 def main(rounds: str = "3", steps: str = "400") -> None:
     """Print what was measured."""
-    for each in measure(int(rounds), int(steps)):
+    for each in run_clusters(int(rounds), int(steps)):
+        ratio = median(a / b for a, b in zip(each.ours, each.parameter_server, strict=True))
         print(
             f"{each.model}: ours {median(each.ours):.0f} steps/s, ParameterServerStrategy"
-            f" {median(each.parameter_server):.0f} steps/s, ratio {each.ratio:.2f}"
+            f" {median(each.parameter_server):.0f} steps/s, ratio {ratio:.2f}"
         )
 
 

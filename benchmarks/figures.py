@@ -87,3 +87,12 @@ def repeating(step: Callable[[], Any]) -> Callable[[int], float]:
         return time.perf_counter() - began
 
     return advance
+
+
+@frozen
+class ClusterRates:
+    """Steps per second of both contenders on a cluster, round by round, for a model."""
+
+    model: str
+    ours: list[float]
+    parameter_server: list[float]

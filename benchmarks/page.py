@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from statistics import median
 
 from attrs import frozen
 
@@ -38,7 +39,6 @@ LIMITS = """\
 - Input pipelines: the examples are made up and small, and lie in memory.
 - Convergence: all contenders do the same arithmetic, and how fast losses fall is not a matter of this page.
 """
-NO_CLUSTERS = "- Clusters, and with them `ParameterServerStrategy`.\n"
 
 
 @frozen
@@ -58,9 +58,10 @@ def write_page(results: Results, folder: Path) -> None:
     ratios = list(all_ratios(results))
     (folder / "benchmarks.json").write_text(results.to_json())
     (folder / "benchmarks.svg").write_text(bars(ratios))
-    measured = [*_targets(results), *_races(ratios), *_builds(results), *_launches(results)]
+    parts = (_targets(results), _races(ratios), _clusters(results), _builds(results), _launches(results))
+    measured = [each for part in parts for each in part]
     circumstances = _machine(results) if measured else "Nothing has been measured yet.\n"
-    sections = [INTRODUCTION, circumstances, *measured, LIMITS + NO_CLUSTERS]
+    sections = [INTRODUCTION, circumstances, *measured, LIMITS]
     (folder / "benchmarks.md").write_text("\n".join(sections))
 
 
@@ -113,6 +114,23 @@ def _races(ratios: list[Ratio]) -> Iterator[str]:
         ((*key, *(found.get(measure, "") for measure in measures)) for key, found in rows.items()),
     )
     yield "![The ratios as bars](benchmarks.svg)\n"
+
+
+def _clusters(results: Results) -> Iterator[str]:
+    """Yield asynchronous training on processes, beside TensorFlow's own strategy for it."""
+    if not results.clusters:
+        return
+    yield "## On a cluster\n"
+    yield (
+        "Two parameter servers and two workers as processes on loopback, `mode = async`, against "
+        "`tf.distribute.ParameterServerStrategy` with as many processes, in turns. A step is a batch of one "
+        "worker.\n"
+    )
+    rows = []
+    for each in results.clusters:
+        ratio = Spread.of([a / b for a, b in zip(each.ours, each.parameter_server, strict=True)])
+        rows.append((each.model, f"{median(each.ours):.0f}", f"{median(each.parameter_server):.0f}", ratio))
+    yield _table(("model", "steps per second", "of the strategy", "ratio"), rows)
 
 
 def _builds(results: Results) -> Iterator[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attrs import asdict, frozen
 
-from benchmarks.figures import Figures, Launch
+from benchmarks.figures import ClusterRates, Figures, Launch
 
 KIB_IN_GIB = 2**20
 
@@ -68,12 +68,13 @@ class Spread:
 
 @frozen
 class Results:
-    """Figures of races, of builds alone, and of commands."""
+    """Figures of races, of builds alone, of commands, and of clusters."""
 
     machine: Machine
     races: tuple[Figures, ...] = ()
     builds: tuple[Figures, ...] = ()
     launches: tuple[Launch, ...] = ()
+    clusters: tuple[ClusterRates, ...] = ()
 
     def to_json(self) -> str:
         """Return all of it."""
@@ -88,6 +89,7 @@ class Results:
             tuple(Figures(**each) for each in found["races"]),
             tuple(Figures(**each) for each in found["builds"]),
             tuple(Launch(**each) for each in found["launches"]),
+            tuple(ClusterRates(**each) for each in found["clusters"]),
         )
 
     def raced(self, model: str, towers: int, contender: str) -> list[Figures]:

@@ -6,6 +6,3 @@ graph have `build(problem, towers)` too, which makes no step.
 
 CONTENDERS = ("ours", "tutorial", "mirrored", "fit", "single")
 """Those of one machine, whose devices are logical CPUs of one process."""
-
-CLUSTER_CONTENDERS: tuple[str, ...] = ()
-"""Those of a cluster of processes, `ParameterServerStrategy` among them once it is measured."""

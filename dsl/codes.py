@@ -108,7 +108,7 @@ _ROWS = (
     Code("TFD542", "clones-on-server", "a clone on a task that only keeps variables"),
     Code("TFD543", "too-many-backups", "a step that would wait for no worker"),
     Code("TFD544", "uneven-workers", "backup workers with batches of another size"),
-    Code("TFD545", "device-of-another-worker", "ops of a worker's graph on another worker", "plan"),
+    Code("TFD545", "device-of-another-worker", "ops of a worker's graph on another worker"),
     # TFD6xx: lint.
     Code("TFD601", "unused-binding", "a binding that nothing uses"),
     Code("TFD602", "unused-constant", "a constant that nothing uses"),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from compiler.legality import replication_of
 from compiler.passes.towers import lay_out_towers, workers_of
-from compiler.topology import PARAMETER_SERVER, Topology
+from compiler.topology import PARAMETER_SERVER, Host, Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
 from dsl.errors import plan_workers as errors
+
+OF_EVERY_GRAPH = {"inputs", "ops", "summaries", "evaluation"}
 
 
 def workers_are_whole(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
@@ -29,3 +31,22 @@ def workers_are_whole(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]
         yield errors.too_many_backups(spec.update.backup, len(workers), spec.update.span_of("backup"))
     elif spec.update.backup and len(set(sizes)) > 1:
         yield errors.uneven_workers(sizes, spec.update.span_of("backup"))
+    yield from _rules_for_one_worker(spec, topology, [host for host, _ in workers])
+
+
+def _rules_for_one_worker(spec: ir.Spec, topology: Topology, hosts: Sequence[Host]) -> Iterator[Diagnostic]:
+    """Report rules that put something of every worker's graph onto devices which are not each worker's own.
+
+    Variables, their slots and their updates are shared, and may be anywhere.
+    """
+    for rule in spec.place.rules:
+        if rule.selector.role not in OF_EVERY_GRAPH or not isinstance(rule.target, ir.DeviceSet):
+            continue
+        devices = topology.resolve_set(rule.target)
+        if any(each.job == PARAMETER_SERVER for each in devices):
+            continue
+        for host in hosts:
+            if devices and not any(each.host == host for each in devices):
+                ref = f"{host[0]}[{host[1]}]"
+                yield errors.other_workers_device(ref, devices[0].ref, rule.target.span or rule.span)
+                break

@@ -24,7 +24,7 @@ def require_own_devices(compiled: CompiledGraph) -> None:
             rule = entry.placed.why.rule
             span = rule.span if rule is not None else compiled.plan.spec.place.span
             ref = f"{worker.host[0]}[{worker.host[1]}]"
-            raise SpecError([errors.other_workers_device(ref, device.ref, name, span)])
+            raise SpecError([errors.other_workers_device(ref, device.ref, span, name)])
 
 
 def homes_of_variables(compiled: CompiledGraph) -> set[Host]:

@@ -57,13 +57,13 @@ def uneven_workers(batches: Sequence[int], span: Span | None) -> Diagnostic:
     )
 
 
-def other_workers_device(worker: str, device: str, op: str, span: Span | None) -> Diagnostic:
-    """Report an op that a worker's graph has on a device of another worker."""
+def other_workers_device(worker: str, device: str, span: Span | None, op: str | None = None) -> Diagnostic:
+    """Report what a worker's graph would have on a device of another worker, with the first op if known."""
     return error(
         "TFD545",
-        f"the graph of `{worker}` has ops on `{device}`, which belongs to another worker",
+        f"the graph of `{worker}` would have ops on `{device}`, which belongs to another worker",
         span,
         text="puts them there",
-        notes=(f"the first of them is `{op}`",),
+        notes=(f"the first of them is `{op}`",) if op is not None else (),
         help="name a device of every worker, such as `worker[*].cpu[0]`, or one of a parameter server",
     )

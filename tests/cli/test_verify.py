@@ -132,7 +132,11 @@ def test_every_combination_is_there() -> None:
             for clones in (2, 3, 4, 8):
                 assert (name, variables, True, clones) in sync
                 assert (name, variables, False, clones) in sync
-    assert {case.clones for case in cases if case.mode == "async"} == {1, 2, 3, 4, 8}
+    assert {case.clones for case in cases if case.mode == "async" and not case.workers} == {1, 2, 3, 4, 8}
+    clusters = {(case.mode, case.between, case.workers, case.clones) for case in cases if case.workers}
+    for mode in ("sync", "async"):
+        for between in (True, False):
+            assert {(mode, between, *each) for each in ((2, 2), (2, 4), (3, 3), (3, 6))} <= clusters
     local = {
         (case.aggregate.name, case.variables, case.pack is None) for case in cases if case.mode == "local"
     }

@@ -144,6 +144,8 @@ def server_config(spec: ir.Spec, job_name: str) -> Any:
         device_count={"CPU": max(job.cpu, 1), "GPU": job.gpu},
         allow_soft_placement=devices.soft_placement,
         log_device_placement=devices.log_placement,
+        intra_op_parallelism_threads=devices.intra_op_threads or 0,
+        inter_op_parallelism_threads=devices.inter_op_threads or 0,
     )
     config.gpu_options.allow_growth = devices.allow_growth
     if devices.visible is not None:

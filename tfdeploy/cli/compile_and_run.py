@@ -68,6 +68,8 @@ def command(
     loaded = read_spec(spec, common)
     if profile is not None and loaded.update.mode == "async":
         raise click.UsageError("--profile needs clones that make their steps together, not `mode = async`")
+    if profile is not None and loaded.update.replication == "between_graph":
+        raise click.UsageError("--profile needs one graph of all clones, not `replication = between_graph`")
     from tfdeploy.runtime import start
     from tfdeploy.runtime.console import make_reporter
     from tfdeploy.runtime.options import RunOptions

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
-from attrs import frozen
+from attrs import evolve, frozen
 
 from compiler.graph.export import final_weights, keras_model
+from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from tfdeploy.runtime.checkpoints import Checkpoints
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
-    from dsl import ir
     from dsl.diagnostics import Diagnostic
 
 
@@ -52,8 +52,10 @@ class Trained:
         """Build the graph of `spec` and take its variables from a checkpoint of its run directory.
 
         `checkpoint` is a step, or the path of a checkpoint as TensorFlow knows it; by default it is the best
-        one where the run has one, else the newest that can be read. Raises SpecError and RunError.
+        one where the run has one, else the newest that can be read. Of a spec for a cluster the model is put
+        onto this machine: a checkpoint knows nothing of devices. Raises SpecError and RunError.
         """
+        spec = _on_this_machine(spec) if spec.devices.jobs else spec
         plan = plan_of(spec, emulate=emulate, verbose=verbose)
         require_devices(plan, verbose=verbose)
         store = RunDirectory.of(spec).store
@@ -99,6 +101,29 @@ def _restore(checkpoints: Checkpoints, chosen: Checkpoint, warn: Callable[[Diagn
         checkpoints.restore(chosen, warn)
     except tf.errors.OpError as fault:
         raise RunError(errors.checkpoint_unreadable(str(chosen.prefix), reason_of(fault))) from fault
+
+
+def _on_this_machine(spec: ir.Spec) -> ir.Spec:
+    """Return a spec for a cluster as one clone on this machine, with the same model and the same slots."""
+    batch = spec.clones.batch[0] if isinstance(spec.clones.batch, tuple) else spec.clones.batch
+    update = evolve(
+        spec.update,
+        mode="sync",
+        aggregate=ir.Call("add_n"),
+        replication=None,
+        backup=0,
+        staleness=None,
+        average_every=None,
+        average_slots=False,
+    )
+    return evolve(
+        spec,
+        devices=ir.Devices(),
+        clones=ir.Clones(count=1, batch=batch),
+        place=ir.Place(),
+        expect=ir.Expect(),
+        update=update,
+    )
 
 
 def _find(store: Store, wanted: str | None, *, best: bool) -> Checkpoint | None:

@@ -74,6 +74,14 @@ def test_an_epoch_of_all_workers_is_one_pass(tmp_path: Path, update: str) -> Non
     assert max(each["examples"] for each in manifests) == 192
 
 
+def test_what_a_cluster_has_trained_is_evaluated_here(tmp_path: Path) -> None:
+    """The model of a cluster's run scores the same on this machine, without a cluster."""
+    result = train(tmp_path, "mode = async", length="steps = 20")
+    found = tfdeploy.evaluate(tfdeploy.load(tmp_path / "spec.tfdeploy"))
+    assert result.test is not None
+    assert found.splits["test"].loss == pytest.approx(result.test.loss, rel=1e-5)
+
+
 def test_history_says_whose_update_it_was(tmp_path: Path) -> None:
     """In async every worker tells about its own updates; a synchronous step is everybody's."""
     train(tmp_path, "mode = async", workers=2, length="steps = 200")

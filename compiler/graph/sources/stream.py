@@ -91,7 +91,7 @@ class Stream:
             examples = self._examples(repeat=repeat)
             batches = examples.batched(batch_size, drop_remainder=drop_remainder)
             batches = batches.map(plain(self._wanted_only))
-            return self._settled(batches.prefetch(tf.data.AUTOTUNE))
+            return self._settled(batches.prefetch(tf.data.AUTOTUNE), warm=repeat)
 
     def _examples(self, *, repeat: bool) -> Examples:
         consumed = self.options.skip_examples
@@ -103,8 +103,13 @@ class Stream:
     def _wanted_only(self, tensors: dict[str, Any]) -> dict[str, Any]:
         return {each.name: tensors[each.name] for each in self.fields}
 
-    def _settled(self, dataset: Any) -> Any:
+    def _settled(self, dataset: Any, *, warm: bool = False) -> Any:
+        """Return a dataset with its options; a `warm` one reads before it is asked for a batch.
+
+        So the first batches are made while TensorFlow prepares the graph for its first step.
+        """
         options = tf.data.Options()
+        options.experimental_warm_start = warm
         options.deterministic = True
         # TensorFlow's tuning of a pipeline gains nothing here, and its thread, which looks at it ever more
         # rarely, can keep a session from closing until it looks again: up to a minute after a long run.

@@ -187,3 +187,36 @@ def test_a_generator_without_examples_ends_in_a_message(reader: Any) -> None:
     explained = stream.explain(caught.value)
     message = "`once:examples`: gives no example when it is called again"
     assert explained.diagnostic.message == message
+
+
+def test_training_data_is_read_before_the_first_step_asks_for_it(reader: Any) -> None:
+    """The first batches are made from the moment that the pipeline starts, beside what else takes time."""
+    import time
+
+    import tensorflow as tf
+
+    read = reader.base / "read"
+    write(
+        reader,
+        f"""
+        import pathlib
+
+        import numpy as np
+
+        def examples():
+            for number in range(100):
+                with pathlib.Path({str(read)!r}).open("a") as file:
+                    file.write("x")
+                yield {{"x": np.full([2], number, np.float32), "y": number}}
+        """,
+    )
+    stream = reader.open(call(reader), wanted=WANTED)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        batches = stream.batches(2, repeat=True, drop_remainder=True)
+        iterator = tf.compat.v1.data.make_initializable_iterator(batches)
+        read.unlink(missing_ok=True)
+        session.run(iterator.initializer)
+        end = time.monotonic() + 20
+        while not read.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        assert read.exists()

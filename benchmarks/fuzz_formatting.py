@@ -16,18 +16,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import grammar
+from benchmarks.fuzz_reading import SPECS
 from dsl.diagnostics import SpecError
 from dsl.ir import Spec
 from dsl.source import Source
 from grammar.format import format_text
 from grammar.unparse import unparse
 from tests.grammar.mutants import mutants
-
-ROOT = Path(__file__).parents[1]
-SPECS = [
-    *sorted((ROOT / "examples").glob("*.tfdeploy")),
-    *sorted((ROOT / "tests/grammar/specs").glob("*.tfdeploy")),
-]
 
 
 def main(count: int = 2000, seed: int = 1, part: str = "1/1") -> int:

@@ -204,7 +204,8 @@ class AsyncCrewSteps(_CrewSteps):
         while self.claimed:
             found.append(self._update(logged=False))
         state = self._patiently(lambda each: each.global_step >= each.begun, PATIENT / 10)
-        if state is None:
-            state = self.crew.state()
-        found.append(self._made(state))
+        while state is not None and state.begun < state.limit:  # what was taken from a worker is free again
+            self.crew.run(self.crew.ops.freeze)
+            state = self._patiently(lambda each: each.global_step >= each.begun, PATIENT / 10)
+        found.append(self._made(self.crew.state() if state is None else state))
         return [each for each in found if each.steps]

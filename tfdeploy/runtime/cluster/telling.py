@@ -64,12 +64,10 @@ class Told:
             return
         names = list(self.crew.engine.compiled.metrics)
         for index, row in enumerate(self.crew.engine.session.run(exchange.told)):
-            made, loss, data_loss, speed, *metrics = map(float, row)
+            numbers = list(map(float, row))
+            (made, loss, data_loss, speed), metrics = numbers[:REPORTED], numbers[REPORTED:]
             if index == worker.index or made in (0.0, self._seen.get(index)) or not math.isfinite(loss):
                 continue
             self._seen[index] = made
             task, number = worker.everyone[index][0].device.host
             yield f"{task}:{number}", loss, data_loss, speed, dict(zip(names, metrics, strict=True))
-
-
-assert REPORTED == 4  # noqa: PLR2004 what is packed and unpacked above

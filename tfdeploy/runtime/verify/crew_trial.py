@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from compiler.topology import LOCAL_JOB
+from tfdeploy.runtime.cluster.server import loopback_server
 from tfdeploy.runtime.verify.trial import Trial, attach
 
 if TYPE_CHECKING:
@@ -78,10 +78,5 @@ def _target() -> str:
     import tensorflow as tf
 
     if not _servers:
-        config = tf.compat.v1.ConfigProto(device_count={"CPU": DEVICES})
-        _servers.append(
-            tf.distribute.Server(
-                {LOCAL_JOB: ["localhost:0"]}, job_name=LOCAL_JOB, task_index=0, config=config
-            )
-        )
+        _servers.append(loopback_server(tf.compat.v1.ConfigProto(device_count={"CPU": DEVICES})))
     return str(_servers[0].target)

@@ -88,6 +88,11 @@ class Worker(Record):
         """How many workers there are."""
         return len(self.everyone)
 
+    def task(self, index: int) -> str:
+        """Return the task of worker number `index`, as messages and options have it: `worker:1`."""
+        job, task = self.everyone[index][0].device.host
+        return f"{job}:{task}"
+
 
 @frozen(eq=False, repr=False)
 class Plan(Record):

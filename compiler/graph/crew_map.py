@@ -33,18 +33,13 @@ def widen(own: PlacementMap, compiled: CompiledGraph) -> PlacementMap:
             for tower in plan.all_towers
         ),
         transfers=_transfers(own.transfers, compiled, hosts),
-        workers=tuple(_worker(worker, at, host) for at, host in enumerate(hosts)),
+        workers=tuple(_worker(worker, index) for index in range(worker.count)),
     )
 
 
-def _worker(worker: Worker, index: int, host: Host) -> MapWorker:
+def _worker(worker: Worker, index: int) -> MapWorker:
     numbers = tuple(tower.number for tower in worker.everyone[index])
-    return MapWorker(task_name(host), numbers, index == worker.index)
-
-
-def task_name(host: Host) -> str:
-    """Return a task's name in messages: `worker:1`."""
-    return f"{host[0]}:{host[1]}"
+    return MapWorker(worker.task(index), numbers, index == worker.index)
 
 
 def _devices(own: PlacementMap, compiled: CompiledGraph, hosts: list[Host]) -> tuple[MapDevice, ...]:

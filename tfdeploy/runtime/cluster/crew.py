@@ -68,8 +68,7 @@ class Crew:
     @property
     def name(self) -> str | None:
         """The worker's task, where its steps are its own; None where a step is one of all workers."""
-        job, task = self.worker.host
-        return None if self.exchange.step is None else f"{job}:{task}"
+        return None if self.exchange.step is None else self.worker.task(self.worker.index)
 
     # --- reading ------------------------------------------------------------------------------------------
 

@@ -183,10 +183,9 @@ class AsyncCrewSteps(_CrewSteps):
             state = self.crew.until(ready, longest, patience)
             if state is None or ready(state):
                 return state
-            for worker in self.crew.revoke(state):
-                self.crew.say(
-                    f"worker {worker} has not ended its update for {patience:.0f} s: others make it"
-                )
+            for late in self.crew.revoke(state):
+                task = self.crew.worker.task(late)
+                self.crew.say(f"{task} has not ended its update for {patience:.0f} s: others make it")
 
     def _made(self, state: State) -> Done:
         """Return the updates of all workers since the last time."""

@@ -69,5 +69,4 @@ class Told:
             if index == worker.index or made in (0.0, self._seen.get(index)) or not math.isfinite(loss):
                 continue
             self._seen[index] = made
-            task, number = worker.everyone[index][0].device.host
-            yield f"{task}:{number}", loss, data_loss, speed, dict(zip(names, metrics, strict=True))
+            yield worker.task(index), loss, data_loss, speed, dict(zip(names, metrics, strict=True))

@@ -103,7 +103,7 @@ def test_what_is_killed_is_started_again_and_nothing_is_left(
         tasks.write("tasks = 7", "tasks = 7")
         first = pid_of(launcher, PS)
         os.kill(first, signal.SIGKILL)
-        until(launcher, lambda: f"ps:0 stdout ps:0 listens at {at}" in heard[-1:])
+        until(launcher, lambda: heard.count(f"ps:0 stdout ps:0 listens at {at}") == 2)
         assert "ps:0 was ended by SIGKILL; it is started again" in heard
         assert pid_of(launcher, PS) != first
         answer = ask(at, 10)

@@ -5,57 +5,16 @@ Nothing here imports TensorFlow. `compiler.graph.build` goes on from the plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
 from attrs import evolve
 
 from compiler import topology
-from compiler.checks.batches import batches_fit_clones
-from compiler.checks.groups import groups_fit_devices
-from compiler.checks.legality import choices_go_together
-from compiler.checks.loss import model_has_a_loss
-from compiler.checks.targets import targets_name_devices
-from compiler.checks.workers import workers_are_whole
+from compiler.checks import CHECKS
+from compiler.elaborate import elaborate
 from compiler.legality import replication_of
 from compiler.passes.towers import lay_out_towers, workers_of
 from compiler.plan import Plan, Worker
 from dsl import ir
-from dsl.diagnostics import Diagnostic, Diagnostics, SpecError
-
-Check = Callable[[ir.Spec, topology.Topology], Iterable[Diagnostic]]
-
-CHECKS: tuple[Check, ...] = (
-    model_has_a_loss,
-    choices_go_together,
-    targets_name_devices,
-    groups_fit_devices,
-    batches_fit_clones,
-    workers_are_whole,
-)
-
-
-CHECKS_OF_THE_SPEC: tuple[Check, ...] = (
-    choices_go_together,
-    targets_name_devices,
-    groups_fit_devices,
-    batches_fit_clones,
-    workers_are_whole,
-)
-"""Those that need neither this machine nor a graph, so that `check` can make them."""
-
-
-def check_spec(spec: ir.Spec) -> list[Diagnostic]:
-    """Return what is wrong with the plan of a spec as far as the spec alone tells.
-
-    Where it declares no devices, it is for the machine to say which there are, and how many clones.
-    """
-    declared = spec.devices.jobs or spec.devices.gpu is not None or spec.devices.cpu is not None
-    devices = topology.declare(spec.devices, 0)
-    for check in CHECKS_OF_THE_SPEC if declared else (choices_go_together,):
-        found = list(check(spec, devices))
-        if found:
-            return found
-    return []
+from dsl.diagnostics import Diagnostics, SpecError
 
 
 def make_plan(spec: ir.Spec, *, emulate: bool = False, visible_gpus: int = 0, worker: int = 0) -> Plan:
@@ -71,8 +30,6 @@ def make_plan(spec: ir.Spec, *, emulate: bool = False, visible_gpus: int = 0, wo
         found.extend(check(spec, devices))
         if found.has_errors:
             raise SpecError(found)
-    from compiler.elaborate import elaborate  # `check` comes here too, and makes no plan
-
     plan = Plan(
         spec=spec,
         model=elaborate(spec),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from compiler.plan import Why
+from compiler.reasons import Why
 
 FORMAT_VERSION = "1.0"
 

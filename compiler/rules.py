@@ -9,13 +9,17 @@ with the variable.
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from compiler.plan import Placed, Tower, VariablePlacement, Why
+from compiler.reasons import Placed, Why
 from compiler.topology import Device, Topology
 from dsl import ir
 from dsl.records import Record
+
+if TYPE_CHECKING:
+    from compiler.plan import Tower, VariablePlacement
 
 
 @frozen(eq=False, repr=False)

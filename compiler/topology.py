@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from attrs import evolve, frozen
 
 from dsl import ir
+from dsl.records import Record
 
 PARAMETER_SERVER = "ps"
 LOCAL_JOB = "localhost"
@@ -16,8 +17,8 @@ Host: TypeAlias = tuple[str | None, int]
 """The process that owns a device: its job (None for this machine) and its task."""
 
 
-@frozen
-class Device:
+@frozen(repr=False)  # compared and hashed for every op of a graph, so with methods of its own for that
+class Device(Record):
     """One device. `job` is None on this machine; `ordinal` is its place in the order of declaration."""
 
     kind: Literal["gpu", "cpu"]
@@ -50,8 +51,8 @@ class Device:
         return f"/job:{LOCAL_JOB}/replica:0/task:0/device:CPU:{self.ordinal}"
 
 
-@frozen
-class Topology:
+@frozen(eq=False, repr=False)
+class Topology(Record):
     """All devices of a deployment, in the order of declaration, CPUs of a task before its GPUs.
 
     `home` is the task whose graph is being made, where every worker has one of its own.

@@ -8,7 +8,8 @@ from itertools import count
 from attrs import define, field
 
 from compiler.balance import spread_by_bytes
-from compiler.plan import Placed, Tower, VariableInfo, VariablePlacement, Why
+from compiler.plan import Tower, VariableInfo, VariablePlacement
+from compiler.reasons import Placed, Why
 from compiler.rules import Rulebook, following, target_of
 from compiler.topology import Device
 from dsl import ir

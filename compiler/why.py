@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from attrs import frozen
 
 from compiler.nearest import nearest_names
-from compiler.plan import Why
+from compiler.reasons import Why
 from dsl import ir
 
 if TYPE_CHECKING:

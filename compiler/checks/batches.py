@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.passes.towers import clone_count
+from compiler.clones import clone_count
 from compiler.topology import Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic

@@ -12,7 +12,8 @@ from compiler.graph.numerics.loss_scale import LossScale
 from compiler.graph.optimizers import Optimizer
 from compiler.graph.stamp import StampedTower
 from compiler.graph.variables import GraphVariable
-from compiler.plan import Placed, Plan
+from compiler.plan import Plan
+from compiler.reasons import Placed
 from compiler.rules import Rulebook
 
 

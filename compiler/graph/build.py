@@ -33,7 +33,8 @@ from compiler.graph.update import UPDATE_MODES, Updates
 from compiler.graph.update.between import build_between
 from compiler.graph.variables import create_variable, create_variables, place_variables
 from compiler.graph.verify_placement import verify_placement
-from compiler.plan import Placed, Plan
+from compiler.plan import Plan
+from compiler.reasons import Placed
 from compiler.rules import Rulebook
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors

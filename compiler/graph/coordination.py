@@ -17,7 +17,8 @@ from attrs import evolve, field, frozen
 from compiler.graph.ledger import Ledger
 from compiler.graph.update.exclusive import take_turn
 from compiler.graph.variables import create_variable
-from compiler.plan import Placed, Plan
+from compiler.plan import Plan
+from compiler.reasons import Placed
 
 SCOPE = "cluster"
 CLOSED, OPEN, FINISHED = 0, 1, 2

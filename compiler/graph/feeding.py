@@ -15,7 +15,8 @@ from attrs import define, field, frozen
 from compiler.graph.assembly import Assembly
 from compiler.graph.inputs import InputPipe, cut_rounds, draw_batches, open_pipe, split_batch
 from compiler.graph.staging import is_staged, stage
-from compiler.plan import Placed, Plan, Tower
+from compiler.plan import Plan, Tower
+from compiler.reasons import Placed
 from compiler.topology import Device
 
 Piece = Mapping[str, tf.Tensor]

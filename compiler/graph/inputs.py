@@ -14,7 +14,7 @@ from attrs import define, field
 
 from compiler.graph.ledger import Ledger
 from compiler.model_graph import InputNode
-from compiler.plan import Placed
+from compiler.reasons import Placed
 
 
 @define

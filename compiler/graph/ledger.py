@@ -14,7 +14,8 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.template import Role
-from compiler.plan import Placed, Plan
+from compiler.plan import Plan
+from compiler.reasons import Placed
 from compiler.topology import Device
 
 

@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from compiler.graph.aggregate.parts import join_rows, merge_rows
 from compiler.graph.ledger import Ledger
-from compiler.plan import Placed
+from compiler.reasons import Placed
 
 SCOPE = "mail"
 

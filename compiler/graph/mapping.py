@@ -25,7 +25,8 @@ from compiler.placement_map import (
     PlacementMap,
     RuleRef,
 )
-from compiler.plan import Plan, Why
+from compiler.plan import Plan
+from compiler.reasons import Why
 from compiler.topology import Device
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import zlib
 import tensorflow as tf
 
 from compiler.graph.assembly import Assembly
-from compiler.plan import Placed, Tower
+from compiler.plan import Tower
+from compiler.reasons import Placed
 
 DRAWS_PER_STEP = (
     1024  # a random layer counts its draws up from here; more calls than this in a step are not expected

@@ -17,7 +17,8 @@ from attrs import define, field, frozen
 from compiler.graph.ledger import Entry, Ledger
 from compiler.graph.lookups import input_types
 from compiler.graph.template import Template
-from compiler.plan import Placed, Tower
+from compiler.plan import Tower
+from compiler.reasons import Placed
 
 SCOPE = "accumulate"
 INT32 = tf.int32.as_datatype_enum

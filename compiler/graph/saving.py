@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from attrs import field, frozen
 
-from compiler.plan import Placed, Why
+from compiler.reasons import Placed, Why
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph

@@ -18,7 +18,8 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.ledger import Ledger
-from compiler.plan import Placed, Plan, Tower
+from compiler.plan import Plan, Tower
+from compiler.reasons import Placed
 
 HOST = frozenset({tf.int32, tf.int64, tf.uint32, tf.uint64, tf.string})
 

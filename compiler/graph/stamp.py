@@ -22,7 +22,8 @@ from compiler.graph.numerics.exchange import Meeting, received_names, write_exch
 from compiler.graph.rounds import Rounds, RoundWriter
 from compiler.graph.template import Role, Template
 from compiler.graph.tower_places import Layout, TowerPlaces
-from compiler.plan import Placed, Tower
+from compiler.plan import Tower
+from compiler.reasons import Placed
 from compiler.rules import Rulebook, following
 
 

@@ -8,7 +8,8 @@ from attrs import define, evolve, field
 
 from compiler.graph.lookups import Usage
 from compiler.graph.template import Template
-from compiler.plan import Placed, Tower, Why
+from compiler.plan import Tower
+from compiler.reasons import Placed, Why
 from compiler.rules import Rulebook, following
 from compiler.topology import Device
 from dsl import ir

@@ -17,7 +17,7 @@ from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 from compiler.graph.importing import import_nodes
 from compiler.graph.ledger import Entry, Ledger
 from compiler.graph.template import Role
-from compiler.plan import Placed
+from compiler.reasons import Placed
 
 INT32 = tf.int32.as_datatype_enum
 

@@ -13,7 +13,8 @@ from compiler.graph.ledger import Ledger
 from compiler.graph.stamp import WeightSource
 from compiler.graph.template import Role, WeightInfo
 from compiler.graph.variable_nodes import VariableWriter
-from compiler.plan import Placed, Plan, VariableInfo, VariablePlacement, Why
+from compiler.plan import Plan, VariableInfo, VariablePlacement
+from compiler.reasons import Placed, Why
 from compiler.rules import Rulebook, following
 from compiler.topology import Device
 from compiler.variable_rules import place_variables as assign_devices

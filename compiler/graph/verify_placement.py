@@ -16,7 +16,7 @@ from tensorflow.python.framework import op_def_registry
 
 from compiler.graph.ledger import Entry
 from compiler.graph.lookups import declares_strings
-from compiler.plan import Why
+from compiler.reasons import Why
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
 from dsl.source import Span

@@ -6,31 +6,11 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
+from compiler.clones import batches, clone_count
 from compiler.plan import Tower
 from compiler.rules import Rulebook
 from compiler.topology import Host, Topology
 from dsl import ir
-
-DEFAULT_BATCH = 32
-
-
-def clone_count(spec: ir.Spec, topology: Topology) -> int:
-    """Return how many towers there are: `clones.count`, or one per device (or group) given to clones."""
-    if spec.clones.count is not None:
-        return spec.clones.count
-    return len(Rulebook(spec.place.rules, topology).clone_groups()[0])
-
-
-def batches(clones: ir.Clones, count: int, rounds: int) -> tuple[int, ...]:
-    """Return the examples of each clone in a step, or in each of its `rounds` where there are several.
-
-    The checks have seen to it that a global batch comes out even.
-    """
-    if isinstance(clones.batch, tuple):
-        return clones.batch
-    if clones.batch is None and clones.global_batch is not None:
-        return (clones.global_batch // (count * rounds),) * count
-    return (clones.batch or DEFAULT_BATCH,) * count
 
 
 def lay_out_towers(spec: ir.Spec, topology: Topology) -> tuple[Tower, ...]:

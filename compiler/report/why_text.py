@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from compiler.plan import Why
+from compiler.reasons import Why
 from compiler.report.figures import plural
 from compiler.report.ink import Ink
 from compiler.why import Explanation

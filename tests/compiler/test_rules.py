@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import grammar
-from compiler.plan import Why
+from compiler.reasons import Why
 from tests.compiler.places import MODEL, Places, places, variables
 
 FOUR_GPUS = "devices {\n cpu = 2\n gpu = 4\n }\n"

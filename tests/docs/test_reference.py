@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from tensorflow.python.framework.config import disable_op_determinism
 
 import tfdeploy
+from compiler.clones import DEFAULT_BATCH
 from compiler.graph.build import compile_graph
-from compiler.passes.towers import DEFAULT_BATCH
 from compiler.pipeline import make_plan
 from dsl.schema import BLOCKS
 from tests.docs.frames import tutorial

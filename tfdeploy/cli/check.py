@@ -10,7 +10,7 @@ import click
 from dsl.diagnostics import SpecError
 from dsl.render import FORMATS, render
 from tfdeploy.cli.faults import exit_code
-from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options
 from tfdeploy.cli.reading import STDIN, read
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ ROUNDS = 10
 """How often fixes are applied and the spec is read again, should fixes keep showing up."""
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("specs", nargs=-1, required=True, metavar="SPEC...|-")
 @click.option(
     "--format",
@@ -61,7 +61,7 @@ def _read(spec: str, common: Common) -> list[Diagnostic]:
         return list(fault.diagnostics)
     found = list(reading.diagnostics)
     if reading.spec is not None and not any(each.is_error for each in found):
-        from compiler.pipeline import check_spec
+        from compiler.checks import check_spec
 
         found += check_spec(reading.spec)
     return found

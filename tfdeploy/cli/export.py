@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from dsl.diagnostics import SpecError
 from tfdeploy.cli.faults import show
-from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options
 from tfdeploy.cli.reading import read_spec
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _name(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
     return value
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec")
 @click.option(
     "--saved-model",
@@ -148,7 +148,7 @@ def _write_manifests(common: Common, path: str, *, out: Path, **place: Any) -> i
         if not place[needed]:
             raise click.UsageError(f"--kubernetes needs --{needed}")
     spec = read_spec(path, common)
-    from compiler.pipeline import check_spec
+    from compiler.checks import check_spec
 
     wrong = [each for each in check_spec(spec) if each.is_error]
     if wrong:

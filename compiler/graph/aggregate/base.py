@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from compiler.graph.aggregate.parts import sum_parts
 from compiler.graph.ledger import Ledger
-from compiler.plan import Placed
+from compiler.reasons import Placed
 
 Gradient = Any  # a tensor, or tf.IndexedSlices: rows of an embedding
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from compiler.graph.aggregate.base import Gradient, Reduction
-from compiler.plan import Placed
+from compiler.reasons import Placed
 from compiler.topology import Device
 
 _MADE = "tfdeploy/collectives"  # a collection of the graph: the names of its collectives, by instance

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.graph.aggregate.base import Gradient, Reduction
-from compiler.plan import Placed
+from compiler.reasons import Placed
 from compiler.topology import Device
 
 PAIR = 2

@@ -11,7 +11,8 @@ from attrs import frozen
 from compiler.graph.ledger import Entry, Ledger
 from compiler.graph.numerics.batch_norm import summed_gradients, whole_moments
 from compiler.graph.template import Exchange, Template
-from compiler.plan import Placed, Tower
+from compiler.plan import Tower
+from compiler.reasons import Placed
 
 SCOPE = "synchronized"
 MOMENTS = ("mean", "variance", "count")

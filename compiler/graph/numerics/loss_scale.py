@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 from compiler.graph.ledger import Ledger
 from compiler.graph.numerics.copies import beside, change_copies, times, values_of
 from compiler.graph.variables import create_variable
-from compiler.plan import Placed
+from compiler.reasons import Placed
 from compiler.topology import Device
 
 if TYPE_CHECKING:

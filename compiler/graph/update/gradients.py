@@ -14,7 +14,7 @@ from compiler.graph.assembly import Assembly
 from compiler.graph.numerics.regularize import add_regularization
 from compiler.graph.stamp import StampedTower
 from compiler.graph.variables import GraphVariable
-from compiler.plan import Placed
+from compiler.reasons import Placed
 from compiler.rules import following
 
 

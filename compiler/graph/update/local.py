@@ -18,7 +18,7 @@ from compiler.graph.ledger import Ledger
 from compiler.graph.update.apply import step_scalars
 from compiler.graph.update.step import Updates, build_update, count_update
 from compiler.graph.variables import GraphVariable
-from compiler.plan import Placed
+from compiler.reasons import Placed
 
 
 @frozen

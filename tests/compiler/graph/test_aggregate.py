@@ -37,7 +37,7 @@ class Bench:
 
         from compiler.graph.ledger import Ledger
         from compiler.pipeline import make_plan
-        from compiler.plan import Placed, Why
+        from compiler.reasons import Placed, Why
 
         spec = classifier(clones=clones, devices__cpu=str(devices or clones))
         self.plan = make_plan(spec)

@@ -12,7 +12,7 @@ from compiler.graph.build import compile_graph
 from compiler.graph.ledger import Entry
 from compiler.graph.verify_placement import verify_placement
 from compiler.pipeline import make_plan
-from compiler.plan import Placed, Why
+from compiler.reasons import Placed, Why
 from dsl.diagnostics import Diagnostic, SpecError
 from tests.support import CLASSIFIER, CONVOLUTION, spec_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.plan import Why
+from compiler.reasons import Why
 from compiler.report.ink import Ink
 from compiler.report.why_text import why_text
 from compiler.why import Explanation, Link

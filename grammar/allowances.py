@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
     from grammar.reports import Reports
 
-_COMMENT = re.compile(r"#[ \t]*tfdeploy:[ \t]*allow\(([^()\n]*)\)")
-_NAME = re.compile(r"[^\s,]+")
+_COMMENT = r"#[ \t]*tfdeploy:[ \t]*allow\(([^()\n]*)\)"
+_NAME = r"[^\s,]+"
 
 
 def allowances(source: Source, tokens: Sequence[Token], reports: Reports) -> tuple[Allowance, ...]:
@@ -59,7 +59,7 @@ def allowed(diagnostic: Diagnostic, given: Sequence[Allowance]) -> bool:
 
 def _found(source: Source, tokens: list[Token]) -> Iterator[Allowance]:
     starts = [token.start_pos or 0 for token in tokens]
-    for match in _COMMENT.finditer(source.text):
+    for match in re.finditer(_COMMENT, source.text):
         after = bisect_right(starts, match.start())
         if after and (tokens[after - 1].end_pos or 0) > match.start():
             continue  # inside a string
@@ -70,6 +70,6 @@ def _found(source: Source, tokens: list[Token]) -> Iterator[Allowance]:
             covered = line
         else:
             covered = tokens[after].line
-        for name in _NAME.finditer(match[1]):
+        for name in re.finditer(_NAME, match[1]):
             start = match.start(1) + name.start()
             yield Allowance(name[0], Span(source, start, start + len(name[0])), covered)

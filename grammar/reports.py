@@ -22,7 +22,7 @@ _OF_STRUCTURE = ("TFD20", "TFD301", "TFD4")
 
 _OF_SYNTAX = frozenset({"TFD102", "TFD104", "TFD105"})
 _OF_ITEMS = frozenset({"TFD201", "TFD202", "TFD203", "TFD204", "TFD205"})
-_PART = re.compile(r"\n(?=[A-Za-z_])")
+_PART = r"\n(?=[A-Za-z_])"
 _OF_TOKENS = frozenset({"TFD101", "TFD102", "TFD103", "TFD106", "TFD109"})
 
 
@@ -105,7 +105,9 @@ class Reports:
 
         A part starts with a line that is not indented, as a block at the top of a spec does.
         """
-        parts = [0] + [at.end() for at in _PART.finditer(source.text)]
+        if not self.found:
+            return
+        parts = [0] + [at.end() for at in re.finditer(_PART, source.text)]
         unfitting: set[int] = set()
         misplaced: dict[int, list[Diagnostic]] = {}
         for each in self.found:

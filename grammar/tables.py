@@ -13,11 +13,15 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import lark
+from lark.grammar import NonTerminal, Rule, RuleOptions, Terminal
+from lark.lexer import PatternRE, PatternStr, TerminalDef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 GRAMMAR = f"{__file__.removesuffix('tables.py')}tfdeploy.lark"
+RULE = 5
+"""The length of a rule's row, by which it is told from a terminal's."""
 TABLES = f"{__file__.removesuffix('tables.py')}tables.json"
 
 
@@ -62,9 +66,13 @@ def current() -> bool:
 
 def write() -> None:
     """Work the tables out and write them to `tables.json`."""
-    data, memo = build(grammar()).memo_serialize([lark.lexer.TerminalDef, lark.grammar.Rule])
+    data, memo = build(grammar()).memo_serialize([TerminalDef, Rule])
     data["options"] = {"parser": "lalr", "lexer": "basic", "keep_all_tokens": True, "start": ["start"]}
-    content = {"key": _key(grammar()), "data": data, "memo": memo}
+    rows = {
+        number: (_row_of_terminal if "pattern" in each else _row_of_rule)(each)
+        for number, each in memo.items()
+    }
+    content = {"key": _key(grammar()), "data": data, "memo": rows}
     with open(TABLES, "w", encoding="utf-8") as file:  # noqa: PTH123 as in _text
         file.write(json.dumps(content, separators=(",", ":")) + "\n")
 
@@ -88,10 +96,44 @@ def _stored(key: str) -> lark.Lark | None:
     tables: dict[str, Any] = content["data"]["parser"]["parser"]
     tables["tokens"] = _by_number(tables["tokens"])
     tables["states"] = {int(state): _by_number(row) for state, row in tables["states"].items()}
-    memo = _by_number(content["memo"])
+    memo = {
+        int(number): (_rule if len(row) == RULE else _terminal)(*row)
+        for number, row in content["memo"].items()
+    }
     # What lark.Lark.load does, without the pickle in between.
     load: Callable[..., lark.Lark] = lark.Lark._load_from_dict  # noqa: SLF001
     return load(content["data"], memo, postlex=_KeepTerminals())
+
+
+# Lark's own form of terminals and rules has several times as many objects as these rows, and takes longer to
+# read.
+
+
+def _row_of_terminal(data: dict[str, Any]) -> list[Any]:
+    pattern = data["pattern"]
+    return [data["name"], data["priority"], pattern["value"], pattern.get("_width")]
+
+
+def _terminal(name: str, priority: int, value: str, width: list[int] | None) -> TerminalDef:
+    """Return a terminal; that of a regular expression has a `width`, which takes lark a while to find."""
+    if width is None:
+        return TerminalDef(name, PatternStr(value), priority)
+    pattern = PatternRE(value)
+    pattern._width = width  # noqa: SLF001
+    return TerminalDef(name, pattern, priority)
+
+
+def _row_of_rule(data: dict[str, Any]) -> list[Any]:
+    options = data["options"]
+    symbols = [each["name"] for each in data["expansion"]]
+    return [data["origin"]["name"], symbols, data["order"], data["alias"], options["empty_indices"]]
+
+
+def _rule(origin: str, symbols: list[str], order: int, alias: str | None, empty: list[bool]) -> Rule:
+    """Return a rule; names of terminals are in capitals."""
+    expansion = [Terminal(name) if name.isupper() else NonTerminal(name) for name in symbols]
+    options = RuleOptions(keep_all_tokens=True, empty_indices=tuple(empty))
+    return Rule(NonTerminal(origin), expansion, order, alias, options)
 
 
 def _by_number(table: dict[str, Any]) -> dict[int, Any]:

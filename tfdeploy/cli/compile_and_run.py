@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 from attrs import evolve
 
-from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options
 from tfdeploy.cli.reading import read_spec
 from tfdeploy.cli.serve import task_option
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.result import Result
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec")
 @click.option(
     "--emulate", is_flag=True, help="Make every declared device a logical CPU device of this process."

@@ -9,7 +9,7 @@ import click
 from attrs import evolve
 
 from tfdeploy.cli.maps import map_file, read_map
-from tfdeploy.cli.options import Common, common_options, pairs
+from tfdeploy.cli.options import Command, Common, common_options, pairs
 
 if TYPE_CHECKING:
     from compiler.placement_map import PlacementMap
@@ -19,7 +19,7 @@ DIFFERENT = 1
 Pairs = tuple[tuple[str, str], ...]
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="[B]", required=False)
 @click.option(

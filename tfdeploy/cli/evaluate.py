@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from tfdeploy.cli.faults import show
-from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options
 from tfdeploy.cli.reading import read_spec
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec")
 @click.option(
     "--checkpoint",

@@ -8,12 +8,12 @@ import click
 
 import tfdeploy
 from dsl.codes import CODES, Code
-from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options
 
 PAGES = os.path.join(os.path.dirname(tfdeploy.__file__), "pages")  # noqa: PTH118, PTH120 pathlib is not loaded
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("code", required=False)
 @common_options
 def command(common: Common, code: str | None) -> int:

@@ -6,12 +6,12 @@ import sys
 
 import click
 
-from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options
 
 DIFFERENT = 1
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("specs", nargs=-1, required=True, metavar="SPEC...|-")
 @click.option("--check", is_flag=True, help="Write nothing; name what is not in the style, and exit with 1.")
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")

@@ -6,6 +6,8 @@ from importlib import import_module
 
 import click
 
+from tfdeploy.cli.options import Command
+
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module, one line for the list of commands), in the order in which `--help` shows them
     "check": ("tfdeploy.cli.check", "Find every error in specs, without TensorFlow."),
@@ -35,7 +37,7 @@ def load(name: str) -> click.Command:
     return command
 
 
-class CommandGroup(click.Group):
+class CommandGroup(Command, click.Group):
     """A group that knows its commands by name and loads them late."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

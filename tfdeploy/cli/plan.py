@@ -11,7 +11,7 @@ from attrs import field, frozen
 from dsl.diagnostics import SpecError
 from tfdeploy.cli.faults import exit_code, show
 from tfdeploy.cli.maps import map_file, read_map
-from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,7 @@ class Subject:
     compiled: CompiledGraph | None = field(default=None, repr=False)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the placement map as JSON, as in placement.json."

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options
 
 ROWS = 16
 
@@ -18,7 +18,7 @@ def _picture(ctx: click.Context, param: click.Parameter, path: Path | None) -> P
     return path
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option(
     "--score", default="loss", show_default=True, help="What to draw: loss, or the name of a metric."

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tfdeploy.cli.faults import show
-from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options
 from tfdeploy.cli.reading import read_spec
 
 SUFFIXES = (".csv", ".npz")
@@ -19,7 +19,7 @@ def _data_file(ctx: click.Context, param: click.Parameter, path: Path) -> Path:
     return path
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec")
 @click.option(
     "--input",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options
 from tfdeploy.cli.reading import read_spec
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def task_option(ctx: click.Context, param: click.Parameter, value: str | None) -
         raise click.BadParameter(str(error), ctx, param) from None
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec")
 @click.option(
     "--task",

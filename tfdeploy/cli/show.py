@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options
 from tfdeploy.cli.reading import read_spec
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec")
 @click.option("--json", "as_json", is_flag=True, help="Print the IR as JSON.")
 @common_options

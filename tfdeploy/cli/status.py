@@ -6,13 +6,13 @@ import os
 
 import click
 
-from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options
 from tfdeploy.cli.reading import read_spec
 
 NOT_WELL = 1
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec")
 @common_options
 def command(common: Common, spec: str) -> int:

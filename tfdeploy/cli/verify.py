@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfdeploy.cli.options import Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options
 from tfdeploy.cli.reading import read_spec
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DIFFERENT = 1
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec")
 @click.option(
     "--quick", is_flag=True, help="Try a sample in which every choice occurs, not every combination."

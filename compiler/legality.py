@@ -35,7 +35,7 @@ Facts: TypeAlias = Mapping[Aspect, frozenset[str]]
 """What holds for a spec: the values of each aspect. An aspect that is left out is not known yet."""
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Conflict(Record):
     """Values that do not go together: each aspect of `when` has one of its values.
 

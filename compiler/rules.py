@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from compiler.plan import Tower, VariablePlacement
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Rulebook(Record):
     """The rules of a `place` block, asked for one thing at a time."""
 

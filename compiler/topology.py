@@ -51,7 +51,7 @@ class Device(Record):
         return f"/job:{LOCAL_JOB}/replica:0/task:0/device:CPU:{self.ordinal}"
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Topology(Record):
     """All devices of a deployment, in the order of declaration, CPUs of a task before its GPUs.
 

@@ -15,7 +15,7 @@ from dsl.records import Record
 Stage: TypeAlias = Literal["check", "plan", "run", "tool"]
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Code(Record):
     """One kind of diagnostic; `stage` is the first that can raise it (`tool` where no spec is to blame)."""
 

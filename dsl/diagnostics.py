@@ -21,7 +21,7 @@ class Severity(Enum):
     WARNING = "warning"
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Label(Record):
     """A second place that a diagnostic points at, and what is to be seen there."""
 
@@ -29,7 +29,7 @@ class Label(Record):
     text: str
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Edit(Record):
     """Replace the text of `span` by `replacement`."""
 
@@ -37,7 +37,7 @@ class Edit(Record):
     replacement: str
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Fix(Record):
     """Edits that mend the spec; `safe` ones cannot change what a correct spec means."""
 
@@ -46,7 +46,7 @@ class Fix(Record):
     applicability: Literal["safe", "unsafe"] = "unsafe"
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Diagnostic(Record):
     """One thing that is wrong.
 
@@ -82,7 +82,7 @@ def _kept(found: Iterable[Diagnostic]) -> dict[Diagnostic, None]:
     return dict.fromkeys(found)
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Diagnostics(Record):
     """A collector that the stages of reading a spec add to; one cause is kept once."""
 

@@ -3,7 +3,7 @@
 attrs would write these methods for every class when it is imported, which for the hundred classes of this
 project is a third of the time that a command takes to start. So records are declared
 `@frozen(eq=False, repr=False)` and have them from here; `field(eq=False)` and `field(repr=False)` count as
-usual.
+usual. For the same reason those that every command loads say `slots=False`: a class with slots is made twice.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ Kind: TypeAlias = Literal["int", "float", "bool", "str", "word", "shape", "call"
 CATEGORIES: tuple[Category, ...] = Category.__args__  # type: ignore[attr-defined]
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Argument(Record):
     """One argument of a Keras object.
 
@@ -50,7 +50,7 @@ class Argument(Record):
     nullable: bool
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Signature(Record):
     """What can be given to the Keras object `name`; a `variadic` one takes any other argument as well."""
 

@@ -37,7 +37,7 @@ NOUNS: dict[Dimension, str] = {"bytes": "a size", "seconds": "a duration", "frac
 LARGEST_INTEGER = 2**63 - 1
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Quantity(Record):
     """An `amount` in the base unit of its `dimension`."""
 

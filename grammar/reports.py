@@ -52,7 +52,7 @@ class Stretches:
         return at < len(self._starts) and self._starts[at] < end and start < self._ends[at]
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Reports:
     """The diagnostics of one reading."""
 

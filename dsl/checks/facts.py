@@ -10,7 +10,7 @@ from dsl import ir
 from dsl.source import Span
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Facts:
     """The parts of a spec that could be read.
 

@@ -11,14 +11,14 @@ from dsl.records import Record
 from dsl.source import Span
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Node(Record):
     """What every record of the IR has: where it was written (none for a default)."""
 
     span: Span | None = field(default=None, eq=False, repr=False, kw_only=True)
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Block(Node):
     """A block of the spec. `spans` maps each attribute that was written to the span of its value."""
 
@@ -29,14 +29,14 @@ class Block(Node):
         return self.spans.get(attribute, self.span)
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Parameter(Node):
     """A `layer` block's parameter, used in one of its expressions."""
 
     name: str
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Arithmetic(Node):
     """`left operator right` over layer parameters; everything else is folded when it is read."""
 
@@ -45,7 +45,7 @@ class Arithmetic(Node):
     right: Value | None = None
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Call(Node):
     """`name(args, key = value)`: a Keras object, a source, a transform, an aggregation.
 

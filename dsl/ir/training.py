@@ -9,7 +9,7 @@ from attrs import field, frozen
 from dsl.ir.base import Block, Call, Node
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Update(Block):
     """How the gradients of the clones become new weights. `pack` is in bytes."""
 
@@ -30,7 +30,7 @@ class Update(Block):
     average_slots: bool = False
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Every(Node):
     """A period: a count of steps, or a time in seconds."""
 
@@ -38,7 +38,7 @@ class Every(Node):
     seconds: float | None = None
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Train(Block):
     """How long to train, and what to keep of it. `task_timeout` is in seconds."""
 

@@ -24,7 +24,7 @@ from dsl.schema.types import (
 )
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Attribute:
     """`name = value` of a block."""
 
@@ -34,7 +34,7 @@ class Attribute:
     required: bool = False
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Block:
     """A block: `record` is its class in the IR, `label` whether it bears a name in quotes."""
 

@@ -22,7 +22,7 @@ from dsl.schema.types import (
 )
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Argument:
     """An argument of a function; `default` counts where it is not `required`."""
 
@@ -34,7 +34,7 @@ class Argument:
     positional: bool = True
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Function:
     """A function with its arguments; `rest` is the type of other keyword arguments, where it takes those."""
 

@@ -34,7 +34,7 @@ DTYPES = (
 )  # fmt: skip
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Type:
     """What a place takes.
 

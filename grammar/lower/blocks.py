@@ -16,7 +16,7 @@ from grammar.lower.context import BAD, Context
 from grammar.lower.typed import typed
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Fields:
     """The values of a block's attributes that were written, and where."""
 

@@ -22,7 +22,7 @@ class Bad:
 BAD: Final = Bad()
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Notes:
     """What lowering came across: names that were used, records that were read, what was reported.
 
@@ -41,7 +41,7 @@ class Notes:
     doubtful: set[str] = field(factory=set)
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Context:
     """The names in scope and the collector of diagnostics.
 

@@ -20,7 +20,7 @@ APPLICATIONS = "applications."
 SPECIAL = ("repeat", "python", "input", "layer", "parameter")
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Tensors:
     """The bindings of a model or `layer` block: `kinds` says which are `input`, `tensor` and `shared`."""
 

@@ -98,6 +98,13 @@ def _targets(results: Results) -> Iterator[str]:
     if rows:
         yield "## Targets\n"
         yield _table(("what", "target", "measured", "reached"), rows)
+    limit = results.speed("lenet", 4, "mirrored", whose="single")
+    if limit is not None:
+        yield (
+            "What there is to reach on LeNet: one hand-written tower of the whole batch, with nothing to\n"
+            f"copy and nothing to add up, made {limit} times the steps of\n"
+            "`MirroredStrategy` in this run.\n"
+        )
 
 
 def _races(ratios: list[Ratio]) -> Iterator[str]:

@@ -105,9 +105,9 @@ class Results:
         key = (contender, model, towers)
         return next((each for each in self.builds if (each.contender, each.model, each.towers) == key), None)
 
-    def speed(self, model: str, towers: int, peer: str) -> Spread | None:
-        """Return our steps per second over a peer's, turn by turn."""
-        ours, theirs = self.raced(model, towers, "ours"), self.raced(model, towers, peer)
+    def speed(self, model: str, towers: int, peer: str, whose: str = "ours") -> Spread | None:
+        """Return the steps per second of ours (or of another contender) over a peer's, turn by turn."""
+        ours, theirs = self.raced(model, towers, whose), self.raced(model, towers, peer)
         pairs = zip(ours, theirs, strict=False)
         return Spread.of(
             [a / b for mine, other in pairs for a, b in zip(mine.rates, other.rates, strict=False)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 import grammar
 from benchmarks.figures import Figures, Launch
@@ -73,6 +74,13 @@ def test_the_page_states_what_the_data_say(tmp_path: Path) -> None:
     assert "| resnet50 | 8 | 2.00 | 12,000 | 20.00 | 70,000 | 10.0 |" in text
     assert Results.from_json((tmp_path / "benchmarks.json").read_text()) == RESULTS
     assert (tmp_path / "benchmarks.svg").read_text().startswith("<svg ")
+
+
+def test_the_page_states_what_there_is_to_reach(tmp_path: Path) -> None:
+    """Where the limit was raced too, the page says what it came to against the strategy."""
+    single = Figures("single", "lenet", 4, 0.5, 4.0, (44.0, 44.0), (0.05, 0.05), 2**30)
+    write_page(evolve(RESULTS, races=(*RESULTS.races, single)), tmp_path)
+    assert "made 2.20 times the steps of\n`MirroredStrategy`" in (tmp_path / "benchmarks.md").read_text()
 
 
 @pytest.mark.slow

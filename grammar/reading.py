@@ -14,6 +14,7 @@ from dsl.errors import files as file_errors
 from dsl.source import Source, Span
 from grammar import Reading, files, overrides
 from grammar.allowances import allowed
+from grammar.joining import joined
 from grammar.lower import lower
 from grammar.reports import Reports, TooManyError
 
@@ -41,7 +42,7 @@ def read(path: str, changes: tuple[tuple[str, str], ...], text: str | None, *, a
     included = () if gathered is None else tuple(each.source for each in gathered.parsed)
     others = (each.span.source for each in found if each.span is not None)
     sources = dict.fromkeys([source, *included, *others])
-    return Reading(spec, Diagnostics(_sorted(found, tuple(sources))), tuple(sources))
+    return Reading(spec, Diagnostics(joined(_sorted(found, tuple(sources)))), tuple(sources))
 
 
 def _within_reason(

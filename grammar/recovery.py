@@ -92,6 +92,8 @@ class Recovery:
         token = self._tokens[at] if at < len(self._tokens) else self._end()
         before = self._tokens[at - 1] if at else None
         span = Span(self._source, token.start_pos or 0, token.end_pos or 0)
+        if token.type in OPENER and not span.text:
+            return  # a bracket that was put in: that it is lacking has been said
         accepted = self._parser.accepts()  # type: ignore[no-untyped-call] # lark has no types here
         advice = hints.advice(before, token, in_brackets=self._opener_around(at) != "LBRACE")
         self._reports.add(

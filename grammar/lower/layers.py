@@ -85,7 +85,10 @@ class LayerReader:
             lost=self._context.lost | lost | {item.name for item in _parameters(block)},
         )
         tensors = Tensors(context, spans=spans)
-        first: dict[str, Span] = {item.name: item.name_span for item in _parameters(block)}
+        first: dict[str, Span] = {}
+        for item in _parameters(block):
+            if item.name != "output":
+                blocks.once(item.name, item.name_span, first, "parameter", context)
         written, output = _sorted(block, first, context)
         kept = bindings.declare(written, tensors, first)
         read = bindings.read(kept, tensors, in_layer=True)
@@ -145,10 +148,13 @@ def _sorted(
     output: syntax.Attribute | None = None
     for item in block.items:
         if isinstance(item, syntax.Attribute):
-            if item.name == "output":
+            parameter = any(item is each for each in parameters)
+            if parameter and item.name == "output":
+                context.reports.add(names.reserved("output", item.name_span, "it is what the layer gives"))
+            elif item.name == "output":
                 if blocks.once("output", item.name_span, first, "attribute", context):
                     output = item
-            elif not any(item is each for each in parameters):
+            elif not parameter:
                 written.append(item)
         elif isinstance(item, syntax.Block):
             blocks.unknown_block(item, (), ("output",), "`layer`", context)

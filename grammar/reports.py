@@ -113,6 +113,7 @@ class Reports:
         """
         if not self.found:
             return
+        self._settle_attributes(source)
         parts = [0] + [at.end() for at in re.finditer(_PART, source.text)]
         unfitting: set[int] = set()
         misplaced: dict[int, list[Diagnostic]] = {}
@@ -127,6 +128,17 @@ class Reports:
             if len(found) > (1 if part in unfitting else 2) and unfitting:
                 for each in found:
                     del self.found[each]
+
+    def _settle_attributes(self, source: Source) -> None:
+        """Where an attribute is written as a block, its `=` is not the fault."""
+        signs = set()
+        for each in self.found:
+            if each.code == "TFD205" and each.span is not None and each.span.source is source:
+                after = source.text[each.span.end :]
+                signs.add(each.span.end + len(after) - len(after.lstrip()))
+        for each in [each for each in self.found if each.code == "TFD102"]:
+            if each.span is not None and each.span.source is source and each.span.start in signs:
+                del self.found[each]
 
     def taint(self, span: Span) -> None:
         """From now on report nothing that points into `span`."""

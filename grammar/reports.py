@@ -21,7 +21,7 @@ _OF_STRUCTURE = ("TFD20", "TFD301", "TFD4")
 
 
 _OF_BRACKETS = frozenset({"TFD104", "TFD105"})
-_OF_SYNTAX = frozenset({"TFD102", "TFD104", "TFD105"})
+_OF_SYNTAX = _OF_BRACKETS | {"TFD102"}
 _OF_ITEMS = frozenset({"TFD201", "TFD202", "TFD203", "TFD204", "TFD205"})
 _PART = r"\n(?=[A-Za-z_])"
 _OF_TOKENS = frozenset({"TFD101", "TFD102", "TFD103", "TFD106", "TFD109"})
@@ -87,10 +87,9 @@ class Reports:
         A string without an end makes nonsense of its line, and a token that does not fit of what comes after.
         A bracket that lacks its partner does not fit either.
         """
-        lonely = {(each.code, each.span) for each in self.found if each.code in _OF_BRACKETS}
-        for each in [each for each in self.found if each.code == "TFD102"]:
-            if any((code, each.span) in lonely for code in _OF_BRACKETS):
-                del self.found[each]
+        lonely = {each.span for each in self.found if each.code in _OF_BRACKETS}
+        for each in [each for each in self.found if each.code == "TFD102" and each.span in lonely]:
+            del self.found[each]
         lines: dict[int, list[Diagnostic]] = {}
         for each in self.found:
             if each.span is not None and each.span.source is source and each.code in _OF_TOKENS:

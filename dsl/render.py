@@ -24,7 +24,7 @@ def render(diagnostics: Iterable[Diagnostic], format: str = "human", *, color: b
             return ""
         from dsl.formats.human import human
 
-        return "\n".join([*human(shown, color=color), f"{summary(found)}\n"])
+        return "\n".join([*human(shown, color=color), f"{summary(found)}\n{_where_more_is_told(shown)}\n"])
     if format == "concise":
         from dsl.formats.concise import concise
 
@@ -56,6 +56,12 @@ def summary(diagnostics: Sequence[Diagnostic]) -> str:
     if fixable:
         text += f"; `tfdeploy check --fix` mends {fixable}"
     return text
+
+
+def _where_more_is_told(diagnostics: Sequence[Diagnostic]) -> str:
+    """Return the last line of a report: the command that explains its first error, or its first warning."""
+    first = next((each for each in diagnostics if each.is_error), diagnostics[0])
+    return f"`tfdeploy explain {first.code}` says more" + (" about it" if len(diagnostics) == 1 else "")
 
 
 def _count(number: int, noun: str) -> str:

@@ -47,6 +47,7 @@ def test_wrong_spec_is_shown_with_its_line(command: Command) -> None:
         "  = note: there is a layer with a similar name: `Dense`\n"
         "\n"
         "1 error\n"
+        "`tfdeploy explain TFD404` says more about it\n"
     )
 
 

@@ -116,9 +116,18 @@ def test_spec_error_ends_with_one_and_run_error_with_two(command: Command) -> No
     spec = command(program=faulty('raise SpecError([Diagnostic("TFD401", "unknown-name", "no name")])'))
     file = command(program=faulty('raise SpecError([Diagnostic("TFD190", "missing-file", "no file")])'))
     run = command(program=faulty('raise RunError(Diagnostic("TFD701", "data-missing", "no data"))'))
-    assert (spec.code, spec.err) == (1, "error[TFD401]: no name\n\n1 error\n")
-    assert (file.code, file.err) == (2, "error[TFD190]: no file\n\n1 error\n")
-    assert (run.code, run.err) == (2, "error[TFD701]: no data\n\n1 error\n")
+    assert (spec.code, spec.err) == (
+        1,
+        "error[TFD401]: no name\n\n1 error\n`tfdeploy explain TFD401` says more about it\n",
+    )
+    assert (file.code, file.err) == (
+        2,
+        "error[TFD190]: no file\n\n1 error\n`tfdeploy explain TFD190` says more about it\n",
+    )
+    assert (run.code, run.err) == (
+        2,
+        "error[TFD701]: no data\n\n1 error\n`tfdeploy explain TFD701` says more about it\n",
+    )
 
 
 def test_operating_system_error_names_the_file(command: Command) -> None:
@@ -126,7 +135,10 @@ def test_operating_system_error_names_the_file(command: Command) -> None:
     done = command(program=faulty("open('/nowhere/at/all')"))
     assert (done.code, done.err) == (
         2,
-        "error[TFD199]: `/nowhere/at/all`: no such file or directory\n\n1 error\n",
+        (
+            "error[TFD199]: `/nowhere/at/all`: no such file or directory\n\n1 error\n"
+            "`tfdeploy explain TFD199` says more about it\n"
+        ),
     )
 
 

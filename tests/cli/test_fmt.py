@@ -83,7 +83,10 @@ def test_missing_and_binary_files(command: Command) -> None:
     missing, odd = command("fmt", "nowhere.tfdeploy"), command("fmt", "odd.tfdeploy")
     assert (missing.code, missing.err) == (
         2,
-        "error[TFD190]: there is no file `nowhere.tfdeploy`\n\n1 error\n",
+        (
+            "error[TFD190]: there is no file `nowhere.tfdeploy`\n\n1 error\n"
+            "`tfdeploy explain TFD190` says more about it\n"
+        ),
     )
     assert odd.code == 2
     assert odd.err.startswith("error[TFD192]")

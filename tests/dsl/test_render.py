@@ -35,6 +35,7 @@ def test_error_with_label_note_and_help() -> None:
         "   = help: use `gpu[0..3]`, or raise `gpu` to 8\n"
         "\n"
         "1 error\n"
+        "`tfdeploy explain TFD402` says more about it\n"
     )
 
 
@@ -215,7 +216,7 @@ def test_colour_marks_severity_frame_and_labels() -> None:
         f"{blue}  |{off}\n"
         f"{blue}1 |{off} x = 1\n"
         f"{blue}  |{off} {yellow}^{off} {yellow}here{off}\n"
-        "\n1 warning\n"
+        "\n1 warning\n`tfdeploy explain TFD601` says more about it\n"
     )
     plain = painted
     for code in (bold, yellow, blue, off):
@@ -233,6 +234,7 @@ def test_summary_counts_all_and_shows_fifty() -> None:
     assert text.endswith(
         "error[TFD402]: error 48\n\n"
         "60 errors, 1 warning (the first 50 are shown); `tfdeploy check --fix` mends 1\n"
+        "`tfdeploy explain TFD402` says more\n"
     )
     assert text.count("error[TFD402]") == 49
     assert len(render(many, "concise").splitlines()) == 50
@@ -258,7 +260,7 @@ def test_any_spans_in_any_text_can_be_shown(text: str, ends: list[tuple[int, int
     human = render([anywhere(text, ends)], color=color)
     assert human.startswith("\x1b[1;31m" if color else "error[TFD402]: any\n --> any.tfdeploy:")
     assert human.count("main") == 1
-    assert human.count("more") == len(ends) - 1
+    assert human.rpartition("\n\n")[0].count("more") == len(ends) - 1
     assert color or human.replace("\n", "").isprintable()
 
 

@@ -51,7 +51,7 @@ def test_specs_without_a_place_on_kubernetes(
     assert (done.code, done.out) == (1, "")
     assert message in done.err
     assert f"--> {path.name}:{place}\n" in done.err
-    assert done.err.splitlines()[-1] == "1 error"
+    assert done.err.splitlines()[-2] == "1 error"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ SPEC ?= examples/digits.tfdeploy
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help run test check-format lint types layers tests bench docs reference format clean
+.PHONY: help run test check-format lint types layers tests coverage bench docs reference package lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -41,14 +41,25 @@ reference: .venv/ready ## write the pages of the documentation that are made of 
 tests: .venv/ready ## the tests alone; PYTEST="-k name" to choose
 	$(BIN)/python -m pytest $(PYTEST)
 
+coverage: .venv/ready ## the tests, and which lines none of them runs: build/coverage/index.html
+	$(BIN)/python -m pytest --cov --cov-report=html:build/coverage --cov-report=term:skip-covered $(PYTEST)
+
+package: .venv/ready ## build the packages, install each into a fresh environment, and try it there
+	$(BIN)/python -m tools.check_packages
+
+lock: .venv/ready ## renew requirements-dev.lock, which .venv is made from, after a change of pyproject.toml
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	  --no-annotate --no-header --quiet --output-file requirements-dev.lock
+
 format: .venv/ready ## format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-.venv/ready: pyproject.toml
+.venv/ready: pyproject.toml requirements-dev.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tfdeploy needs Python 3.11 or newer; set PYTHON=...")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	$(BIN)/python -m compileall -q dsl grammar compiler tfdeploy
 	@touch $@
 

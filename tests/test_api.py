@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,12 @@ from tfdeploy.api import load
 
 ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "examples" / "digits.tfdeploy"
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    """The version stands in one place, which is also what packages are built from."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert tfdeploy.__version__ == project["version"]
 
 
 def test_load_reads_a_spec_with_overrides() -> None:

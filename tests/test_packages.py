@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("dsl", "grammar", "compiler", "tfdeploy")
@@ -18,3 +22,20 @@ def test_every_package_is_listed() -> None:
         for file in (ROOT / layer).rglob("*.py")
     }
     assert sorted(listed) == sorted(there)
+
+
+def test_the_lock_has_what_the_project_asks_for() -> None:
+    """Every requirement of `pyproject.toml` is pinned in the lock, to a version that it allows."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [
+        *project["dependencies"],
+        *(each for extra in ("dev", "docs") for each in project["optional-dependencies"][extra]),
+    ]
+    lock = (ROOT / "requirements-dev.lock").read_text()
+    pins = {
+        canonicalize_name(name): version
+        for name, version in re.findall(r"^([\w.-]+)==([^ ;\\]+)", lock, re.MULTILINE)
+    }
+    for requirement in map(Requirement, wanted):
+        if requirement.name != "tfdeploy":
+            assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), str(requirement)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
+
     from dsl.diagnostics import Diagnostic, RunError, SpecError
     from tfdeploy.api import compile, evaluate, export, load, predict, run  # noqa: A004
 
@@ -28,7 +30,11 @@ __all__ = ["Diagnostic", "RunError", "SpecError", "compile", "evaluate", "export
 
 
 def __getattr__(name: str) -> Any:
-    """Import the public name `name` from where it lives."""
+    """Import the public name `name` from where it lives; the version stands in `pyproject.toml` alone."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("tfdeploy")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
@@ -39,4 +45,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_HOMES, "__version__"})

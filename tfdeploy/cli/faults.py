@@ -87,14 +87,14 @@ def _file_system_error(error: OSError) -> Diagnostic:
 
 
 def _internal_fault(error: Exception) -> Diagnostic:
-    from importlib.metadata import version
+    from tfdeploy import __version__
 
     what = f"{type(error).__name__}: {error}".rstrip(": ")
     return Diagnostic(
         "TFD901",
         name_of("TFD901"),
         f"tfdeploy itself failed: {what}",
-        notes=(f"tfdeploy {version('tfdeploy')}, Python {sys.version.split()[0]}",),
+        notes=(f"tfdeploy {__version__}, Python {sys.version.split()[0]}",),
         help="run again with `--debug` and report what it prints, with the spec and the command line",
     )
 

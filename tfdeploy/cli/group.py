@@ -77,9 +77,9 @@ def _unknown(name: str) -> str:
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from tfdeploy import __version__
 
-        click.echo(f"tfdeploy {version('tfdeploy')}")
+        click.echo(f"tfdeploy {__version__}")
         ctx.exit()
 
 

@@ -106,7 +106,9 @@ def versions() -> tuple[str, str]:
     """Return the versions of this tool and of TensorFlow, without importing the latter."""
     from importlib.metadata import version
 
-    return version("tfdeploy"), version("tensorflow")
+    from tfdeploy import __version__
+
+    return __version__, version("tensorflow")
 
 
 def fingerprint(spec: ir.Spec) -> str:

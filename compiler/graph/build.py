@@ -182,7 +182,7 @@ def _finish(
     watched = (loops[0].loss, loops[0].metrics) if loops else (scores.total_loss, scores.metrics)
     gradients = exchange.gradients if exchange is not None else None
     summary_op = build_summaries(assembly, watched[0], rate, watched[1], gradients)
-    evaluated = build_evaluation(assembly, evaluation)
+    evaluated = build_evaluation(assembly, evaluation, scores)
     init_op, after_restore_op = _initialisation(assembly)
     compiled = CompiledGraph(
         plan=plan,

@@ -51,13 +51,14 @@ class MetricTensors:
 class Evaluation:
     """The tower as it predicts, for a batch of any size, with the averaged weights where `ema` is set.
 
-    `loss` is the mean over the batch, without `regularization` (a scalar of its own); `count` is the batch's
-    size.
+    `loss` is the mean over the batch, with what layers add to it, and without `regularization`, a scalar of
+    its own: the penalty of the very weights that are evaluated. `count` is the batch's size.
     """
 
     pipe: InputPipe = field(repr=False)
     outputs: tf.Tensor = field(repr=False)
     loss: tf.Tensor = field(repr=False)
+    regularization: tf.Tensor = field(repr=False)
     count: tf.Tensor = field(repr=False)
     metrics: Mapping[str, MetricTensors] = field(repr=False)
 

@@ -8,15 +8,21 @@ from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Evaluation
 from compiler.graph.inputs import open_pipe
 from compiler.graph.metrics import combine_metric
-from compiler.graph.stamp import Bindings, WeightSource, stamp
+from compiler.graph.numerics.regularize import evaluated_regularization
+from compiler.graph.scores import Scores
+from compiler.graph.stamp import Bindings, stamp
 from compiler.graph.template import Template
 from compiler.plan import Tower
+from compiler.reasons import Placed
 
 SCOPE = "evaluation"
 
 
-def build_evaluation(assembly: Assembly, template: Template) -> Evaluation:
-    """Stamp the evaluation tower, reading the averaged weights where there are any."""
+def build_evaluation(assembly: Assembly, template: Template, training: Scores) -> Evaluation:
+    """Stamp the evaluation tower, reading the averaged weights where there are any.
+
+    `training` are the scores of a step, whose regularisation counts where the same weights are evaluated.
+    """
     plan, ledger = assembly.plan, assembly.ledger
     placed = assembly.rulebook.evaluation(plan.towers[0].device)
     pipe_placed = assembly.rulebook.inputs(plan.towers[0])
@@ -26,7 +32,7 @@ def build_evaluation(assembly: Assembly, template: Template) -> Evaluation:
     tower = Tower(index=0, scope=SCOPE, devices=devices, batch=0, why=placed.why)
     bindings = Bindings(
         tower=tower,
-        weights={name: _source(assembly, name) for name in template.weights},
+        weights={name: assembly.variables[name].evaluated for name in template.weights},
         inputs=pipe.batch,
         role="evaluation",
     )
@@ -34,11 +40,24 @@ def build_evaluation(assembly: Assembly, template: Template) -> Evaluation:
     with ledger.place(placed, "evaluation"), tf.name_scope(f"{SCOPE}/"):
         count = tf.shape(next(iter(pipe.batch.values())), out_type=tf.int64, name="count")[0]
         metrics = {node.name: combine_metric(node, [stamped]) for node in plan.model.metrics}
-    return Evaluation(pipe, stamped.tensor(template.output), stamped.tensor(template.loss), count, metrics)
+    return Evaluation(
+        pipe,
+        stamped.tensor(template.output),
+        stamped.tensor(template.loss),
+        _regularization(assembly, placed, training),
+        count,
+        metrics,
+    )
 
 
-def _source(assembly: Assembly, name: str) -> WeightSource:
-    variable = assembly.variables[name]
-    if variable.average is not None:
-        return WeightSource(variable.average.handle, variable.slot_place(0))
-    return WeightSource(variable.kept.handle, variable.placed())
+def _regularization(assembly: Assembly, placed: Placed, training: Scores) -> tf.Tensor:
+    """Return the penalty of the weights that are evaluated: no others count beside their loss."""
+    variables, ledger = assembly.variables.values(), assembly.ledger
+    if all(each.evaluated.handle is each.copies[0].handle for each in variables):
+        return training.regularization
+    with tf.name_scope(f"{SCOPE}/regularization/"):
+        terms = evaluated_regularization(variables, ledger)
+    if not terms:
+        return training.regularization
+    with ledger.place(placed, "evaluation"), tf.name_scope(f"{SCOPE}/"):
+        return tf.add_n(terms, name="regularization")

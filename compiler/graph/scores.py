@@ -34,7 +34,8 @@ def scores_of(assembly: Assembly) -> Scores:
     with ledger.place(assembly.rulebook.optimizer(), "metric"), tf.name_scope("total_loss/"):
         parts = [tower.tensor(tower.template.loss) * plan.share(tower.tower) for tower in assembly.towers]
         data_loss = tf.add_n(parts, name="data_loss")
-        terms = regularization_loss(assembly.variables.values(), ledger)
+        shares = [plan.share(tower) for tower in plan.towers]
+        terms = regularization_loss(assembly.variables.values(), shares, ledger)
         regularization = (
             tf.add_n(terms, name="regularization") if terms else tf.constant(0.0, name="regularization")
         )

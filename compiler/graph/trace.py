@@ -199,8 +199,7 @@ class _Trace:
     def _loss(self) -> tf.Tensor:
         terms = [self._objective_loss(each) for each in self.model.losses]
         with tf.name_scope("loss/"):
-            if self.training:  # what layers added: activity regularisation
-                terms += [tf.cast(each, tf.float32) for each in self.scope.losses]
+            terms += [tf.cast(each, tf.float32) for each in self.scope.losses]  # what layers added
             return tf.add_n(terms, name="sum") if len(terms) > 1 else tf.identity(terms[0], name="sum")
 
     def _objective_loss(self, node: ObjectiveNode) -> tf.Tensor:

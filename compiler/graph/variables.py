@@ -83,6 +83,13 @@ class GraphVariable:
         """The tf.Variable that checkpoints hold under the variable's name."""
         return self.copies[0] if self.mean is None else self.mean
 
+    @property
+    def evaluated(self) -> WeightSource:
+        """What is evaluated and exported: its average, the mean of its copies, or the weight itself."""
+        if self.average is not None:
+            return WeightSource(self.average.handle, self.slot_place(0))
+        return WeightSource(self.kept.handle, self.placed())
+
     def alone(self, clone: int) -> GraphVariable:
         """Return the variable as clone `clone` sees it: its own copy as the only one."""
         copy = self.copy_of(clone)

@@ -43,12 +43,63 @@ def test_evaluation_agrees_with_numpy(project: Project, batch: int) -> None:
     logits = forward(variables, images, suffix="/ExponentialMovingAverage")
     shifted = logits - logits.max(axis=1, keepdims=True)
     losses = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
-    kernels = (variables["hidden/kernel"], variables["logits/kernel"])
+    kernels = [variables[f"{name}/kernel/ExponentialMovingAverage"] for name in ("hidden", "logits")]
     penalty = 1e-4 * sum(float(np.sum(np.square(each.astype(np.float64)))) for each in kernels)
     assert result.test.loss == pytest.approx(losses.mean() + penalty, abs=1e-6)
     assert result.test.metrics["accuracy"] == pytest.approx(
         (logits.argmax(axis=1) == labels).mean(), abs=1e-7
     )
+
+
+REGULARIZED = """
+tfdeploy = 1
+model "m" {
+  x = input(float32, [3])
+  y = input(float32, [1])
+  z = x -> Dense(1, name = "out", kernel_regularizer = L2(1.0), activity_regularizer = L2(0.5))
+  loss = [y, z] -> MeanSquaredError()
+}
+data {
+  train = npz("train.npz")
+  test = npz("test.npz")
+}
+devices { cpu = 2 }
+clones { count = 2, batch = [3, 5] }
+update { optimizer = SGD(0.1), MODE }
+train { steps = 7, seed = 3, evaluate_every = 7, log_every = 7 }
+"""
+MODES = {
+    "plain": "mode = sync",
+    "ema": "ema = 0.99",
+    "local": "mode = local, average_every = 5",
+    "local-ema": "mode = local, average_every = 5, ema = 0.9",
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_set_of_weights_is_evaluated_and_exported(project: Project, mode: str) -> None:
+    """The test loss is what Keras's `evaluate` says of `model.keras`: penalties and added losses count.
+
+    Between two averagings of copies, and with a slow average, no other weights give the same loss.
+    """
+    import keras
+
+    generator = np.random.default_rng(1)
+    weights = np.array([[3.0], [-2.0], [1.0]])
+    for name in ("train", "test"):
+        x = generator.normal(size=(40, 3)).astype(np.float32)
+        np.savez(project.folder / f"{name}.npz", x=x, y=(x @ weights + 1).astype(np.float32))
+    project.write(REGULARIZED.replace("MODE", MODES[mode]))
+    result = project.run()
+    model = keras.saving.load_model(project.run_directory / "model.keras")
+    model.compile(loss=keras.losses.MeanSquaredError())
+    with np.load(project.folder / "test.npz") as test:
+        expected = model.evaluate(test["x"], test["y"], batch_size=7, verbose=0)
+    assert result.test.loss == pytest.approx(expected, rel=1e-5)
+    (line,) = [each for each in project.history() if each["split"] == "test"]
+    assert line["loss"] == result.test.loss
+    (trained,) = [each for each in project.history() if each["split"] == "train"]
+    assert trained["loss"] != pytest.approx(expected, rel=1e-2)
 
 
 PREDICT = """

@@ -64,14 +64,14 @@ def evaluate(engine: Engine, stream: Stream, *, stop: Callable[[], bool] = lambd
 
     Raises Stopped where `stop` says so between two batches.
     """
-    compiled, evaluation = engine.compiled, engine.compiled.evaluation
+    evaluation = engine.compiled.evaluation
     begun = time.perf_counter()
     engine.feed(evaluation.pipe, stream, training=False)
     sums = _Sums()
     for batch in _batches(engine, stop):
         sums.add(*batch)
     data_loss = sums.loss / sums.examples
-    regularization = float(engine.session.run(compiled.regularization))
+    regularization = float(engine.session.run(evaluation.regularization))
     metrics = named(
         (name, _result(engine, each, sums.states[name])) for name, each in evaluation.metrics.items()
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -12,6 +12,8 @@ from compiler.graph.ledger import Ledger
 from compiler.graph.network import make
 from compiler.graph.template import WeightInfo
 from compiler.graph.variables import GraphVariable
+from compiler.reasons import Placed
+from compiler.rules import following
 from dsl import ir
 
 
@@ -42,14 +44,42 @@ def add_regularization(variable: GraphVariable, copy: int, gradient: Any) -> Any
     return gradient + own
 
 
-def regularization_loss(variables: Iterable[GraphVariable], ledger: Ledger) -> list[tf.Tensor]:
-    """Return the terms that regularizers add to the loss, each made beside its variable."""
+def regularization_loss(
+    variables: Iterable[GraphVariable], shares: Sequence[float], ledger: Ledger
+) -> list[tf.Tensor]:
+    """Return the terms that regularizers add to the loss of a step, each made beside its variable.
+
+    Copies that are trained each by itself count by the `shares` of their clones in the batch, as the losses
+    of these do; other copies are all equal.
+    """
     terms = []
     for variable in variables:
-        if variable.info.regularizer is not None and variable.info.trainable:
-            with ledger.place(variable.beside(), "metric"):
-                weight = tf.raw_ops.ReadVariableOp(
-                    resource=variable.copies[0].handle, dtype=variable.info.dtype
-                )
-                terms.append(tf.cast(variable.info.regularizer(weight), tf.float32))
+        if not _is_regularized(variable):
+            continue
+        apart = variable.mean is not None
+        for copy, share in enumerate(shares if apart else (1.0,)):
+            with ledger.place(variable.beside(copy), "metric"):
+                penalty = _penalty(variable, variable.copies[copy].handle)
+                terms.append(penalty * share if apart else penalty)
     return terms
+
+
+def evaluated_regularization(variables: Iterable[GraphVariable], ledger: Ledger) -> list[tf.Tensor]:
+    """Return the terms of the weights that are evaluated, each made beside what is read."""
+    terms = []
+    for variable in variables:
+        if _is_regularized(variable):
+            source = variable.evaluated
+            beside = Placed(source.placed.device, following(variable.name, source.placed))
+            with ledger.place(beside, "evaluation"):
+                terms.append(_penalty(variable, source.handle))
+    return terms
+
+
+def _is_regularized(variable: GraphVariable) -> bool:
+    return variable.info.regularizer is not None and variable.info.trainable
+
+
+def _penalty(variable: GraphVariable, handle: tf.Tensor) -> tf.Tensor:
+    weight = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.info.dtype)
+    return tf.cast(variable.info.regularizer(weight), tf.float32)

@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 
 from dsl import syntax
 from dsl.errors import files, names
+from dsl.regular import open_regular
 from dsl.schema import VERSION
 from dsl.schema import types as kinds
 from dsl.source import Source, Span
@@ -27,7 +28,7 @@ DEEPEST = 50
 def contents(path: str) -> bytes | Diagnostic:
     """Return the bytes of a file, or what keeps them from being read."""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 pathlib costs start-up here
+        with open_regular(path) as file:
             data = file.read(LARGEST + 1)
     except FileNotFoundError:
         return files.missing(path, None)

@@ -10,16 +10,20 @@ from __future__ import annotations
 import io
 import tempfile
 import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, BinaryIO
 
-import h5py
 import numpy as np
 
 from compiler.graph.export import plain_model
+from compiler.graph.hdf5_files import Stored, StrangeFileError, contents, open_store
+from compiler.graph.zip_files import SwellingError, ZipArchive
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
+from dsl.regular import open_regular
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
@@ -36,61 +40,64 @@ def read_weights(
     """Return the values of the weights in the file `path`, by their names in `CompiledGraph.weights`.
 
     Raises RunError where the file cannot be read, or does not have exactly the weights that the output of the
-    model depends on, each in its shape.
+    model depends on, each in its shape. No number is read before that is known, and none of another file.
     """
-    found = _arrays(path, span)
     names = _layout(compiled, base)
-    faults = [f"`{name}` is not in the file" for key, name in names.items() if key not in found]
-    for key, array in found.items():
-        name = names.get(key)
-        if name is None:
-            faults.append(f"the model has no place for `{key}`, {list(array.shape)}")
-        elif tuple(array.shape) != compiled.weights[name].shape:
-            here = list(compiled.weights[name].shape)
-            faults.append(f"`{name}` is {list(array.shape)} there and {here} here")
-    if faults:
-        raise RunError(errors.weights_do_not_fit(str(path), sorted(faults), span))
-    return {name: found[key] for key, name in names.items()}
+    with _readable(path, span), _opened(path) as file, open_store(file) as store:
+        there = contents(store)
+        found = _arrays(there.arrays, there.names)
+        faults = [f"`{name}` is not in the file" for key, name in names.items() if key not in found]
+        for key, array in found.items():
+            name = names.get(key)
+            if name is None:
+                faults.append(f"the model has no place for `{key}`, {list(array.shape)}")
+            elif array.shape != compiled.weights[name].shape:
+                here = list(compiled.weights[name].shape)
+                faults.append(f"`{name}` is {list(array.shape)} there and {here} here")
+        if faults:
+            raise RunError(errors.weights_do_not_fit(str(path), sorted(faults), span))
+        return {name: found[key].read() for key, name in names.items()}
 
 
-def _arrays(path: Path, span: Span | None) -> dict[str, np.ndarray]:
+@contextmanager
+def _readable(path: Path, span: Span | None) -> Iterator[None]:
+    """Turn what reading a file of weights raises into a diagnostic."""
     try:
-        if path.suffix == ".keras":
-            with zipfile.ZipFile(path) as archive:
-                return _read(io.BytesIO(archive.read(INSIDE)))
-        with path.open("rb") as file:
-            return _read(file)
-    except KeyError as fault:
-        raise RunError(errors.weights_unreadable(str(path), f"there is no {INSIDE} in it", span)) from fault
+        yield
+    except StrangeFileError as fault:
+        raise RunError(errors.weights_unreadable(str(path), str(fault), span)) from fault
     except OSError as fault:
         reason = fault.strerror.lower() if fault.strerror else "it is no HDF5 file"
         raise RunError(errors.weights_unreadable(str(path), reason, span)) from fault
-    except zipfile.BadZipFile as fault:
-        raise RunError(errors.weights_unreadable(str(path), "it is no Keras archive", span)) from fault
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as fault:
+        swells = isinstance(fault, SwellingError)
+        reason = str(fault) if swells else "it is no Keras archive"
+        raise RunError(errors.weights_unreadable(str(path), reason, span)) from fault
 
 
-def _read(file: IO[bytes]) -> dict[str, np.ndarray]:
-    """Return every array of an HDF5 file of Keras by layer names and its number in the layer."""
-    found: dict[str, np.ndarray] = {}
-    with h5py.File(file, "r") as store:
-        names: dict[str, str] = {}
-
-        def note(path: str, item: Any) -> None:
-            if path.endswith(f"/{VARIABLES}") and "name" in item.attrs:
-                names[path.removesuffix(f"/{VARIABLES}")] = str(item.attrs["name"])
-
-        def take(path: str, item: Any) -> None:
-            if isinstance(item, h5py.Dataset) and not _is_random_state(item):
-                found[_key(path, names)] = np.asarray(item)
-
-        store.visititems(note)
-        store.visititems(take)
-    return found
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open the HDF5 file that `path` is, or that is in the archive `path`."""
+    if path.suffix == ".keras":
+        with ZipArchive(path) as archive:
+            if INSIDE not in archive.namelist():
+                raise StrangeFileError(f"there is no {INSIDE} in it")
+            inside = io.BytesIO(archive.read(INSIDE))
+        yield inside
+    else:
+        with open_regular(path) as file:
+            yield file
 
 
-def _is_random_state(item: h5py.Dataset) -> bool:
+def _arrays(stored: Mapping[str, Stored], names: Mapping[str, str]) -> dict[str, Stored]:
+    """Return every array of a file of Keras by layer names and its number in the layer."""
+    layers = {path.removesuffix(f"/{VARIABLES}"): name for path, name in names.items()}
+    return {_key(path, layers): array for path, array in stored.items() if not _is_random_state(array)}
+
+
+def _is_random_state(array: Stored) -> bool:
     """Whether an array is what a random layer keeps: a pair of whole numbers."""
-    return item.shape == (2,) and item.dtype.kind in "ui"
+    return array.shape == (2,) and array.kind in "ui"
 
 
 def _key(path: str, names: Mapping[str, str]) -> str:
@@ -114,5 +121,7 @@ def _layout(compiled: CompiledGraph, base: str) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / INSIDE
         plain.model.save_weights(path)
-        with path.open("rb") as file:
-            return {key: names[int(array.ravel()[0])] for key, array in _read(file).items()}
+        with _opened(path) as file, open_store(file) as store:
+            found = contents(store)
+            arrays = _arrays(found.arrays, found.names)
+            return {key: names[int(array.read().ravel()[0])] for key, array in arrays.items()}

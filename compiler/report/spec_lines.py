@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from compiler.placement_map import PlacementMap, RuleRef
 from dsl import ir
+from dsl.regular import read_regular
 
 Lines = Mapping[str, Mapping[int, str]]
 """By file and number (from 1)."""
@@ -43,7 +43,7 @@ def texts_of(spec: ir.Spec) -> dict[str, str]:
 def texts_on_disk(placement: PlacementMap) -> dict[str, str]:
     """Return the spec's text where the file is there and still is what the map was made of."""
     try:
-        raw = Path(placement.spec.path).read_bytes()
+        raw = read_regular(placement.spec.path)
     except OSError:
         return {}
     if hashlib.sha256(raw).hexdigest() != placement.spec.sha256:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics import Diagnostic
 from dsl.errors.making import error, warning
-from dsl.errors.words import counted, listed
+from dsl.errors.words import counted, in_full, listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +74,30 @@ def directory_in_use(directory: str, process: int | None, span: Span | None) -> 
 def directory_unusable(directory: str, reason: str, span: Span | None) -> Diagnostic:
     """Report a run directory that cannot be made or written to."""
     return error("TFD732", f"`{directory}` cannot be used as run directory: {reason}", span)
+
+
+def directory_holds_spec(directory: str, spec: str, span: Span | None) -> Diagnostic:
+    """Report a run directory in which the spec is that is to run."""
+    return error(
+        "TFD750",
+        f"{in_full(directory)} cannot be the run directory of {in_full(spec)}, which is in it",
+        span,
+        text="holds the spec" if span is not None else "",
+        notes=("a run writes and removes files in its directory",),
+        help='give the run a folder of its own, as in `directory = "runs/first"`',
+    )
+
+
+def foreign_directory(directory: str, names: Sequence[str], span: Span | None) -> Diagnostic:
+    """Report a folder as run directory in which something else is than the files of a run."""
+    return error(
+        "TFD751",
+        f"{in_full(directory)} is no run directory, and it is not empty",
+        span,
+        text="somebody else's folder" if span is not None else "",
+        notes=(f"in it {'is' if len(names) == 1 else 'are'} {_some(names)}",),
+        help="name a folder that is empty or not there yet",
+    )
 
 
 def cannot_write(path: str, reason: str, last_good: int | None = None, *, full: bool = False) -> Diagnostic:

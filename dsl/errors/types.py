@@ -104,6 +104,11 @@ def out_of_range(
     )
 
 
+def empty_string(what: str, span: Span, labels: tuple[Label, ...] = ()) -> Diagnostic:
+    """A string without a character where a name is wanted."""
+    return error("TFD305", f"{what} must not be empty", span, text="nothing in it", labels=labels)
+
+
 def descending_range(span: Span, first: int, last: int) -> Diagnostic:
     """`3..0`."""
     return error(

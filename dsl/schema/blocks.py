@@ -211,7 +211,7 @@ BLOCKS: dict[str, Block] = {
             (
                 Attribute("steps", integer(low=1), "how many steps to train"),
                 Attribute("epochs", integer(low=1), "how often to go through the data"),
-                Attribute("directory", string(), "the run directory"),
+                Attribute("directory", string(filled=True), "the run directory"),
                 Attribute("checkpoint_every", period(), "a count of steps or a duration"),
                 Attribute("evaluate_every", period(), "a count of steps or a duration"),
                 Attribute("keep", integer(low=1), "how many checkpoints are kept"),
@@ -219,7 +219,7 @@ BLOCKS: dict[str, Block] = {
                 Attribute("summaries", word("none", "scalars", "gradients", "all"), "what TensorBoard gets"),
                 Attribute("seed", integer(0, 2**31 - 1, optional=True), "the seed of all random numbers"),
                 Attribute("deterministic", boolean(), "make two runs equal bit for bit"),
-                Attribute("weights", string(optional=True), "a file of weights to start from"),
+                Attribute("weights", string(optional=True, filled=True), "a file of weights to start from"),
                 Attribute(
                     "best",
                     call("goal", optional=True),

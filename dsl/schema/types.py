@@ -42,7 +42,8 @@ class Type:
     or nested lists of them; `call` a call of a function of the table `of`; `keras` a call of a Keras object
     of category `of`, or one of `words`; `tensor` the name of a tensor of the examples; `either` one of
     `options`.
-    Numbers stand from `low` to `high`, not reaching either where it is `open`; `optional` types take `none`.
+    Numbers stand from `low` to `high`, not reaching either where it is `open`; a string with a `low` has at
+    least so many characters; `optional` types take `none`.
     """
 
     kind: Kind
@@ -111,9 +112,9 @@ def boolean() -> Type:
     return Type("bool")
 
 
-def string(*, optional: bool = False) -> Type:
-    """Return the type of strings."""
-    return Type("str", optional=optional)
+def string(*, optional: bool = False, filled: bool = False) -> Type:
+    """Return the type of strings; `filled` ones have at least one character that is no space."""
+    return Type("str", optional=optional, low=1 if filled else None)
 
 
 def word(*words: str, optional: bool = False) -> Type:

@@ -113,6 +113,9 @@ def fitted(value: Any, place: _Place) -> Any:  # noqa: PLR0911 one for each kind
         return _shape(value, place)
     if type_.kind == "list" and type_.item is not None:
         return _list(value, type_.item, place)
+    if isinstance(value, str) and type_.kind == "str" and len(value.strip()) < (type_.low or 0):
+        place.context.reports.add(types.empty_string(place.what, place.span, place.labels))
+        return BAD
     accepted = {"bool": bool, "str": str, "any": object}[type_.kind]
     return value if isinstance(value, accepted) else place.wrong_type(value)
 

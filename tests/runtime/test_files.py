@@ -61,5 +61,41 @@ def test_a_killed_writer_leaves_the_old_file(tmp_path: Path) -> None:
     assert ended.returncode == -signal.SIGKILL
     assert path.read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 2
-    remove_partial(tmp_path)
+    kept = (".partial-notes.txt", ".partial-0123abcd-notes.txt", ".partial-")
+    for name in (*kept, ".partial-result.json"):  # the last as versions before named them
+        (tmp_path / name).touch()
+    remove_partial(tmp_path, lambda name: name == "result.json")
+    assert {each.name for each in tmp_path.iterdir()} == {"result.json", *kept}
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes first, then the name, then the folder that has the name: a power cut leaves old or new."""
+    done: list[str] = []
+
+    def fsync(descriptor: int) -> None:
+        done.append(f"sync {os.readlink(f'/proc/self/fd/{descriptor}')}")  # noqa: PTH115 a number, no path
+
+    def replace(self: Path, target: Path) -> Path:
+        done.append(f"name {target}")
+        os.replace(self, target)  # noqa: PTH105 the method is what is replaced
+        return target
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "replace", replace)
+    path = tmp_path / "result.json"
+    with replacing(path) as beside:
+        beside.write_text("text")
+    assert done == [f"sync {beside}", f"name {path}", f"sync {tmp_path}"]
+    assert path.read_text() == "text"
+
+
+def test_what_is_written_meanwhile_is_nobody_elses_file(tmp_path: Path) -> None:
+    """Two writers of one file have a file of their own each, so neither finds the other's half."""
+    path = tmp_path / "result.json"
+    with replacing(path) as first, replacing(path) as second:
+        assert first != second
+        first.write_text("first")
+        second.write_text("second")
     assert [each.name for each in tmp_path.iterdir()] == ["result.json"]

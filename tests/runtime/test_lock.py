@@ -32,10 +32,33 @@ def test_the_second_is_told_who_holds_the_lock(tmp_path: Path) -> None:
 
 
 def test_the_lock_is_free_afterwards(tmp_path: Path) -> None:
-    """A directory can be used again by the same process."""
+    """A directory can be used again by the same process, and its lock names nobody, however a run ended."""
     for _ in range(2):
         with locked(tmp_path):
+            assert (tmp_path / ".lock").read_text() == f"{os.getpid()}\n"
+        assert (tmp_path / ".lock").read_bytes() == b""
+    with pytest.raises(KeyError), locked(tmp_path):
+        raise KeyError
+    assert (tmp_path / ".lock").read_bytes() == b""
+
+
+def test_nothing_but_a_lock_is_emptied(tmp_path: Path) -> None:
+    """Neither what a link leads to nor a file of something else, under a second name too, loses its text."""
+    notes = tmp_path / "notes.txt"
+    notes.write_text("important")
+    lock = tmp_path / ".lock"
+    reasons = []
+    for make in (lock.symlink_to, lock.hardlink_to):
+        make(notes)
+        with pytest.raises(RunError) as caught, locked(tmp_path):
             pass
+        reasons.append(caught.value.diagnostic.message.rpartition(": ")[2])
+        lock.unlink()
+    os.mkfifo(lock)
+    with pytest.raises(RunError, match="is no lock of a run"), locked(tmp_path):
+        pass
+    assert reasons == ["is a symbolic link", "is no lock of a run"]
+    assert notes.read_text() == "important"
 
 
 def test_a_killed_holder_frees_the_lock(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def test_the_files_of_a_run(project: Project) -> None:
     names = {path.name for path in project.run_directory.iterdir()}
     assert names == {
         ".lock",
+        ".tfdeploy-run",
         "checkpoints",
         "events",
         "history.jsonl",

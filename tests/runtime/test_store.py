@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tfdeploy.runtime.store import Broken, Checkpoint, Manifest, Store
 
 
@@ -65,5 +67,37 @@ def test_what_is_newer_than_the_restored_one_goes(tmp_path: Path) -> None:
     for step in (10, 20, 100):
         commit(store, step)
     (tmp_path / "model.ckpt-30.index").write_bytes(b"x")
+    (tmp_path / "model.ckpt-40.data-00000-of-00001.tempstate17").write_bytes(b"x")
+    (tmp_path / ".partial-0123abcd-model.ckpt-40.json").write_bytes(b"x")
     store.remove_after(20)
     assert store.steps() == [20, 10]
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+def test_only_its_own_files_go(tmp_path: Path) -> None:
+    """What is called almost as a checkpoint, or is half of somebody else's file, stays."""
+    store = Store(tmp_path)
+    commit(store, 7)
+    store.best.touch()
+    store.state.touch()
+    others = ["model.ckpt-7.data-of-mine", "model.ckpt-7.json.bak", "model.ckpt-x.json", ".partial-notes.txt"]
+    for name in others:
+        (tmp_path / name).touch()
+    store.clear()
+    assert {each.name for each in tmp_path.iterdir()} == set(others)
+
+
+def test_the_manifest_comes_last_and_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At no moment is there a manifest without its files, so a kill leaves nothing that seems whole."""
+    store = Store(tmp_path)
+    found = []
+    unlink = Path.unlink
+
+    def look(self: Path, **options: bool) -> None:
+        unlink(self, **options)
+        found.append(store.find(7))
+
+    commit(store, 7)
+    monkeypatch.setattr(Path, "unlink", look)
+    store.remove(7)
+    assert found == [Broken(store.prefix(7), 7, "it was not written to its end")] * 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsl.regular import read_text
 from tfdeploy.cli.files import replace_file
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ def _overlaps(edit: Edit, others: list[Edit]) -> bool:
 def _is_file(source: Source) -> bool:
     """Whether `source` is a file that still holds what was read from it."""
     try:
-        with open(source.name, encoding="utf-8", newline="") as file:  # noqa: PTH123 pathlib is not loaded for this
-            return file.read().removeprefix("\ufeff") == source.text
+        return read_text(source.name).removeprefix("\ufeff") == source.text
     except (OSError, UnicodeDecodeError):
         return False
 

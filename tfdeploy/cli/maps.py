@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dsl.regular import read_text
+
 if TYPE_CHECKING:
     from compiler.placement_map import PlacementMap
 
@@ -27,11 +29,10 @@ def read_map(path: str) -> PlacementMap:
     """Return the placement map in the file `path`; OSError and click.ClickException end a command with 2."""
     from compiler import placement_json
 
-    with open(path, encoding="utf-8") as file:  # noqa: PTH123 pathlib is not loaded for this
-        try:
-            found = placement_json.load(file.read())
-        except ValueError as fault:
-            raise click.ClickException(f"{path}: not a placement map") from fault
+    try:
+        found = placement_json.load(read_text(path))
+    except ValueError as fault:
+        raise click.ClickException(f"{path}: not a placement map") from fault
     major = found.format_version.partition(".")[0]
     if major != "1":
         raise click.ClickException(f"{path}: a placement map of format {found.format_version}; known is 1.x")

@@ -11,7 +11,7 @@ from compiler.graph.saving import add_saving
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from tfdeploy.runtime.effective import effective_text
-from tfdeploy.runtime.files import PARTIAL, replacing, write_whole
+from tfdeploy.runtime.files import beside_of, replacing, write_whole
 from tfdeploy.runtime.tensorflow_words import reason_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def write_saved_model(trained: Trained, folder: Path) -> None:
 
     Raises RunError where it cannot be written.
     """
-    beside = folder.with_name(PARTIAL + folder.name)
+    beside = beside_of(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         trained.keras_model().export(beside, verbose=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from attrs import asdict, define, frozen
 
+from dsl.regular import read_text
 from tfdeploy.runtime.files import write_whole
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Contest:
         A best of another score, or of a step that was lost, does not count.
         """
         try:
-            found = Best(**json.loads(self.path.read_text(encoding="utf-8")))
+            found = Best(**json.loads(read_text(self.path)))
         except (OSError, ValueError, TypeError):
             return
         if (found.goal, found.score) == (self.goal, self.score) and found.step <= last_step:

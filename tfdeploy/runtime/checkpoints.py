@@ -20,7 +20,6 @@ from tfdeploy.runtime.tensorflow_words import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from dsl.diagnostics import Diagnostic
     from tfdeploy.runtime.engine import Engine
@@ -77,16 +76,14 @@ class Checkpoints:
             self.store.directory.mkdir(parents=True, exist_ok=True)
             engine = self.engine
             engine.files.write(engine.session.run, engine.saving, str(prefix))
-            for path in self._files(step):
+            for path in self.store.files(step):
                 sync(path)
+            sync(self.store.directory)  # a manifest that counts must not be on the disk before their names
         except (tf.errors.OpError, OSError) as fault:
             self.store.remove(step)
             if is_loss(fault, self.engine.compiled.plan):
                 raise
             raise refused(prefix, fault, self.last_step) from fault
-
-    def _files(self, step: int) -> list[Path]:
-        return sorted(self.store.directory.glob(f"{self.store.prefix(step).name}.*"))
 
     def _manifest(self, step: int, examples: int) -> Manifest:
         compiled = self.engine.compiled
@@ -96,7 +93,7 @@ class Checkpoints:
             spec_sha256=compiled.plan.spec.sha256,
             seed=compiled.seed,
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            files={path.name: path.stat().st_size for path in self._files(step)},
+            files={path.name: path.stat().st_size for path in self.store.files(step)},
         )
 
     def _tell_tensorflow(self) -> None:
@@ -105,7 +102,7 @@ class Checkpoints:
         try:
             tf.compat.v1.train.update_checkpoint_state(str(self.store.directory), prefixes[-1], prefixes)
         except (tf.errors.OpError, OSError) as fault:
-            raise refused(self.store.directory / "checkpoint", fault, self.last_step) from fault
+            raise refused(self.store.state, fault, self.last_step) from fault
 
     @property
     def last_step(self) -> int | None:

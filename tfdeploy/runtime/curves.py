@@ -9,6 +9,7 @@ from attrs import frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
+from dsl.regular import read_regular
 from tfdeploy.runtime.history import Line
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def read_curves(runs: Sequence[Path], score: str) -> list[Curve]:
 def _read(run: Path) -> list[Line]:
     path = run / "history.jsonl" if run.is_dir() else run
     try:
-        texts = path.read_bytes().splitlines()
+        texts = read_regular(path).splitlines()
     except OSError as fault:
         raise RunError(errors.no_history(str(path), (fault.strerror or str(fault)).lower())) from fault
     return [line for line in map(Line.read, texts) if line is not None]

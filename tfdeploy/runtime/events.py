@@ -6,7 +6,6 @@ words of its own where the disk is full.
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from attrs import define, field
 from compiler.report.device_table import device_table
 from compiler.report.terminal import headline
 from compiler.report.view import View
+from tfdeploy.runtime.event_files import new_events_name
 from tfdeploy.runtime.faults import refused
 
 if TYPE_CHECKING:
@@ -128,8 +128,7 @@ class Events:
 
     def _writer(self, split: str) -> _Writer:
         if split not in self._writers:
-            name = f"events.out.tfevents.{time.time_ns():019d}.{os.getpid()}"
-            self._writers[split] = writer = _Writer(self.directory / split / name)
+            self._writers[split] = writer = _Writer(self.directory / split / new_events_name())
             if self.purge_from is not None:
                 started = v1.SessionLog(status=v1.SessionLog.START)
                 writer.write(step=self.purge_from, session_log=started)

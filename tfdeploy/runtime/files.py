@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import secrets
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,12 +13,13 @@ from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from dsl.diagnostics import Diagnostic
 
 PARTIAL = ".partial-"
+_PARTIAL = re.compile(rf"{re.escape(PARTIAL)}(?:[0-9a-f]{{8}}-)?(?P<name>.+)")
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -26,7 +29,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
     Raises RunError where the operating system refuses; what was there before is kept then.
     """
-    beside = path.with_name(PARTIAL + path.name)
+    beside = beside_of(path)
     try:
         yield beside
         sync(beside)
@@ -36,6 +39,11 @@ def replacing(path: Path) -> Iterator[Path]:
         raise RunError(write_fault(path, fault)) from fault
     finally:
         beside.unlink(missing_ok=True)
+
+
+def beside_of(path: Path) -> Path:
+    """Return a name beside `path` that no other file has, under which to write what will be `path`."""
+    return path.with_name(f"{PARTIAL}{secrets.token_hex(4)}-{path.name}")
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -59,7 +67,15 @@ def write_fault(path: Path, fault: OSError, last_good: int | None = None) -> Dia
     return errors.cannot_write(str(path), reason, last_good, full=fault.errno in FULL)
 
 
-def remove_partial(directory: Path) -> None:
-    """Remove what a run that was killed has left half written."""
+def remove_partial(directory: Path, is_own: Callable[[str], bool]) -> None:
+    """Remove what a run that was killed has left half written of files that `is_own` knows by their names."""
     for path in directory.glob(f"{PARTIAL}*"):
-        path.unlink(missing_ok=True)
+        found = _PARTIAL.fullmatch(path.name)
+        if found is not None and is_own(found["name"]):
+            path.unlink(missing_ok=True)
+
+
+def is_partial(name: str, of: str) -> bool:
+    """Whether `name` is one under which the file `of` is written before it is whole."""
+    found = _PARTIAL.fullmatch(name)
+    return found is not None and found["name"] == of

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from attrs import field, frozen
 
 from dsl.diagnostics import RunError
+from dsl.regular import read_regular
 from tfdeploy.runtime.files import write_fault, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+WRITING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW
 
 SplitName = Literal["train", "validation", "test"]
 
@@ -115,9 +118,12 @@ class History:
 
         One broken line at the end is what a kill leaves, and is not counted.
         """
-        if not self.path.exists():
+        try:
+            texts = read_regular(self.path).splitlines()
+        except FileNotFoundError:
             return 0
-        texts = self.path.read_bytes().splitlines()
+        except OSError as fault:
+            raise RunError(write_fault(self.path, fault)) from fault
         found = [Line.read(text) for text in texts]
         kept = [
             (line, text)
@@ -136,7 +142,7 @@ class History:
         """Add a line, in one write."""
         try:
             if self._descriptor is None:
-                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+                self._descriptor = os.open(self.path, WRITING, 0o644)
             data = f"{line.to_json()}\n".encode()
             written = os.write(self._descriptor, data)
             if written < len(data):

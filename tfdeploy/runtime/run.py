@@ -223,7 +223,7 @@ class _Run:
     def _resume(self, checkpoints: Checkpoints, wanted: Resume) -> int | None:
         """Go on from the newest checkpoint where that is wanted; return its step, None for a fresh start."""
         if wanted == "never":
-            self.directory.clear()
+            self.directory.clear(self.spec)
         found = checkpoints.resume(self.reporter.warn)
         if found is None and wanted == "must":
             raise RunError(errors.no_checkpoint(str(self.directory.store.directory)))
@@ -245,7 +245,8 @@ class _Run:
         spare = left_out(self.plan, trainer.stream.size, trainer.examples)
         self.reporter.started(Stretch(trainer.step, last, str(self.directory.path), spare))
         if trainer.step < last or not self.directory.spec.exists():  # else they are of the run that is over
-            write_whole(self.directory.spec, effective_text(self.spec, self.directory.path))
+            if not self.directory.holds_as_its_own(self.spec):
+                write_whole(self.directory.spec, effective_text(self.spec, self.directory.path))
             self._write_placement(engine)
         if trainer.step < last:
             feed_training(engine, trainer.stream, trainer.examples)

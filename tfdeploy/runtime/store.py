@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, field, frozen
 
+from dsl.regular import read_text
 from tfdeploy.runtime.files import remove_partial, write_whole
 
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAME = "model.ckpt"
-_FILE = re.compile(rf"^{re.escape(NAME)}-(?P<step>\d+)\.(?P<kind>index|json|data-.*)$")
+_FILE = re.compile(
+    rf"{re.escape(NAME)}-(?P<step>\d+)\.(?:(?P<manifest>json)|(?:index|data-\d{{5}}-of-\d{{5}})(?:\.tempstate\d+)?)"
+)
+"""The files of a checkpoint; TensorFlow writes those of its own under longer names first."""
 
 
 @frozen
@@ -74,7 +78,7 @@ class Store:
         """Return the steps of which there is any file, newest first."""
         if not self.directory.is_dir():
             return []
-        matches = [_FILE.match(path.name) for path in self.directory.iterdir()]
+        matches = [_FILE.fullmatch(path.name) for path in self.directory.iterdir()]
         return sorted({int(match["step"]) for match in matches if match is not None}, reverse=True)
 
     def find(self, step: int) -> Checkpoint | Broken:
@@ -106,17 +110,32 @@ class Store:
         return Checkpoint(prefix, manifest)
 
     def remove(self, step: int) -> None:
-        """Remove every file of a checkpoint, the manifest first."""
-        name = self.prefix(step).name
-        for path in sorted(self.directory.glob(f"{name}.*"), key=lambda each: each.suffix != ".json"):
+        """Remove every file of a checkpoint, the manifest first; no other file, whatever it is called."""
+        for path in sorted(self.files(step), key=lambda each: each.suffix != ".json"):
             path.unlink(missing_ok=True)
+
+    def files(self, step: int) -> list[Path]:
+        """Return the files of the checkpoint of `step` that are there, half-written ones included."""
+        if not self.directory.is_dir():
+            return []
+        found = ((path, _FILE.fullmatch(path.name)) for path in self.directory.iterdir())
+        return sorted(path for path, match in found if match is not None and int(match["step"]) == step)
 
     def remove_after(self, step: int) -> None:
         """Remove what is newer than `step`, half-written files included."""
         for each in self.steps():
             if each > step:
                 self.remove(each)
-        remove_partial(self.directory)
+        remove_partial(self.directory, self._is_own)
+
+    def clear(self) -> None:
+        """Remove every checkpoint, and what tells which is the newest and the best."""
+        self.remove_after(-1)
+        for path in (self.best, self.state):
+            path.unlink(missing_ok=True)
+
+    def _is_own(self, name: str) -> bool:
+        return name == self.best.name or _FILE.fullmatch(name) is not None
 
     def prune(self, keep: int, spare: int | None = None) -> None:
         """Remove all but the newest `keep`, and but that of the step `spare`."""
@@ -129,9 +148,14 @@ class Store:
         """The file that tells which checkpoint is the best."""
         return self.directory / "best.json"
 
+    @property
+    def state(self) -> Path:
+        """The file by which `tf.train.latest_checkpoint` finds the newest."""
+        return self.directory / "checkpoint"
+
 
 def _read(path: Path) -> Manifest:
-    fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    fields: dict[str, Any] = json.loads(read_text(path))
     return Manifest(
         step=int(fields["step"]),
         examples=int(fields["examples"]),

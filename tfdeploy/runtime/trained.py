@@ -13,6 +13,7 @@ from compiler.graph.export import final_weights, keras_model
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
+from dsl.regular import read_text
 from tfdeploy.runtime.checkpoints import Checkpoints
 from tfdeploy.runtime.data import open_stream, splits_of
 from tfdeploy.runtime.directory import RunDirectory
@@ -149,7 +150,7 @@ def _find(store: Store, wanted: str | None, *, best: bool) -> Checkpoint | None:
 
 def _best_step(store: Store) -> int | None:
     try:
-        return int(json.loads(store.best.read_text(encoding="utf-8"))["step"])
+        return int(json.loads(read_text(store.best))["step"])
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

@@ -64,6 +64,8 @@ def _named(type_: Type) -> str:
 
 
 def _bounds(type_: Type) -> str:
+    if type_.kind == "str":
+        return ", not empty" if type_.low else ""
     low, high = (None if each is None else f"{each:,}" for each in (type_.low, type_.high))
     if low is not None and high is not None:
         return f" between {low} and {high}" if type_.open else f", {low} to {high}"

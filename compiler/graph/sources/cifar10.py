@@ -13,6 +13,7 @@ from compiler.graph.sources.options import Field
 from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
+from dsl.regular import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +78,7 @@ class Cifar10(FileSource):
     def fault(self, index: int, reason: str) -> Diagnostic:
         """Say that the label is none, which is all that can be wrong with a record of the right size."""
         number, record = self.place(index)
-        with self.files[number].open("rb") as file:
+        with open_regular(self.files[number]) as file:
             file.seek(record * RECORD)
             label = file.read(1)
         if label and label[0] >= CLASSES:

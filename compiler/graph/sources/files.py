@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, cast
 from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
+from dsl.regular import open_regular, strange_kind
 from dsl.suggest import nearest
 
 if TYPE_CHECKING:
@@ -44,18 +45,27 @@ def find_files(patterns: Sequence[str], base: Path, call: Span | None) -> tuple[
     for pattern in patterns:
         path = base / pattern
         if path.exists():
-            if path.is_dir():
-                where = Where(str(path), call=call)
-                advice = "name the files in it, `*` for any part of a name"
-                raise RunError(errors.unreadable(where, "this is a folder, not a file", advice=advice))
+            _require_file(path, call)
             found.append(path)
             continue
-        matches = sorted(glob.glob(str(path)), key=natural_key)  # noqa: PTH207 absolute patterns too
-        found += [Path(match) for match in matches if Path(match).is_file()]
+        everything = sorted(glob.glob(str(path)), key=natural_key)  # noqa: PTH207 absolute patterns too
+        matches = [Path(match) for match in everything if Path(match).is_file()]
+        found += matches
         if not matches:
             near = None if glob.has_magic(pattern) else _similar(path)
             raise RunError(errors.missing(Where(str(path), call=call), nearest=near))
     return tuple(found)
+
+
+def _require_file(path: Path, call: Span | None) -> None:
+    """Raise RunError for a folder, and for what would keep a reader waiting."""
+    where = Where(str(path), call=call)
+    if path.is_dir():
+        advice = "name the files in it, `*` for any part of a name"
+        raise RunError(errors.unreadable(where, "this is a folder, not a file", advice=advice))
+    kind = strange_kind(path.stat().st_mode)
+    if kind is not None:
+        raise RunError(errors.unreadable(where, f"this is {kind}, not a file"))
 
 
 def find_folder(name: str, base: Path, call: Span | None) -> Path:
@@ -85,7 +95,7 @@ def is_gzip(path: Path, call: Span | None) -> bool:
 def read_start(path: Path, size: int, call: Span | None) -> bytes:
     """Return the first `size` bytes of a file as it is on disk; raises RunError where it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(size)
     except OSError as fault:
         raise RunError(cannot_open(path, fault, call)) from fault
@@ -93,7 +103,25 @@ def read_start(path: Path, size: int, call: Span | None) -> bytes:
 
 def open_binary(path: Path, *, compressed: bool) -> IO[bytes]:
     """Open a file for reading bytes, through gzip where it is `compressed`."""
-    return cast("IO[bytes]", gzip.open(path, "rb")) if compressed else path.open("rb")
+    return unpacked(open_regular(path)) if compressed else open_regular(path)
+
+
+class _Unpacked(gzip.GzipFile):
+    """What a file holds that gzip packed; the file is closed with it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(fileobj=file, mode="rb")
+        self._packed = file
+
+    def close(self) -> None:
+        """Close both."""
+        super().close()
+        self._packed.close()
+
+
+def unpacked(file: IO[bytes]) -> IO[bytes]:
+    """Return the bytes that gzip packed into `file`, which is closed with what is returned."""
+    return cast("IO[bytes]", _Unpacked(file))
 
 
 def cannot_open(path: Path, fault: OSError, call: Span | None) -> Diagnostic:

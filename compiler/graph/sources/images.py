@@ -16,6 +16,7 @@ from compiler.graph.sources.pixels import decode_image
 from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
+from dsl.regular import strange_kind
 
 if TYPE_CHECKING:
     from dsl import ir
@@ -90,6 +91,9 @@ class Images(Source):
         if suffix in NOT_READ:
             reason = f"{suffix} images are not read"
             raise RunError(errors.image(self._where(path), reason, advice="convert it to PNG or JPEG"))
+        kind = strange_kind(path.stat().st_mode) if suffix in READ and path.exists() else None
+        if kind is not None:
+            raise RunError(errors.image(self._where(path), f"this is {kind}, not a file"))
         return suffix in READ
 
     def count(self) -> int:

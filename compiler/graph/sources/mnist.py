@@ -17,6 +17,7 @@ from compiler.graph.sources.options import Field
 from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
+from dsl.regular import open_regular
 from dsl.source import Span
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class IdxFile:
 
     def _length(self) -> int:
         """Return the bytes of the file, unpacked; gzip keeps that number, modulo 2**32, at its end."""
-        with self.path.open("rb") as file:
+        with open_regular(self.path) as file:
             end = file.seek(0, 2)
             if not self.compressed:
                 return end

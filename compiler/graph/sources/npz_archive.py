@@ -15,9 +15,11 @@ from attrs import frozen
 
 from compiler.graph.sources.files import cannot_open
 from compiler.graph.sources.options import DTYPES
+from compiler.graph.zip_files import ZipArchive
 from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
+from dsl.regular import open_regular
 from dsl.source import Span
 
 if TYPE_CHECKING:
@@ -71,9 +73,9 @@ class Archive:
 
     def _open(self) -> zipfile.ZipFile:
         try:
-            return zipfile.ZipFile(self.path)
+            return ZipArchive(self.path)
         except zipfile.BadZipFile as fault:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 start = file.read(6)
             if start.startswith(b"PK"):
                 raise RunError(
@@ -124,7 +126,7 @@ class Archive:
         raise RunError(errors.damaged(self._where(name), reason))
 
     def _offset(self, info: zipfile.ZipInfo) -> int:
-        with self.path.open("rb") as file:
+        with open_regular(self.path) as file:
             file.seek(info.header_offset + 26)
             name, extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
         return info.header_offset + LOCAL_HEADER + name + extra

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from functools import cached_property
 from pathlib import Path
 from struct import unpack
-from typing import IO, Self, cast
+from typing import IO, Self
 
 from attrs import frozen
 
 from compiler.graph.sources.crc32c import crc32c, masked
-from compiler.graph.sources.files import GZIP_MAGIC, READ_FAULTS, read_fault, read_start
+from compiler.graph.sources.files import GZIP_MAGIC, READ_FAULTS, read_fault, read_start, unpacked
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
+from dsl.regular import open_regular
 from dsl.source import Span
 
 HEAD = 12
@@ -68,10 +68,10 @@ class RecordFile:
 
     def _open(self) -> _Bytes:
         if self.compression == "gzip":
-            return _Bytes(cast("IO[bytes]", gzip.open(self.path, "rb")))
+            return _Bytes(unpacked(open_regular(self.path)))
         if self.compression == "zlib":
-            return _Unpacked(self.path.open("rb"))
-        return _Bytes(self.path.open("rb"), self.path.stat().st_size)
+            return _Unpacked(open_regular(self.path))
+        return _Bytes(open_regular(self.path), self.path.stat().st_size)
 
     def record(self, number: int) -> bytes | Diagnostic:
         """Return the bytes of record `number`, or what is wrong with them."""

@@ -13,6 +13,7 @@ from attrs import frozen
 
 from dsl.diagnostics import SpecError
 from dsl.errors import cluster as errors
+from dsl.regular import read_text
 from tfdeploy.runtime.cluster.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.cluster.identity import Answer, ask
 from tfdeploy.runtime.cluster.membership import find_membership
@@ -57,7 +58,7 @@ def noted(spec: ir.Spec, membership: Membership) -> Iterator[None]:
 def _launched(spec: ir.Spec) -> Membership | None:
     """Return the cluster that a process has started for the spec and looks after, None if there is none."""
     try:
-        found = json.loads(RunDirectory.of(spec).cluster.read_text(encoding="utf-8"))
+        found = json.loads(read_text(RunDirectory.of(spec).cluster))
         os.kill(found["process"], 0)
         return Membership(Cluster.of(found["jobs"]), None, str(found["spec_sha256"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

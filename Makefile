@@ -5,7 +5,7 @@ SPEC ?= examples/digits.tfdeploy
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help run test check-format lint types layers tests coverage bench docs reference package lock format clean
+.PHONY: help run test check-format lint types layers tests coverage bench docs reference mutants package lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -43,6 +43,9 @@ tests: .venv/ready ## the tests alone; PYTEST="-k name" to choose
 
 coverage: .venv/ready ## the tests, and which lines none of them runs: build/coverage/index.html
 	$(BIN)/python -m pytest --cov --cov-report=html:build/coverage --cov-report=term:skip-covered $(PYTEST)
+
+mutants: .venv/ready ## put small faults into the code and count how many the tests see; ARGS="--count 200 --seed 1"
+	$(BIN)/python -m tools.mutation $(ARGS)
 
 package: .venv/ready ## build the packages, install each into a fresh environment, and try it there
 	$(BIN)/python -m tools.check_packages

@@ -1,0 +1,143 @@
+"""Mutants: a source file with one small fault in it, of a kind that people make."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+
+from attrs import frozen
+
+LARGEST = 1_000  # larger numbers are bounds and seeds, in which one more changes nothing
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+}
+
+
+@frozen
+class Mutant:
+    """A fault: `text` is the whole file with it, `was` and `now` the statement or expression it is in."""
+
+    path: str
+    line: int
+    was: str
+    now: str
+    text: str
+
+
+def mutants_of(path: Path, root: Path) -> Iterator[Mutant]:
+    """Give every mutant of a file, in the order of its lines."""
+    source = path.read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    skipped = _annotations_and_docstrings(tree)
+    for node in ast.walk(tree):
+        if id(node) in skipped or not isinstance(node, ast.expr | ast.stmt):
+            continue
+        for changed in _changes(node):
+            was, now = ast.unparse(node), ast.unparse(changed)
+            text = _replaced(source, node, now)
+            if was != now and text is not None:
+                yield Mutant(str(path.relative_to(root)), node.lineno, was, now, text)
+
+
+def _changes(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901  # a table of cases
+    """Give what a node could be by mistake."""
+    changed = deepcopy(node)
+    match changed:
+        case ast.Compare(ops=[operator]) if type(operator) in COMPARISONS:
+            changed.ops = [COMPARISONS[type(operator)]()]
+            yield changed
+        case ast.BoolOp():
+            changed.op = ast.Or() if isinstance(changed.op, ast.And) else ast.And()
+            yield changed
+        case ast.UnaryOp(op=ast.Not()):
+            yield changed.operand
+        case ast.BinOp(op=operator, left=left) if type(operator) in ARITHMETIC and not _is_text(left):
+            changed.op = ARITHMETIC[type(operator)]()
+            yield changed
+        case ast.Constant(value=bool()):
+            changed.value = not changed.value
+            yield changed
+        case ast.Constant(value=int()) if changed.value < LARGEST:
+            changed.value += 1
+            yield changed
+        case ast.IfExp():
+            changed.body, changed.orelse = changed.orelse, changed.body
+            yield changed
+        case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
+            changed.value = ast.Constant(None)
+            yield changed
+        case ast.Expr(value=ast.Call()):
+            yield ast.Pass()
+        case ast.Call(keywords=[_, *_]):
+            changed.keywords = changed.keywords[:-1]
+            yield changed
+        case ast.If(test=condition) if not isinstance(condition, ast.Compare | ast.BoolOp | ast.UnaryOp):
+            test = ast.UnaryOp(ast.Not(), changed.test)
+            yield ast.If(test, changed.body, changed.orelse)
+        case _:
+            return
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def _annotations_and_docstrings(tree: ast.AST) -> set[int]:
+    """Return the nodes, by `id`, in which a fault would change nothing that runs."""
+    skipped: set[int] = set()
+
+    def skip(node: ast.AST | None) -> None:
+        if node is not None:
+            skipped.update(id(each) for each in ast.walk(node))
+
+    for node in ast.walk(tree):
+        match node:
+            case ast.arg() | ast.AnnAssign():
+                skip(node.annotation)
+            case ast.FunctionDef():
+                skip(node.returns)
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.Assert() | ast.JoinedStr():
+                skip(node)
+            case ast.Expr(value=ast.Constant()):
+                skip(node)
+            case _:
+                pass
+    return skipped
+
+
+def _replaced(source: str, node: ast.AST, text: str) -> str | None:
+    """Return the source with `text` in the place of `node`; None if that cannot be parsed."""
+    if isinstance(node, ast.If):  # the body stays as it is written
+        node, text = node.test, f"not ({ast.unparse(node.test)})"
+    assert isinstance(node, ast.expr | ast.stmt)
+    lines = source.encode().splitlines(keepends=True)
+    begin, end = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+    head = lines[begin][: node.col_offset]
+    tail = lines[end][node.end_col_offset :]
+    opened, closed = ("(", ")") if isinstance(node, ast.expr) else ("", "")
+    middle = f"{opened}{text}{closed}".encode()
+    found = b"".join([*lines[:begin], head + middle + tail, *lines[end + 1 :]]).decode()
+    try:
+        ast.parse(found)
+    except SyntaxError:
+        return None
+    return found

@@ -97,11 +97,12 @@ def _imbalance(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> 
     fullest = max(loads, key=lambda ref: loads[ref])
     excess = loads[fullest] / mean - 1
     of_all = f"the mean of {plural(len(loads), 'device')} is {_size(int(mean))}"
-    parts = [f"`{fullest}` holds {_size(loads[fullest])}; {of_all}", *_variables(fullest, placement)]
+    parts = [f"`{fullest}` holds {_size(loads[fullest])}; {of_all}", *largest_variables(fullest, placement)]
     return [Figure(excess, f"{excess:.1%}", tuple(parts))]
 
 
-def _variables(ref: str, placement: PlacementMap) -> list[str]:
+def largest_variables(ref: str, placement: PlacementMap) -> list[str]:
+    """Say which variables, with their slots, are the largest on a device; nothing if it has none."""
     held = {
         each.name: (each.bytes if ref in (each.device, *each.copies) else 0)
         + sum(slot.bytes for slot in each.slots if slot.device == ref)
@@ -119,13 +120,19 @@ def _memory(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> lis
 
 
 def _device_memory(device: MapDevice) -> Figure:
+    parts = memory_parts(device)
+    assert device.memory_bytes is not None
+    return Figure(device.memory_bytes, f"{_size(device.memory_bytes)} on `{device.ref}`", tuple(parts))
+
+
+def memory_parts(device: MapDevice) -> list[str]:
+    """Say what the forecast for a device is made of, with the largest tensors of its peak."""
     if device.memory_bytes is None or device.step_bytes is None:
         raise ValueError("the map has no forecast of memory")
     held = device.variable_bytes + device.other_bytes
     of_step = f"tensors of a step {_size(device.step_bytes)}"
     parts = [f"on `{device.ref}`: variables {_size(held)}, slots {_size(device.slot_bytes)}, {of_step}"]
-    parts += _tensors("largest when a step needs most", device.largest)
-    return Figure(device.memory_bytes, f"{_size(device.memory_bytes)} on `{device.ref}`", tuple(parts))
+    return parts + _tensors("largest when a step needs most", device.largest)
 
 
 def _traffic(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[Figure]:

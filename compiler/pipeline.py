@@ -21,8 +21,8 @@ def make_plan(spec: ir.Spec, *, emulate: bool = False, visible_gpus: int = 0, wo
     """Return the plan of a checked spec.
 
     `visible_gpus` counts this machine's GPUs and matters only where the spec declares no devices. Where every
-    worker has a graph of its own, the plan is that of worker number `worker`. Raises SpecError with
-    everything that the checks found.
+    worker has a graph of its own, the plan is that of worker number `worker`. What the checks warn of is
+    kept in the plan. Raises SpecError with everything that the checks found where that makes the spec wrong.
     """
     devices = topology.declare(spec.devices, visible_gpus)
     found = Diagnostics()
@@ -36,6 +36,7 @@ def make_plan(spec: ir.Spec, *, emulate: bool = False, visible_gpus: int = 0, wo
         topology=devices,
         towers=lay_out_towers(spec, devices),
         emulate=emulate,
+        warnings=tuple(found),
     )
     return plan if replication_of(spec) == "in_graph" else for_worker(plan, worker)
 

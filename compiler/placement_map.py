@@ -73,6 +73,8 @@ class MapDevice:
     `other_bytes` are those of what is neither a variable of the model nor a slot: the global step, say.
     `step_bytes` forecasts what the tensors of a step need at their peak, `memory_bytes` that with all of the
     former, and `largest` are the largest tensors of the peak; None and empty where nothing was forecast.
+    `memory_limit` is the memory of a GPU, or of the machine whose CPU devices share it, as far as the spec
+    says it.
     """
 
     ref: str
@@ -84,6 +86,7 @@ class MapDevice:
     step_bytes: int | None = None
     memory_bytes: int | None = None
     largest: tuple[MapTensor, ...] = ()
+    memory_limit: int | None = None
 
 
 @frozen

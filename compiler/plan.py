@@ -9,6 +9,7 @@ from attrs import Factory, field, frozen
 from compiler.reasons import Placed, Why
 from compiler.topology import Device, Host, Topology
 from dsl import ir
+from dsl.diagnostics import Diagnostic
 from dsl.records import Record
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Plan(Record):
     """A checked spec with its model flattened, its devices listed and its towers laid out.
 
     `towers` are those of one graph: all there are, or a worker's own under `replication = between_graph`,
-    whose plan has a `worker`.
+    whose plan has a `worker`. `warnings` are what checks found that makes no spec wrong.
     """
 
     spec: ir.Spec
@@ -78,6 +79,7 @@ class Plan(Record):
     towers: tuple[Tower, ...]
     emulate: bool = False
     worker: Worker | None = None
+    warnings: tuple[Diagnostic, ...] = ()
 
     @property
     def all_towers(self) -> tuple[Tower, ...]:

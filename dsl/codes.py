@@ -89,6 +89,7 @@ _ROWS = (
     Code("TFD513", "group-too-large", "a group of more devices than there are"),
     Code("TFD514", "no-group-member", "a device that the groups of the clones do not have"),
     Code("TFD515", "ops-elsewhere", "ops that TensorFlow put elsewhere than was asked", "run"),
+    Code("TFD516", "without-effect", "an attribute that nothing uses yet"),
     Code("TFD520", "mode-and-placement", "a placement of variables that the update mode cannot use"),
     Code("TFD521", "mode-and-aggregation", "an aggregation where nothing is summed"),
     Code("TFD522", "meaningless-attribute", "an attribute that belongs to another update mode"),
@@ -103,6 +104,7 @@ _ROWS = (
     Code("TFD532", "too-much-memory", "a device that needs more memory than expected", "plan"),
     Code("TFD533", "too-much-traffic", "more sent between devices than expected", "plan"),
     Code("TFD534", "unexpected-ops", "another number of ops on devices than expected", "plan"),
+    Code("TFD535", "too-little-memory", "a device that needs more memory than the spec gives it", "plan"),
     # TFD54x: workers with graphs of their own.
     Code("TFD541", "worker-without-clones", "a worker that has no clone to train"),
     Code("TFD542", "clones-on-server", "a clone on a task that only keeps variables"),

@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     __version__: str
 
     from dsl.diagnostics import Diagnostic, RunError, SpecError
-    from tfdeploy.api import compile, evaluate, export, load, predict, run  # noqa: A004
+    from tfdeploy.api import SpecWarning, compile, evaluate, export, load, predict, run  # noqa: A004
 
 _HOMES = {
     "Diagnostic": "dsl.diagnostics",
     "RunError": "dsl.diagnostics",
     "SpecError": "dsl.diagnostics",
+    "SpecWarning": "tfdeploy.api",
     "compile": "tfdeploy.api",
     "evaluate": "tfdeploy.api",
     "export": "tfdeploy.api",
@@ -26,7 +27,18 @@ _HOMES = {
     "run": "tfdeploy.api",
 }
 
-__all__ = ["Diagnostic", "RunError", "SpecError", "compile", "evaluate", "export", "load", "predict", "run"]
+__all__ = [
+    "Diagnostic",
+    "RunError",
+    "SpecError",
+    "SpecWarning",
+    "compile",
+    "evaluate",
+    "export",
+    "load",
+    "predict",
+    "run",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,14 +31,39 @@ def load(
     return read(os.fspath(path), pairs, allow_python=allow_python)
 
 
-def compile(spec: Spec, *, emulate: bool = False, verbose: bool = False) -> CompiledGraph:  # noqa: A001
+class SpecWarning(UserWarning):
+    """Something strange about a spec that makes it no error; `diagnostic` says what, and where."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        self.diagnostic = diagnostic
+        place = diagnostic.span.begin if diagnostic.span is not None else None
+        where = f"{diagnostic.path}:{place.line}:{place.column}: " if place is not None else ""
+        super().__init__(f"{where}{diagnostic.code}: {diagnostic.message}")
+
+
+def compile(  # noqa: A001
+    spec: Spec,
+    *,
+    emulate: bool = False,
+    verbose: bool = False,
+    warn: Callable[[Diagnostic], None] | None = None,
+) -> CompiledGraph:
     """Return the multi-tower graph of a spec; nothing is run and no data is read.
 
-    With `emulate` every declared device is a logical CPU of this process. Raises SpecError.
+    With `emulate` every declared device is a logical CPU of this process. `warn` is told of what is strange
+    about the spec; by default that becomes Python warnings, of the class SpecWarning. Raises SpecError, also
+    if the placement is not what the spec's `expect` asks for.
     """
     from tfdeploy.runtime.plans import graph_of, plan_of
 
-    return graph_of(plan_of(spec, emulate=emulate, verbose=verbose), verbose=verbose)
+    compiled = graph_of(plan_of(spec, emulate=emulate, verbose=verbose), verbose=verbose)
+    from compiler.capacity import warnings_of
+    from compiler.expect import require_expectations
+
+    for each in warnings_of(compiled):
+        (warn or _as_python_warning)(each)
+    require_expectations(compiled)
+    return compiled
 
 
 def run(
@@ -52,16 +78,17 @@ def run(
     """Train a spec in its run directory and return what `result.json` holds.
 
     Goes on from the newest checkpoint where there is one, unless `resume` is `never`; `must` asks for one.
-    `reporter` is told what happens; without one nothing is printed. Where the spec has jobs and nothing says
+    `reporter` is told what happens; without one nothing is printed, and what is strange becomes Python
+    warnings, of the class SpecWarning. Where the spec has jobs and nothing says
     where they are, all tasks are started as processes of this machine; where something does, `task` is which
     worker this process is, as in `worker:1`, unless TF_CONFIG says it. Raises SpecError, RunError, and
     KeyboardInterrupt or SystemExit where a signal ends the run, after a checkpoint.
     """
     from tfdeploy.runtime import start
     from tfdeploy.runtime.options import RunOptions
-    from tfdeploy.runtime.reporting import Reporter
+    from tfdeploy.runtime.reporting import Quiet
 
-    chosen = reporter if reporter is not None else Reporter()
+    chosen = reporter if reporter is not None else Quiet(_as_python_warning)
     options = RunOptions(emulate, resume, verbose, reporter=chosen)
     if emulate or not spec.devices.jobs:
         return start.run(spec, options)
@@ -147,6 +174,11 @@ def export(
         spec, warn or _silent, checkpoint=checkpoint, emulate=emulate, verbose=verbose
     ) as trained:
         write_saved_model(trained, Path(folder))
+
+
+def _as_python_warning(warning: Diagnostic) -> None:
+    """Issue a Python warning."""
+    warnings.warn(SpecWarning(warning), stacklevel=3)
 
 
 def _silent(warning: Diagnostic) -> None:

@@ -8,6 +8,7 @@ from compiler import topology
 from compiler.checks.batches import batches_fit_clones
 from compiler.checks.groups import groups_fit_devices
 from compiler.checks.legality import choices_go_together
+from compiler.checks.link import link_is_used
 from compiler.checks.loss import model_has_a_loss
 from compiler.checks.targets import targets_name_devices
 from compiler.checks.workers import workers_are_whole
@@ -22,6 +23,7 @@ CHECKS_OF_THE_SPEC: tuple[Check, ...] = (
     groups_fit_devices,
     batches_fit_clones,
     workers_are_whole,
+    link_is_used,
 )
 """Those that need neither this machine nor a graph, so that `check` can make them."""
 
@@ -29,14 +31,16 @@ CHECKS: tuple[Check, ...] = (model_has_a_loss, *CHECKS_OF_THE_SPEC)
 
 
 def check_spec(spec: ir.Spec) -> list[Diagnostic]:
-    """Return what is wrong with the plan of a spec as far as the spec alone tells.
+    """Return what is wrong with the plan of a spec as far as the spec alone tells, or else what is strange.
 
     Where it declares no devices, it is for the machine to say which there are, and how many clones.
     """
     declared = spec.devices.jobs or spec.devices.gpu is not None or spec.devices.cpu is not None
     devices = topology.declare(spec.devices, 0)
-    for check in CHECKS_OF_THE_SPEC if declared else (choices_go_together,):
+    strange: list[Diagnostic] = []
+    for check in CHECKS_OF_THE_SPEC if declared else (choices_go_together, link_is_used):
         found = list(check(spec, devices))
-        if found:
+        if any(each.is_error for each in found):
             return found
-    return []
+        strange += found
+    return strange

@@ -24,8 +24,13 @@ def rules_match(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]:
 
 
 def rules_decide(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]:
-    """Warn of every rule that matches and never wins, since later ones take all that it matches."""
+    """Warn of every rule that matches and never wins, since later ones take all that it matches.
+
+    Left out are those after which comes one for the same, or for all: reading the spec has told of them.
+    """
     for at, rule in enumerate(rules):
+        if any(_is_plainly_over(later, rule) for later in rules[at + 1 :]):
+            continue
         known = names.get(rule.selector.role)
         left = _matching(rule, known) if known is not None else set()
         for later in rules[at + 1 :]:
@@ -33,6 +38,12 @@ def rules_decide(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]
                 left -= _matching(later, left)
                 if not left and rule.span is not None and later.span is not None:
                     yield lint.ineffective_rule(rule.span, later.span)
+
+
+def _is_plainly_over(later: ir.Rule, rule: ir.Rule) -> bool:
+    """Whether a later rule takes all that a rule takes whatever names there are."""
+    selector = later.selector
+    return selector.role == rule.selector.role and selector.pattern in (None, "*", rule.selector.pattern)
 
 
 def _matching(rule: ir.Rule, names: Collection[str]) -> set[str]:

@@ -76,7 +76,7 @@ def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
         assembly = _assemble(plan, weights, optimizer, seed)
         feeds = _stamp_towers(assembly, traced.templates, seed)
         compiled = _finish(assembly, feeds, traced.evaluation, weights, seed)
-    compiled.warnings = warnings
+    compiled.warnings = (*plan.warnings, *warnings)
     return compiled
 
 

@@ -92,7 +92,8 @@ class CompiledGraph:
     `train_op` does one round of all. Where `publish_op` is not None (local), run it before evaluating or
     saving: it brings what these read up to date. Under `mixed_float16` `loss_scale` is the scale that a step
     works with, and `applied` whether its gradients were finite; where they were not, the step has changed
-    nothing but the scale, and `global_step` has not counted it. Both are None elsewhere.
+    nothing but the scale, and `global_step` has not counted it. Both are None elsewhere. `warnings` are what
+    is strange about the spec and makes it no error.
     """
 
     plan: Plan = field(repr=False)
@@ -143,7 +144,8 @@ class CompiledGraph:
         """Work out what a step needs at its peak on each device (seconds, for tens of thousands of ops)."""
         from compiler.graph.forecast import forecast_step_memory
 
-        self._memory = forecast_step_memory(self)
+        if not self._memory:
+            self._memory = forecast_step_memory(self)
 
     def record_assigned(self, metadata: Any) -> None:
         """Take the devices that TensorFlow really chose from a `RunMetadata` with partition graphs."""

@@ -165,7 +165,7 @@ def _device(
     held: Mapping[str, Mapping[str, int]],
     step: StepMemory | None,
 ) -> MapDevice:
-    ref = device.ref
+    ref, declared = device.ref, plan.spec.devices
     variable, slot, other = (held[kind][ref] for kind in ("variable", "slot", "other"))
     return MapDevice(
         ref=ref,
@@ -177,4 +177,5 @@ def _device(
         step_bytes=None if step is None else step.bytes,
         memory_bytes=None if step is None else variable + slot + other + step.bytes,
         largest=() if step is None else step.largest,
+        memory_limit=declared.gpu_memory if device.kind == "gpu" else declared.cpu_memory,
     )

@@ -122,6 +122,7 @@ def _devices(placement: PlacementMap) -> list[dict[str, Any]]:
             "variables": each.variable_bytes,
             "slots": each.slot_bytes,
             "memory": each.memory_bytes,
+            "limit": each.memory_limit,
             "step": each.step_bytes,
             "other": each.other_bytes,
             "largest": [[tensor.name, tensor.bytes] for tensor in each.largest],

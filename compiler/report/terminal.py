@@ -8,6 +8,7 @@ from compiler.report.changes import told
 from compiler.report.compare import Change
 from compiler.report.device_table import device_table
 from compiler.report.figures import plural
+from compiler.report.fullness import fullness
 from compiler.report.matrix import matrix
 from compiler.report.scopes import clone_scopes, inner_name
 from compiler.report.view import View
@@ -21,6 +22,7 @@ def terminal_map(placement: PlacementMap, view: View) -> str:
     blocks = [
         headline(placement),
         device_table(placement, view),
+        fullness(placement, view),
         matrix(placement, view),
         misplaced(placement, view),
     ]

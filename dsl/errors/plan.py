@@ -170,3 +170,35 @@ def ops_elsewhere(
         text="this lets TensorFlow choose" if span is not None else "",
         notes=(f"such as {listed(names)}", "`misplaced` in `placement.json` lists each of them"),
     )
+
+
+def too_full(
+    place: str,
+    needed: str,
+    excess: str,
+    attribute: str,
+    limit: str,
+    notes: Sequence[str],
+    span: Span | None,
+) -> Diagnostic:
+    """Warn of GPUs or machines (`place`) whose forecast is above the memory that `attribute` gives."""
+    return warning(
+        "TFD535",
+        f"a step needs {needed} on {place}, {excess} more than `{attribute}`",
+        span,
+        text=f"{limit} here",
+        notes=tuple(notes),
+        help="use smaller batches, spread the variables over more devices, or compute in `mixed_bfloat16`",
+    )
+
+
+def link_without_effect(span: Span | None) -> Diagnostic:
+    """Warn of `link`, which nothing uses yet."""
+    return warning(
+        "TFD516",
+        "`link` has no effect yet",
+        span,
+        text="nothing uses this",
+        notes=("it is for a forecast of the time of a step, which `plan` does not make yet",),
+        help="leave it out",
+    )

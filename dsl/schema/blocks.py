@@ -65,9 +65,13 @@ class Block:
 
 
 _HARDWARE = (
-    Attribute("gpu_memory", size(optional=True), "memory of one GPU, for forecasts"),
-    Attribute("cpu_memory", size(optional=True), "memory of one machine, for forecasts"),
-    Attribute("link", size(optional=True), "bytes per second between two devices, for forecasts"),
+    Attribute("gpu_memory", size(optional=True), "memory of one GPU; forecasts above it are told of"),
+    Attribute("cpu_memory", size(optional=True), "memory of one machine, likewise"),
+    Attribute(
+        "link",
+        size(optional=True),
+        "bytes per second between two devices, for a forecast to come; no effect yet",
+    ),
 )
 
 BLOCKS: dict[str, Block] = {

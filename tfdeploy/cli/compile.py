@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from tfdeploy.cli.faults import show
 from tfdeploy.cli.options import Command, Common, common_options
 from tfdeploy.cli.reading import read_spec
+
+if TYPE_CHECKING:
+    from dsl.diagnostics import Diagnostic
 
 
 @click.command(cls=Command)
@@ -28,11 +33,12 @@ def command(common: Common, spec: str, *, out: Path, emulate: bool) -> int:
     loaded = read_spec(spec, common)
     from tfdeploy import api
 
-    compiled = api.compile(loaded, emulate=emulate, verbose=common.verbose)
-    from compiler.expect import require_expectations
+    def warn(diagnostic: Diagnostic) -> None:
+        show([diagnostic], common)
+
+    compiled = api.compile(loaded, emulate=emulate, verbose=common.verbose, warn=warn)
     from tfdeploy.runtime.artifacts import write_graph  # after TensorFlow has been started, quietly
 
-    require_expectations(compiled)
     for path in write_graph(compiled, out):
         click.echo(path)
     return 0

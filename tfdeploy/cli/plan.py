@@ -9,7 +9,7 @@ import click
 from attrs import field, frozen
 
 from dsl.diagnostics import SpecError
-from tfdeploy.cli.faults import exit_code, show
+from tfdeploy.cli.faults import show
 from tfdeploy.cli.maps import map_file, read_map
 from tfdeploy.cli.options import Command, Common, common_options
 
@@ -122,12 +122,15 @@ def _subject(common: Common, path: str, *, emulate: bool, run_one_step: bool) ->
 
 def _compiled(spec: ir.Spec, common: Common, *, emulate: bool, run_one_step: bool) -> CompiledGraph:
     """Return the graph of a spec with the memory of a step forecast, and one step done where asked for."""
-    from tfdeploy import api
-    from tfdeploy.runtime.plans import require_devices
+    from tfdeploy.runtime.plans import graph_of, plan_of, require_devices
 
-    compiled = api.compile(spec, emulate=emulate, verbose=common.verbose)
-    if compiled.warnings:
-        show(compiled.warnings, common)
+    plan = plan_of(spec, emulate=emulate, verbose=common.verbose)
+    compiled = graph_of(plan, verbose=common.verbose)  # what it expects is asked once the map is shown
+    from compiler.capacity import warnings_of
+
+    strange = warnings_of(compiled)
+    if strange:
+        show(strange, common)
     compiled.forecast_memory()
     if run_one_step:
         from compiler.graph.one_step import run_one_step as run
@@ -149,19 +152,6 @@ def _show(placement: PlacementMap, view: View, *, ops: bool) -> None:
         from compiler.report.terminal import terminal_map
 
         sys.stdout.write(terminal_map(placement, view))
-
-
-def _check(subject: Subject, common: Common) -> int:
-    """Show which conditions of `expect` the placement does not meet, and return the exit code."""
-    if subject.compiled is None:
-        return 0
-    from compiler.expect import check_expectations
-
-    failed = check_expectations(subject.compiled.plan, subject.placement)
-    if failed:
-        sys.stdout.flush()
-        show(failed, common)
-    return exit_code(failed)
 
 
 def _page(subject: Subject) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from compiler.placement_map import PlacementMap
     from dsl.diagnostics import Diagnostic
     from tfdeploy.runtime.history import Line
@@ -28,7 +30,7 @@ class Stretch:
 
 
 class Reporter:
-    """Says nothing."""
+    """Says nothing, of warnings neither."""
 
     def warn(self, diagnostic: Diagnostic) -> None:
         """Something is amiss that does not end the run."""
@@ -64,3 +66,14 @@ class Reporter:
 
     def finished(self, result: Result) -> None:
         """The run is over."""
+
+
+class Quiet(Reporter):
+    """Says nothing, and hands warnings on to `tell`."""
+
+    def __init__(self, tell: Callable[[Diagnostic], None]) -> None:
+        self._tell = tell
+
+    def warn(self, diagnostic: Diagnostic) -> None:
+        """Hand a warning on."""
+        self._tell(diagnostic)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 from attrs import field, frozen
 
+from compiler.capacity import warnings_of
 from compiler.expect import require_expectations
 from compiler.graph.export import final_weights, keras_model
 from compiler.graph.randomness import draw_seed
@@ -117,7 +118,10 @@ class _Run:
         begun = time.perf_counter()
         with self.reporter.busy("compiling"):
             compiled = graph_of(self.plan, seed=self.seed, verbose=self.options.verbose)
-            require_expectations(compiled)
+            strange = warnings_of(compiled)
+        for each in strange:
+            self.reporter.warn(each)
+        require_expectations(compiled)
         self.clock.compile = time.perf_counter() - begun
         self.reporter.compiled(compiled.placement, self.plan.model.name, self.clock.compile)
         return compiled

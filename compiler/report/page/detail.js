@@ -150,6 +150,7 @@ function explainMemory(device) {
   fact("other variables", device.other);
   fact("tensors of a step at their peak", device.step);
   fact("in all", device.memory);
+  if (device.limit !== null) fact("memory that the spec gives it", device.limit);
   showDetail(make("h2", {}, `Memory forecast of ${device.ref}`), facts, ...listTensors("Largest tensors at the peak", device.largest));
 }
 

@@ -158,6 +158,8 @@ _ROWS = (
     Code("TFD745", "nothing-to-plot", "runs without a history, or without the score to draw", "run"),
     Code("TFD750", "directory-holds-spec", "a run directory in which the spec itself is", "run"),
     Code("TFD751", "foreign-directory", "a folder of something else as run directory", "run"),
+    Code("TFD752", "output-is-read", "an output that would be written over what is read", "plan"),
+    Code("TFD753", "foreign-output", "an output that would replace somebody else's file", "plan"),
     # TFD760 to TFD779: the tasks of a cluster.
     Code("TFD760", "bad-tf-config", "a TF_CONFIG that cannot be used", "run"),
     Code(

@@ -132,15 +132,19 @@ def predict(
     checkpoint: str | None = None,
     emulate: bool = False,
     verbose: bool = False,
+    force: bool = False,
     warn: Callable[[Diagnostic], None] | None = None,
 ) -> int:
     """Write what the model that `spec` has trained predicts for the file `examples`; return for how many.
 
     Both files are `.csv` or `.npz`. The examples are read and changed as those of `split` are, `test` by
-    default where there is one. See `evaluate` for the rest. Raises SpecError and RunError.
+    default where there is one. `predictions` may be there if it has such predictions, else only with `force`,
+    and is never a file that is read. See `evaluate` for the rest. Raises SpecError and RunError.
     """
+    from tfdeploy.runtime.outputs import Reading
     from tfdeploy.runtime.quiet import start_tensorflow
 
+    Reading.of(spec, examples).require_apart(Path(predictions))
     start_tensorflow(verbose=verbose)
     from tfdeploy.runtime.predict import predict as write
     from tfdeploy.runtime.trained import Trained
@@ -148,7 +152,7 @@ def predict(
     with Trained.load(
         spec, warn or _silent, checkpoint=checkpoint, emulate=emulate, verbose=verbose
     ) as trained:
-        return write(trained, Path(examples), Path(predictions), split=split)
+        return write(trained, Path(examples), Path(predictions), split=split, force=force)
 
 
 def export(

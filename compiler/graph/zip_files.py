@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from dsl.regular import open_regular
 
@@ -28,6 +28,8 @@ class ZipArchive(zipfile.ZipFile):
     SwellingError when a member out of all proportion is opened.
     """
 
+    _file: BinaryIO | None = None  # also where it could not be opened: what is collected is closed
+
     def __init__(self, path: Path) -> None:
         self._file = open_regular(path)
         try:
@@ -45,7 +47,8 @@ class ZipArchive(zipfile.ZipFile):
     def close(self) -> None:
         """Close the archive and its file."""
         super().close()
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
 
 def require_proportion(unpacked: int, packed: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfdeploy.cli.faults import show
-from tfdeploy.cli.options import Command, Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options, force_option
 from tfdeploy.cli.reading import read_spec
 
 if TYPE_CHECKING:
@@ -27,11 +27,18 @@ if TYPE_CHECKING:
 @click.option(
     "--emulate", is_flag=True, help="Make every declared device a logical CPU device of one process."
 )
+@force_option
 @common_options
-def command(common: Common, spec: str, *, out: Path, emulate: bool) -> int:
+def command(common: Common, spec: str, *, out: Path, emulate: bool, force: bool) -> int:
     """Build the graph of SPEC and write it to DIR; nothing is run and no data is read."""
     loaded = read_spec(spec, common)
     from tfdeploy import api
+    from tfdeploy.runtime.outputs import GRAPH_FILES, Reading, require_free_folder
+
+    reading = Reading.of(loaded)
+    for name in GRAPH_FILES:
+        reading.require_apart(out / name)
+    require_free_folder(out, force=force)
 
     def warn(diagnostic: Diagnostic) -> None:
         show([diagnostic], common)

@@ -122,6 +122,12 @@ _OPTIONS = (
 )
 
 
+force_option = click.option(
+    "--force", is_flag=True, help="Replace files that are there and that this command has not written."
+)
+"""The option of commands that write files where the user says."""
+
+
 def common_options(function: Callable[Concatenate[Common, P], int]) -> Callable[..., int]:
     """Give a command's function the common options, as a `Common` in first place, and handle its faults."""
     from tfdeploy.cli.faults import guarded

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from dsl.diagnostics import SpecError
 from tfdeploy.cli.faults import show
 from tfdeploy.cli.maps import map_file, read_map
-from tfdeploy.cli.options import Command, Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options, force_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from compiler.placement_map import PlacementMap
     from compiler.report.view import View
     from dsl import ir
+
+
+STDOUT = "-"
 
 
 @frozen
@@ -53,6 +56,7 @@ class Subject:
 @click.option(
     "--emulate", is_flag=True, help="Make every declared device a logical CPU device of one process."
 )
+@force_option
 @common_options
 def command(
     common: Common,
@@ -68,6 +72,7 @@ def command(
     run_one_step: bool,
     only_misplaced: bool,
     emulate: bool,
+    force: bool,
 ) -> int:
     """Build the graph of SPEC and print its placement map; nothing is run, unless by --run-one-step.
 
@@ -76,6 +81,11 @@ def command(
     SPEC may also be - for standard input, or a placement.json, or a run directory: then nothing is built, and
     TensorFlow not started.
     """
+    if dot is not None and map_file(spec) is not None:
+        raise click.UsageError("--dot needs the spec: a placement map does not say which op feeds which")
+    outputs = [each for each in (html, dot) if each is not None and each != STDOUT]
+    if outputs:
+        _require_free(outputs, map_file(spec) or spec, force=force)
     subject = _subject(common, spec, emulate=emulate, run_one_step=run_one_step)
     if html is not None:
         _write(html, _page(subject))
@@ -161,9 +171,20 @@ def _page(subject: Subject) -> str:
     return html_page(subject.placement, lines_of(subject.placement, subject.texts))
 
 
+def _require_free(outputs: list[str], path: str, *, force: bool) -> None:
+    """Raise RunError for outputs that are read here, and for those that are somebody else's files."""
+    from pathlib import Path
+
+    from tfdeploy.runtime.outputs import Reading, has_sign, require_free
+
+    reading = Reading((Path(path),))
+    for each in outputs:
+        reading.require_apart(Path(each))
+        require_free(Path(each), has_sign, force=force)
+
+
 def _graph(subject: Subject) -> str:
-    if subject.compiled is None:
-        raise click.UsageError("--dot needs the spec: a placement map does not say which op feeds which")
+    assert subject.compiled is not None  # or it has been refused
     from compiler.graph.step import step_graph
     from compiler.report.dot import dot
 
@@ -172,11 +193,14 @@ def _graph(subject: Subject) -> str:
 
 def _write(path: str, text: str) -> None:
     """Write `text` to a file, which is named on standard error, or to standard output."""
-    if path == "-":
+    if path == STDOUT:
         sys.stdout.write(text)
         return
-    with open(path, "w", encoding="utf-8", newline="") as file:  # noqa: PTH123 pathlib is not loaded for this
-        file.write(text)
+    from pathlib import Path
+
+    from tfdeploy.runtime.outputs import write_output
+
+    write_output(Path(path), text)
     click.echo(f"{path}: written, {len(text.encode()):,} bytes", err=True)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tfdeploy.cli.options import Command, Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options, force_option
 
 ROWS = 16
 
@@ -30,17 +30,19 @@ def _picture(ctx: click.Context, param: click.Parameter, path: Path | None) -> P
     metavar="FILE",
     help="Write an .svg picture in place of drawing in the terminal.",
 )
+@force_option
 @common_options
-def command(common: Common, runs: tuple[Path, ...], *, score: str, out: Path | None) -> int:
+def command(common: Common, runs: tuple[Path, ...], *, score: str, out: Path | None, force: bool) -> int:
     """Draw a score of RUN... (run directories) over the steps, without TensorFlow."""
     from tfdeploy.runtime.curves import read_curves
 
     curves = read_curves(runs, score)
     if out is not None:
         from tfdeploy.runtime.curves_svg import picture
-        from tfdeploy.runtime.files import write_whole
+        from tfdeploy.runtime.outputs import has_sign, require_free, write_output
 
-        write_whole(out, picture(curves, score))
+        require_free(out, has_sign, force=force)
+        write_output(out, picture(curves, score))
         click.echo(out)
         return 0
     from tfdeploy.runtime.curves_text import draw

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tfdeploy.cli.faults import show
-from tfdeploy.cli.options import Command, Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options, force_option
 from tfdeploy.cli.reading import read_spec
 
 SUFFIXES = (".csv", ".npz")
@@ -52,6 +52,7 @@ def _data_file(ctx: click.Context, param: click.Parameter, path: Path) -> Path:
 @click.option(
     "--emulate", is_flag=True, help="Make every declared device a logical CPU device of this process."
 )
+@force_option
 @common_options
 def command(
     common: Common,
@@ -62,6 +63,7 @@ def command(
     checkpoint: str | None,
     split: str | None,
     emulate: bool,
+    force: bool,
 ) -> int:
     """Write what the model that SPEC has trained predicts for every example of a file."""
     loaded = read_spec(spec, common)
@@ -75,6 +77,7 @@ def command(
         checkpoint=checkpoint,
         emulate=emulate,
         verbose=common.verbose,
+        force=force,
         warn=lambda warning: show([warning], common),
     )
     click.echo(f"{predictions}: {count:,} predictions")

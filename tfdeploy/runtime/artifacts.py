@@ -12,6 +12,7 @@ from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from tfdeploy.runtime.effective import effective_text
 from tfdeploy.runtime.files import beside_of, replacing, write_whole
+from tfdeploy.runtime.outputs import GRAPH_FILES, GRAPH_MARK, GRAPH_MARK_TEXT
 from tfdeploy.runtime.tensorflow_words import reason_of
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def write_graph(compiled: CompiledGraph, directory: Path) -> list[Path]:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
         raise RunError(errors.cannot_write(str(directory), (fault.strerror or str(fault)).lower())) from fault
-    paths = [directory / "graph.pb", directory / "placement.json", directory / "spec.tfdeploy"]
+    write_whole(directory / GRAPH_MARK, GRAPH_MARK_TEXT)
+    paths = [directory / name for name in GRAPH_FILES]
     with replacing(paths[0]) as beside:
         beside.write_bytes(meta_graph(compiled).SerializeToString(deterministic=True))
     write_whole(paths[1], compiled.placement.to_json())

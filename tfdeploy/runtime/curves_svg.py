@@ -31,6 +31,7 @@ def picture(curves: Sequence[Curve], title: str) -> str:
     height = HEIGHT + LINE * len(curves)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" {FONT}>',
+        "<!-- made by tfdeploy -->",
         f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
         f'<text x="{LEFT}" y="24" font-size="16">{escape(title)}</text>',
     ]

@@ -5,6 +5,7 @@ Modules of `python(...)` are the exception; they are looked up beside a spec, or
 
 from __future__ import annotations
 
+import glob
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,24 @@ def with_paths(spec: ir.Spec, moved: Callable[[str], str], directory: str | None
     weights = None if spec.train.weights is None else moved(spec.train.weights)
     train = evolve(spec.train, directory=directory, weights=weights)
     return evolve(spec, train=train, data=_data(spec.data, moved))
+
+
+def files_of(spec: ir.Spec) -> list[Path]:
+    """Return the files of data and weights that a spec names and that are there, globs filled in."""
+    base = Path(spec.path).parent
+    named: list[str] = []
+
+    def note(path: str) -> str:
+        named.append(path)
+        return path
+
+    with_paths(spec, note, None)
+    found: list[Path] = []
+    for each in named:
+        path = base / each
+        matches = [path] if path.exists() else map(Path, glob.glob(str(path)))  # noqa: PTH207 absolute ones too
+        found += [match for match in matches if match.is_file()]
+    return found
 
 
 def _data(data: ir.Data | None, moved: Callable[[str], str]) -> ir.Data | None:

@@ -16,6 +16,7 @@ from attrs import evolve
 from dsl import ir
 from tfdeploy.runtime.data import open_stream, splits_of
 from tfdeploy.runtime.faults import located
+from tfdeploy.runtime.outputs import is_own_predictions, require_free
 from tfdeploy.runtime.prediction_files import Predictions
 
 if TYPE_CHECKING:
@@ -32,20 +33,24 @@ ORDERING = frozenset({"shuffle", "take", "skip", "cache"})
 Kind = Literal["csv", "npz"]
 
 
-def predict(trained: Trained, examples: Path, predictions: Path, *, split: str | None = None) -> int:
+def predict(
+    trained: Trained, examples: Path, predictions: Path, *, split: str | None = None, force: bool = False
+) -> int:
     """Write the model's output for every example of the file `examples`; return how many there were.
 
     Both files are CSV or npz, by their suffix; the examples are read and changed as those of `split` (by
-    default `test`, else `validation`, else `train`) are. Raises RunError where the data is amiss or nothing
-    can be written.
+    default `test`, else `validation`, else `train`) are. Predictions of the same output are replaced, another
+    file only with `force`, and never one that is read. Raises RunError where the data is amiss or nothing can
+    be written.
     """
     compiled = trained.engine.compiled
     needed = compiled.plan.model.prediction_inputs
+    name = compiled.plan.model.names[compiled.plan.model.output].replace("/", "_")
+    require_free(predictions, lambda path: is_own_predictions(path, name), force=force)
     stream = open_stream(compiled.plan, _split_over(trained.spec, examples, needed, split), needed)
-    name = compiled.plan.model.names[compiled.plan.model.output]
     shape = tuple(compiled.evaluation.outputs.shape.as_list()[1:])
     with (
-        Predictions.open(predictions, name.replace("/", "_"), shape) as written,
+        Predictions.open(predictions, name, shape) as written,
         located("prediction", compiled, stream),
     ):
         for outputs in _outputs(trained, stream):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from math import prod
 from typing import IO, TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 import numpy as np
 
 from tfdeploy.runtime.files import replacing
+from tfdeploy.runtime.outputs import GENERATOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +34,7 @@ class Predictions:
 
         `name` is that of the output, `shape` its shape without the batch axis.
         """
-        with replacing(path) as beside, beside.open("wb") as file:
+        with replacing(path.resolve()) as beside, beside.open("w+b") as file:
             kind = Archive if path.suffix == ".npz" else Table
             predictions = kind(name, shape, file)
             yield predictions
@@ -90,3 +92,5 @@ class Archive(Predictions):
         """Write the array."""
         arrays: dict[str, Any] = {self.name: np.concatenate(self._batches)}
         np.savez(self._file, **arrays)
+        with ZipFile(self._file, "a") as archive:
+            archive.comment = GENERATOR.encode()

@@ -19,6 +19,7 @@ from compiler.graph.weight_files import read_weights
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import plan as plan_errors
 from dsl.errors import running as errors
+from dsl.errors.outputs import output_is_read
 from tfdeploy.runtime.best import Contest
 from tfdeploy.runtime.checkpoints import Checkpoints
 from tfdeploy.runtime.cluster.losses import is_loss
@@ -227,6 +228,7 @@ class _Run:
     def _resume(self, checkpoints: Checkpoints, wanted: Resume) -> int | None:
         """Go on from the newest checkpoint where that is wanted; return its step, None for a fresh start."""
         if wanted == "never":
+            self._require_weights_elsewhere()
             self.directory.clear(self.spec)
         found = checkpoints.resume(self.reporter.warn)
         if found is None and wanted == "must":
@@ -235,6 +237,12 @@ class _Run:
             self._start_from_weights(checkpoints.engine)
             return None
         return found.step
+
+    def _require_weights_elsewhere(self) -> None:
+        """Raise RunError where the weights to start from are the model of the run that is to be removed."""
+        train, model = self.spec.train, self.directory.model
+        if train.weights is not None and (folder_of(self.spec) / train.weights).resolve() == model.resolve():
+            raise RunError(output_is_read(str(model), train.weights, train.span_of("weights")))
 
     def _start_from_weights(self, engine: Engine) -> None:
         """Give the model the weights that the spec wants it to start from."""

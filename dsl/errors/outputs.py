@@ -1,0 +1,34 @@
+"""TFD752 and TFD753: files that a command was asked to write over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.errors.making import error
+from dsl.errors.words import in_full
+
+if TYPE_CHECKING:
+    from dsl.diagnostics import Diagnostic
+    from dsl.source import Span
+
+
+def output_is_read(output: str, read: str, span: Span | None = None) -> Diagnostic:
+    """Report an output that would replace a file which is read, under the name `read`."""
+    notes = () if read == output else (f"it is the same file as {in_full(read)}",)
+    return error(
+        "TFD752",
+        f"{in_full(output)} is read here, and would be written over",
+        span,
+        notes=notes,
+        help="write to another file",
+    )
+
+
+def foreign_output(output: str) -> Diagnostic:
+    """Report an output that would replace a file which this tool has not written."""
+    return error(
+        "TFD753",
+        f"{in_full(output)} is there, and was not written by this command",
+        None,
+        help="write to another file, or replace this one with `--force`",
+    )

@@ -1,0 +1,145 @@
+"""Commands replace what they have written, and no file of anybody else's unless the user insists."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from dsl.diagnostics import RunError
+from tfdeploy import api
+from tfdeploy.cli.group import load
+
+if TYPE_CHECKING:
+    from tests.runtime.conftest import Project
+
+SPEC = """
+tfdeploy = 1
+model "small" {
+  x = input(float32, [2])
+  y = input(float32, [])
+  out = x -> Dense(1, name = "out") -> Reshape([], name = "price")
+  loss = [y, out] -> MeanSquaredError()
+}
+data { train = csv("train.csv", x = "[ab]", y = "y") }
+update { optimizer = SGD(0.1) }
+clones { batch = 2 }
+train { steps = 1, directory = "run" }
+"""
+TRAIN = "a,b,y\n1,2,3\n4,5,6\n"
+NEW = "a,b\n1,2\n3,4\n"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a spec that has been trained for a step, its data, and examples."""
+    folder = tmp_path_factory.mktemp("trained")
+    for name, text in {"spec.tfdeploy": SPEC, "train.csv": TRAIN, "new.csv": NEW}.items():
+        (folder / name).write_text(text)
+    api.run(api.load(folder / "spec.tfdeploy", {"train.directory": str(folder / "run")}))
+    return folder
+
+
+@pytest.fixture
+def folder(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a copy of the trained folder, which is the current one."""
+    found = tmp_path / "copy"
+    shutil.copytree(trained, found)
+    monkeypatch.chdir(found)
+    return found
+
+
+def command(*arguments: str) -> tuple[int, str]:
+    """Run a command in this process; return its exit code and what it has said of what went wrong."""
+    name, *rest = arguments
+    done = CliRunner().invoke(load(name), rest, standalone_mode=False)
+    assert done.exception is None, done.exception
+    code: int = done.return_value
+    return code, done.stderr
+
+
+def test_predictions_never_replace_what_is_read(folder: Path) -> None:
+    """Neither the examples nor the training data, under another name too, and not by force."""
+    (folder / "twin.csv").hardlink_to(folder / "train.csv")
+    (folder / "link.csv").symlink_to("new.csv")
+    for name in ("new.csv", "train.csv", "twin.csv", "link.csv"):
+        code, said = command("predict", "spec.tfdeploy", "--input", "new.csv", "--output", name, "--force")
+        assert code == 2
+        assert said.startswith(f"error[TFD752]: `{name}` is read here, and would be written over\n")
+    assert (folder / "train.csv").read_text() == TRAIN
+    assert (folder / "new.csv").read_text() == NEW
+
+
+def test_predictions_replace_predictions_alone(folder: Path) -> None:
+    """The same command can be repeated; notes of somebody else's stay unless the user insists."""
+    spec = api.load("spec.tfdeploy")
+    for name in ("out.csv", "out.npz"):
+        for _ in range(2):
+            assert api.predict(spec, "new.csv", name) == 2
+    with np.load("out.npz") as found:
+        assert found["price"].shape == (2,)
+    np.savez("mine.npz", price=np.zeros(2))
+    (folder / "mine.csv").write_text("prices\n1\n")
+    for name in ("mine.npz", "mine.csv"):
+        before = (folder / name).read_bytes()
+        with pytest.raises(RunError) as caught:
+            api.predict(spec, "new.csv", name)
+        assert caught.value.diagnostic.code == "TFD753"
+        assert (folder / name).read_bytes() == before
+        assert api.predict(spec, "new.csv", name, force=True) == 2
+        assert (folder / name).read_bytes() != before
+
+
+def test_pages_graphs_and_pictures(folder: Path) -> None:
+    """`plan` and `plot` know their own files, leave others, and follow a link to where it leads."""
+    drawing = ("plot", "run", "--out", "curves.svg")
+    mapping = ("plan", "spec.tfdeploy", "--html", "map.html", "--dot", "step.dot")
+    (folder / "real.html").write_text("<!-- made by tfdeploy -->")
+    (folder / "map.html").symlink_to("real.html")
+    for made in (drawing, mapping):
+        for _ in range(2):
+            assert command(*made)[0] == 0, made
+    assert (folder / "map.html").is_symlink()
+    for name, made in {"curves.svg": drawing, "real.html": mapping, "step.dot": mapping}.items():
+        (folder / name).write_text("mine")
+        code, said = command(*made)
+        assert (code, said.split(":")[0]) == (2, "error[TFD753]")
+        assert (folder / name).read_text() == "mine"
+        assert command(*made, "--force")[0] == 0
+        assert (folder / name).read_text() != "mine"
+
+
+def test_a_map_never_replaces_its_spec(folder: Path) -> None:
+    """Nor does it replace the map that it is made of; this is said before anything is built."""
+    for source in ("spec.tfdeploy", "run/placement.json"):
+        before = (folder / source).read_text()
+        code, said = command("plan", source, "--html", source, "--force")
+        assert (code, said.split(":")[0]) == (2, "error[TFD752]")
+        assert (folder / source).read_text() == before
+
+
+def test_compiled_graphs(folder: Path) -> None:
+    """`compile` replaces its own files, in a folder that it has marked, and refuses all others."""
+    for _ in range(2):
+        assert command("compile", "spec.tfdeploy", "--out", "built")[0] == 0
+    before = (folder / "run" / "spec.tfdeploy").read_text()
+    for out, code in {".": "TFD752", "run": "TFD753"}.items():
+        assert command("compile", "spec.tfdeploy", "--out", out)[1].startswith(f"error[{code}]")
+    assert (folder / "spec.tfdeploy").read_text() == SPEC
+    assert (folder / "run" / "spec.tfdeploy").read_text() == before
+    (folder / "built" / ".tfdeploy-graph").unlink()  # as versions before left it
+    assert command("compile", "spec.tfdeploy", "--out", "built")[0] == 0
+
+
+def test_weights_are_not_removed_before_they_are_read(project: Project) -> None:
+    """Beginning again from the model of the run that is to go is refused, and the model stays."""
+    project.run(train__steps=1)
+    model = project.run_directory / "model.keras"
+    with pytest.raises(RunError) as caught:
+        project.run(train__steps=1, train__weights="run/model.keras", resume="never")
+    assert caught.value.diagnostic.code == "TFD752"
+    assert model.exists()

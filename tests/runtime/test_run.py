@@ -243,7 +243,7 @@ def test_two_runs_in_one_directory(project: Project) -> None:
     with locked(project.run_directory), pytest.raises(RunError) as caught:
         project.run()
     assert caught.value.diagnostic.code == "TFD731"
-    assert [path.name for path in project.run_directory.iterdir()] == [".lock"]
+    assert {path.name for path in project.run_directory.iterdir()} == {".lock", ".tfdeploy-run"}
 
 
 def test_what_training_needs(project: Project) -> None:

@@ -122,7 +122,7 @@ def _assemble(
     global_step = create_variable("global_step", lambda: tf.constant(0, tf.int64), step_place, ledger)
     graph.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_STEP, global_step)
     slots = optimizer.slot_specs() if optimizer is not None else ()
-    averaged = plan.update.ema is not None
+    averaged = plan.update.averaging is not None
     placements = place_variables(weights, plan, rulebook, len(slots) + averaged)
     variables = create_variables(
         weights, placements, slots, ledger, averaged=averaged, apart=plan.update.mode == "local"

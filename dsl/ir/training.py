@@ -7,6 +7,15 @@ from typing import Literal
 from attrs import field, frozen
 
 from dsl.ir.base import Block, Call, Node
+from dsl.records import Record
+
+
+@frozen(slots=False, eq=False, repr=False)
+class Averaging(Record):
+    """The moving averages of the weights: the part that an update leaves of one, and whether it warms up."""
+
+    decay: float
+    warm_up: bool = False
 
 
 @frozen(slots=False, eq=False, repr=False)
@@ -20,7 +29,7 @@ class Update(Block):
     pack: int | None = None
     clip: Call | None = None
     accumulate: int = 1
-    ema: float | None = None
+    ema: float | Call | None = None
     batch_norm: Literal["first", "mean", "synchronized"] = "first"
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
     replication: Literal["in_graph", "between_graph"] | None = None
@@ -28,6 +37,15 @@ class Update(Block):
     staleness: int | None = None
     average_every: int | None = None
     average_slots: bool = False
+
+    @property
+    def averaging(self) -> Averaging | None:
+        """How the moving averages of the weights move; None if there are none."""
+        if not isinstance(self.ema, Call):
+            return None if self.ema is None else Averaging(self.ema)
+        decay = self.ema.args[0] if self.ema.args else self.ema.kwargs["decay"]
+        assert isinstance(decay, int | float)
+        return Averaging(decay, bool(self.ema.kwargs.get("warm_up", False)))
 
 
 @frozen(slots=False, eq=False, repr=False)

@@ -190,8 +190,8 @@ BLOCKS: dict[str, Block] = {
                 Attribute("accumulate", integer(low=1), "micro-batches per step"),
                 Attribute(
                     "ema",
-                    number(0, 1, open=True, optional=True),
-                    "decay of the moving average of the weights",
+                    either(number(0, 1, open=True, optional=True), call("average"), optional=True),
+                    "decay of the moving average of the weights, or `EMA(...)`",
                 ),
                 Attribute("batch_norm", word("first", "mean", "synchronized"), "whose statistics are kept"),
                 Attribute(

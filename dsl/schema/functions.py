@@ -1,4 +1,4 @@
-"""The functions of the language: sources, transforms, aggregations and clips, with their arguments."""
+"""The functions of the language: sources, transforms, aggregations and the like, with their arguments."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from attrs import frozen
 from dsl.schema.types import (
     ANY,
     Type,
+    boolean,
     call,
     dtype,
     either,
@@ -218,6 +219,22 @@ CLIPS = (
     Function("value", _NORM, doc="cuts each element at plus and minus this"),
 )
 
+AVERAGES = (
+    Function(
+        "EMA",
+        (
+            _needs("decay", number(0, 1, open=True), "the part of the average that each update leaves"),
+            _keyword(
+                "warm_up",
+                boolean(),
+                False,
+                "use `min(decay, (1 + n) / (10 + n))` after `n` updates, so that the beginning is forgotten",
+            ),
+        ),
+        doc="the exponential moving average of each weight",
+    ),
+)
+
 _SCORE = (_needs("score", string(), "the name of a metric of the model, or `loss`"),)
 GOALS = (
     Function("highest", _SCORE, doc="the evaluation in which the score is highest is the best"),
@@ -230,6 +247,7 @@ FUNCTIONS: dict[str, tuple[Function, ...]] = {
     "transform": TRANSFORMS,
     "aggregation": AGGREGATIONS,
     "clip": CLIPS,
+    "average": AVERAGES,
     "goal": GOALS,
 }
 """Every table of functions, by what its functions are called in messages."""

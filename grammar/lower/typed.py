@@ -7,7 +7,7 @@ from typing import Any
 from dsl import ir, syntax
 from dsl.diagnostics import Label
 from dsl.errors import references, types
-from dsl.schema import Type
+from dsl.schema import Type, function
 from dsl.source import Span
 from dsl.suggest import nearest
 from dsl.values import LARGEST_INTEGER, Quantity, kind_of
@@ -209,8 +209,8 @@ def _option(expression: syntax.Expr, type: Type, context: Context) -> Type:  # n
     value = None
     if isinstance(expression, (syntax.Path, syntax.Chain, syntax.Number, syntax.Negative)):
         value = evaluate(expression, context.silent())
-    if isinstance(expression, syntax.Call):
-        wanted = "keras"
+    if isinstance(expression, syntax.Call) or _names_function(expression, kinds.get("call")):
+        wanted = "keras" if "keras" in kinds else "call"
     elif isinstance(expression, syntax.List) or isinstance(value, tuple):
         wanted = "list"
     elif isinstance(value, Quantity):
@@ -218,6 +218,12 @@ def _option(expression: syntax.Expr, type: Type, context: Context) -> Type:  # n
     else:
         wanted = type.options[0].kind
     return kinds.get(wanted, type.options[0])
+
+
+def _names_function(expression: syntax.Expr, type: Type | None) -> bool:  # noqa: A002
+    """Whether an expression is the name of a function that a type takes calls of, without brackets."""
+    name = expression.bare if isinstance(expression, syntax.Path) else None
+    return type is not None and name is not None and function(type.of, name) is not None
 
 
 def _tensor(expression: syntax.Expr, what: str, context: Context) -> Any:

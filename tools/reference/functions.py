@@ -24,6 +24,10 @@ SECTIONS = {
         "Clips",
         "Values of `clip` in [`update`](blocks.md#update). Gradients are clipped after they were summed over the clones.",
     ),
+    "average": (
+        "Averages",
+        "Values of `ema` in [`update`](blocks.md#update), beside a number, which is the decay.",
+    ),
     "goal": ("Goals", "Values of `best` in [`train`](blocks.md#train): which evaluation is the best one."),
 }
 

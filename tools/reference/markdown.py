@@ -22,7 +22,13 @@ PLAIN = {
     "tensor": "name of a tensor",
     "any": "see above",
 }
-OBJECTS = {"aggregation": "aggregation", "clip": "bound", "goal": "goal", "feature": "`feature(...)`"}
+OBJECTS = {
+    "aggregation": "aggregation",
+    "clip": "bound",
+    "average": "`EMA(...)`",
+    "goal": "goal",
+    "feature": "`feature(...)`",
+}
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -17,6 +17,9 @@ from compiler.graph.update.exclusive import take_turn
 from compiler.graph.update.gradients import SummedGradient, copy_name
 from compiler.graph.variables import GraphVariable
 
+AVERAGE_RATE = "average_rate"
+"""The scalar of a step that says how far averages move, where that changes from step to step."""
+
 
 def step_scalars(assembly: Assembly) -> Scalars:
     """Return the learning rate and its like at this step, made once for all variables."""
@@ -25,7 +28,11 @@ def step_scalars(assembly: Assembly) -> Scalars:
         with assembly.ledger.place(assembly.step_place, "update"):
             step = assembly.read_step()
         with assembly.ledger.place(assembly.rulebook.optimizer(), "update"):
-            return assembly.optimizer.scalars(step)
+            scalars = assembly.optimizer.scalars(step)
+            averaging = assembly.plan.update.averaging
+            if averaging is not None and averaging.warm_up:
+                scalars[AVERAGE_RATE] = average_rate(averaging.decay, step)
+            return scalars
 
 
 def apply_gradients(
@@ -61,7 +68,7 @@ def _apply(
         if variable.info.constraint is not None:
             applied = _constrain(variable, copy, applied)
         if copy == 0 and variable.average is not None:
-            applied = _average(assembly, variable, applied)
+            applied = _average(assembly, variable, applied, scalars)
         return turn.ended(applied)
 
 
@@ -87,16 +94,28 @@ def _constrain(variable: GraphVariable, copy: int, applied: tf.Operation) -> tf.
         return tf.raw_ops.AssignVariableOp(resource=handle, value=variable.info.constraint(new))
 
 
-def _average(assembly: Assembly, variable: GraphVariable, applied: tf.Operation) -> tf.Operation:
+def average_rate(decay: float, step: tf.Tensor) -> tf.Tensor:
+    """Return how far an average that warms up moves in the update after `step`: 1 less the decay there.
+
+    `n` counts that update, as `num_updates` does that TensorFlow's tutorials give to their averages.
+    """
+    n = tf.cast(step + 1, tf.float32)
+    return tf.subtract(1.0, tf.minimum(decay, (1.0 + n) / (10.0 + n)), name=AVERAGE_RATE)
+
+
+def _average(
+    assembly: Assembly, variable: GraphVariable, applied: tf.Operation, scalars: Scalars
+) -> tf.Operation:
     """Move the average of a weight by (1 - decay) towards its new value."""
-    decay, dtype = assembly.plan.update.ema, variable.info.dtype
-    assert decay is not None
+    averaging, dtype = assembly.plan.update.averaging, variable.info.dtype
+    assert averaging is not None
     average = variable.average.handle
     with tf.control_dependencies([applied]):
         new = tf.raw_ops.ReadVariableOp(resource=variable.copies[0].handle, dtype=dtype)
         with assembly.ledger.place(variable.slot_place(0), "update"):
             old = tf.raw_ops.ReadVariableOp(resource=average, dtype=dtype)
-            return tf.raw_ops.AssignSubVariableOp(resource=average, value=(old - new) * (1.0 - decay))
+            rate = tf.cast(scalars[AVERAGE_RATE], dtype) if averaging.warm_up else 1.0 - averaging.decay
+            return tf.raw_ops.AssignSubVariableOp(resource=average, value=(old - new) * rate)
 
 
 def update_statistics(assembly: Assembly, gate: Gate | None = None) -> list[tf.Operation]:

@@ -13,10 +13,21 @@ from tests.support import Training
 NAMES = ("hidden/kernel", "hidden/bias", "logits/kernel", "logits/bias")
 
 
-@pytest.mark.parametrize("rule", ["variables -> cpu[0]", "variables -> replicated"])
-def test_it_is_that_of_tensorflow(rule: str) -> None:
-    """Over the same weights tf.train.ExponentialMovingAverage has the same averages after every step."""
-    spec = model("dense", clones=2, batch=12, place=rule, update__ema="0.8", optimizer="Adam(0.1)")
+@pytest.mark.parametrize(
+    ("rule", "ema", "decay"),
+    [
+        ("variables -> cpu[0]", "0.8", 0.8),
+        ("variables -> replicated", "EMA(0.8)", 0.8),
+        ("variables -> cpu[0]", "EMA(0.3, warm_up = true)", 0.3),
+        ("slots -> cpu[1]", "EMA(decay = 0.8, warm_up = true)", 0.8),
+    ],
+)
+def test_it_is_that_of_tensorflow(rule: str, ema: str, decay: float) -> None:
+    """Over the same weights tf.train.ExponentialMovingAverage has the same averages after every step.
+
+    The one that warms up is given the number of updates as `num_updates`; 0.3 is reached in the third step.
+    """
+    spec = model("dense", clones=2, batch=12, place=rule, update__ema=ema, optimizer="Adam(0.1)")
     history = []
     with Training(spec, data("dense")) as training:
         for _ in range(5):
@@ -25,19 +36,49 @@ def test_it_is_that_of_tensorflow(rule: str) -> None:
         history.append(training.values())
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         weights = [tf.compat.v1.Variable(history[0][name], use_resource=True) for name in NAMES]
-        average = tf.train.ExponentialMovingAverage(0.8)
+        updates = tf.compat.v1.placeholder_with_default(0.0, ())
+        average = tf.train.ExponentialMovingAverage(decay, updates if "warm_up" in ema else None)
         advance = average.apply(weights)
         session.run(tf.compat.v1.global_variables_initializer())
-        for values in history[1:]:
+        for count, values in enumerate(history[1:], start=1):
             feed = {
                 each.initializer.inputs[1]: values[name] for each, name in zip(weights, NAMES, strict=True)
             }
             session.run([each.initializer for each in weights], feed)
-            session.run(advance)
+            session.run(advance, {updates: count})
             expected = session.run([average.average(each) for each in weights])
             found = [values[f"{name}/ExponentialMovingAverage"] for name in NAMES]
             for ours, theirs in zip(found, expected, strict=True):
                 assert ours == pytest.approx(theirs, rel=1e-6, abs=1e-7)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_warming_up_counts_updates_and_goes_on(mode: str) -> None:
+    """In NumPy, over the updates of all clones, and after a checkpoint from where it was."""
+    spec = model(
+        "dense",
+        clones=2,
+        batch=12,
+        update__mode=mode,
+        update__ema="EMA(0.99, warm_up = true)",
+        optimizer="SGD(0.5)",
+    )
+    with Training(spec, data("dense")) as training:
+        loops = [each.train_op for each in training.compiled.train_loops] or [training.compiled.train_op]
+        expected, steps = training.values()[NAMES[0]].astype(np.float64), 0
+        for resumed in (False, False, True):
+            if resumed:
+                training.assign({**training.values(), "global_step": 100})
+                steps = 100
+            for op in loops:
+                training.session.run(op)
+                steps += 1
+                values = training.values()
+                expected += (1 - (1 + steps) / (10 + steps)) * (values[NAMES[0]] - expected)
+                assert values[f"{NAMES[0]}/ExponentialMovingAverage"] == pytest.approx(
+                    expected, rel=1e-5, abs=1e-6
+                )
+        assert values["global_step"] == steps
 
 
 def test_evaluation_and_export_use_it() -> None:

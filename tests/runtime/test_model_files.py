@@ -60,6 +60,9 @@ clones { batch = 4 }
 update { optimizer = SGD(1e-3), ema = 0.5 }
 """
 
+ROUNDINGS = 256  # ops in a row that round: ResNet-50 has 175 layers, and each of a few ops
+EPSILON = float(np.finfo(np.float32).eps)
+
 Inputs = dict[str, np.ndarray[Any, Any]]
 
 
@@ -133,13 +136,19 @@ def predicted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_keras_alone_predicts_what_predict_does(name: str, predicted: Path) -> None:
-    """The two agree to a millionth of the largest output, with averages where there are any."""
+    """The two agree but for rounding, with averages where there are any; the outputs are of ordinary size.
+
+    The two run the same layers in graphs that TensorFlow arranges differently. Each of up to ROUNDINGS ops in
+    a row may round differently, by a part of what the outputs are large.
+    """
     theirs = np.load(predicted / name / "theirs.npy")
     (ours,) = np.load(predicted / name / "ours.npz").values()
     assert ours.shape == theirs.shape
     assert len(ours) == len(next(iter(CASES[name][1].values())))
     assert np.ptp(theirs) > 0
-    assert np.max(np.abs(ours - theirs)) <= 1e-6 * max(1.0, float(np.max(np.abs(theirs))))
+    largest = float(np.max(np.abs(theirs)))
+    assert largest < 100
+    assert np.max(np.abs(ours - theirs)) <= ROUNDINGS * EPSILON * max(1.0, largest)
 
 
 def prepare(name: str, folder: Path) -> Path:
@@ -154,4 +163,19 @@ def prepare(name: str, folder: Path) -> Path:
         cifar10(folder)
     else:
         shutil.copytree(example.parent / "data", folder / "data")
+    if name == "resnet50":
+        path.write_text(calmed(path.read_text()))
     return path
+
+
+def calmed(text: str) -> str:
+    """Return the text of ResNet-50 so that two steps are enough for outputs of ordinary size.
+
+    The statistics of a normalisation need hundreds of steps to forget their first values, which say nothing
+    of the data. Before that each of 53 layers passes on what is too large, and the outputs are of the size of
+    1e12.
+    """
+    quick = text.replace("BatchNormalization(", "BatchNormalization(momentum = 0.5, ")
+    gentle = quick.replace("CosineDecay(0.1,", "CosineDecay(1e-4,")
+    assert text != quick != gentle
+    return gentle

@@ -8,6 +8,7 @@ from __future__ import annotations
 from attrs import field, frozen
 
 from compiler.reasons import Why
+from dsl.typed_json import NAME, Count
 
 FORMAT_VERSION = "1.0"
 
@@ -22,8 +23,8 @@ class RuleRef:
     """
 
     file: str | None
-    line: int | None
-    column: int | None
+    line: Count | None
+    column: Count | None
     text: str
     reason: str
     decided_by: str | None = None
@@ -55,7 +56,7 @@ class MapMode:
     replication: str
     aggregate: str
     reduce: str
-    clones: int
+    clones: Count
 
 
 @frozen
@@ -63,7 +64,7 @@ class MapTensor:
     """A tensor of a step, as TensorFlow names it, and its bytes."""
 
     name: str
-    bytes: int
+    bytes: Count
 
 
 @frozen
@@ -79,12 +80,12 @@ class MapDevice:
 
     ref: str
     device: str
-    ops: int
-    variable_bytes: int
-    slot_bytes: int
-    other_bytes: int = 0
-    step_bytes: int | None = None
-    memory_bytes: int | None = None
+    ops: Count
+    variable_bytes: Count
+    slot_bytes: Count
+    other_bytes: Count = 0
+    step_bytes: Count | None = None
+    memory_bytes: Count | None = None
     largest: tuple[MapTensor, ...] = ()
     memory_limit: int | None = None
 
@@ -93,10 +94,10 @@ class MapDevice:
 class MapClone:
     """A tower."""
 
-    index: int
+    index: Count
     scope: str
     devices: tuple[str, ...]
-    batch: int
+    batch: Count
 
 
 @frozen
@@ -104,7 +105,7 @@ class MapSlot:
     """A slot of a variable."""
 
     name: str
-    bytes: int
+    bytes: Count
     device: str
 
 
@@ -113,9 +114,9 @@ class MapVariable:
     """A variable; `copies` are the devices of all its copies where it is replicated."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Count, ...]
     dtype: str
-    bytes: int
+    bytes: Count
     trainable: bool
     device: str
     copies: tuple[str, ...]
@@ -129,7 +130,7 @@ class MapOp:
 
     name: str
     type: str
-    clone: int | None
+    clone: Count | None
     role: str
     requested: str
     assigned: str | None
@@ -143,11 +144,11 @@ class MapTransfer:
     `largest` are the largest of those whose size is known.
     """
 
-    from_device: str
-    to_device: str
-    tensors: int
-    bytes: int
-    bytes_unknown: int
+    from_device: str = field(metadata={NAME: "from"})
+    to_device: str = field(metadata={NAME: "to"})
+    tensors: Count
+    bytes: Count
+    bytes_unknown: Count
     largest: tuple[MapTensor, ...] = ()
 
 
@@ -156,7 +157,7 @@ class MapWorker:
     """A worker with a graph of its own, and its clones; the ops that are listed are those of one of them."""
 
     task: str
-    clones: tuple[int, ...]
+    clones: tuple[Count, ...]
     listed: bool
 
 

@@ -13,11 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 GOLDEN = Path(__file__).parent / "golden"
+
+# How long an example takes says how busy the machine is, and nothing of the code.
+settings.register_profile("tfdeploy", deadline=None)
+settings.load_profile("tfdeploy")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

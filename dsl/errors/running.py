@@ -118,6 +118,11 @@ def checkpoint_damaged(path: str, reason: str) -> Diagnostic:
     return warning("TFD734", f"the checkpoint `{path}` is passed over: {reason}", None)
 
 
+def record_damaged(path: str, reason: str) -> Diagnostic:
+    """Warn of a file of a run that is passed over; `reason` says what it has or is."""
+    return warning("TFD746", f"`{path}` is passed over: it {reason}", None)
+
+
 def no_sound_checkpoint(directory: str, tried: int) -> Diagnostic:
     """Report that every checkpoint of a run is damaged."""
     return error(

@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import spec_of
-from tfdeploy.runtime.best import Best, Contest
+from tfdeploy.runtime.best import Best, Contest, Goal
 from tfdeploy.runtime.history import Line
 
 if TYPE_CHECKING:
+    from dsl.diagnostics import Diagnostic
     from tests.runtime.conftest import Project
 
 
-def contest(path: Path, goal: str = "highest", patience: int | None = None) -> Contest:
+def unheard(warning: Diagnostic) -> None:
+    """Fail, for nothing is amiss."""
+    raise AssertionError(warning)
+
+
+def contest(path: Path, goal: Goal = "highest", patience: int | None = None) -> Contest:
     """Return a contest for the accuracy."""
     return Contest(goal, "accuracy", patience, path / "best.json")
 
@@ -25,7 +31,7 @@ def contest(path: Path, goal: str = "highest", patience: int | None = None) -> C
 @pytest.mark.parametrize(
     ("goal", "bests"), [("highest", [True, True, False, False]), ("lowest", [True, False, True, False])]
 )
-def test_what_is_better(tmp_path: Path, goal: str, bests: list[bool]) -> None:
+def test_what_is_better(tmp_path: Path, goal: Goal, bests: list[bool]) -> None:
     """An evaluation is the best when it beats all before it; what is not finite never is."""
     judged = contest(tmp_path, goal)
     scores = (0.5, 0.7, 0.4, math.nan)
@@ -75,13 +81,13 @@ def test_going_on(tmp_path: Path) -> None:
         for step, split in ((10, "test"), (20, "test"), (25, "train"), (30, "test"), (40, "test"))
     ]
     again = contest(tmp_path)
-    again.resume(40, lines, "test")
+    again.resume(40, lines, "test", unheard)
     assert (again.best, again.since) == (first.best, 2)
     lost = contest(tmp_path)
-    lost.resume(10, lines, "test")
+    lost.resume(10, lines, "test", unheard)
     assert (lost.best, lost.since) == (None, 0)
     other = contest(tmp_path, "lowest")
-    other.resume(40, lines, "test")
+    other.resume(40, lines, "test", unheard)
     assert other.best is None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from dsl.diagnostics import RunError
 from tests.support import classifier
@@ -61,6 +62,7 @@ def test_restoring_gives_the_values_back(engine: Any, tmp_path: Path) -> None:
     """Every variable, slots and averages included, is what it was."""
     kept = checkpoints(engine, tmp_path)
     names = list(engine.compiled.saved)
+    engine.assign({"global_step": 3})
     before = engine.values(names)
     kept.save(3, 96)
     engine.assign({name: np.zeros_like(value) for name, value in before.items()})
@@ -68,6 +70,49 @@ def test_restoring_gives_the_values_back(engine: Any, tmp_path: Path) -> None:
     assert (found.step, found.manifest.examples) == (3, 96)
     after = engine.values(names)
     assert all(np.array_equal(after[name], value) for name, value in before.items())
+
+
+def test_tensors_that_are_not_those_of_the_manifest(engine: Any, tmp_path: Path) -> None:
+    """Files of another step or run under the newest name are damage: the one before it is gone on from.
+
+    The index of one checkpoint with the manifest of another, all files of another step, renamed, and weights
+    of the same step from elsewhere are all of the right sizes.
+    """
+    import shutil
+
+    from tfdeploy.runtime.store import Checkpoint
+
+    kept = checkpoints(engine, tmp_path / "run")
+    elsewhere = checkpoints(engine, tmp_path / "elsewhere")
+    for step in (3, 4):
+        engine.assign({"global_step": step})
+        kept.save(step, 32 * step)
+    expected = engine.values(["logits/bias"])["logits/bias"]
+    engine.assign({"logits/bias": expected + 1})
+    elsewhere.save(4, 128)
+
+    def latest(reason: str) -> None:
+        warnings: list[Any] = []
+        found = checkpoints(engine, tmp_path / "run").latest(warnings.append)
+        assert (found.step, [each.code for each in warnings]) == (3, ["TFD734"])
+        assert warnings[0].message.endswith(reason)
+        np.testing.assert_array_equal(engine.values(["logits/bias"])["logits/bias"], expected)
+        assert engine.values(["global_step"])["global_step"] == 3
+
+    endings = ("index", "data-00000-of-00001")
+    for ending in endings:
+        name = f"model.ckpt-4.{ending}"
+        shutil.copy(tmp_path / "elsewhere" / name, tmp_path / "run" / name)
+    latest("`model.ckpt-4.index` is not the one that was written with its manifest")
+    for ending in endings:
+        shutil.copy(tmp_path / "run" / f"model.ckpt-3.{ending}", tmp_path / "run" / f"model.ckpt-4.{ending}")
+    latest("`model.ckpt-4.index` is not the one that was written with its manifest")
+    own = kept.store.find(3)
+    assert isinstance(own, Checkpoint)
+    files = {f"model.ckpt-4.{each}": own.manifest.files[f"model.ckpt-3.{each}"] for each in endings}
+    kept.store.commit(evolve(own.manifest, step=4, files=files))
+    assert isinstance(kept.store.find(4), Checkpoint)  # only the tensors tell
+    latest("its tensors are of step 3")
 
 
 def test_a_full_disk_loses_nothing(engine: Any, tmp_path: Path) -> None:

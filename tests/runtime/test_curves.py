@@ -30,10 +30,10 @@ def write_run(folder: Path, losses: list[float]) -> Path:
 
 def test_a_curve_for_each_split(tmp_path: Path) -> None:
     """Points that are not finite and lines that are cut are left out."""
-    run = write_run(tmp_path / "run", [0.9, math.nan, 0.3])
+    run = write_run(tmp_path / "run", [0.9, math.nan, 0.3, 1.7e308, -1.7e308])
     assert read_curves([run], "loss") == [
         Curve("train", ((10, 0.9), (30, 0.3))),
-        Curve("test", ((30, 0.5),)),
+        Curve("test", ((50, 0.5),)),
     ]
     assert [curve.label for curve in read_curves([run, run], "accuracy")] == [f"{run} train"] * 2
 

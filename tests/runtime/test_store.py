@@ -43,7 +43,7 @@ def test_broken_checkpoints_say_why(tmp_path: Path) -> None:
     assert [store.find(step) for step in store.steps()] == [
         Broken(store.prefix(4), 4, "`model.ckpt-4.data-00000-of-00001` has 2 bytes and not 5"),
         Broken(store.prefix(3), 3, "`model.ckpt-3.index` is missing"),
-        Broken(store.prefix(2), 2, "its manifest is damaged"),
+        Broken(store.prefix(2), 2, "its manifest is not JSON (line 1, column 11)"),
         Broken(store.prefix(1), 1, "it was not written to its end"),
     ]
     assert store.whole() == []

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dsl.regular import read_text
-
 if TYPE_CHECKING:
     from compiler.placement_map import PlacementMap
 
@@ -27,12 +25,14 @@ def map_file(path: str) -> str | None:
 
 def read_map(path: str) -> PlacementMap:
     """Return the placement map in the file `path`; OSError and click.ClickException end a command with 2."""
-    from compiler import placement_json
+    from compiler.placement_json import LIMIT
+    from compiler.placement_map import PlacementMap
+    from dsl.typed_json import BadRecord, read_record
 
     try:
-        found = placement_json.load(read_text(path))
-    except ValueError as fault:
-        raise click.ClickException(f"{path}: not a placement map") from fault
+        found = read_record(path, PlacementMap, LIMIT)
+    except BadRecord as fault:
+        raise click.ClickException(f"{path}: not a placement map: it {fault}") from fault
     major = found.format_version.partition(".")[0]
     if major != "1":
         raise click.ClickException(f"{path}: a placement map of format {found.format_version}; known is 1.x")

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal, Self
 
 from attrs import asdict, define, frozen
 
-from dsl.regular import read_text
+from dsl.errors import running as errors
+from dsl.typed_json import BadRecord, Count, read_record
 from tfdeploy.runtime.files import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from dsl import ir
+    from dsl.diagnostics import Diagnostic
     from tfdeploy.runtime.history import Line, SplitName
 
+Goal = Literal["highest", "lowest"]
 LOSS = "loss"
 
 
@@ -25,8 +28,8 @@ LOSS = "loss"
 class Best:
     """The best evaluation: its step and the value of the score; `goal` is `highest` or `lowest`."""
 
-    step: int
-    goal: str
+    step: Count
+    goal: Goal
     score: str
     value: float
 
@@ -35,7 +38,7 @@ class Best:
 class Contest:
     """Compares evaluations of one split. `since` counts those in a row that were no better than the best."""
 
-    goal: str
+    goal: Goal
     score: str
     patience: int | None
     path: Path
@@ -48,7 +51,8 @@ class Contest:
         if train.best is None:
             return None
         call = train.best
-        return cls(call.name, str(call.args[0] if call.args else call.kwargs["score"]), train.patience, path)
+        goal: Goal = "highest" if call.name == "highest" else "lowest"
+        return cls(goal, str(call.args[0] if call.args else call.kwargs["score"]), train.patience, path)
 
     @property
     def is_over(self) -> bool:
@@ -77,15 +81,33 @@ class Contest:
         if self.best is not None:
             write_whole(self.path, json.dumps(asdict(self.best)) + "\n")
 
-    def resume(self, last_step: int, lines: list[Line], split: SplitName) -> None:
+    def resume(
+        self, last_step: int, lines: list[Line], split: SplitName, warn: Callable[[Diagnostic], None]
+    ) -> None:
         """Go on with the contest of a run that goes on after `last_step`; `lines` are its history so far.
 
-        A best of another score, or of a step that was lost, does not count.
+        A best of another score, or of a step that was lost, does not count; one that cannot be read does not
+        either, with a warning.
         """
-        try:
-            found = Best(**json.loads(read_text(self.path)))
-        except (OSError, ValueError, TypeError):
+        found = read_best(self.path, warn)
+        if found is None:
             return
         if (found.goal, found.score) == (self.goal, self.score) and found.step <= last_step:
             self.best = found
             self.since = sum(each.split == split and each.step > found.step for each in lines)
+
+
+def read_best(path: Path, warn: Callable[[Diagnostic], None]) -> Best | None:
+    """Return the best that a run has written down in `path`.
+
+    None if there is none, and, with a warning, if it cannot be read.
+    """
+    try:
+        return read_record(path, Best)
+    except FileNotFoundError:
+        return None
+    except BadRecord as fault:
+        warn(errors.record_damaged(str(path), str(fault)))
+    except OSError as fault:
+        warn(errors.record_damaged(str(path), f"cannot be read: {(fault.strerror or str(fault)).lower()}"))
+    return None

@@ -36,6 +36,10 @@ INNOCENT = (
 """What can keep a checkpoint from being read without its being damaged."""
 
 
+class Damaged(Exception):  # noqa: N818 no error of the caller's
+    """A checkpoint whose tensors cannot be had, or are not those of its manifest; the message says why."""
+
+
 @define
 class Checkpoints:
     """The checkpoints of one run; `newest` is the last one that was written or gone on from."""
@@ -123,12 +127,8 @@ class Checkpoints:
             if isinstance(found, Checkpoint):
                 try:
                     self.restore(found, warn)
-                except INNOCENT:
-                    raise
-                except tf.errors.OpError as fault:
-                    if is_loss(fault, self.engine.compiled.plan):
-                        raise
-                    found = Broken(found.prefix, step, reason_of(fault))
+                except Damaged as fault:
+                    found = Broken(found.prefix, step, str(fault))
                 else:
                     return found
             warn(errors.checkpoint_damaged(str(found.prefix), found.reason))
@@ -145,12 +145,23 @@ class Checkpoints:
         return found
 
     def restore(self, checkpoint: Checkpoint, warn: Callable[[Diagnostic], None]) -> None:
-        """Take the variables from `checkpoint`; what it lacks of slots and averages starts anew."""
+        """Take the variables from `checkpoint`; what it lacks of slots and averages starts anew.
+
+        Raises Damaged if that cannot be (some variables may have been taken then), and RunError if it is of
+        another model.
+        """
         saving, session = self.engine.saving, self.engine.session
         prefix = str(checkpoint.prefix)
-        missing = self._missing(checkpoint)
-        names = [name for name in saving.restores if name not in missing]
-        self.engine.files.read(session.run, saving, prefix, names)
+        try:
+            missing = self._missing(checkpoint)
+            names = [name for name in saving.restores if name not in missing]
+            self.engine.files.read(session.run, saving, prefix, names)
+        except INNOCENT:
+            raise
+        except tf.errors.OpError as fault:
+            if is_loss(fault, self.engine.compiled.plan):
+                raise
+            raise Damaged(reason_of(fault)) from fault
         averages = [name for name in missing if name.endswith(AVERAGE)]
         weights = session.run({name: saving.reads[name.removesuffix(AVERAGE)] for name in averages})
         self.engine.assign(weights)
@@ -159,7 +170,10 @@ class Checkpoints:
             warn(errors.starts_anew(prefix, missing))
 
     def _missing(self, checkpoint: Checkpoint) -> list[str]:
-        """Return the slots and averages that are lacking; raise RunError where the model is another."""
+        """Return the slots and averages that are lacking.
+
+        Raises RunError if the model is another, and Damaged if the step is.
+        """
         compiled = self.engine.compiled
         reader = tf.train.load_checkpoint(str(checkpoint.prefix))
         shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
@@ -172,6 +186,9 @@ class Checkpoints:
         if faults:
             span = compiled.plan.spec.model.span
             raise RunError(errors.checkpoint_does_not_fit(str(checkpoint.prefix), faults, span))
+        step = int(reader.get_tensor(STEP))
+        if step != checkpoint.step:
+            raise Damaged(f"its tensors are of step {step}")
         return [name for name in compiled.saved if name not in shapes]
 
 

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+MOST = 1e300
+"""Scores beyond this are left out as infinite ones are: their differences would be."""
+
 SCORES = ("loss", "data_loss", "learning_rate", "examples_per_second")
 """What a line of a history has beside the metrics of its model."""
 
 
 @frozen
 class Curve:
-    """Points (step, value) in the order of the steps; those that are not finite are left out."""
+    """Points (step, value) in the order of the steps; what is infinite or nearly so are left out."""
 
     label: str
     points: tuple[tuple[int, float], ...]
@@ -72,7 +75,7 @@ def read_curves(runs: Sequence[Path], score: str) -> list[Curve]:
             of_split = [line for line in lines if line.split == split]
             for worker in dict.fromkeys(line.worker for line in of_split):
                 points = [(line.step, _value(line, score)) for line in of_split if line.worker == worker]
-                finite = tuple((step, value) for step, value in points if math.isfinite(value))
+                finite = tuple((step, value) for step, value in points if abs(value) < MOST)
                 name = " ".join(each for each in (str(run) if len(runs) > 1 else "", split, worker) if each)
                 if finite:
                     curves.append(Curve(name, finite))

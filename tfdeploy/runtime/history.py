@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,10 +17,10 @@ from attrs import field, frozen
 
 from dsl.diagnostics import RunError
 from dsl.regular import read_regular
+from dsl.typed_json import BadRecord, Count, Measured, parse_record
 from tfdeploy.runtime.files import write_fault, write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 WRITING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW
@@ -41,11 +42,11 @@ class Line:
     whose step it was, where workers update each by itself.
     """
 
-    step: int
+    step: Count
     split: SplitName
-    loss: float
-    data_loss: float
-    metrics: Mapping[str, float] = field(factory=dict)
+    loss: Measured
+    data_loss: Measured
+    metrics: Mapping[str, Measured] = field(factory=dict)
     examples_per_second: float | None = None
     learning_rate: float | None = None
     data_waiting: float | None = None
@@ -74,25 +75,9 @@ class Line:
     def read(cls, text: bytes) -> Line | None:
         """Return the line that `text` is, None where it is broken."""
         try:
-            found = json.loads(text)
-            return cls(
-                step=int(found["step"]),
-                split=found["split"],
-                loss=_number(found["loss"]),
-                data_loss=_number(found["data_loss"]),
-                metrics={str(name): _number(value) for name, value in found["metrics"].items()},
-                examples_per_second=found["examples_per_second"],
-                learning_rate=found.get("learning_rate"),
-                data_waiting=found.get("data_waiting"),
-                worker=found.get("worker"),
-                time=str(found["time"]),
-            )
-        except (ValueError, TypeError, KeyError, AttributeError):
+            return parse_record(text, cls)
+        except BadRecord:
             return None
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
 
 
 def finite(value: float | None, digits: int | None = None) -> float | None:

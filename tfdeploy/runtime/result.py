@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import asdict, define, field, frozen
 
+from dsl.typed_json import Count, Measured
+from tfdeploy.runtime.best import Best
 from tfdeploy.runtime.history import finite
 
 if TYPE_CHECKING:
-    from tfdeploy.runtime.best import Best
     from tfdeploy.runtime.evaluation import Scores
 
 Status = Literal["finished", "interrupted", "terminated"]
@@ -37,9 +38,9 @@ class Seconds:
 class SplitResult:
     """Scores over all `examples` of a split, with the averaged weights where `ema` is set."""
 
-    loss: float
-    metrics: Mapping[str, float]
-    examples: int
+    loss: Measured
+    metrics: Mapping[str, Measured]
+    examples: Count
 
     @classmethod
     def of(cls, scores: Scores) -> SplitResult:
@@ -57,16 +58,16 @@ class Result:
     """
 
     status: Status
-    steps: int
+    steps: Count
     loss: float | None
-    metrics: Mapping[str, float]
+    metrics: Mapping[str, Measured]
     examples_per_second: float | None
     seconds: Seconds
     directory: str
     test: SplitResult | None = None
     validation: SplitResult | None = None
     model: str | None = None
-    resumed_from: int | None = None
+    resumed_from: Count | None = None
     best: Best | None = None
     stopped_early: bool = False
 

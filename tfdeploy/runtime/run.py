@@ -21,7 +21,7 @@ from dsl.errors import plan as plan_errors
 from dsl.errors import running as errors
 from dsl.errors.outputs import output_is_read
 from tfdeploy.runtime.best import Contest
-from tfdeploy.runtime.checkpoints import Checkpoints
+from tfdeploy.runtime.checkpoints import Checkpoints, Damaged
 from tfdeploy.runtime.cluster.losses import is_loss
 from tfdeploy.runtime.cluster.member import run_member
 from tfdeploy.runtime.cluster.stations import station_for
@@ -172,7 +172,7 @@ class _Run:
             engine, streams, history, events, self.reporter, self.stop, self.clock, contest
         )
         if contest is not None and resumed is not None and evaluations.watched is not None:
-            contest.resume(resumed, history.lines, evaluations.watched)
+            contest.resume(resumed, history.lines, evaluations.watched, self.reporter.warn)
             checkpoints.best_step = contest.best.step if contest.best is not None else None
         trainer = Trainer(
             engine=engine,
@@ -283,7 +283,13 @@ class _Run:
         if isinstance(found, Broken):
             self.reporter.warn(errors.checkpoint_damaged(str(found.prefix), found.reason))
             return trainer.step
-        trainer.checkpoints.restore(found, self.reporter.warn)
+        try:
+            trainer.checkpoints.restore(found, self.reporter.warn)
+        except Damaged as fault:
+            self.reporter.warn(errors.checkpoint_damaged(str(found.prefix), str(fault)))
+            assert trainer.checkpoints.newest is not None  # the last step was saved
+            trainer.checkpoints.restore(trainer.checkpoints.newest, self.reporter.warn)
+            return trainer.step
         return best.step
 
     def _check(self, trainer: Trainer, resumed: int | None) -> None:

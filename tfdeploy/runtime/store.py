@@ -1,29 +1,34 @@
 """The checkpoints of a run as files: which there are, which are whole, and which may go.
 
 A checkpoint is a pair of files that TensorFlow writes and a manifest beside them, written last. Without its
-manifest it does not count.
+manifest it does not count, nor if the three do not belong together: the manifest carries a digest of itself
+and of the index, and the index the checksums of all tensors.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
 
-from attrs import asdict, field, frozen
+from attrs import asdict, evolve, frozen
 
-from dsl.regular import read_text
+from dsl.regular import read_regular
+from dsl.typed_json import BadRecord, Count, read_record
 from tfdeploy.runtime.files import remove_partial, write_whole
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
 NAME = "model.ckpt"
+MOST_DIGITS = 18  # of a step, which TensorFlow counts in 64 bits
 _FILE = re.compile(
-    rf"{re.escape(NAME)}-(?P<step>\d+)\.(?:(?P<manifest>json)|(?:index|data-\d{{5}}-of-\d{{5}})(?:\.tempstate\d+)?)"
+    rf"{re.escape(NAME)}-(?P<step>0|[1-9]\d{{0,{MOST_DIGITS - 1}}})"
+    r"\.(?:(?P<manifest>json)|(?:index|data-\d{5}-of-\d{5})(?:\.tempstate\d+)?)",
+    re.ASCII,
 )
 """The files of a checkpoint; TensorFlow writes those of its own under longer names first."""
+
+_SHARD = re.compile(r"data-(?P<number>\d{5})-of-(?P<count>\d{5})", re.ASCII)
 
 
 @frozen
@@ -31,15 +36,24 @@ class Manifest:
     """What a checkpoint is of.
 
     `examples` were consumed since the start of the run, `seed` is that of the run, `files` holds the sizes
-    in bytes.
+    in bytes. `index_sha256` is the digest of the index, and `sha256` that of this record without itself; the
+    manifests of earlier versions have neither.
     """
 
-    step: int
-    examples: int
+    step: Count
+    examples: Count
     spec_sha256: str
-    seed: int
+    seed: Count
     time: str
-    files: Mapping[str, int] = field(factory=dict)
+    files: Mapping[str, Count]
+    index_sha256: str | None = None
+    sha256: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """The digest of all other fields."""
+        fields = asdict(evolve(self, sha256=None))
+        return sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 @frozen
@@ -70,7 +84,7 @@ class Store:
 
     directory: Path
 
-    def prefix(self, step: int) -> Path:
+    def prefix(self, step: int | str) -> Path:
         """Return the path that TensorFlow knows the checkpoint of `step` by."""
         return self.directory / f"{NAME}-{step}"
 
@@ -82,32 +96,33 @@ class Store:
         return sorted({int(match["step"]) for match in matches if match is not None}, reverse=True)
 
     def find(self, step: int) -> Checkpoint | Broken:
-        """Look at the checkpoint of `step`: whether the files of its manifest are there, in their sizes."""
+        """Look at the checkpoint of `step`: whether its manifest is whole, and its files are those listed."""
         prefix = self.prefix(step)
         try:
-            manifest = _read(prefix.with_name(f"{prefix.name}.json"))
+            manifest = read_record(prefix.with_name(f"{prefix.name}.json"), Manifest)
         except FileNotFoundError:
             return Broken(prefix, step, "it was not written to its end")
-        except (ValueError, TypeError, KeyError, OSError):
-            return Broken(prefix, step, "its manifest is damaged")
-        for name, size in manifest.files.items():
-            path = self.directory / name
-            found = path.stat().st_size if path.is_file() else None
-            if found is None:
-                return Broken(prefix, step, f"`{name}` is missing")
-            if found != size:
-                return Broken(prefix, step, f"`{name}` has {found} bytes and not {size}")
-        return Checkpoint(prefix, manifest)
+        except OSError as fault:
+            return Broken(prefix, step, f"its manifest cannot be read: {(fault.strerror or '?').lower()}")
+        except BadRecord as fault:
+            return Broken(prefix, step, f"its manifest {fault}")
+        reason = _strange(manifest, prefix) or _changed(manifest, prefix)
+        return Checkpoint(prefix, manifest) if reason is None else Broken(prefix, step, reason)
 
     def whole(self) -> list[Checkpoint]:
         """Return the checkpoints that are whole as far as their manifests tell, newest first."""
         return [each for each in map(self.find, self.steps()) if isinstance(each, Checkpoint)]
 
     def commit(self, manifest: Manifest) -> Checkpoint:
-        """Write the manifest of a checkpoint whose files are on the disk, which makes it count."""
+        """Write the manifest of a checkpoint whose files are on the disk, which makes it count.
+
+        The digests of the manifest are filled in here. Raises RunError if it cannot be written.
+        """
         prefix = self.prefix(manifest.step)
-        write_whole(prefix.with_name(f"{prefix.name}.json"), json.dumps(asdict(manifest), indent=1) + "\n")
-        return Checkpoint(prefix, manifest)
+        with_index = evolve(manifest, index_sha256=_index_digest(prefix))
+        sealed = evolve(with_index, sha256=with_index.digest)
+        write_whole(prefix.with_name(f"{prefix.name}.json"), json.dumps(asdict(sealed), indent=1) + "\n")
+        return Checkpoint(prefix, sealed)
 
     def remove(self, step: int) -> None:
         """Remove every file of a checkpoint, the manifest first; no other file, whatever it is called."""
@@ -154,13 +169,33 @@ class Store:
         return self.directory / "checkpoint"
 
 
-def _read(path: Path) -> Manifest:
-    fields: dict[str, Any] = json.loads(read_text(path))
-    return Manifest(
-        step=int(fields["step"]),
-        examples=int(fields["examples"]),
-        spec_sha256=str(fields["spec_sha256"]),
-        seed=int(fields["seed"]),
-        time=str(fields["time"]),
-        files={str(name): int(size) for name, size in fields["files"].items()},
-    )
+def _strange(manifest: Manifest, prefix: Path) -> str | None:
+    """Say what of a manifest cannot be of the checkpoint that has its name; None if all can."""
+    if prefix.name != f"{NAME}-{manifest.step}":
+        return f"its manifest is of step {manifest.step}"
+    if manifest.sha256 not in {None, manifest.digest}:
+        return "its manifest was changed after it was written"
+    endings = {name.removeprefix(f"{prefix.name}.") for name in manifest.files}
+    shards = [_SHARD.fullmatch(each) for each in endings - {"index"}]
+    numbers = {(int(each["number"]), int(each["count"])) for each in shards if each is not None}
+    if "index" not in endings or numbers != {(at, len(shards)) for at in range(len(shards))} or not shards:
+        return "its manifest does not list the files of a checkpoint"
+    return None
+
+
+def _changed(manifest: Manifest, prefix: Path) -> str | None:
+    """Say which file of a checkpoint is not as its manifest says; None if all are."""
+    for name, size in manifest.files.items():
+        path = prefix.with_name(name)
+        found = path.stat().st_size if path.is_file() else None
+        if found is None:
+            return f"`{name}` is missing"
+        if found != size:
+            return f"`{name}` has {found} bytes and not {size}"
+    if manifest.index_sha256 not in {None, _index_digest(prefix)}:
+        return f"`{prefix.name}.index` is not the one that was written with its manifest"
+    return None
+
+
+def _index_digest(prefix: Path) -> str:
+    return sha256(read_regular(prefix.with_name(f"{prefix.name}.index"))).hexdigest()

@@ -13,8 +13,8 @@ from compiler.graph.export import final_weights, keras_model
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
-from dsl.regular import read_text
-from tfdeploy.runtime.checkpoints import Checkpoints
+from tfdeploy.runtime.best import read_best
+from tfdeploy.runtime.checkpoints import Checkpoints, Damaged
 from tfdeploy.runtime.data import open_stream, splits_of
 from tfdeploy.runtime.directory import RunDirectory
 from tfdeploy.runtime.engine import Engine
@@ -22,7 +22,7 @@ from tfdeploy.runtime.evaluation import evaluate
 from tfdeploy.runtime.faults import located
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.result import SplitResult, split_fields
-from tfdeploy.runtime.store import Broken, Checkpoint, Store
+from tfdeploy.runtime.store import MOST_DIGITS, NAME, Broken, Checkpoint, Store
 from tfdeploy.runtime.tensorflow_words import reason_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Trained:
         plan = plan_of(spec, emulate=emulate, verbose=verbose)
         require_devices(plan, verbose=verbose)
         store = RunDirectory.of(spec).store
-        chosen = _find(store, checkpoint, best=spec.train.best is not None)
+        chosen = _find(store, checkpoint, warn, best=spec.train.best is not None)
         if chosen is None and not store.steps():
             raise RunError(errors.no_checkpoint(str(store.directory)))
         engine = Engine.start(graph_of(plan, verbose=verbose))
@@ -100,8 +100,9 @@ class Trained:
 def _restore(checkpoints: Checkpoints, chosen: Checkpoint, warn: Callable[[Diagnostic], None]) -> None:
     try:
         checkpoints.restore(chosen, warn)
-    except tf.errors.OpError as fault:
-        raise RunError(errors.checkpoint_unreadable(str(chosen.prefix), reason_of(fault))) from fault
+    except (Damaged, tf.errors.OpError) as fault:
+        reason = str(fault) if isinstance(fault, Damaged) else reason_of(fault)
+        raise RunError(errors.checkpoint_unreadable(str(chosen.prefix), reason)) from fault
 
 
 def _on_this_machine(spec: ir.Spec) -> ir.Spec:
@@ -127,20 +128,17 @@ def _on_this_machine(spec: ir.Spec) -> ir.Spec:
     )
 
 
-def _find(store: Store, wanted: str | None, *, best: bool) -> Checkpoint | None:
+def _find(
+    store: Store, wanted: str | None, warn: Callable[[Diagnostic], None], *, best: bool
+) -> Checkpoint | None:
     """Return the checkpoint that is asked for, or the `best`; None where the newest will do."""
     if wanted is None:
-        step = _best_step(store) if best else None
-        found = store.find(step) if step is not None else None
-        return found if isinstance(found, Checkpoint) else None
-    if wanted.isdigit():
-        found = store.find(int(wanted))
-    else:
-        path = Path(wanted)
-        name, _, number = path.name.rpartition("-")
-        if not name or not number.isdigit():
-            raise RunError(errors.no_checkpoint(wanted))
-        found = Store(path.parent).find(int(number))
+        return _best(store, warn) if best else None
+    path = store.prefix(wanted) if _is_step(wanted) else Path(wanted)
+    name, _, number = path.name.rpartition("-")
+    if name != NAME or not _is_step(number):
+        raise RunError(errors.no_checkpoint(wanted))
+    found = Store(path.parent).find(int(number))
     if isinstance(found, Broken):
         if not list(found.prefix.parent.glob(f"{found.prefix.name}.*")):
             raise RunError(errors.no_checkpoint(str(found.prefix)))
@@ -148,11 +146,18 @@ def _find(store: Store, wanted: str | None, *, best: bool) -> Checkpoint | None:
     return found
 
 
-def _best_step(store: Store) -> int | None:
-    try:
-        return int(json.loads(read_text(store.best))["step"])
-    except (OSError, ValueError, TypeError, KeyError):
+def _is_step(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+
+
+def _best(store: Store, warn: Callable[[Diagnostic], None]) -> Checkpoint | None:
+    """Return the checkpoint of the best evaluation; None, with a warning, if it is damaged."""
+    best = read_best(store.best, warn)
+    found = store.find(best.step) if best is not None else None
+    if isinstance(found, Broken):
+        warn(errors.checkpoint_damaged(str(found.prefix), found.reason))
         return None
+    return found
 
 
 @frozen

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, frozen
 
+from dsl.typed_json import BadRecord, Count, parse_record
 from tfdeploy.runtime.cluster.addresses import Membership, Task
 from tfdeploy.runtime.cluster.probe import NO_ANSWER, Silence, knock
 
@@ -36,13 +37,13 @@ class Identity:
     """
 
     job: str
-    index: int
+    index: Count
     spec_sha256: str
     tfdeploy: str
     tensorflow: str
     incarnation: str
     host: str
-    process: int
+    process: Count
     started: float
 
     @classmethod
@@ -75,23 +76,9 @@ class Identity:
     def from_json(cls, text: str) -> Identity | None:
         """Read a published text, None where it is not one."""
         try:
-            found = json.loads(text)
-            return cls(**{name: type_(found[name]) for name, type_ in _FIELDS})
-        except (ValueError, TypeError, KeyError):
+            return parse_record(text, cls)
+        except BadRecord:
             return None
-
-
-_FIELDS: tuple[tuple[str, Any], ...] = (
-    ("job", str),
-    ("index", int),
-    ("spec_sha256", str),
-    ("tfdeploy", str),
-    ("tensorflow", str),
-    ("incarnation", str),
-    ("host", str),
-    ("process", int),
-    ("started", float),
-)
 
 
 @frozen

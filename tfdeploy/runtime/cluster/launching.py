@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -13,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import evolve, fields_dict, frozen
+from attrs import evolve, frozen
 
 from compiler.legality import replication_of
 from dsl.diagnostics import Diagnostic, RunError
-from tfdeploy.runtime.best import Best
+from dsl.typed_json import BadRecord, parse_record
 from tfdeploy.runtime.cluster.addresses import Task, chief_job
 from tfdeploy.runtime.cluster.launch import POLL, Launcher, Recipe, Stream
 from tfdeploy.runtime.cluster.membership import find_membership, require_trainer
@@ -25,7 +24,7 @@ from tfdeploy.runtime.cluster.status import noted
 from tfdeploy.runtime.directory import RunDirectory
 from tfdeploy.runtime.effective import effective_text
 from tfdeploy.runtime.plans import folder_of, plan_of, require_trainable
-from tfdeploy.runtime.result import Result, Seconds, SplitResult
+from tfdeploy.runtime.result import Result
 from tfdeploy.runtime.stop import BASE, Interrupted, StopSignals, Terminated
 
 if TYPE_CHECKING:
@@ -84,10 +83,10 @@ def is_result(line: str) -> bool:
     if not line.startswith('{"status"'):
         return False
     try:
-        found = json.loads(line)
-    except ValueError:
+        result_of(line)
+    except BadRecord:
         return False
-    return isinstance(found, dict) and {"status", "steps", "directory"} <= found.keys()
+    return True
 
 
 def require_launchable(spec: ir.Spec) -> None:
@@ -200,10 +199,5 @@ def written(spec: ir.Spec, flags: Sequence[str], options: RunOptions) -> Iterato
 
 
 def result_of(text: str) -> Result:
-    """Read the JSON of a result."""
-    found = json.loads(text)
-    found["seconds"] = Seconds(**found["seconds"])
-    for name in ("test", "validation"):
-        found[name] = SplitResult(**found[name]) if found.get(name) is not None else None
-    found["best"] = Best(**found["best"]) if found.get("best") is not None else None
-    return Result(**{name: found[name] for name in fields_dict(Result) if name in found})
+    """Return the result that `is_result` has found in a line."""
+    return parse_record(text, Result)

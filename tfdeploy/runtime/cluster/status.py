@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from attrs import frozen
+from attrs import asdict, frozen
 
+from dsl.addresses import split_address
 from dsl.diagnostics import SpecError
 from dsl.errors import cluster as errors
-from dsl.regular import read_text
+from dsl.typed_json import BadRecord, Count, read_record
 from tfdeploy.runtime.cluster.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.cluster.identity import Answer, ask
 from tfdeploy.runtime.cluster.membership import find_membership
@@ -23,7 +25,7 @@ from tfdeploy.runtime.quiet import start_tensorflow
 from tfdeploy.runtime.words import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from dsl import ir
 
@@ -41,14 +43,33 @@ class Status:
     words: str
 
 
+@frozen
+class Launched:
+    """The record of `cluster.json`: the process that has started the tasks, and where these are.
+
+    Raises ValueError for what can be no tasks, or no addresses of theirs.
+    """
+
+    process: Count
+    spec_sha256: str
+    jobs: Mapping[str, tuple[str, ...]]
+
+    def __attrs_post_init__(self) -> None:
+        if not any(self.jobs.values()):
+            raise ValueError("a cluster without tasks")
+        for job, addresses in self.jobs.items():
+            for index, address in enumerate(addresses):
+                Task.parse(f"{job}:{index}")
+                split_address(address)
+
+
 @contextmanager
 def noted(spec: ir.Spec, membership: Membership) -> Iterator[None]:
     """Keep in the run directory where the tasks are that this process has started, while they are there."""
     directory = RunDirectory.of(spec)
     directory.make(spec)
-    jobs = {job: list(addresses) for job, addresses in membership.cluster.jobs.items()}
-    found = {"process": os.getpid(), "spec_sha256": membership.spec_sha256, "jobs": jobs}
-    write_whole(directory.cluster, json.dumps(found) + "\n")
+    found = Launched(os.getpid(), membership.spec_sha256, membership.cluster.jobs)
+    write_whole(directory.cluster, json.dumps(asdict(found)) + "\n")
     try:
         yield
     finally:
@@ -58,11 +79,11 @@ def noted(spec: ir.Spec, membership: Membership) -> Iterator[None]:
 def _launched(spec: ir.Spec) -> Membership | None:
     """Return the cluster that a process has started for the spec and looks after, None if there is none."""
     try:
-        found = json.loads(read_text(RunDirectory.of(spec).cluster))
-        os.kill(found["process"], 0)
-        return Membership(Cluster.of(found["jobs"]), None, str(found["spec_sha256"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None  # left by one that was killed, or none at all
+        found = read_record(RunDirectory.of(spec).cluster, Launched)
+        os.kill(found.process, 0)
+    except (OSError, BadRecord, OverflowError):
+        return None  # left by one that was killed, damaged, or none at all
+    return Membership(Cluster(found.jobs), None, found.spec_sha256)
 
 
 def look(spec: ir.Spec, environment: Mapping[str, str], *, verbose: bool = False) -> list[Status]:

@@ -8,6 +8,7 @@ What the variable holds is never shown: environments hold secrets, and a slip ma
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -16,16 +17,31 @@ from dsl.addresses import split_address
 from dsl.diagnostics import RunError
 from dsl.errors import cluster as errors
 from dsl.errors.words import counted, listed
+from dsl.typed_json import BadRecord, Digits, parse_record
 from tfdeploy.runtime.cluster.addresses import Cluster, Task, chief_job
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from dsl import ir
 
 VARIABLE = "TF_CONFIG"
 CHIEFS = ("chief", "master")
 FORM = '{"cluster": {"ps": ["host:port", ...], "worker": [...]}, "task": {"type": "worker", "index": 0}}'
+
+
+@frozen
+class _Place:
+    """The `task` of TF_CONFIG."""
+
+    type: str | None = None
+    index: Digits | None = None
+
+
+@frozen
+class _Config:
+    """The record that TF_CONFIG holds, as far as it is read."""
+
+    cluster: Mapping[str, tuple[str, ...]] | None = None
+    task: _Place | None = None
 
 
 @frozen
@@ -41,15 +57,15 @@ def read_tf_config(text: str, jobs: tuple[ir.Job, ...]) -> Given | None:
 
     Raises RunError where it is not of the form, or does not have the spec's jobs with their tasks.
     """
-    found = _object(text)
-    addresses = _addresses(found.get("cluster") or {})
+    found = _read(text)
+    task = _task(found.task)
+    addresses = {name: list(each) for name, each in (found.cluster or {}).items() if each}
     if not addresses:
-        if found.get("task"):
+        if task is not None:
             raise _bad("names a task and has no `cluster`", advice=f"it is of the form {FORM}")
         return None
     names = [job.name for job in jobs]
     chief = next((each for each in CHIEFS if each in addresses and each not in names), None)
-    task = _task(found.get("task"))
     if chief is not None:
         first = chief_job(dict.fromkeys(names))
         addresses[first] = addresses.pop(chief) + addresses.get(first, [])
@@ -74,35 +90,19 @@ def _bad(reason: str, *notes: str, advice: str | None = None) -> RunError:
     return RunError(errors.bad_tf_config(reason, *notes, advice=advice))
 
 
-def _object(text: str) -> dict[str, Any]:
+def _read(text: str) -> _Config:
     try:
-        found = json.loads(text)
-    except ValueError as error:
-        at = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise _bad(f"is not JSON{f' ({at})' if at else ''}", advice=f"it is of the form {FORM}") from None
-    if not isinstance(found, dict) or not isinstance(found.get("cluster") or {}, dict):
-        raise _bad("is not an object with a `cluster` in it", advice=f"it is of the form {FORM}")
-    return found
+        return parse_record(text, _Config)
+    except BadRecord as fault:
+        raise _bad(str(fault), advice=f"it is of the form {FORM}") from None
 
 
-def _addresses(jobs: Mapping[str, Any]) -> dict[str, list[str]]:
-    for name, each in jobs.items():
-        if not isinstance(each, list) or not all(isinstance(address, str) for address in each):
-            raise _bad(f"has no list of addresses for the job `{name}`", advice=f"it is of the form {FORM}")
-    return {name: list(each) for name, each in jobs.items() if each}
-
-
-def _task(written: Any) -> Task | None:
-    if not written:
+def _task(written: _Place | None) -> Task | None:
+    if written is None or written == _Place():
         return None
-    advice = f"it is of the form {FORM}"
-    if not isinstance(written, dict) or not isinstance(written.get("type"), str):
-        raise _bad("has a `task` without a `type`", advice=advice)
-    index = written.get("index", 0)
-    digits = str(index)
-    if isinstance(index, bool) or not isinstance(index, int | str) or not digits.isdecimal():
-        raise _bad("has a `task` whose `index` is no number", advice=advice)
-    return Task(written["type"], int(digits))
+    if written.type is None:
+        raise _bad("has a `task` without a `type`", advice=f"it is of the form {FORM}")
+    return Task(written.type, written.index or 0)
 
 
 def _moved(task: Task | None, chief: str, first: str) -> Task | None:

@@ -132,9 +132,9 @@ def test_wrong_usage(command: Command, map_file: str, arguments: tuple[str, ...]
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "Error: bad.json: not a placement map\n"),
-        ("[]", "Error: bad.json: not a placement map\n"),
-        ("\x00", "Error: bad.json: not a placement map\n"),
+        ("{", "Error: bad.json: not a placement map: it is not JSON (line 1, column 2)\n"),
+        ("[]", "Error: bad.json: not a placement map: it is no object\n"),
+        ("\x00", "Error: bad.json: not a placement map: it is not JSON (line 1, column 1)\n"),
         (
             evolve(make_map(1), format_version="2.0").to_json(),
             "Error: bad.json: a placement map of format 2.0; known is 1.x\n",

@@ -1,7 +1,8 @@
 """The pages of the documentation, taken apart into what a reader sees: fenced blocks, links and headings.
 
 A comment before a block says what is particular about it, and is not shown: `<!-- reports: TFD401 -->` that
-its errors or warnings are meant, `<!-- apart -->` that it is not a part of the page's session.
+its errors or warnings are meant, `<!-- apart -->` that it is not a part of the page's session,
+`<!-- varies -->` that no two runs of it come to the same losses.
 """
 
 from __future__ import annotations

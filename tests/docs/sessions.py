@@ -1,8 +1,9 @@
 """A page read as a session: files are written, changes made and commands run in the order of the page.
 
 Blocks with a title are files; a `diff` changes one. In a `console` block, lines that start with `$` are
-commands, and what stands below one is what it prints; a line `...` stands for any lines. Figures may differ,
-since times and rounding do. Commands of tfdeploy run in this process, so that TensorFlow starts once for all
+commands, and what stands below one is what it prints; a line `...` stands for any lines. Times and rates
+differ from run to run and do not count; what training came to may differ a little, since rounding does; every
+other figure is held. Commands of tfdeploy run in this process, so that TensorFlow starts once for all
 pages.
 """
 
@@ -16,6 +17,7 @@ import subprocess
 import sys
 from contextlib import redirect_stdout
 from io import StringIO
+from math import isclose
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +33,21 @@ from tfdeploy.cli.options import Common
 
 DIGITS = ROOT / "examples" / "data" / "digits"
 ELISION = "..."
-FIGURE = re.compile(r"(?<![\w\[\].:/-])[-+]?\d[\d,._]*(?:e[-+]\d+)?(?![\w\]:/.])")
-TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
-DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
-UNIT = re.compile(r"# (?:B|KiB|MiB)\b")
+VARIES = "varies"
+"""The comment before a block of whose runs no two are alike."""
+
+VARYING = (
+    re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"),
+    re.compile(r"\b[0-9a-f]{64}\b"),
+    re.compile(r"(?<![\w.])\d[\d,.]* (?:ms|s|min|h)\b"),
+    re.compile(r"(?<![\w.])\d[\d,.]* examples/s"),
+    re.compile(r'(?<="examples_per_second": )[\d.]+'),
+    re.compile(r"(?<![\w.])\d+ %(?= of the (?:time|training))"),
+)
+"""What differs from run to run: moments, digests, times, rates, and shares of a time."""
+
+RESULT = re.compile(r"(?<![\w.])-?\d+\.\d{4,}(?![\w.])")
+"""A figure that training came to, with four decimals or more: another processor may round differently."""
 
 
 @define
@@ -62,7 +75,7 @@ class Session:
             assert block.title is not None, f"{block.where}: a diff names its file"
             change(self.directory / block.title, block.text)
         elif block.kind == "console":
-            return self.console(block.text)
+            return self.console(block.text, varies=block.remark == VARIES)
         elif block.kind == "python":
             self.python(block)
         elif block.kind == "sh":
@@ -77,14 +90,23 @@ class Session:
                 printed = self.run(line)
                 assert self.code == 0, printed
 
-    def console(self, text: str) -> str:
-        """Run the commands of a block; return it with what they print where that is not what stands there."""
+    def console(self, text: str, *, varies: bool = False) -> str:
+        """Run the commands of a block; return it with what they print where that is not what stands there.
+
+        With `varies`, no two runs come to the same figures.
+        """
         shown = []
         for command, expected in commands_of(text):
+            before = self._checkpoints()
             printed = self.run(command).splitlines()
-            same = matches(expected, printed)
-            shown += [f"$ {command}", *(expected if same else renewed(expected, printed))]
+            trains = self.code == 0 and "compile-and-run" in command
+            assert not trains or self._checkpoints() != before, f"`{command}` trained nothing:\n{printed}"
+            held = matches(expected, printed, varies=varies)
+            shown += [f"$ {command}", *(expected if held else renewed(expected, printed))]
         return "".join(f"{line}\n" for line in shown)
+
+    def _checkpoints(self) -> set[Path]:
+        return set(self.directory.rglob("model.ckpt-*.index"))
 
     def run(self, command: str) -> str:
         """Run a command and return what it prints."""
@@ -165,21 +187,47 @@ def change(path: Path, diff: str) -> None:
 
 
 def plain(line: str) -> str:
-    """Return a line without its figures and the width of its columns."""
-    line = DIGEST.sub("#", TIME.sub("#", line))
-    return " ".join(UNIT.sub("#", FIGURE.sub("#", line)).split())
+    """Return a line without what differs from run to run: times, rates and digests.
+
+    Where one of them was, the width of columns does not count either.
+    """
+    masked = line
+    for pattern in VARYING:
+        masked = pattern.sub("#", masked)
+    return line.rstrip() if masked == line else " ".join(masked.split())
 
 
-def matches(expected: list[str], printed: list[str]) -> bool:
-    """Whether what was printed is what stands in the page, but for figures."""
-    pattern = "".join(".*" if each.strip() == ELISION else re.escape(plain(each)) + "\n" for each in expected)
-    return re.fullmatch(pattern, "".join(f"{plain(each)}\n" for each in printed), re.DOTALL) is not None
+def same(expected: str, printed: str, *, varies: bool = False) -> bool:
+    """Whether a line is that of the page: what training came to about so, all else to the letter."""
+    if RESULT.sub("#", plain(expected)) != RESULT.sub("#", plain(printed)):
+        return False
+    pairs = zip(RESULT.findall(expected), RESULT.findall(printed), strict=True)
+    return varies or all(
+        isclose(float(one), float(other), rel_tol=0.05, abs_tol=0.05) for one, other in pairs
+    )
+
+
+def matches(expected: list[str], printed: list[str], *, varies: bool = False) -> bool:
+    """Whether what was printed is what stands in the page; a line `...` stands for any lines."""
+    if not expected:
+        return not printed
+    if expected[0].strip() == ELISION:
+        rests = (printed[start:] for start in range(len(printed) + 1))
+        return any(matches(expected[1:], rest, varies=varies) for rest in rests)
+    if not printed or not same(expected[0], printed[0], varies=varies):
+        return False
+    return matches(expected[1:], printed[1:], varies=varies)
 
 
 def renewed(expected: list[str], printed: list[str]) -> list[str]:
-    """Return what was printed, shortened where the page shortened it."""
+    """Return what was printed, shortened where the page shortened it; lines that are the same stay."""
+    kept = list(expected)
+    lines = []
+    for line in printed:
+        stays = next((at for at, each in enumerate(kept) if same(each, line)), None)
+        lines.append(line if stays is None else kept.pop(stays))
     if [each.strip() for each in expected].count(ELISION) != 1:
-        return printed
+        return lines
     head = next(at for at, each in enumerate(expected) if each.strip() == ELISION)
     tail = len(expected) - head - 1
-    return [*printed[:head], expected[head], *(printed[-tail:] if tail else [])]
+    return [*lines[:head], expected[head], *(lines[-tail:] if tail else [])]

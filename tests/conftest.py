@@ -7,6 +7,7 @@ the files what is printed now; read the difference before committing it.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from tfdeploy import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,10 +36,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure() -> None:
     """Let Ctrl-C reach the processes that tests start, also where a shell runs the tests in the background.
 
-    Such a shell has interrupts ignored, and what is ignored is inherited.
+    Such a shell has interrupts ignored, and what is ignored is inherited. What is said of things that take
+    long is left out, since it would depend on the machine.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.setdefault(progress.VARIABLE, progress.NEVER)
 
 
 @pytest.fixture(autouse=True)

@@ -27,6 +27,13 @@ def missing(path: str, span: Span | None) -> Diagnostic:
     )
 
 
+def no_specs(folder: str, ending: str) -> Diagnostic:
+    """A folder that stands for the specs below it, and has none."""
+    notes = ("hidden folders and those called `build` are not looked into",)
+    what = f"no file below {in_full(folder)} ends in `{ending}`"
+    return evolve(error("TFD190", what, None, notes=notes), file=folder)
+
+
 def unreadable(path: str, reason: str, span: Span | None) -> Diagnostic:
     """A file that the system does not let us read."""
     return evolve(error("TFD191", f"{in_full(path)} cannot be read: {reason}", span), file=path)

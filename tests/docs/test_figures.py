@@ -41,7 +41,7 @@ def test_forecasts_of_the_table_are_those_of_today() -> None:
 
 
 def test_ratios_of_the_table_follow_from_it() -> None:
-    """The last column is forecast over highest, and so is what the text below says of towers and of the rest."""
+    """The last column is forecast over highest, and so is what the text below the table says."""
     text = FORECASTS.read_text()
     rows = [found.groupdict() for found in ROW.finditer(text)]
     ratios: dict[bool, list[float]] = {True: [], False: []}

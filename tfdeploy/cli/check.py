@@ -10,10 +10,13 @@ import click
 from dsl.diagnostics import SpecError
 from dsl.render import FORMATS, render
 from tfdeploy.cli.faults import exit_code
+from tfdeploy.cli.folders import specs_of
 from tfdeploy.cli.options import Command, Common, common_options
 from tfdeploy.cli.reading import STDIN, read
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dsl.diagnostics import Diagnostic
 
 DOCUMENTS = ("json", "sarif")
@@ -36,11 +39,18 @@ ROUNDS = 10
 @click.option("--fix", is_flag=True, help="Apply the fixes that cannot change what a spec means.")
 @common_options
 def command(common: Common, specs: tuple[str, ...], style: str, *, fix: bool) -> int:
-    """Find every error in SPEC..., without TensorFlow; - is standard input."""
+    """Find every error in SPEC..., without TensorFlow.
+
+    A folder stands for all specs below it, - for standard input.
+    """
     if fix and STDIN in specs:
         raise click.UsageError("--fix changes files, and standard input is none")
+    try:
+        paths = specs_of(specs)
+    except SpecError as fault:
+        return _show(fault.diagnostics, style, common)
     found: list[Diagnostic] = []
-    for spec in specs:
+    for spec in paths:
         here = _read(spec, common)
         for _ in range(ROUNDS if fix else 0):
             if not _fixed(here, style):
@@ -49,6 +59,10 @@ def command(common: Common, specs: tuple[str, ...], style: str, *, fix: bool) ->
         found += here
         if style == "human" and not any(each.is_error for each in here):
             click.echo(f"{'<stdin>' if spec == STDIN else spec}: no errors")
+    return _show(found, style, common)
+
+
+def _show(found: Sequence[Diagnostic], style: str, common: Common) -> int:
     stream = sys.stdout if style in DOCUMENTS else sys.stderr
     stream.write(render(found, style, color=common.color_errors))
     return exit_code(found)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from tfdeploy.cli.faults import show
 from tfdeploy.cli.options import Command, Common, common_options, force_option
 from tfdeploy.cli.reading import read_spec
-
-if TYPE_CHECKING:
-    from dsl.diagnostics import Diagnostic
 
 
 @click.command(cls=Command)
@@ -32,20 +27,18 @@ if TYPE_CHECKING:
 def command(common: Common, spec: str, *, out: Path, emulate: bool, force: bool) -> int:
     """Build the graph of SPEC and write it to DIR; nothing is run and no data is read."""
     loaded = read_spec(spec, common)
-    from tfdeploy import api
+    from tfdeploy.cli.building import build
     from tfdeploy.runtime.outputs import GRAPH_FILES, Reading, require_free_folder
 
     reading = Reading.of(loaded)
     for name in GRAPH_FILES:
         reading.require_apart(out / name)
     require_free_folder(out, force=force)
-
-    def warn(diagnostic: Diagnostic) -> None:
-        show([diagnostic], common)
-
-    compiled = api.compile(loaded, emulate=emulate, verbose=common.verbose, warn=warn)
+    compiled = build(loaded, common, emulate=emulate)
+    from compiler.expect import require_expectations
     from tfdeploy.runtime.artifacts import write_graph  # after TensorFlow has been started, quietly
 
+    require_expectations(compiled)
     for path in write_graph(compiled, out):
         click.echo(path)
     return 0

@@ -65,13 +65,11 @@ def command(
 def _side(common: Common, path: str, more: Pairs, option: str) -> PlacementMap:
     file = map_file(path)
     if file is None:
-        from tfdeploy import api
+        from tfdeploy.cli.building import build
         from tfdeploy.cli.reading import read_spec
 
         spec = read_spec(path, evolve(common, overrides=common.overrides + more))
-        compiled = api.compile(spec, verbose=common.verbose)
-        compiled.forecast_memory()
-        return compiled.placement
+        return build(spec, common, forecast=True).placement
     if more:
         raise click.UsageError(f"{option} is for specs, and {path} is a placement map")
     return read_map(file)

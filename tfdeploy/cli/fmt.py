@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from tfdeploy.cli.folders import specs_of
 from tfdeploy.cli.options import Command, Common, common_options
 
 DIFFERENT = 1
@@ -17,9 +18,12 @@ DIFFERENT = 1
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
 @common_options
 def command(common: Common, specs: tuple[str, ...], *, check: bool, diff: bool) -> int:
-    """Put SPEC... in the one style; - reads standard input and writes to standard output."""
+    """Put SPEC... in the one style.
+
+    A folder stands for all specs below it; - reads standard input and writes to standard output.
+    """
     del common
-    different = [spec for spec in specs if _format(spec, check=check, diff=diff)]
+    different = [spec for spec in specs_of(specs) if _format(spec, check=check, diff=diff)]
     return DIFFERENT if check and different else 0
 
 

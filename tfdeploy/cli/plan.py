@@ -9,7 +9,6 @@ import click
 from attrs import field, frozen
 
 from dsl.diagnostics import SpecError
-from tfdeploy.cli.faults import show
 from tfdeploy.cli.maps import map_file, read_map
 from tfdeploy.cli.options import Command, Common, common_options, force_option
 
@@ -132,16 +131,10 @@ def _subject(common: Common, path: str, *, emulate: bool, run_one_step: bool) ->
 
 def _compiled(spec: ir.Spec, common: Common, *, emulate: bool, run_one_step: bool) -> CompiledGraph:
     """Return the graph of a spec with the memory of a step forecast, and one step done where asked for."""
-    from tfdeploy.runtime.plans import graph_of, plan_of, require_devices
+    from tfdeploy.cli.building import build
+    from tfdeploy.runtime.plans import require_devices
 
-    plan = plan_of(spec, emulate=emulate, verbose=common.verbose)
-    compiled = graph_of(plan, verbose=common.verbose)  # what it expects is asked once the map is shown
-    from compiler.capacity import warnings_of
-
-    strange = warnings_of(compiled)
-    if strange:
-        show(strange, common)
-    compiled.forecast_memory()
+    compiled = build(spec, common, emulate=emulate, forecast=True)  # what it expects is asked after the map
     if run_one_step:
         from compiler.graph.one_step import run_one_step as run
 

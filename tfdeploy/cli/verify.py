@@ -8,11 +8,12 @@ import click
 
 from tfdeploy.cli.options import Command, Common, common_options
 from tfdeploy.cli.reading import read_spec
+from tfdeploy.progress import busy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tfdeploy.runtime.verify import Outcome
+    from tfdeploy.runtime.verify import Outcome, Verification
 
 DIFFERENT = 1
 
@@ -56,20 +57,23 @@ def command(
     rest of `update` counts. Exits with 1 where a difference is larger than rounding explains.
     """
     loaded = read_spec(spec, common)
-    from tfdeploy.runtime.quiet import start_tensorflow
+    from tfdeploy.cli.building import start
 
-    start_tensorflow(verbose=common.verbose)
+    start(common)
+    from compiler.report.figures import plural
     from tfdeploy.runtime.verify import Options, Verification, report
 
-    verification = Verification(loaded, Options(steps, quick, synthetic, tolerance))
+    with busy(f"training {loaded.model.name} as one tower"):
+        verification = Verification(loaded, Options(steps, quick, synthetic, tolerance))
     outcomes: list[Outcome] = []
     if as_json:
-        outcomes += verification.outcomes()
+        with busy(f"training {plural(len(verification.choice.cases), 'combination')}"):
+            outcomes += verification.outcomes()
         click.echo(report.to_json(verification, outcomes))
     else:
         for line in report.heading(verification):
             click.echo(line)
-        for line in report.rows(_kept(verification.outcomes(), outcomes), verification.tolerance):
+        for line in report.rows(_kept(verification, outcomes), verification.tolerance):
             click.echo(line)
         for line in report.summary(verification, outcomes):
             click.echo(line)
@@ -77,8 +81,10 @@ def command(
     return 0 if agrees else DIFFERENT
 
 
-def _kept(outcomes: Iterator[Outcome], into: list[Outcome]) -> Iterator[Outcome]:
-    """Pass outcomes on and keep them."""
-    for each in outcomes:
-        into.append(each)
-        yield each
+def _kept(verification: Verification, into: list[Outcome]) -> Iterator[Outcome]:
+    """Yield the outcomes and keep them; a terminal shows which one is being waited for."""
+    outcomes, number = verification.outcomes(), len(verification.choice.cases)
+    for at in range(1, number + 1):
+        with busy(f"combination {at} of {number}", plain=False):
+            into.append(next(outcomes))
+        yield into[-1]

@@ -24,9 +24,9 @@ def command(common: Common, spec: str, name: str) -> int:
     from compiler.report.ink import Ink
     from compiler.report.why_text import why_text
     from compiler.why import explain_placement, suggest_names
-    from tfdeploy import api
+    from tfdeploy.cli.building import build
 
-    compiled = api.compile(loaded, verbose=common.verbose)
+    compiled = build(loaded, common)
     found = explain_placement(compiled, name)
     if not found:
         nearest = ", ".join(suggest_names(compiled, name))

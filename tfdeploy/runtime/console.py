@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from compiler.report.device_table import device_table
 from compiler.report.terminal import headline
 from compiler.report.view import View
+from tfdeploy.progress import busy
 from tfdeploy.runtime.reporting import Reporter
 from tfdeploy.runtime.words import duration, number, percent, scores, speed, summary_rows
 
@@ -65,6 +66,10 @@ class Lines(Reporter):
     def note(self, text: str) -> None:
         """Write a line."""
         self._say(text)
+
+    def busy(self, doing: str, *, plain: bool = True) -> AbstractContextManager[object]:
+        """Write a line on standard error, if it takes longer than a moment."""
+        return busy(doing, plain=plain)
 
     def compiled(self, placement: PlacementMap, model: str, seconds: float) -> None:
         """Show what was compiled, and the totals of its placement."""
@@ -124,8 +129,9 @@ class Bar(Lines):
         self._task: Any = None
         self._shown = 0.0
 
-    def busy(self, doing: str) -> AbstractContextManager[object]:
+    def busy(self, doing: str, *, plain: bool = True) -> AbstractContextManager[object]:
         """Show a spinner."""
+        del plain
         status: AbstractContextManager[object] = self.out.status(f"{doing} ...")
         return status
 
@@ -135,13 +141,17 @@ class Bar(Lines):
         if stretch.first >= stretch.last:
             return
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.table import Column
+
+        from tfdeploy.runtime.bar import Figures
 
         last = number(stretch.last)
-        self._progress = Progress(  # where there is little room, the bar gives way to the figures
-            TextColumn(f"step {{task.completed:>{len(last)},.0f}}/{last}", markup=False),
-            BarColumn(bar_width=None),
-            TextColumn("{task.fields[said]}", markup=False),
-            TimeRemainingColumn(),
+        fixed = Column(no_wrap=True)
+        self._progress = Progress(  # if there is little room, the bar gives way, and then the figures do
+            TextColumn(f"step {{task.completed:>{len(last)},.0f}}/{last}", markup=False, table_column=fixed),
+            TimeRemainingColumn(table_column=fixed),
+            BarColumn(bar_width=None, table_column=Column(ratio=1, no_wrap=True)),
+            Figures(table_column=Column()),
             console=self.out,
             transient=True,
             redirect_stderr=sys.stderr.isatty(),  # a file is to get its warnings

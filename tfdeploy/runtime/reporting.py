@@ -38,9 +38,9 @@ class Reporter:
     def note(self, text: str) -> None:
         """Something about the cluster: who is missing, who is back, what is started again."""
 
-    def busy(self, doing: str) -> AbstractContextManager[object]:
-        """Return what is to be entered while something takes a while."""
-        del doing
+    def busy(self, doing: str, *, plain: bool = True) -> AbstractContextManager[object]:
+        """Return what is to be entered while something takes long; `plain` if a line may be spent on it."""
+        del doing, plain
         return nullcontext()
 
     def compiled(self, placement: PlacementMap, model: str, seconds: float) -> None:

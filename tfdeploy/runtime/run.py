@@ -117,7 +117,7 @@ class _Run:
 
     def _compile(self) -> CompiledGraph:
         begun = time.perf_counter()
-        with self.reporter.busy("compiling"):
+        with self.reporter.busy(f"building the graph of {self.plan.model.name}"):
             compiled = graph_of(self.plan, seed=self.seed, verbose=self.options.verbose)
             strange = warnings_of(compiled)
         for each in strange:

@@ -22,7 +22,8 @@ def run(spec: ir.Spec, options: RunOptions) -> Result:
     """
     require_trainable(spec)
     with StopSignals(own_process=options.own_process) as stop:
-        start_tensorflow(verbose=options.verbose)
+        with options.reporter.busy("starting TensorFlow", plain=False):
+            start_tensorflow(verbose=options.verbose)
         from tfdeploy.runtime.run import run_spec
 
         return run_spec(spec, options, stop)

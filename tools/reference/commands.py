@@ -16,6 +16,9 @@ INTRODUCTION = """\
 `tfdeploy COMMAND ...`; `compile-and-run SPEC` is also a command of its own. `check`, `fmt`, `show`, `plot` and `explain`
 do without TensorFlow and answer at once. Results go to standard output, messages to standard error.
 
+If starting TensorFlow or building a graph takes longer than a second, a spinner on the terminal says so, or one line if
+standard error is no terminal; with `TFDEPLOY_PROGRESS=never` in the environment nothing does.
+
 """
 EXIT_CODES = """\
 ## Exit codes

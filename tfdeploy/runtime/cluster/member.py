@@ -48,7 +48,8 @@ def run_member(plan: Plan, options: RunOptions, stop: StopSignals) -> Result:
     stream = open_stream(plan, train, plan.model.inputs, training=True, seed=spec.train.seed)
     with station_for(plan, options, stop, stream) as open_station:
         begun = time.perf_counter()
-        compiled = graph_of(plan, verbose=options.verbose)
+        with options.reporter.busy(f"building the graph of {plan.model.name}"):
+            compiled = graph_of(plan, verbose=options.verbose)
         clock.compile = time.perf_counter() - begun
         stop.check()
         with open_station(compiled) as station:

@@ -1,0 +1,131 @@
+"""What is told while a graph is built: a spinner on a terminal, elsewhere a line, nothing if it is quick."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from tfdeploy import progress
+from tfdeploy.cli.group import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPEC = """\
+tfdeploy = 1
+
+model "small" {
+  x = input(float32, [4])
+  label = input(int32, [])
+  y = x -> Dense(2, name = "y")
+  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
+}
+
+data {
+  train = synthetic(8, x = feature(float32, [4]), label = feature(int32, classes = 2))
+}
+
+devices { cpu = 1 }
+clones { batch = 4 }
+update { optimizer = SGD(0.1) }
+train { steps = 1 }
+"""
+BUILDING = "building the graph of small ...\n"
+FORECASTING = "forecasting the memory that a step of small takes ...\n"
+
+
+@pytest.fixture
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a small spec in the current directory; what takes long is told."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(progress.VARIABLE)
+    (tmp_path / "small.tfdeploy").write_text(SPEC)
+    return "small.tfdeploy"
+
+
+COMMANDS = {
+    "plan": ([], [BUILDING, FORECASTING]),
+    "why": (["y/kernel"], [BUILDING]),
+    "diff": (["--set-b", "clones.batch=2"], [BUILDING, FORECASTING, BUILDING, FORECASTING]),
+    "compile": (["--out", "out"], [BUILDING]),
+    "compile-and-run": ([], [BUILDING]),
+    "verify": (["--quick", "--steps", "2", "--json"], ["training small as one tower ...\n", "training"]),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_that_builds_says_so(spec: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no patience at all, there is a line for each thing that takes long, on standard error."""
+    monkeypatch.setattr(progress, "AFTER", 0.0)
+    arguments, told = COMMANDS[name]
+    done = CliRunner().invoke(load(name), [spec, *arguments], standalone_mode=False)
+    assert done.exception is None, done.output
+    lines = done.stderr.splitlines(keepends=True)
+    assert [line for line in lines if line.endswith(" ...\n")] == lines
+    assert all(line.startswith(start) for line, start in zip(lines, told, strict=True)), lines
+
+
+def test_what_is_quick_is_not_told(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With patience without end, nothing is written."""
+    monkeypatch.setattr(progress, "AFTER", 1e6)
+    done = CliRunner().invoke(load("plan"), [spec], standalone_mode=False)
+    assert (done.exception, done.stderr) == (None, "")
+
+
+def test_who_does_not_want_it_is_not_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The environment variable turns it off."""
+    monkeypatch.setattr(progress, "AFTER", 0.0)
+    monkeypatch.setenv(progress.VARIABLE, progress.NEVER)
+    with progress.busy("waiting"):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+PROGRAM = """
+import sys
+from tfdeploy import progress
+from tfdeploy.runtime.quiet import _silenced
+progress.AFTER = 0.0
+with progress.busy("building the graph of small"), _silenced():
+    sys.stdin.readline()
+print("done", file=sys.stderr)
+"""
+
+
+def test_a_terminal_has_a_spinner_that_goes_away() -> None:
+    """It shows also while TensorFlow's own words are kept back; its line is cleared before what follows."""
+    parent, child = pty.openpty()
+    environment = {key: value for key, value in os.environ.items() if key != progress.VARIABLE}
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM],
+        stdin=subprocess.PIPE,
+        stderr=child,
+        env={**environment, "TERM": "xterm", "COLUMNS": "80"},
+    ) as process:
+        os.close(child)
+        assert process.stdin is not None
+        shown = _read_until(parent, b"building the graph of small ...")
+        process.stdin.write(b"\n")
+        process.stdin.close()
+        rest = _read_until(parent, b"done")
+        assert process.wait(60) == 0
+    os.close(parent)
+    assert b"\x1b[?25l" in shown, "the cursor is hidden meanwhile"
+    assert b"\x1b[?25h" in rest
+    assert b"\x1b[2K" in rest
+
+
+def _read_until(descriptor: int, words: bytes) -> bytes:
+    """Read a terminal until it shows `words`."""
+    found = b""
+    while words not in found:
+        found += os.read(descriptor, 1024)
+    return found

@@ -20,12 +20,13 @@ from compiler.graph.ledger import Ledger
 from compiler.graph.metrics import combine_metric
 from compiler.graph.numerics.loss_scale import LossScale
 from compiler.graph.numerics.regularize import with_regularizers
+from compiler.graph.numerics.weighting import tower_loss
 from compiler.graph.optimizers import Optimizer, make_optimizer
 from compiler.graph.own_devices import require_own_devices
 from compiler.graph.randomness import draw_seed, tower_seed
 from compiler.graph.scores import scores_of, scores_of_all
 from compiler.graph.staging import time_after
-from compiler.graph.stamp import Bindings, stamp
+from compiler.graph.stamp import Bindings, StampedTower, stamp
 from compiler.graph.summaries import build_summaries
 from compiler.graph.template import Template, WeightInfo
 from compiler.graph.traces import Traces
@@ -83,7 +84,7 @@ def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
 def _require_gradients(
     plan: Plan, weights: Mapping[str, WeightInfo], templates: Mapping[int, Template]
 ) -> None:
-    if not any(template.gradients for template in templates.values()):
+    if not any(any(template.gradients) for template in templates.values()):
         trainable = [each.name for each in weights.values() if each.trainable]
         raise SpecError([errors.no_gradient(trainable, plan.spec.model.span_of("loss"))])
     found = list(gradients_can_be_summed(plan.spec, _sparse(templates)))
@@ -93,8 +94,9 @@ def _require_gradients(
 
 def _sparse(templates: Mapping[int, Template]) -> list[str]:
     """Return the names of the weights whose gradients are rows."""
-    gradients = {name: each for template in templates.values() for name, each in template.gradients.items()}
-    return [name for name, each in gradients.items() if each.indices is not None]
+    parts = [part for template in templates.values() for part in template.losses]
+    found = [name for part in parts for name, each in part.gradients.items() if each.indices is not None]
+    return list(dict.fromkeys(found))
 
 
 def _check_rules(
@@ -171,8 +173,9 @@ def _finish(
     plan, ledger = assembly.plan, assembly.ledger
     scores, exchange, updates = scores_of(assembly), None, None
     if assembly.optimizer is not None and plan.worker is not None:
-        exchange = build_between(assembly, scores.summands)
-        scores = scores_of_all(assembly, scores, exchange.scores) if exchange.scores else scores
+        exchange = build_between(assembly, scores.losses, scores.states)
+        if exchange.losses:
+            scores = scores_of_all(assembly, scores, exchange.losses, exchange.states)
         updates = exchange.updates
     elif assembly.optimizer is not None:
         updates = UPDATE_MODES[plan.update.mode](assembly)
@@ -180,7 +183,7 @@ def _finish(
     rate = updates.learning_rate if updates is not None else None
     loops = _loops(assembly, updates, scores.regularization, feeds)
     watched = (loops[0].loss, loops[0].metrics) if loops else (scores.total_loss, scores.metrics)
-    gradients = exchange.gradients if exchange is not None else None
+    gradients = updates.gradients if updates is not None else {}
     summary_op = build_summaries(assembly, watched[0], rate, watched[1], gradients)
     evaluated = build_evaluation(assembly, evaluation, scores)
     init_op, after_restore_op = _initialisation(assembly)
@@ -194,6 +197,7 @@ def _finish(
         global_step=assembly.global_step,
         total_loss=scores.total_loss,
         data_loss=scores.data_loss,
+        losses=scores.losses,
         regularization=scores.regularization,
         metrics=scores.metrics,
         learning_rate=rate,
@@ -227,7 +231,7 @@ def _loops(
             metrics = {
                 node.name: combine_metric(node, [tower], scope) for node in assembly.plan.model.metrics
             }
-            data_loss = tower.tensor(tower.template.loss)
+            data_loss = tower_loss(tower)
             loss = tf.add(data_loss, regularization, name=f"{scope}/loss")
         batch = tower.tower.batch * assembly.plan.rounds
         waited = feeds.waits[tower.tower.index]
@@ -236,16 +240,15 @@ def _loops(
 
 
 def _clones(assembly: Assembly) -> tuple[Clone, ...]:
-    return tuple(
-        Clone(
-            index=stamped.tower.index,
-            scope=stamped.tower.scope,
-            device=stamped.tower.device.ref,
-            outputs=stamped.tensor(stamped.template.output),
-            loss=stamped.tensor(stamped.template.loss),
-        )
-        for stamped in assembly.towers
-    )
+    return tuple(_clone(assembly, stamped) for stamped in assembly.towers)
+
+
+def _clone(assembly: Assembly, stamped: StampedTower) -> Clone:
+    tower = stamped.tower
+    with assembly.ledger.place(Placed(tower.device, tower.why), "metric"):
+        loss = tower_loss(stamped)
+    outputs = stamped.tensor(stamped.template.output)
+    return Clone(tower.index, tower.scope, tower.device.ref, outputs, loss)
 
 
 def _saved(assembly: Assembly) -> dict[str, object]:

@@ -10,6 +10,7 @@ from attrs import define, field, frozen
 
 from compiler.graph.inputs import InputPipe
 from compiler.graph.ledger import Ledger
+from compiler.graph.numerics.weighting import LossSum
 from compiler.graph.template import WeightInfo
 from compiler.graph.variables import GraphVariable
 from compiler.placement_map import PlacementMap
@@ -52,12 +53,15 @@ class Evaluation:
     """The tower as it predicts, for a batch of any size, with the averaged weights where `ema` is set.
 
     `loss` is the mean over the batch, with what layers add to it, and without `regularization`, a scalar of
-    its own: the penalty of the very weights that are evaluated. `count` is the batch's size.
+    its own: the penalty of the very weights that are evaluated. `count` is the batch's size. `losses` are
+    what the loss is made of, means over the batch, to be averaged over several batches by their sizes before
+    any is divided by its weight.
     """
 
     pipe: InputPipe = field(repr=False)
     outputs: tf.Tensor = field(repr=False)
     loss: tf.Tensor = field(repr=False)
+    losses: tuple[LossSum, ...] = field(repr=False)
     regularization: tf.Tensor = field(repr=False)
     count: tf.Tensor = field(repr=False)
     metrics: Mapping[str, MetricTensors] = field(repr=False)
@@ -85,15 +89,15 @@ class TrainLoop:
 class CompiledGraph:
     """A compiled spec.
 
-    `data_loss` is the mean loss over the global batch, `total_loss` the same with the regularisation term.
-    `train_op` does one step; it is None where the spec has no optimizer. `saved` are the variables of a
-    checkpoint by their names there; after restoring them, run `after_restore_op`. `init_op` starts everything
-    but the data. Where clones update each by itself (async), `train_loops` has what each repeats, and
-    `train_op` does one round of all. Where `publish_op` is not None (local), run it before evaluating or
-    saving: it brings what these read up to date. Under `mixed_float16` `loss_scale` is the scale that a step
-    works with, and `applied` whether its gradients were finite; where they were not, the step has changed
-    nothing but the scale, and `global_step` has not counted it. Both are None elsewhere. `warnings` are what
-    is strange about the spec and makes it no error.
+    `data_loss` is the mean loss over the global batch, made of `losses`, `total_loss` the same with the
+    regularisation term. `train_op` does one step; it is None where the spec has no optimizer. `saved` are the
+    variables of a checkpoint by their names there; after restoring them, run `after_restore_op`. `init_op`
+    starts everything but the data. Where clones update each by itself (async), `train_loops` has what each
+    repeats, and `train_op` does one round of all. Where `publish_op` is not None (local), run it before
+    evaluating or saving: it brings what these read up to date. Under `mixed_float16` `loss_scale` is the
+    scale that a step works with, and `applied` whether its gradients were finite; where they were not, the
+    step has changed nothing but the scale, and `global_step` has not counted it. Both are None elsewhere.
+    `warnings` are what is strange about the spec and makes it no error.
     """
 
     plan: Plan = field(repr=False)
@@ -105,6 +109,7 @@ class CompiledGraph:
     global_step: Any
     total_loss: tf.Tensor
     data_loss: tf.Tensor
+    losses: tuple[LossSum, ...]
     regularization: tf.Tensor
     metrics: Mapping[str, MetricTensors]
     learning_rate: tf.Tensor | None

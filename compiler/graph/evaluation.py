@@ -9,6 +9,7 @@ from compiler.graph.compiled import Evaluation
 from compiler.graph.inputs import open_pipe
 from compiler.graph.metrics import combine_metric
 from compiler.graph.numerics.regularize import evaluated_regularization
+from compiler.graph.numerics.weighting import data_loss, tower_losses
 from compiler.graph.scores import Scores
 from compiler.graph.stamp import Bindings, stamp
 from compiler.graph.template import Template
@@ -34,20 +35,18 @@ def build_evaluation(assembly: Assembly, template: Template, training: Scores) -
         tower=tower,
         weights={name: assembly.variables[name].evaluated for name in template.weights},
         inputs=pipe.batch,
+        inverse_share=float(plan.step_batch),
         role="evaluation",
     )
     (stamped,) = stamp(assembly.graph, [(template, bindings)], assembly.rulebook, ledger)
     with ledger.place(placed, "evaluation"), tf.name_scope(f"{SCOPE}/"):
         count = tf.shape(next(iter(pipe.batch.values())), out_type=tf.int64, name="count")[0]
         metrics = {node.name: combine_metric(node, [stamped]) for node in plan.model.metrics}
-    return Evaluation(
-        pipe,
-        stamped.tensor(template.output),
-        stamped.tensor(template.loss),
-        _regularization(assembly, placed, training),
-        count,
-        metrics,
-    )
+        losses = tuple(tower_losses(stamped))
+        loss = data_loss(losses, "loss")
+    regularization = _regularization(assembly, placed, training)
+    outputs = stamped.tensor(template.output)
+    return Evaluation(pipe, outputs, loss, losses, regularization, count, metrics)
 
 
 def _regularization(assembly: Assembly, placed: Placed, training: Scores) -> tf.Tensor:

@@ -37,12 +37,12 @@ def without_statistics(template: Template) -> Template:
 def _reachable(template: Template) -> set[str]:
     """Return the nodes on which anything but a new statistic depends, and ports that stand for no weight."""
     nodes = {node.name: node for node in template.graph_def.node}
-    kept = {template.output, template.loss}
+    kept = {template.output, *(tensor for each in template.losses for tensor in each.tensors)}
     kept |= {state for states in template.metric_states.values() for state in states}
-    kept |= {each.values for each in template.gradients.values()}
-    kept |= {each.indices for each in template.gradients.values() if each.indices is not None}
+    kept |= {each.values for each in template.gradients}
+    kept |= {each.indices for each in template.gradients if each.indices is not None}
     for each in template.exchanges:
-        kept |= {*each.sent, *each.gradients_sent}
+        kept |= {*each.sent, *(tensor for pair in each.gradients_sent for tensor in pair)}
     own = (template.seed, template.scale, template.inverse_share, *template.inputs.values())
     pending = [*kept, *template.received, *(port for port in own if port is not None)]
     seen: set[str] = set()

@@ -114,11 +114,11 @@ class _Reader:
     def _results(self) -> Iterator[str]:
         template = self.template
         yield _base(template.output)
-        yield _base(template.loss)
+        yield from (_base(tensor) for each in template.losses for tensor in each.tensors)
         yield from map(_base, template.state_updates.values())
         for states in template.metric_states.values():
             yield from map(_base, states)
-        for gradient in template.gradients.values():
+        for gradient in template.gradients:
             yield _base(gradient.values)
             if gradient.indices is not None:
                 yield _base(gradient.indices)

@@ -192,11 +192,13 @@ class RoundWriter:
     def _wanted(self) -> Iterator[tuple[str, Callable[[str], str]]]:
         """Yield the tensors of the template that are asked for after the loop, with what writes them."""
         template = self.template
-        yield template.loss, self._mean
+        for part in template.losses:
+            for tensor in part.tensors:
+                yield tensor, self._mean
         for states in template.metric_states.values():
             for state in states:
                 yield state, self._sum
-        for gradient in template.gradients.values():
+        for gradient in template.gradients:
             yield gradient.values, self._sum if gradient.indices is None else self._rows
             if gradient.indices is not None:
                 yield gradient.indices, self._rows

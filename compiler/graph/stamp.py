@@ -73,7 +73,8 @@ class StampedTower:
         """Return the tensor that the template calls `name`.
 
         Where there are several rounds, that is the sum of the gradients and of the metric states of all of
-        them, the mean of their losses, the last new value of a statistic and the last output.
+        them, the mean of their losses and of the weights of these, the last new value of a statistic and the
+        last output.
         """
         if self.rounds is not None:
             found = self.graph.get_tensor_by_name(f"{self.rounds.results[name]}:0")
@@ -88,13 +89,13 @@ class StampedTower:
     def _shape_after(self, name: str) -> tf.TensorShape:
         """Return the shape of a tensor after all rounds; a sparse gradient has the rows of all."""
         shape = self.template.results[name].shape
-        gradients = self.template.gradients.values()
+        gradients = self.template.gradients
         sparse = any(each.indices is not None and name in (each.values, each.indices) for each in gradients)
         return tf.TensorShape([None, *shape[1:]] if sparse and shape is not None else shape)
 
-    def gradient(self, weight: str) -> tf.Tensor | tf.IndexedSlices:
-        """Return the gradient of the tower's (scaled) loss by a weight; sparse ones stay sparse."""
-        found = self.template.gradients[weight]
+    def gradient(self, part: int, weight: str) -> tf.Tensor | tf.IndexedSlices:
+        """Return the gradient of a part of the tower's (scaled) loss by a weight; sparse ones stay sparse."""
+        found = self.template.losses[part].gradients[weight]
         if found.indices is None:
             return self.tensor(found.values)
         return tf.IndexedSlices(self.tensor(found.values), self.tensor(found.indices))

@@ -16,11 +16,11 @@ def build_summaries(
     total_loss: tf.Tensor,
     rate: tf.Tensor | None,
     metrics: Mapping[str, MetricTensors],
-    gradients: Mapping[str, tf.Tensor] | None = None,
+    gradients: Mapping[str, tf.Tensor],
 ) -> tf.Tensor | None:
     """Return one tensor with all summaries of a step; None where the spec wants none.
 
-    Gradients are those of the first tower, unless others are given.
+    `gradients` are those that the step applies, by variable.
     """
     wanted = assembly.plan.spec.train.summaries
     if wanted == "none":
@@ -31,24 +31,14 @@ def build_summaries(
             made.append(tf.compat.v1.summary.scalar("learning_rate", rate))
         made += [tf.compat.v1.summary.scalar(name, metric.result) for name, metric in metrics.items()]
         if wanted in {"gradients", "all"}:
-            made += _gradient_histograms(assembly, gradients)
+            made += _gradient_histograms(gradients)
         if wanted == "all":
             made += _weight_histograms(assembly)
         return tf.compat.v1.summary.merge(made, name="merged")
 
 
-def _gradient_histograms(assembly: Assembly, gradients: Mapping[str, tf.Tensor] | None) -> list[tf.Tensor]:
-    if gradients is None:
-        gradients = _gradients_of_first_tower(assembly)
+def _gradient_histograms(gradients: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
     return [tf.compat.v1.summary.histogram(f"gradients/{name}", each) for name, each in gradients.items()]
-
-
-def _gradients_of_first_tower(assembly: Assembly) -> dict[str, tf.Tensor]:
-    first, scale = assembly.towers[0], assembly.loss_scale
-    gradients = {name: first.tensor(found.values) for name, found in first.template.gradients.items()}
-    if scale is not None:
-        gradients = {name: each / tf.cast(scale.value, each.dtype) for name, each in gradients.items()}
-    return gradients
 
 
 def _weight_histograms(assembly: Assembly) -> list[tf.Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from attrs import field, frozen
@@ -46,6 +46,27 @@ class Gradient:
 
 
 @frozen
+class LossPart:
+    """A part of a tower's loss, by tensor names: a mean over its examples, and the gradients of that.
+
+    Where `weight` is not None, `value` is still to be divided by it: the mean over the examples of what they
+    count, which depends on the data (positions that are not masked). All clones' values go over all clones'
+    weights, so the division comes after both were summed.
+    """
+
+    value: str
+    weight: str | None = None
+    gradients: Mapping[str, Gradient] = field(factory=dict)
+
+    @property
+    def tensors(self) -> Iterator[str]:
+        """The names of all its tensors but those of the gradients."""
+        yield self.value
+        if self.weight is not None:
+            yield self.weight
+
+
+@frozen
 class TensorInfo:
     """Type and static shape of a tensor; the shape is None where not even its rank is known."""
 
@@ -58,14 +79,15 @@ class Exchange:
     """Where a layer of the tower meets those of the other clones; tensor names and ports.
 
     `sent` and `gradients_sent` leave the tower; `received` and `gradients_received` are what comes back from
-    all of them, None where the tower has no use for it. `dtype` and `shape` are those of the moments.
+    all of them, None where the tower has no use for it; of gradients there are pairs, one for each part of
+    the loss. `dtype` and `shape` are those of the moments.
     """
 
     name: str
     sent: tuple[str, ...]
     received: tuple[str | None, ...]
-    gradients_sent: tuple[str, ...]
-    gradients_received: tuple[str | None, ...]
+    gradients_sent: tuple[tuple[str, ...], ...]
+    gradients_received: tuple[tuple[str | None, ...], ...]
     dtype: str
     shape: tuple[int | None, ...]
 
@@ -78,7 +100,9 @@ class Template:
     output). Ports are placeholders: `weights` maps a weight to its port, `inputs` a model input. `seed` is
     the port of the tower's random state, None where nothing is drawn; `scale` that of the factor on its loss
     before differentiation; `inverse_share` that of one over the tower's share in a mean. `follows` maps a
-    gradient op to the forward op that it differentiates; `results` are all tensors below.
+    gradient op to the forward op that it differentiates. The sum of `losses` is the tower's loss; at most one
+    of them has no weight. `joins_examples` is whether one is no mean over examples, but looks at the batch as
+    a whole. `results` are all tensors that the rest of the graph may ask for.
     """
 
     graph_def: Any = field(repr=False)
@@ -90,18 +114,24 @@ class Template:
     roles: Mapping[str, Role] = field(repr=False)
     follows: Mapping[str, str] = field(repr=False)
     output: str
-    loss: str
-    gradients: Mapping[str, Gradient]
+    losses: tuple[LossPart, ...]
     state_updates: Mapping[str, str]
     metric_states: Mapping[str, tuple[str, ...]]
     results: Mapping[str, TensorInfo] = field(factory=dict, repr=False)
     exchanges: tuple[Exchange, ...] = ()
+    joins_examples: bool = False
 
     @property
     def received(self) -> tuple[str, ...]:
         """The ports by which something comes in from all clones."""
-        ports = (port for each in self.exchanges for port in (*each.received, *each.gradients_received))
+        ports = [port for each in self.exchanges for port in each.received]
+        ports += [port for each in self.exchanges for pair in each.gradients_received for port in pair]
         return tuple(port for port in ports if port is not None)
+
+    @property
+    def gradients(self) -> Iterator[Gradient]:
+        """The gradients of all parts of the loss."""
+        return (each for part in self.losses for each in part.gradients.values())
 
     @property
     def op_names(self) -> frozenset[str]:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import keras
 import tensorflow as tf
-from attrs import define, field
+from attrs import define, evolve, field
 
 from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.keras_scope import own_names, stateless
+from compiler.graph.losses import MeasuredLoss, measure
 from compiler.graph.naming import NamingGraph
 from compiler.graph.network import Network, first_sentence, make
 from compiler.graph.numerics.batch_norm import Exchanges, SyncPolicy
@@ -26,7 +27,7 @@ from compiler.graph.numerics.fused_norm import fused_normalisation
 from compiler.graph.numerics.precision import dtype_policy, keep_tables
 from compiler.graph.ports import make_port
 from compiler.graph.template import Template, WeightInfo
-from compiler.graph.trim import TracedTensors, trim
+from compiler.graph.trim import TracedPart, TracedTensors, trim
 from compiler.model_graph import CallNode, ModelGraph, ObjectiveNode
 from dsl.diagnostics import SpecError
 from dsl.errors import plan as errors
@@ -120,14 +121,13 @@ class _Trace:
         for call in self.model.calls:
             with _located(self, call):
                 self.values[call.value] = self._call(call)
-        loss = self._loss()
+        losses, joins = self._losses()
         metrics = {each.name: self._metric(each) for each in self.model.metrics}
-        scale = make_port(loss.dtype, (), "scale") if self.training else None
+        scale = make_port(tf.float32, (), "scale") if self.training else None
         updates = {name: self.scope.get_current_value(self.variables[name]) for name in self.ports}
         traced = TracedTensors(
             output=self.values[self.model.output],
-            loss=loss,
-            gradients=self._gradients(loss, scale) if scale is not None else {},
+            losses=self._differentiated(losses, scale) if scale is not None else losses,
             state_updates={name: value for name, value in updates.items() if value is not self.ports[name]},
             metric_states=metrics,
             weights=self.ports,
@@ -136,6 +136,7 @@ class _Trace:
             scale=scale,
             inverse_share=self.inverse_share,
             exchanges=self.exchanges.found if self.exchanges is not None else (),
+            joins_examples=joins,
         )
         paths = {each.keras_name: each.path for each in self.model.layers}
         return trim(self.graph, traced, paths, share_constants=self.tracer.share_constants)
@@ -196,26 +197,45 @@ class _Trace:
         state = tf.bitwise.bitwise_xor(self.seed, own)
         self.scope.add_update((variable, tf.cast(state, variable.dtype)))
 
-    def _loss(self) -> tf.Tensor:
-        terms = [self._objective_loss(each) for each in self.model.losses]
+    def _losses(self) -> tuple[list[TracedPart], bool]:
+        """Return the parts of the loss, and whether one of them looks at the batch as a whole.
+
+        What has a weight that depends on the data is a part by itself; all the rest is one, the first.
+        """
+        found = [self._objective_loss(each) for each in self.model.losses]
+        terms = [each.value for each in found if each.weight is None]
         with tf.name_scope("loss/"):
             terms += [tf.cast(each, tf.float32) for each in self.scope.losses]  # what layers added
-            return tf.add_n(terms, name="sum") if len(terms) > 1 else tf.identity(terms[0], name="sum")
+            parts = [TracedPart(_sum(terms))] if terms else []
+        parts += [TracedPart(each.value, each.weight) for each in found if each.weight is not None]
+        return parts, any(each.joins_examples for each in found)
 
-    def _objective_loss(self, node: ObjectiveNode) -> tf.Tensor:
+    def _objective_loss(self, node: ObjectiveNode) -> MeasuredLoss:
         loss = make(node.call, "loss")
         target, prediction = self.values[node.target], self.values[node.prediction]
         with tf.name_scope("loss/"), _refusal(node.call.name, [target, prediction], node.span):
-            value = tf.cast(loss(target, prediction), tf.float32)
-            if loss.reduction == "sum" and self.training:
+            found = measure(loss, target, prediction, self._examples())
+            value = found.value
+            if loss.reduction == "sum":
                 value = value * self._inverse_share()
-            return value * node.weight if node.weight != 1.0 else value
+            return evolve(found, value=value * node.weight if node.weight != 1.0 else value)
+
+    def _examples(self) -> int | tf.Tensor:
+        """Return how many examples the batch has."""
+        if self.batch is not None:
+            return self.batch
+        return tf.shape(self.values[self.model.inputs[0].value])[0]
 
     def _inverse_share(self) -> tf.Tensor:
-        """Return the port that undoes the tower's share in a mean, for a loss that is a sum."""
+        """Return what undoes the tower's share in a mean, for a loss that is a sum.
+
+        In evaluation that is the sum over as many examples as a step of training has, whatever their batches.
+        """
         if self.inverse_share is None:
             self.inverse_share = make_port(tf.float32, (), "inverse_share")
-        return self.inverse_share
+        if self.training:
+            return self.inverse_share
+        return self.inverse_share / tf.cast(self._examples(), tf.float32)
 
     def _metric(self, node: ObjectiveNode) -> tuple[tf.Tensor, ...]:
         """Return what this tower's examples add to the state of a metric, from zero."""
@@ -227,12 +247,24 @@ class _Trace:
                 tf.identity(each) for each in metric.stateless_update_state(start, target, prediction)
             )
 
-    def _gradients(self, loss: tf.Tensor, scale: tf.Tensor) -> dict[str, Any]:
+    def _differentiated(self, parts: Sequence[TracedPart], scale: tf.Tensor) -> list[TracedPart]:
+        """Return the parts of the loss with the gradients of each."""
+        return [
+            evolve(part, gradients=self._gradients(part.value, scale, f"part_{number}" if number else ""))
+            for number, part in enumerate(parts)
+        ]
+
+    def _gradients(self, loss: tf.Tensor, scale: tf.Tensor, part: str) -> dict[str, Any]:
         with tf.name_scope("loss/"):
             loss = tf.multiply(loss, scale, name="scaled")
         names = [name for name in self.ports if self.tracer.weights[name].trainable]
-        found = tf.gradients(loss, [self.ports[name] for name in names], name="gradients")
+        scope = f"gradients/{part}" if part else "gradients"
+        found = tf.gradients(loss, [self.ports[name] for name in names], name=scope)
         return {name: each for name, each in zip(names, found, strict=True) if each is not None}
+
+
+def _sum(terms: Sequence[tf.Tensor]) -> tf.Tensor:
+    return tf.add_n(terms, name="sum") if len(terms) > 1 else tf.identity(terms[0], name="sum")
 
 
 @contextmanager

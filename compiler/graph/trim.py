@@ -7,13 +7,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
-from attrs import frozen
+from attrs import field, frozen
 
 from compiler.graph.numerics.batch_norm import TracedExchange
 from compiler.graph.simplify import Shape, Simplifier
-from compiler.graph.template import Exchange, Gradient, Role, Template, TensorInfo
+from compiler.graph.template import Exchange, Gradient, LossPart, Role, Template, TensorInfo
 
-_GRADIENT = re.compile(r"^gradients/(?:(?P<forward>.+)_grad/)?")
+_GRADIENT = re.compile(r"^gradients/(?:part_\d+/)?(?:(?P<forward>.+)_grad/)?")
+_GRADIENTS = re.compile(r"^gradients/(?:part_\d+/)?")
+
+
+@frozen
+class TracedPart:
+    """A part of the loss as `LossPart` describes it, by tensors of the graph."""
+
+    value: tf.Tensor
+    weight: tf.Tensor | None = None
+    gradients: Mapping[str, Any] = field(factory=dict)
+
+    def results(self) -> Iterator[tf.Tensor]:
+        """Yield every tensor of the part."""
+        yield self.value
+        if self.weight is not None:
+            yield self.weight
+        for each in self.gradients.values():
+            yield from (each.values, each.indices) if isinstance(each, tf.IndexedSlices) else (each,)
 
 
 @frozen
@@ -21,8 +39,7 @@ class TracedTensors:
     """What a trace leaves: tensors of the graph, by what they are."""
 
     output: tf.Tensor
-    loss: tf.Tensor
-    gradients: Mapping[str, Any]
+    losses: Sequence[TracedPart]
     state_updates: Mapping[str, tf.Tensor]
     metric_states: Mapping[str, tuple[tf.Tensor, ...]]
     weights: Mapping[str, tf.Tensor]
@@ -31,20 +48,20 @@ class TracedTensors:
     scale: tf.Tensor | None
     inverse_share: tf.Tensor | None
     exchanges: Sequence[TracedExchange] = ()
+    joins_examples: bool = False
 
     def results(self) -> Iterator[tf.Tensor]:
         """Yield every tensor that the rest of the graph may ask for."""
         yield self.output
-        yield self.loss
+        for part in self.losses:
+            yield from part.results()
         yield from self.state_updates.values()
         for states in self.metric_states.values():
             yield from states
-        for gradient in self.gradients.values():
-            yield from (
-                (gradient.values, gradient.indices) if isinstance(gradient, tf.IndexedSlices) else (gradient,)
-            )
         for exchange in self.exchanges:
-            yield from (*exchange.sent, *exchange.gradients_sent)
+            yield from exchange.sent
+            for pair in exchange.gradients_sent:
+                yield from pair
 
 
 def trim(
@@ -91,12 +108,12 @@ def trim(
         roles={node.name: _role(node.name) for node in trimmed.node},
         follows=follows,
         output=name(traced.output),
-        loss=name(traced.loss),
-        gradients={weight: _gradient(each, name) for weight, each in traced.gradients.items()},
+        losses=tuple(_part(each, name) for each in traced.losses),
         state_updates={weight: name(each) for weight, each in traced.state_updates.items()},
         metric_states={metric: tuple(map(name, states)) for metric, states in traced.metric_states.items()},
         results={name(each): _info(each) for each in traced.results()},
         exchanges=tuple(_exchange(each, name, port) for each in traced.exchanges),
+        joins_examples=traced.joins_examples,
     )
 
 
@@ -111,11 +128,17 @@ def _exchange(traced: TracedExchange, name: Any, port: Any) -> Exchange:
         name=traced.name,
         sent=tuple(map(name, traced.sent)),
         received=tuple(map(port, traced.received)),
-        gradients_sent=tuple(map(name, traced.gradients_sent)),
-        gradients_received=tuple(map(port, traced.gradients_received)),
+        gradients_sent=tuple(tuple(map(name, each)) for each in traced.gradients_sent),
+        gradients_received=tuple(tuple(map(port, each)) for each in traced.gradients_received),
         dtype=mean.dtype.name,
         shape=tuple(mean.shape.as_list()),
     )
+
+
+def _part(traced: TracedPart, name: Any) -> LossPart:
+    weight = name(traced.weight) if traced.weight is not None else None
+    gradients = {each: _gradient(gradient, name) for each, gradient in traced.gradients.items()}
+    return LossPart(name(traced.value), weight, gradients)
 
 
 def _gradient(gradient: Any, name: Any) -> Gradient:
@@ -165,7 +188,8 @@ class _Renamer:
     def __call__(self, name: str) -> str:
         if not self._paths:
             return name
-        own = "gradients/" if name.startswith("gradients/") else ""
+        match = _GRADIENTS.match(name)
+        own = match.group() if match is not None else ""
         scope, slash, rest = name.removeprefix(own).partition("/")
         path = self._paths.get(scope)
         if path is None:  # a layer called for the second time: `query_1`

@@ -50,9 +50,9 @@ def test_a_sample_of_the_digits_agrees() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["embedding", "normalized", "recurrent"])
+@pytest.mark.parametrize("name", ["embedding", "masked", "normalized", "recurrent"])
 def test_samples_of_other_models_agree(name: str) -> None:
-    """Rows of a table, statistics of all clones, loops with clipping and averages: the same weights."""
+    """Rows of a table, masks, statistics of all clones, loops, clipping, averages: the same weights."""
     result = verify(str(SPECS / f"{name}.tfdeploy"), "--quick", "--json", "--steps", "3")
     assert result.return_value == 0, result.stdout
     found = json.loads(result.stdout)

@@ -164,20 +164,21 @@ class Engine:
             values = self._logged()
         return self._report(values)
 
-    def evaluate_batch(self) -> tuple[int, float, dict[str, list[Any]]]:
-        """Return size, mean loss and states of metrics for the next batch of the evaluation's data.
+    def evaluate_batch(self) -> tuple[int, list[list[Any]], dict[str, list[Any]]]:
+        """Return size, parts of the loss and states of metrics for the next batch of the evaluation's data.
 
         Raises tf.errors.OutOfRangeError after the last.
         """
         evaluation = self.compiled.evaluation
         states = {name: list(metric.states) for name, metric in evaluation.metrics.items()}
-        fetches = [evaluation.count, evaluation.loss, states]
+        losses = [list(each.tensors) for each in evaluation.losses]
+        fetches = [evaluation.count, losses, states]
         if self._evaluated is None:
-            count, loss, values = self.traced(fetches)
+            count, parts, values = self.traced(fetches)
             self._evaluated = self.session.make_callable(fetches)
         else:
-            count, loss, values = self._evaluated()
-        return int(count), float(loss), values
+            count, parts, values = self._evaluated()
+        return int(count), parts, values
 
     def loop_step(self, loop: TrainLoop, *, traced: bool = False) -> StepReport:
         """Let one clone do an update by itself (async); may be called from several threads."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import MetricTensors
     from compiler.graph.sources import Stream
     from tfdeploy.runtime.engine import Engine
+
+
+Parts: TypeAlias = Sequence[Sequence[Any]]
+"""The parts of the loss of a batch: each the value, and where it is to be divided by one, the weight."""
 
 
 @frozen
@@ -44,15 +48,21 @@ class Stopped(Exception):  # noqa: N818  # it is no fault
 
 @define
 class _Sums:
-    """Sums over the batches so far: examples, loss times examples, and states by metric."""
+    """Sums over the batches so far: examples, by part of the loss value and weight, and states by metric."""
 
     examples: int = 0
-    loss: float = 0.0
+    losses: Any = 0.0
     states: dict[str, list[Any]] = field(factory=dict)
 
-    def add(self, count: int, loss: float, states: Mapping[str, list[Any]]) -> None:
+    @property
+    def data_loss(self) -> float:
+        """The mean over all examples, or over what the masks have left of them."""
+        return float(sum(value / weight if weight else 0.0 for value, weight in self.losses))
+
+    def add(self, count: int, losses: Parts, states: Mapping[str, list[Any]]) -> None:
         self.examples += count
-        self.loss += loss * count
+        plain = (1.0,)  # the weight of what is a mean over examples
+        self.losses += count * np.asarray([[*part, *plain][:2] for part in losses], np.float64)
         for name, parts in states.items():
             wide = [np.asarray(each, np.float64) for each in parts]
             before = self.states.get(name)
@@ -70,7 +80,7 @@ def evaluate(engine: Engine, stream: Stream, *, stop: Callable[[], bool] = lambd
     sums = _Sums()
     for batch in _batches(engine, stop):
         sums.add(*batch)
-    data_loss = sums.loss / sums.examples
+    data_loss = sums.data_loss
     regularization = float(engine.session.run(evaluation.regularization))
     metrics = named(
         (name, _result(engine, each, sums.states[name])) for name, each in evaluation.metrics.items()
@@ -78,7 +88,7 @@ def evaluate(engine: Engine, stream: Stream, *, stop: Callable[[], bool] = lambd
     return Scores(data_loss + regularization, data_loss, metrics, sums.examples, time.perf_counter() - begun)
 
 
-def _batches(engine: Engine, stop: Callable[[], bool]) -> Iterator[tuple[int, float, dict[str, list[Any]]]]:
+def _batches(engine: Engine, stop: Callable[[], bool]) -> Iterator[tuple[int, Parts, dict[str, list[Any]]]]:
     """Yield what each batch gives.
 
     Where the ops of a batch do not fill the cores, several batches are at work at a time. They draw from one

@@ -53,14 +53,14 @@ class TracedExchange:
 
     `sent` are mean, variance and number of elements of the tower's own batch; `received` the mean and the
     variance of the whole batch and its number of elements. `gradients_sent` are the gradients by the first
-    two of these, `gradients_received` their sums over all towers.
+    two of these, `gradients_received` their sums over all towers, a pair for each part of the loss.
     """
 
     name: str
     sent: tuple[tf.Tensor, ...]
     received: tuple[tf.Tensor, ...]
-    gradients_sent: tuple[tf.Tensor, ...] = ()
-    gradients_received: tuple[tf.Tensor, ...] = ()
+    gradients_sent: list[tuple[tf.Tensor, ...]] = field(factory=list)
+    gradients_received: list[tuple[tf.Tensor, ...]] = field(factory=list)
 
 
 @define
@@ -115,10 +115,11 @@ class Exchanges:
             self.found.append(traced)
 
             def gradient(by_mean: tf.Tensor, by_variance: tf.Tensor, _: tf.Tensor) -> Any:
-                traced.gradients_sent = (by_mean, by_variance)
-                total_mean, total_variance = traced.gradients_received = _ports(
-                    f"{name}/gradients", ("mean", "variance"), (mean, variance)
-                )
+                kind = gradients_kind(len(traced.gradients_sent))
+                total = _ports(f"{name}/{kind}", ("mean", "variance"), (mean, variance))
+                traced.gradients_sent.append((by_mean, by_variance))
+                traced.gradients_received.append(total)
+                total_mean, total_variance = total
                 share = count / received[2]
                 change = total_mean + 2 * total_variance * (mean - received[0])
                 return share * change, share * total_variance, None
@@ -134,6 +135,14 @@ def _ports(name: str, parts: Sequence[str], like: Sequence[tf.Tensor]) -> tuple[
         make_port(each.dtype, each.shape, f"synchronized/{name}/{part}")
         for part, each in zip(parts, like, strict=True)
     )
+
+
+def gradients_kind(number: int) -> str:
+    """Return what the gradients of one backward pass through a layer are called in its exchange.
+
+    There are several passes if parts of the loss are differentiated apart.
+    """
+    return f"gradients_{number}" if number else "gradients"
 
 
 def whole_moments(sent: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:

@@ -11,7 +11,7 @@ from compiler.graph.assembly import Assembly
 from compiler.graph.numerics.copies import Gradient, beside, change_copies, map_values, times, values_of
 
 if TYPE_CHECKING:
-    from compiler.graph.update.gradients import SummedGradient
+    from compiler.graph.numerics.summed import SummedGradient
 
 SCOPE = "clip"
 

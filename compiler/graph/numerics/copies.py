@@ -11,7 +11,7 @@ from attrs import evolve
 
 if TYPE_CHECKING:
     from compiler.graph.assembly import Assembly
-    from compiler.graph.update.gradients import SummedGradient
+    from compiler.graph.numerics.summed import SummedGradient
 
 Gradient = Any  # a tensor, or tf.IndexedSlices with distinct indices
 

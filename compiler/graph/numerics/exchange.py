@@ -9,7 +9,7 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.ledger import Entry, Ledger
-from compiler.graph.numerics.batch_norm import summed_gradients, whole_moments
+from compiler.graph.numerics.batch_norm import gradients_kind, summed_gradients, whole_moments
 from compiler.graph.template import Exchange, Template
 from compiler.plan import Tower
 from compiler.reasons import Placed
@@ -22,10 +22,8 @@ GRADIENTS = ("mean", "variance")
 def received_names(template: Template) -> Iterator[tuple[str, str, str]]:
     """Yield for each port by which something comes in: the port, its name in the graph, its exchange."""
     for exchange in template.exchanges:
-        for kind, parts, ports in (
-            ("moments", MOMENTS, exchange.received),
-            ("gradients", GRADIENTS, exchange.gradients_received),
-        ):
+        back = [(gradients_kind(at), GRADIENTS, each) for at, each in enumerate(exchange.gradients_received)]
+        for kind, parts, ports in (("moments", MOMENTS, exchange.received), *back):
             for part, port in zip(parts, ports, strict=False):
                 if port is not None:
                     yield port, f"{SCOPE}/{exchange.name}/{kind}/{part}", exchange.name
@@ -44,11 +42,12 @@ def write_exchanges(target: Any, meetings: Mapping[str, Meeting], ledger: Ledger
     for name, meeting in meetings.items():
         sent = [[tower.op_name(each) for each in exchange.sent] for tower, exchange in meeting.members]
         _write(target, meeting, ledger, f"{SCOPE}/{name}/moments", whole_moments, sent)
-        back = [
-            [tower.op_name(each) for each in exchange.gradients_sent] for tower, exchange in meeting.members
-        ]
-        if all(back):
-            _write(target, meeting, ledger, f"{SCOPE}/{name}/gradients", summed_gradients, back)
+        for at in range(len(meeting.members[0][1].gradients_sent)):
+            back = [
+                [tower.op_name(each) for each in exchange.gradients_sent[at]]
+                for tower, exchange in meeting.members
+            ]
+            _write(target, meeting, ledger, f"{SCOPE}/{name}/{gradients_kind(at)}", summed_gradients, back)
 
 
 def _write(

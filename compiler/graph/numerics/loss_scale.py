@@ -23,7 +23,7 @@ from compiler.topology import Device
 
 if TYPE_CHECKING:
     from compiler.graph.assembly import Assembly
-    from compiler.graph.update.gradients import SummedGradient
+    from compiler.graph.numerics.summed import SummedGradient
 
 INITIAL_SCALE = 2.0**15
 GROWTH_STEPS = 2000

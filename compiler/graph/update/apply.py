@@ -11,10 +11,11 @@ from compiler.graph.aggregate.base import Gradient
 from compiler.graph.assembly import Assembly
 from compiler.graph.numerics.loss_scale import Gate
 from compiler.graph.numerics.statistics import new_statistic
+from compiler.graph.numerics.summed import SummedGradient
 from compiler.graph.optimizers.base import Scalars
 from compiler.graph.update.apart import apply_at_slots, slots_apart
 from compiler.graph.update.exclusive import take_turn
-from compiler.graph.update.gradients import SummedGradient, copy_name
+from compiler.graph.update.gradients import copy_name
 from compiler.graph.variables import GraphVariable
 
 AVERAGE_RATE = "average_rate"

@@ -16,12 +16,13 @@ from compiler.graph.update.step import Updates, build_update, count_update
 
 def build_async(assembly: Assembly) -> Updates:
     """Add the update of each clone by itself; clone 0 alone moves the statistics of batch normalisation."""
-    ops, rates = [], []
+    ops, rates, updates = [], [], []
     for tower in assembly.towers:
         alone = assembly.alone(tower.tower.index)
         scalars = step_scalars(alone)
-        done = build_update(alone, scalars, statistics=tower.tower.index == 0)
-        ops.append(count_update(alone, done, f"{alone.scope}/train_step"))
+        updates.append(build_update(alone, scalars, statistics=tower.tower.index == 0))
+        ops.append(count_update(alone, updates[-1].done, f"{alone.scope}/train_step"))
         rates.append(scalars["learning_rate"])
     with assembly.ledger.place(assembly.step_place, "update"), tf.control_dependencies(ops):
-        return Updates(tf.no_op(name="train_step"), rates[0], tuple(ops))
+        train_op = tf.no_op(name="train_step")
+    return Updates(train_op, rates[0], tuple(ops), gradients=updates[0].gradients)

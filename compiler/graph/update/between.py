@@ -16,12 +16,13 @@ from compiler.graph.assembly import Assembly
 from compiler.graph.coordination import Coordination
 from compiler.graph.mail import Box
 from compiler.graph.numerics.clip import clip_gradients
-from compiler.graph.numerics.copies import values_of
 from compiler.graph.numerics.statistics import new_statistic
-from compiler.graph.optimizers.base import Scalars
+from compiler.graph.numerics.summed import SummedGradient
+from compiler.graph.numerics.weighting import LossSum, inverse_weights
 from compiler.graph.update.apply import apply_gradients, assign_statistic, step_scalars
-from compiler.graph.update.gradients import SummedGradient, regularize_gradients, sum_gradients
-from compiler.graph.update.step import Updates, build_update
+from compiler.graph.update.gradients import regularize_gradients, sum_gradients
+from compiler.graph.update.parts import join_parts
+from compiler.graph.update.step import Updates, applied_values, build_update
 from compiler.graph.variables import GraphVariable
 
 REPORTED = 4
@@ -35,10 +36,10 @@ class Exchange:
     Async: `step` does an update, if the generation still is the worker's, and claims the next; it gives what
     `Coordination.claim` gives. Sync: feed `tick`, and run `post` to put the gradients where the chief takes
     them; the chief runs `apply` when enough have arrived, with `present` fed where workers may be spared (one
-    for each that has arrived, zero for the others), and `clear` before the first step of all. `scores` are
-    those of all workers: sum of losses and metric states; `gradients` are the chief's own. `chief_ops`
-    are the names of what the chief alone has. In async a worker feeds `report` with numbers about itself, as
-    many as `told` has columns, and runs `tell`; the chief reads `told`, a row for each worker.
+    for each that has arrived, zero for the others), and `clear` before the first step of all. `losses` and
+    `states` (of metrics) are the sums of those of all workers; `gradients` are what an update applies.
+    `chief_ops` are the names of what the chief alone has. In async a worker feeds `report` with numbers about
+    itself, as many as `told` has columns, and runs `tell`; the chief reads `told`, a row for each worker.
     """
 
     coordination: Coordination
@@ -49,8 +50,9 @@ class Exchange:
     present: tf.Tensor | None = field(default=None, repr=False)
     clear: tf.Operation | None = field(default=None, repr=False)
     learning_rate: tf.Tensor | None = field(default=None, repr=False)
-    scores: tuple[tf.Tensor, ...] = field(default=(), repr=False)
-    gradients: Mapping[str, tf.Tensor] | None = field(default=None, repr=False)
+    losses: tuple[LossSum, ...] = field(default=(), repr=False)
+    states: tuple[tf.Tensor, ...] = field(default=(), repr=False)
+    gradients: Mapping[str, tf.Tensor] = field(factory=dict, repr=False)
     chief_ops: frozenset[str] = field(default=frozenset(), repr=False)
     report: tf.Tensor | None = field(default=None, repr=False)
     tell: tf.Operation | None = field(default=None, repr=False)
@@ -59,7 +61,7 @@ class Exchange:
     @property
     def updates(self) -> Updates:
         """The same as other update modes have it: the train op of this graph alone."""
-        return Updates(self.ends[-1], self.learning_rate)
+        return Updates(self.ends[-1], self.learning_rate, gradients=self.gradients)
 
     @property
     def ends(self) -> tuple[tf.Operation, ...]:
@@ -68,25 +70,25 @@ class Exchange:
         return tuple(each for each in (claimed, self.post, self.apply) if each is not None)
 
 
-def build_between(assembly: Assembly, scores: Sequence[tf.Tensor]) -> Exchange:
+def build_between(assembly: Assembly, losses: Sequence[LossSum], states: Sequence[tf.Tensor]) -> Exchange:
     """Add a worker's part of the update, and the chief's if it is that.
 
-    `scores` are the worker's own: its share of the loss, then metric states, which all may be summed.
+    `losses` are the worker's shares of the parts of the loss, `states` those of its metrics.
     """
     coordination = Coordination.build(
         assembly.global_step, assembly.step_place, assembly.ledger, assembly.plan
     )
     if assembly.plan.update.mode == "async":
         return _build_async(assembly, coordination)
-    return _Sync(assembly, coordination, scores).build()
+    return _Sync(assembly, coordination, losses, states).build()
 
 
 def _build_async(assembly: Assembly, coordination: Coordination) -> Exchange:
     worker, table = assembly.plan.worker, coordination.table
     assert worker is not None
     scalars = step_scalars(assembly)
-    done = build_update(assembly, scalars, statistics=worker.is_chief)
-    step = table.claim("next", [table.count(done)])
+    update = build_update(assembly, scalars, statistics=worker.is_chief)
+    step = table.claim("next", [table.count(update.done)])
     width = REPORTED + len(assembly.plan.model.metrics)
     with table.at("told"):
         report = tf.compat.v1.placeholder_with_default(tf.zeros((width,)), (width,), name="report")
@@ -100,6 +102,7 @@ def _build_async(assembly: Assembly, coordination: Coordination) -> Exchange:
         step=step,
         learning_rate=scalars["learning_rate"],
         clear=clear,
+        gradients=update.gradients,
         report=report,
         tell=tell,
         told=read,
@@ -107,14 +110,22 @@ def _build_async(assembly: Assembly, coordination: Coordination) -> Exchange:
 
 
 class _Sync:
-    def __init__(self, assembly: Assembly, coordination: Coordination, scores: Sequence[tf.Tensor]) -> None:
+    def __init__(
+        self,
+        assembly: Assembly,
+        coordination: Coordination,
+        losses: Sequence[LossSum],
+        states: Sequence[tf.Tensor],
+    ) -> None:
         worker = assembly.plan.worker
         assert worker is not None
         self.assembly = assembly
         self.plan = assembly.plan
         self.worker = worker
         self.coordination = coordination
-        self.scores = scores
+        self.losses = losses
+        self.states = states
+        self.scores = [*(tensor for each in losses for tensor in each.tensors), *states]
         self.present: tf.Tensor | None = None
         self.weights: list[tf.Tensor] | None = None
 
@@ -123,7 +134,7 @@ class _Sync:
         gradients, statistics, report = self._gradients(), self._statistics(), self._report()
         posted = [
             op
-            for box, value in (*gradients.values(), *statistics.values())
+            for box, value in (*((box, each.copies[0]) for box, each in gradients), *statistics.values())
             for op in box.put(self._me, value)
         ]
         with self.coordination.table.at("report"):
@@ -137,15 +148,15 @@ class _Sync:
         before = self.assembly.graph.num_operations()
         self._weigh()
         scalars = step_scalars(self.assembly)
-        all_scores = self._all_scores(report)
-        apply = self._apply(
-            {name: box for name, (box, _) in gradients.items()},
-            {name: box for name, (box, _) in statistics.items()},
-            scalars,
-            all_scores,
+        losses, states = self._all_scores(report)
+        summed = self._conditioned(gradients, losses)
+        done = apply_gradients(self.chief, summed, scalars)
+        done += self._new_statistics({name: box for name, (box, _) in statistics.items()})
+        apply = self._begin_next(
+            [*done, *(tensor.op for each in losses for tensor in each.tensors), *(each.op for each in states)]
         )
-        boxes = [box for box, _ in (*gradients.values(), *statistics.values())] + [report]
-        clear, own = self._clear(boxes), self._own_gradients(gradients)
+        boxes = [*(box for box, _ in gradients), *(box for box, _ in statistics.values()), report]
+        clear = self._clear(boxes)
         made = self.assembly.graph.get_operations()[before:]
         return Exchange(
             self.coordination,
@@ -155,38 +166,33 @@ class _Sync:
             present=self.present,
             clear=clear,
             learning_rate=scalars["learning_rate"],
-            scores=all_scores,
-            gradients=own,
+            losses=losses,
+            states=states,
+            gradients=applied_values(summed),
             chief_ops=frozenset(op.name for op in made),
         )
 
-    def _own_gradients(self, boxes: Mapping[str, tuple[Box, object]]) -> dict[str, tf.Tensor] | None:
-        """Return the values of the chief's gradients for summaries, where the spec wants them."""
-        if self.plan.spec.train.summaries not in {"gradients", "all"}:
-            return None
-        taken = {name: box.take(self._me) for name, (box, _) in boxes.items()}
-        return {name: values_of(each) for name, each in taken.items()}
+    @property
+    def chief(self) -> Assembly:
+        """The assembly without towers: what the chief applies has come out of mailboxes."""
+        return evolve(self.assembly, towers=[])
 
     @property
     def _me(self) -> int:
         return self.worker.index
 
-    def _gradients(self) -> dict[str, tuple[Box, object]]:
-        """Return by variable its boxes, and the sum over the worker's own clones."""
-        return {
-            each.variable.name: (
-                self._box(each.variable, isinstance(each.copies[0], tf.IndexedSlices)),
-                each.copies[0],
-            )
+    def _gradients(self) -> list[tuple[Box, SummedGradient]]:
+        """Return the sums over the worker's own clones, each with the boxes for it."""
+        return [
+            (self._box(each.variable, each.part, isinstance(each.copies[0], tf.IndexedSlices)), each)
             for each in sum_gradients(self.assembly)
-        }
+        ]
 
-    def _box(self, variable: GraphVariable, sparse: bool = False) -> Box:
+    def _box(self, variable: GraphVariable, part: int = 0, sparse: bool = False) -> Box:
         placed = self.assembly.rulebook.updates(variable.placement)
         info = variable.info
-        return Box(
-            info.name, tf.as_dtype(info.dtype), info.shape, placed, self.assembly.ledger, sparse=sparse
-        )
+        name = f"{info.name}/part_{part}" if part else info.name
+        return Box(name, tf.as_dtype(info.dtype), info.shape, placed, self.assembly.ledger, sparse=sparse)
 
     def _statistics(self) -> dict[str, tuple[Box, tf.Tensor]]:
         """Return by name the boxes of statistics, and what the worker puts there: its part of their mean.
@@ -224,27 +230,38 @@ class _Sync:
             factor = count / tf.reduce_sum(self.present) if mean else tf.constant(1.0)
             self.weights = tf.unstack(self.present * factor)
 
-    def _apply(
-        self,
-        gradients: dict[str, Box],
-        statistics: dict[str, Box],
-        scalars: Scalars,
-        scores: Sequence[tf.Tensor],
-    ) -> tf.Operation:
-        """Take the sums, condition and apply them; begin the next step once the scores are taken, too."""
-        chief = evolve(self.assembly, towers=[])
+    def _conditioned(
+        self, gradients: Sequence[tuple[Box, SummedGradient]], losses: Sequence[LossSum]
+    ) -> list[SummedGradient]:
+        """Take the sums over all workers; return them as they are applied."""
+        chief = self.chief
         summed = [
-            SummedGradient(chief.variables[name], (box.total(self.worker.count, self.weights),))
-            for name, box in gradients.items()
+            evolve(each, copies=(box.total(self.worker.count, self.weights),)) for box, each in gradients
         ]
-        summed = clip_gradients(chief, regularize_gradients(chief, summed))
-        done = apply_gradients(chief, summed, scalars)
-        for name, box in statistics.items():
+        summed = join_parts(chief, summed, self._inverses(losses))
+        return clip_gradients(chief, regularize_gradients(chief, summed))
+
+    def _inverses(self, losses: Sequence[LossSum]) -> list[tf.Tensor | None]:
+        """Return what the sums for each part of the loss are multiplied by: one over its weight, if any."""
+        weights = [each.weight for each in losses]
+        if self.plan.update.reduce == "sum" or not any(each is not None for each in weights):
+            return [None] * len(weights)
+        with self.coordination.table.at("weights"):
+            return inverse_weights(weights)
+
+    def _new_statistics(self, boxes: Mapping[str, Box]) -> list[tf.Operation]:
+        """Return the ops that give every statistic what the workers have put into its boxes."""
+        done: list[tf.Operation] = []
+        for name, box in boxes.items():
             mean = self.plan.update.batch_norm == "mean" and box.dtype.is_floating
             value = box.total(self.worker.count, self.weights) if mean else box.take(0)
-            done += assign_statistic(chief, chief.variables[name], value)
+            done += assign_statistic(self.chief, self.chief.variables[name], value)
+        return done
+
+    def _begin_next(self, done: Sequence[tf.Operation]) -> tf.Operation:
+        """Return the op that begins the next step when all of `done` is, the taking of the scores too."""
         table = self.coordination.table
-        with table.at("applied", [*done, *(each.op for each in scores)]):
+        with table.at("applied", done):
             one = tf.constant(1, tf.int64)
             counted = table.step(one)
         with table.at("applied", counted):
@@ -255,8 +272,8 @@ class _Sync:
         with self.coordination.table.at("clear", ops):
             return tf.no_op()
 
-    def _all_scores(self, report: Box) -> tuple[tf.Tensor, ...]:
-        """Return loss and metric states of all workers whose gradients are taken."""
+    def _all_scores(self, report: Box) -> tuple[tuple[LossSum, ...], tuple[tf.Tensor, ...]]:
+        """Return the parts of the loss, and states of metrics, of all workers whose gradients are taken."""
         parts = [report.take(worker) for worker in range(self.worker.count)]
         with self.coordination.table.at("scores"):
             if self.present is not None:
@@ -268,6 +285,8 @@ class _Sync:
                 tf.cast(tf.reshape(piece, like.shape), like.dtype)
                 for piece, like in zip(pieces, self.scores, strict=True)
             ]
+            losses = [LossSum(*(found.pop(0) for _ in each.tensors)) for each in self.losses]
             if self.present is not None:
-                found[0] *= self.worker.count / tf.reduce_sum(self.present)
-        return tuple(found)
+                missing = self.worker.count / tf.reduce_sum(self.present)
+                losses = [LossSum(*(tensor * missing for tensor in each.tensors)) for each in losses]
+        return tuple(losses), tuple(found)

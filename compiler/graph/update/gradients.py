@@ -2,72 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
-from attrs import evolve, frozen
+from attrs import evolve
 
 from compiler.graph.aggregate import reduce_all
-from compiler.graph.aggregate.base import Gradient, Reduction
+from compiler.graph.aggregate.base import Reduction
 from compiler.graph.assembly import Assembly
+from compiler.graph.numerics.copies import times
 from compiler.graph.numerics.regularize import add_regularization
+from compiler.graph.numerics.summed import SummedGradient
+from compiler.graph.numerics.weighting import SCOPE, inverse_weights
 from compiler.graph.stamp import StampedTower
 from compiler.graph.variables import GraphVariable
 from compiler.reasons import Placed
 from compiler.rules import following
 
 
-@frozen
-class SummedGradient:
-    """The gradient of a variable over the towers of an update, for each copy of the variable.
-
-    A sparse one has distinct indices. All copies of a replicated variable get the same bits.
-    """
-
-    variable: GraphVariable
-    copies: tuple[Gradient, ...]
-
-
 def sum_gradients(assembly: Assembly) -> list[SummedGradient]:
-    """Sum every variable's gradient over the towers, where it is wanted."""
-    variables = _in_order_of_backprop(assembly)
-    reductions = [_reduction(assembly, each, number) for number, each in enumerate(variables)]
+    """Sum every variable's gradient of every part of the loss over the towers, where it is wanted.
+
+    Parts with a weight are still to be divided by it, unless the sum is one of the means of the towers.
+    """
+    wanted = _in_order_of_backprop(assembly)
+    inverses = {tower.tower.index: _inverses(assembly, tower) for tower in assembly.towers}
+    reductions = [
+        _reduction(assembly, part, variable, number, inverses)
+        for number, (part, variable) in enumerate(wanted)
+    ]
     sums = reduce_all(reductions, assembly.plan.update)
-    return [SummedGradient(variable, tuple(copies)) for variable, copies in zip(variables, sums, strict=True)]
+    return [
+        SummedGradient(variable, tuple(copies), part)
+        for (part, variable), copies in zip(wanted, sums, strict=True)
+    ]
 
 
-def _in_order_of_backprop(assembly: Assembly) -> list[GraphVariable]:
-    """Return the variables that get a gradient, those first whose gradient is ready first.
+def _in_order_of_backprop(assembly: Assembly) -> list[tuple[int, GraphVariable]]:
+    """Return the variables that get a gradient of a part, those first whose gradient is ready first.
 
-    Left out are statistics, and weights that the loss does not depend on.
+    Left out are statistics, and weights that the part does not depend on.
     """
     template = assembly.towers[0].template
     position = {node.name: at for at, node in enumerate(template.graph_def.node)}
-    names = [
-        name
-        for name in template.gradients
-        if all(name in tower.template.gradients for tower in assembly.towers)
+    found = [
+        (position[gradient.values.partition(":")[0]], part, name)
+        for part, each in enumerate(template.losses)
+        for name, gradient in each.gradients.items()
+        if all(name in tower.template.losses[part].gradients for tower in assembly.towers)
     ]
-    names.sort(key=lambda name: position[template.gradients[name].values.partition(":")[0]])
-    return [assembly.variables[name] for name in names]
+    return [(part, assembly.variables[name]) for _, part, name in sorted(found, key=lambda each: each[0])]
 
 
-def _reduction(assembly: Assembly, variable: GraphVariable, number: int) -> Reduction:
-    homes = [_home_of(assembly, tower, variable.name) for tower in assembly.towers]
-    return Reduction(
-        variable.name,
-        [tower.gradient(variable.name) for tower in assembly.towers],
-        homes,
-        _destinations(assembly, variable, homes[number % len(homes)]),
-        assembly.ledger,
-        number,
-    )
+def _inverses(assembly: Assembly, tower: StampedTower) -> list[tf.Tensor | None]:
+    """Return by part of the loss what a tower's gradient is multiplied by before it is summed.
+
+    That is one over its own weight where every tower's own mean counts; else None.
+    """
+    parts = tower.template.losses
+    if assembly.plan.update.reduce != "sum" or all(each.weight is None for each in parts):
+        return [None] * len(parts)
+    place = Placed(tower.tower.device, tower.tower.why)
+    scope = f"aggregate/{SCOPE}/clone_{tower.tower.index}/"
+    with assembly.ledger.place(place, "aggregate"), tf.name_scope(scope):
+        return inverse_weights([None if each.weight is None else tower.tensor(each.weight) for each in parts])
 
 
-def _home_of(assembly: Assembly, tower: StampedTower, weight: str) -> Placed:
+def _reduction(
+    assembly: Assembly,
+    part: int,
+    variable: GraphVariable,
+    number: int,
+    inverses: Mapping[int, Sequence[tf.Tensor | None]],
+) -> Reduction:
+    homes = [_home_of(assembly, tower, part, variable.name) for tower in assembly.towers]
+    name = f"{variable.name}/part_{part}" if part else variable.name
+    values = []
+    for tower, home in zip(assembly.towers, homes, strict=True):
+        value, factor = tower.gradient(part, variable.name), inverses[tower.tower.index][part]
+        if factor is not None:
+            with assembly.ledger.place(home, "aggregate"), tf.name_scope(f"aggregate/{name}/"):
+                value = times(value, factor)
+        values.append(value)
+    destinations = _destinations(assembly, variable, homes[number % len(homes)])
+    return Reduction(name, values, homes, destinations, assembly.ledger, number)
+
+
+def _home_of(assembly: Assembly, tower: StampedTower, part: int, weight: str) -> Placed:
     """Return where a tower has made a gradient."""
-    inner = tower.template.gradients[weight].values
+    inner = tower.template.losses[part].gradients[weight].values
     placed = assembly.ledger.entries[tower.tensor(inner).op.name].placed
     return Placed(placed.device, following(inner.partition(":")[0], placed))
 

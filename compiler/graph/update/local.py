@@ -34,14 +34,17 @@ class _Family:
 def build_local(assembly: Assembly) -> Updates:
     """Add each clone's own update, the averaging of the copies, and the ops that publish their mean."""
     scalars = step_scalars(assembly)
-    done = {
-        tower.tower.index: build_update(assembly.alone(tower.tower.index), scalars)
-        for tower in assembly.towers
-    }
+    updates = [build_update(assembly.alone(tower.tower.index), scalars) for tower in assembly.towers]
+    done = {tower.tower.index: each.done for tower, each in zip(assembly.towers, updates, strict=True)}
     ended = [op for ops in done.values() for op in ops]
     ended.append(_average_when_due(assembly, done))
     train_op = count_update(assembly, ended)
-    return Updates(train_op, scalars["learning_rate"], publish_op=_publish(assembly))
+    return Updates(
+        train_op,
+        scalars["learning_rate"],
+        publish_op=_publish(assembly),
+        gradients=updates[0].gradients,
+    )
 
 
 def _average_when_due(assembly: Assembly, done: Mapping[int, Sequence[tf.Operation]]) -> tf.Operation:

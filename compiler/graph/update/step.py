@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 from attrs import field, frozen
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.numerics.clip import clip_gradients
+from compiler.graph.numerics.copies import values_of
+from compiler.graph.numerics.summed import SummedGradient
+from compiler.graph.numerics.weighting import own_inverses
 from compiler.graph.optimizers.base import Scalars
 from compiler.graph.update.apply import apply_gradients, update_statistics
 from compiler.graph.update.gradients import regularize_gradients, sum_gradients
+from compiler.graph.update.parts import join_parts
 
 
 @frozen
@@ -20,21 +24,32 @@ class Updates:
 
     `train_op` does a step. `by_clone` are the ops of clones that update each by itself, in loops of their
     own; then `train_op` runs each of them once. `publish_op` brings what is evaluated and saved up to date,
-    where that is not the weights themselves.
+    where that is not the weights themselves. `gradients` are those that a step applies, by variable (of rows
+    their elements), under `local` and `async` those of clone 0.
     """
 
     train_op: tf.Operation
     learning_rate: tf.Tensor | None
     by_clone: tuple[tf.Operation, ...] = ()
     publish_op: tf.Operation | None = field(default=None)
+    gradients: Mapping[str, tf.Tensor] = field(factory=dict)
 
 
-def build_update(assembly: Assembly, scalars: Scalars, *, statistics: bool = True) -> list[tf.Operation]:
-    """Sum, condition and apply the gradients; return the ops that end it.
+@frozen
+class Update:
+    """One update: the ops that end it, and the gradients that it applies, by variable."""
+
+    done: Sequence[tf.Operation]
+    gradients: Mapping[str, tf.Tensor]
+
+
+def build_update(assembly: Assembly, scalars: Scalars, *, statistics: bool = True) -> Update:
+    """Sum, condition and apply the gradients of the towers.
 
     `statistics` is whether those of batch normalisation get new values, too.
     """
     scale, gradients = assembly.loss_scale, sum_gradients(assembly)
+    gradients = join_parts(assembly, gradients, own_inverses(assembly))
     if scale is not None:
         gradients = scale.undo(assembly, gradients)
     gradients = regularize_gradients(assembly, gradients)
@@ -43,9 +58,14 @@ def build_update(assembly: Assembly, scalars: Scalars, *, statistics: bool = Tru
     done = apply_gradients(assembly, gradients, scalars, gate)
     done += update_statistics(assembly, gate) if statistics else []
     if gate is None:
-        return done
+        return Update(done, applied_values(gradients))
     assembly.applied = gate.applied
-    return gate.close(done)
+    return Update(gate.close(done), applied_values(gradients))
+
+
+def applied_values(gradients: Sequence[SummedGradient]) -> dict[str, tf.Tensor]:
+    """Return by variable the elements of the gradients of the first copies."""
+    return {each.variable.name: values_of(each.copies[0]) for each in gradients}
 
 
 def count_update(assembly: Assembly, done: Sequence[tf.Operation], name: str = "train_step") -> tf.Operation:

@@ -10,4 +10,6 @@ from compiler.graph.update.step import Updates, build_update, count_update
 def build_sync(assembly: Assembly) -> Updates:
     """Add aggregation, apply ops, moving averages and new statistics."""
     scalars = step_scalars(assembly)
-    return Updates(count_update(assembly, build_update(assembly, scalars)), scalars["learning_rate"])
+    update = build_update(assembly, scalars)
+    train_op = count_update(assembly, update.done)
+    return Updates(train_op, scalars["learning_rate"], gradients=update.gradients)

@@ -72,7 +72,7 @@ def apart(lab: Lab, spec: ir.Spec, batches: Sequence[int], steps: int, *, slots:
         joined = _joined_names(towers[0], spec)
         everything = joined | _slot_names(towers[0]) if slots else joined
         for step in range(1, steps + 1):
-            losses.append(sum(share * tower.step() for share, tower in zip(shares, towers, strict=True)))
+            losses.append(_loss([tower.step_parts() for tower in towers], shares))
             if step % AVERAGE_EVERY == 0:
                 mean = _mean([tower.values() for tower in towers], shares, everything)
                 followed = {name: towers[0].values()[name] for name in towers[0].compiled.weights}
@@ -80,6 +80,12 @@ def apart(lab: Lab, spec: ir.Spec, batches: Sequence[int], steps: int, *, slots:
                     tower.assign({**followed, **mean})
         values = [tower.values() for tower in towers]
     return Course(tuple(losses), {**values[0], **_mean(values, shares, joined)})
+
+
+def _loss(towers: Sequence[Sequence[tuple[float, float]]], shares: Sequence[float]) -> float:
+    """Return the loss over the batches of all towers from the parts of it in each."""
+    sums = np.tensordot(np.asarray(shares), np.asarray(towers), 1)
+    return float(sum(value / weight if weight else 0.0 for value, weight in sums))
 
 
 def _mean(values: Sequence[Arrays], shares: Sequence[float], names: Iterable[str]) -> dict[str, Any]:

@@ -87,13 +87,15 @@ class Verification:
             raise SpecError([plan_modes.random_numbers(self.spec.model.span)])
         self.weights = frozenset(compiled.weights)
         update = self.spec.update
-        self.depends_on_clones = update.reduce == "sum" or (
-            bool(template.state_updates) and update.batch_norm != "synchronized"
+        self.depends_on_clones = (
+            update.reduce == "sum"
+            or template.joins_examples
+            or (bool(template.state_updates) and update.batch_norm != "synchronized")
         )
         lab = evolve(lab, arrays=self._examples(compiled, seed))
         with Trial(lab, alone) as trial:
             self.lab = evolve(lab, start=trial.values())
-        sparse = any(each.indices is not None for each in template.gradients.values())
+        sparse = any(each.indices is not None for each in template.gradients)
         size = sum(each.bytes for each in compiled.weights.values() if each.trainable)
         whole = not self.depends_on_clones
         self.choice = choose(

@@ -72,6 +72,12 @@ class Trial:
         """Do one step and return its loss over the global batch."""
         return float(self.session.run([self.compiled.data_loss, self.compiled.train_op])[0])
 
+    def step_parts(self) -> list[tuple[float, float]]:
+        """Do one step; return the parts of its loss, each a value and the weight to divide it by."""
+        parts = [each.tensors for each in self.compiled.losses]
+        found, _ = self.session.run([parts, self.compiled.train_op])
+        return [(float(value), float(weight[0]) if weight else 1.0) for value, *weight in found]
+
     def update(self, clone: int) -> float:
         """Let one clone do an update by itself, and return its loss."""
         loop = self.compiled.train_loops[clone]

@@ -1,0 +1,82 @@
+"""What a Keras loss adds up to over clones: a value, and the weight to divide it by where there is a mask.
+
+Keras divides a masked loss by the number of positions that are left. Each clone has another number of them,
+so the mean over all clones is no mean of theirs: values and weights are summed apart, and divided in the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+from attrs import frozen
+from keras.src.backend.common.masking import get_keras_mask
+from keras.src.losses.loss import reduce_weighted_values
+
+_PLAIN_REDUCTIONS = ("sum", "none", None)  # which do not divide
+
+
+@frozen
+class MeasuredLoss:
+    """A loss over a batch, as scalars of float32.
+
+    Without a `weight`, `value` is what Keras gives. With one, Keras would give `value / weight`, and zero
+    where the weight is zero; both are means over the batch. `joins_examples` is whether the loss looks at the
+    batch as a whole, so that it is no mean over examples.
+    """
+
+    value: tf.Tensor
+    weight: tf.Tensor | None = None
+    joins_examples: bool = False
+
+
+def measure(loss: keras.Loss, target: Any, prediction: Any, examples: int | tf.Tensor) -> MeasuredLoss:
+    """Return what `loss` is over a batch of so many `examples`, masks included."""
+    plain, values = _call(loss, target, prediction)
+    joined = values.shape.rank == 0 or isinstance(loss, keras.losses.Circle)
+    masks = [each for each in (get_keras_mask(prediction), get_keras_mask(values)) if each is not None]
+    if not masks or values.shape.rank == 0 or loss.reduction in _PLAIN_REDUCTIONS:
+        return MeasuredLoss(tf.cast(plain, tf.float32), None, joined)
+    with tf.name_scope(loss.name):
+        mask = masks[0] if len(masks) == 1 else tf.logical_and(*masks)
+        masked = tf.cast(
+            reduce_weighted_values(values, mask=mask, reduction=None, dtype=loss.dtype), tf.float32
+        )
+        return MeasuredLoss(*_means(masked, mask, loss.reduction, examples), joined)
+
+
+def _call(loss: keras.Loss, target: Any, prediction: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return what Keras makes of a loss, and its values before they are masked and reduced."""
+    found: list[tf.Tensor] = []
+    inner = loss.call
+
+    def recorded(y_true: Any, y_pred: Any) -> tf.Tensor:
+        found.append(inner(y_true, y_pred))
+        return found[-1]
+
+    loss.call = recorded
+    try:
+        return loss(target, prediction), found[0]
+    finally:
+        del loss.call
+
+
+def _means(
+    masked: tf.Tensor, mask: tf.Tensor, reduction: str, examples: int | tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the means of the masked values and of the mask, over positions if their number is known.
+
+    Else over examples. All clones have as many positions for an example, so that both may be averaged over
+    clones by examples; the quotient is the same, but means over positions stay small in 16 bits.
+    """
+    counted, known = tf.cast(mask, tf.float32), masked.shape.num_elements()
+    if known is not None and known == counted.shape.num_elements():
+        return tf.reduce_mean(masked, name="masked"), tf.reduce_mean(counted, name="weight")
+    count = tf.cast(examples, tf.float32)
+    left = tf.reduce_sum(counted)
+    if (
+        reduction != "mean_with_sample_weight"
+    ):  # the other means let the mask count for what it is spread over
+        left *= tf.cast(tf.size(masked), tf.float32) / tf.cast(tf.size(counted), tf.float32)
+    return tf.divide(tf.reduce_sum(masked), count, name="masked"), tf.divide(left, count, name="weight")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from attrs import evolve
 
 from benchmarks.clusters import run_clusters
 from benchmarks.contenders import CONTENDERS
@@ -13,6 +14,8 @@ from benchmarks.launches import run_launches
 from benchmarks.models import PROBLEMS
 from benchmarks.page import write_page
 from benchmarks.race import ROOT, Race, run_build, run_race
+from benchmarks.reading import TURNS as READING_TURNS
+from benchmarks.reading import run_readings
 from benchmarks.results import Machine, Results
 
 WITHOUT_FIT = tuple(each for each in CONTENDERS if each != "fit")
@@ -56,6 +59,9 @@ FULL_BUILDS = (
 @click.option(
     "--turns", type=click.IntRange(1), help="How often each contender's steps are timed in a round."
 )
+@click.option(
+    "--reading", is_flag=True, help="Measure the reading of files alone; what else is in OUTPUT stays."
+)
 @click.option("--output", type=click.Path(path_type=Path), help="Folder of the results.")
 def main(
     *,
@@ -65,13 +71,17 @@ def main(
     towers: tuple[int, ...],
     rounds: int | None,
     turns: int | None,
+    reading: bool,
     output: Path | None,
 ) -> None:
     """Measure, and write `benchmarks.md`, `.json` and `.svg`.
 
     Without options it takes about 20 minutes and writes into `docs`. A part, chosen by options, goes into
-    `benchmarks/results`.
+    `benchmarks/results`; that of reading files takes three minutes and is renewed in `docs`.
     """
+    if reading:
+        _measure_reading(output or ROOT / "docs", turns or READING_TURNS)
+        return
     if models or contenders or towers or rounds or turns:
         chosen = _chosen(models or SMALL, towers or (4,), contenders or CONTENDERS, rounds or 1, turns or 5)
         results = _measure(chosen, (), launches=0)
@@ -80,6 +90,14 @@ def main(
     partial = not results.builds
     folder = output or (ROOT / "benchmarks" / "results" if partial else ROOT / "docs")
     write_page(results, folder)
+    click.echo((folder / "benchmarks.md").read_text())
+
+
+def _measure_reading(folder: Path, turns: int) -> None:
+    """Measure how files are read, and renew that part of the results in `folder`."""
+    data = folder / "benchmarks.json"
+    results = Results.from_json(data.read_text()) if data.exists() else Results(Machine.here())
+    write_page(evolve(results, readings=tuple(run_readings(turns=turns))), folder)
     click.echo((folder / "benchmarks.md").read_text())
 
 
@@ -98,7 +116,10 @@ def _measure(races: tuple[Race, ...], builds: tuple[tuple[str, str, int], ...], 
     raced: list[Figures] = [figures for race in races for figures in run_race(race)]
     built = [run_build(*each) for each in builds]
     clusters = run_clusters() if launches else []
-    return Results(Machine.here(), tuple(raced), tuple(built), tuple(commands), tuple(clusters))
+    readings = run_readings() if launches else []
+    return Results(
+        Machine.here(), tuple(raced), tuple(built), tuple(commands), tuple(clusters), tuple(readings)
+    )
 
 
 if __name__ == "__main__":

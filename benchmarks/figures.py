@@ -96,3 +96,17 @@ class ClusterRates:
     model: str
     ours: list[float]
     parameter_server: list[float]
+
+
+@frozen
+class Reading:
+    """What a reader of some files came to on a day: examples per second, and seconds of processor time.
+
+    The latter are those of one example; both are given turn by turn.
+    """
+
+    files: str
+    reader: str
+    date: str
+    rates: tuple[float, ...] = field(converter=tuple)
+    cpu: tuple[float, ...] = field(converter=tuple)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attrs import asdict, frozen
 
-from benchmarks.figures import ClusterRates, Figures, Launch
+from benchmarks.figures import ClusterRates, Figures, Launch, Reading
 
 KIB_IN_GIB = 2**20
 
@@ -68,13 +68,14 @@ class Spread:
 
 @frozen
 class Results:
-    """Figures of races, of builds alone, of commands, and of clusters."""
+    """Figures of races, of builds alone, of commands, of clusters, and of reading files."""
 
     machine: Machine
     races: tuple[Figures, ...] = ()
     builds: tuple[Figures, ...] = ()
     launches: tuple[Launch, ...] = ()
     clusters: tuple[ClusterRates, ...] = ()
+    readings: tuple[Reading, ...] = ()
 
     def to_json(self) -> str:
         """Return all of it."""
@@ -90,6 +91,7 @@ class Results:
             tuple(Figures(**each) for each in found["builds"]),
             tuple(Launch(**each) for each in found["launches"]),
             tuple(ClusterRates(**each) for each in found["clusters"]),
+            tuple(Reading(**each) for each in found.get("readings", ())),
         )
 
     def raced(self, model: str, towers: int, contender: str) -> list[Figures]:
@@ -126,3 +128,19 @@ class Results:
         if command not in by_name or baseline not in by_name:
             return None
         return Spread.of([a / b for a, b in zip(by_name[command], by_name[baseline], strict=True)])
+
+    def read(self, files: str, reader: str, measure: Callable[[Reading], Sequence[float]]) -> Spread | None:
+        """Return what ours measures over what `reader` does on a kind of files, turn by turn."""
+        found = {each.reader: measure(each) for each in self.readings if each.files == files}
+        if "ours" not in found or reader not in found:
+            return None
+        return Spread.of([a / b for a, b in zip(found["ours"], found[reader], strict=True)])
+
+    def read_by_hand(self, files: str) -> Spread | None:
+        """Return our examples per second over those of the best other reader of a kind of files."""
+        others = [
+            self.read(files, each.reader, lambda reading: reading.rates)
+            for each in self.readings
+            if each.files == files and each.reader != "ours"
+        ]
+        return min(filter(None, others), key=lambda each: each.median, default=None)

@@ -44,6 +44,9 @@ def _marginal(results: Results) -> Spread | None:
     return Spread.of([(many.build - few.build) / 56 / each.trace for each in (few, many)])
 
 
+READ = ("JPEG images", "TFRecord", "TFRecord of JPEG", "CSV")
+"""The kinds of files that are read."""
+
 TARGETS = (
     Target("building 8 clones of ResNet-50, against the tutorial's loop", 5, _clones(8)),
     Target("building 64 clones of ResNet-50, against the tutorial's loop", 10, _clones(64)),
@@ -82,6 +85,14 @@ TARGETS = (
         "the same against one tower of the whole batch (the limit)",
         0.95,
         lambda results: results.speed("lenet", 4, "single"),
+    ),
+    *(
+        Target(
+            f"examples per second, reading {files}, against the best pipeline written by hand",
+            0.95,
+            lambda results, files=files: results.read_by_hand(files),  # type: ignore[misc]  # mypy infers no default
+        )
+        for files in READ
     ),
     Target(
         f"`check` as a process, against `{BASELINE}`",

@@ -68,6 +68,9 @@ def _keyword(name: str, type: Type, default: Any, doc: str) -> Argument:  # noqa
 
 _PATH = _needs("path", string(), "a file, or a glob of files, relative to the spec")
 
+RESIZES = ("bilinear", "area", "smooth", "crop")
+"""The ways to bring an image to another size; the first is the default."""
+
 SOURCES = (
     Function(
         "csv",
@@ -97,6 +100,7 @@ SOURCES = (
             _needs("size", listing(integer(low=1)), "height and width to which every image is resized"),
             _takes("channels", integer(1, 4), 3, "1 for grey, 3 for colour, 4 with transparency"),
             _keyword("classes", either(listing(string()), optional=True), None, "the folders by label"),
+            _keyword("resize", word(*RESIZES), RESIZES[0], "how an image of another size is brought to it"),
         ),
         doc="tensors `image` (uint8) and `label` (int32, the number of the folder in alphabetical order)",
     ),
@@ -141,6 +145,12 @@ FEATURES = (
             ),
             _keyword("key", string(optional=True), None, "its name in a `tfrecord`; default: the tensor's"),
             _keyword("encoding", word("list", "raw", "image"), "list", "how a `tfrecord` holds it"),
+            _keyword(
+                "resize",
+                word(*RESIZES, optional=True),
+                None,
+                f"how an image in a `tfrecord` is brought to the shape; default: `{RESIZES[0]}`",
+            ),
         ),
         doc="a tensor of the examples",
     ),

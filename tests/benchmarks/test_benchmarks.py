@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 import grammar
-from benchmarks.figures import Figures, Launch
+from benchmarks.figures import Figures, Launch, Reading
 from benchmarks.launches import BASELINE, SPEC
 from benchmarks.models import PROBLEMS, spec_text
 from benchmarks.page import write_page
@@ -28,6 +28,11 @@ RESULTS = Results(
     builds=(
         Figures("ours", "resnet50", 8, 2.0, graph_ops=12_000, trace=0.8),
         Figures("tutorial", "resnet50", 8, 20.0, graph_ops=70_000),
+    ),
+    readings=(
+        Reading("CSV", "ours", "2026-02-01", (200.0, 100.0), (0.01, 0.01)),
+        Reading("CSV", "by hand", "2026-02-01", (100.0, 125.0), (0.02, 0.02)),
+        Reading("CSV", "make_csv_dataset", "2026-02-01", (50.0, 50.0), (0.04, 0.04)),
     ),
     launches=(Launch(BASELINE, (0.1, 0.1)), Launch(f"check {SPEC}", (0.14, 0.16))),
 )
@@ -62,7 +67,7 @@ def test_targets_are_read_from_results_that_have_them() -> None:
         for each, spread in found
         if spread is not None
     ]
-    assert met == [(5, 10.0, True), (1.8, 2.05, True), (1.5, 1.5, True)]
+    assert met == [(5, 10.0, True), (1.8, 2.05, True), (0.95, 1.4, True), (1.5, 1.5, True)]
 
 
 def test_the_page_states_what_the_data_say(tmp_path: Path) -> None:
@@ -72,6 +77,8 @@ def test_the_page_states_what_the_data_say(tmp_path: Path) -> None:
     assert "Measured on 2026-01-31, on 2 cores and 24 GiB of memory, with TensorFlow 2.21.0" in text
     assert "| lenet | 4 | mirrored | 2.05 (2.00 to 2.10) | 1.50 | 2.00 |" in text
     assert "| resnet50 | 8 | 2.00 | 12,000 | 20.00 | 70,000 | 10.0 |" in text
+    assert "| CSV | ours | 150 |  |  |" in text
+    assert "| CSV | by hand | 112 | 1.40 (0.80 to 2.00) | 0.50 |" in text
     assert Results.from_json((tmp_path / "benchmarks.json").read_text()) == RESULTS
     assert (tmp_path / "benchmarks.svg").read_text().startswith("<svg ")
 
@@ -81,6 +88,28 @@ def test_the_page_states_what_there_is_to_reach(tmp_path: Path) -> None:
     single = Figures("single", "lenet", 4, 0.5, 4.0, (44.0, 44.0), (0.05, 0.05), 2**30)
     write_page(evolve(RESULTS, races=(*RESULTS.races, single)), tmp_path)
     assert "made 2.20 times the steps of\n`MirroredStrategy`" in (tmp_path / "benchmarks.md").read_text()
+
+
+@pytest.mark.slow
+def test_readers_give_the_same_examples(tmp_path: Path) -> None:
+    """What is raced reads the same files into the same tensors: examples differ in their order alone."""
+    import tensorflow as tf
+
+    from benchmarks.readers import FILES
+
+    for name, files in FILES.items():
+        files.write(tmp_path)
+        found = {}
+        for reader, make in files.readers(tmp_path).items():
+            batches = list(make().take(4))
+            assert {key: each.dtype for key, each in batches[0].items()} == {
+                "image": tf.float32,
+                "label": tf.int32,
+            }, reader
+            found[reader] = [tuple(batches[0][key].shape) for key in ("image", "label")]
+            mean = float(tf.reduce_mean([tf.reduce_mean(each["image"]) for each in batches]))
+            found[reader].append(round(mean, 1 if "JPEG" in name else 0))
+        assert len({tuple(map(str, each)) for each in found.values()}) == 1, (name, found)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from attrs import frozen
 from compiler.graph.sources.arguments import MISSING, Arguments, bind
 from compiler.graph.sources.options import BOUNDS, DTYPES, INTEGERS, Field
 from dsl import ir
+from dsl.schema.functions import RESIZES
 from dsl.source import Span
 
 if TYPE_CHECKING:
@@ -19,11 +20,15 @@ ENCODINGS = ("list", "raw", "image")
 
 @frozen
 class Feature:
-    """A described tensor. `key` is its name in the file, `encoding` how its numbers are written there."""
+    """A described tensor. `key` is its name in the file, `encoding` how its numbers are written there.
+
+    `resize` is how images come to the size of the shape.
+    """
 
     field: Field
     key: str
     encoding: str
+    resize: str
     classes: int | None
     span: Span | None
 
@@ -41,7 +46,7 @@ def features(given: Arguments) -> Mapping[str, Feature]:
 
 
 def _feature(name: str, call: ir.Call) -> Feature:
-    given = bind(call, dtype=MISSING, shape=(), classes=None, key=None, encoding="list")
+    given = bind(call, dtype=MISSING, shape=(), classes=None, key=None, encoding="list", resize=None)
     encoding = given.word("encoding", ENCODINGS)
     dtypes = sorted(DTYPES | {"string"})
     dtype = given.word("dtype", dtypes)
@@ -53,5 +58,8 @@ def _feature(name: str, call: ir.Call) -> Feature:
     shape = given.shape("shape")
     if encoding == "image" and (len(shape) != 3 or shape[-1] not in (1, 3, 4)):  # noqa: PLR2004 height, width, channels
         given.refuse("needs height, width and 1, 3 or 4 channels for an image", "shape")
+    if encoding != "image" and given.values["resize"] is not None:
+        given.refuse("has `resize` only with `encoding = image`", "resize")
+    resize = RESIZES[0] if given.values["resize"] is None else given.word("resize", RESIZES)
     key = name if given.values["key"] is None else given.text("key")
-    return Feature(Field(name, dtype, shape), key, encoding, classes, call.span)
+    return Feature(Field(name, dtype, shape), key, encoding, resize, classes, call.span)

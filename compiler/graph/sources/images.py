@@ -17,6 +17,7 @@ from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
 from dsl.regular import strange_kind
+from dsl.schema.functions import RESIZES
 
 if TYPE_CHECKING:
     from dsl import ir
@@ -33,7 +34,7 @@ class Images(Source):
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        given = bind(call, path=MISSING, size=MISSING, channels=3, classes=None)
+        given = bind(call, path=MISSING, size=MISSING, channels=3, classes=None, resize=RESIZES[0])
         self.folder = find_folder(given.text("path"), context.base, given.span("path"))
         size = given.shape("size")
         if len(size) != 2:  # noqa: PLR2004 height and width
@@ -42,6 +43,7 @@ class Images(Source):
         if self.channels not in CHANNELS:
             given.refuse("takes 1 channel for grey, 3 for colour, 4 with transparency", "channels")
         self.size = (size[0], size[1])
+        self.resize = given.word("resize", RESIZES)
         self.classes = self._classes(given.texts("classes") if given.values["classes"] is not None else None)
         self.fields = (Field("image", "uint8", (*self.size, self.channels)), Field("label", "int32", ()))
 
@@ -108,7 +110,13 @@ class Images(Source):
 
     def decode(self, record: Any) -> Tensors:
         """Read and decode one file."""
-        image = decode_image(tf.io.read_file(record["path"]), *self.size, self.channels)
+        return self.decode_as(record, frozenset())
+
+    def decode_as(self, record: Any, floats: frozenset[str]) -> Tensors:
+        """Read and decode one file, the image as floats if it is one of them."""
+        dtype = tf.float32 if "image" in floats else tf.uint8
+        data = tf.io.read_file(record["path"])
+        image = decode_image(data, *self.size, self.channels, resize=self.resize, dtype=dtype)
         return {"image": image, "label": record["label"]}
 
     def where(self, index: int) -> Where:

@@ -1,9 +1,9 @@
 """From raw records to passes over the examples: order, shards, caches, epochs and batches, all in tf.data.
 
 What changes tensors is put off until examples are batched, since it treats each example by itself; only a
-`cache` makes it happen earlier. What chooses and orders examples works on raw records, which are small.
-What comes before the last cache is built once; what comes after it is built anew for every pass, with a
-seed of its own.
+`cache` makes it happen earlier, and records that are decoded one by one, as images are, are changed one by
+one as well. What chooses and orders examples works on raw records, which are small. What comes before the
+last cache is built once; what comes after it is built anew for every pass, with a seed of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tensorflow as tf
 from attrs import evolve, frozen
 
 from compiler.graph.sources.base import FileSource
-from compiler.graph.sources.changes import Change
+from compiler.graph.sources.changes import Cast, Change, OneTensor, Rename
 from compiler.graph.sources.plain import plain
 from compiler.graph.sources.shares import Files, Shard
 from compiler.graph.sources.transforms import Cache, Shuffle, Skip, Take, Transform
@@ -85,10 +85,27 @@ class Examples:
         return self._finish(batch if self.source is None else self.source.decode(batch))
 
     def _decode_one(self, record: Any) -> Tensors:
+        """Decode and change one record, which stays in a processor's cache meanwhile."""
         source = self.source
         assert source is not None
-        batch = {name: tensor[tf.newaxis] for name, tensor in source.decode(record).items()}
-        return {name: tensor[0] for name, tensor in self._finish(batch).items()}
+        tensors = source.decode_as(record, self._floats())
+        batch = {name: tensor[tf.newaxis] for name, tensor in tensors.items()}
+        return {name: tf.squeeze(tensor, 0) for name, tensor in self._finish(batch).items()}
+
+    def _floats(self) -> frozenset[str]:
+        """Return the tensors of the source that a cast to float32 is the first to change."""
+        assert self.source is not None
+        untouched = {each.name: each.name for each in self.source.fields}
+        found = set()
+        for change in self.changes:
+            if isinstance(change, Rename):
+                olds = {old: new for new, old in change.names.items()}
+                untouched = {olds.get(now, now): name for now, name in untouched.items()}
+            elif isinstance(change, OneTensor):
+                name = untouched.pop(change.name, None)
+                if name is not None and isinstance(change, Cast) and change.dtype == "float32":
+                    found.add(name)
+        return frozenset(found)
 
     def single(self, chunk: int) -> Any:
         """Return a dataset of single examples, decoded in chunks where that can be."""
@@ -101,9 +118,8 @@ class Examples:
 
     def batched(self, size: int, *, drop_remainder: bool) -> Any:
         """Return a dataset of batches of examples."""
-        if self.per_record and self.source is not None:
-            tensors = self.dataset.map(plain(self.source.decode), num_parallel_calls=tf.data.AUTOTUNE)
-            return evolve(self, dataset=tensors, source=None).batched(size, drop_remainder=drop_remainder)
+        if self.per_record:
+            return self.single(1).batch(size, drop_remainder=drop_remainder)
         batches = self.dataset.batch(size, drop_remainder=drop_remainder)
         if self.source is None and not self.changes:
             return batches

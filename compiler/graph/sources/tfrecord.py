@@ -61,13 +61,21 @@ class TfRecord(FileSource):
 
     def decode(self, record: Any) -> Tensors:
         """Return the features of a batch of serialized examples, or of one."""
+        return self.decode_as(record, frozenset())
+
+    def decode_as(self, record: Any, floats: frozenset[str]) -> Tensors:
+        """Return the features, images as floats if they are among them."""
         if not self.per_record:
             return self._decode(record)
-        return {name: tensor[0] for name, tensor in self._decode(record[tf.newaxis]).items()}
+        batch = self._decode(record[tf.newaxis], floats)
+        return {name: tf.squeeze(tensor, 0) for name, tensor in batch.items()}
 
-    def _decode(self, records: Any) -> Tensors:
+    def _decode(self, records: Any, floats: frozenset[str] = frozenset()) -> Tensors:
         parsed = tf.io.parse_example(records, {each.key: _parsed(each) for each in self.features.values()})
-        return {name: _decoded(each, parsed[each.key]) for name, each in self.features.items()}
+        return {
+            name: _decoded(each, parsed[each.key], "float32" if name in floats else each.field.dtype)
+            for name, each in self.features.items()
+        }
 
     def where(self, index: int) -> Where:
         """Return file and record of example `index`."""
@@ -90,8 +98,8 @@ def _parsed(feature: Feature) -> tf.io.FixedLenFeature:
     return tf.io.FixedLenFeature(feature.field.shape, kind)
 
 
-def _decoded(feature: Feature, parsed: Any) -> Any:
-    """Return a batch of tensors of the feature's dtype and shape."""
+def _decoded(feature: Feature, parsed: Any, image_dtype: str) -> Any:
+    """Return a batch of tensors of the feature's shape and its dtype, for images of `image_dtype`."""
     field = feature.field
     if feature.encoding == "list":
         # Whole numbers are kept in 64 bits, and may not fit into fewer.
@@ -104,4 +112,8 @@ def _decoded(feature: Feature, parsed: Any) -> Any:
         with tf.control_dependencies([tf.debugging.Assert(right, [f"`{field.name}` has another length"])]):
             numbers = tf.io.decode_raw(parsed, field.dtype)
         return tf.reshape(numbers, [parsed.shape[0] if parsed.shape[0] is not None else -1, *field.shape])
-    return tf.cast(decode_image(parsed[0], *field.shape)[tf.newaxis], field.dtype)
+    whole = image_dtype == "float32" and field.dtype in {"uint8", "float32"}
+    image = decode_image(
+        parsed[0], *field.shape, resize=feature.resize, dtype=tf.float32 if whole else tf.uint8
+    )
+    return (image if whole else tf.cast(image, field.dtype))[tf.newaxis]

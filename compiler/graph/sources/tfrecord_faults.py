@@ -71,7 +71,9 @@ def _size_fault(where: Where, values: Sequence[Any], feature: Feature) -> Diagno
 def _value_fault(where: Where, values: Sequence[Any], feature: Feature) -> Diagnostic | None:
     if feature.encoding == "image":
         try:
-            scratch.evaluate(lambda: decode_image(tf.constant(values[0]), *feature.field.shape))
+            scratch.evaluate(
+                lambda: decode_image(tf.constant(values[0]), *feature.field.shape, resize=feature.resize)
+            )
         except scratch.FAILURES as error:
             return errors.image(where, f"the image cannot be decoded: {scratch.reason_of(error)}")
     if feature.encoding != "list" or feature.field.dtype not in BOUNDS:

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from compiler.graph.sources.pixels import decode_image
 from dsl.diagnostics import SpecError
+from tests.compiler.graph.sources.test_tfrecord import example
+from tests.compiler.graph.sources.test_tfrecord import record as framed
 
 WANTED = {"image": ("uint8", (4, 6, 3)), "label": ("int32", ())}
 
@@ -79,7 +82,7 @@ def test_images_are_resized_and_recoloured(reader: Any, channels: int) -> None:
     image = np.broadcast_to(ramp[:, None, None], [12, 18, 1])
     write(reader.base / "pictures", a_1_png=tf.io.encode_png(image).numpy())
     wanted = {"image": ("uint8", (4, 6, channels))}
-    (batch,) = reader.batches(opened(reader, wanted=wanted, channels=channels), 2)
+    (batch,) = reader.batches(opened(reader, wanted=wanted, channels=channels, resize="smooth"), 2)
     expected = tf.image.resize(image.astype(np.float32), [4, 6], antialias=True).numpy().round()
     np.testing.assert_allclose(batch["image"][0, :, :, 0], expected[:, :, 0], atol=1)
 
@@ -99,6 +102,37 @@ def test_images_are_shuffled_scaled_and_cached(reader: Any) -> None:
     batches = reader.batches(stream, 8, repeat=True, most=5)
     values = np.concatenate([each["image"] for each in batches])[:, 0, 0, 0] * 2
     assert [sorted(values[:20].tolist()), sorted(values[20:].tolist())] == [list(range(20))] * 2
+
+
+@pytest.mark.parametrize("resize", ["bilinear", "smooth", "crop"])
+def test_a_cast_changes_no_pixel(reader: Any, resize: str) -> None:
+    """Images that a cast makes floats, under whatever name, are the whole numbers that they were."""
+    pixels = np.random.default_rng(1).integers(0, 256, [13, 9, 3], np.uint8)
+    write(reader.base / "pictures", a_1_png=tf.io.encode_png(pixels).numpy())
+    write(reader.base / "pictures", a_2_jpg=tf.io.encode_jpeg(pixels).numpy())
+    record = example(picture=[(reader.base / "pictures" / "a" / "1.png").read_bytes()])
+    (reader.base / "pictures.tfrecord").write_bytes(framed(record))
+    feature = reader.call("feature", "uint8", (4, 6, 3), encoding="image", key="picture", resize=resize)
+    sources = (
+        reader.call("images", "pictures", size=(4, 6), resize=resize),
+        reader.call("tfrecord", "pictures.tfrecord", image=feature),
+    )
+    cast = reader.call("cast", "image", "float32")
+    renamed = [reader.call("rename", x="image"), reader.call("cast", "x", "float32")]
+    found = []
+    for source in sources:
+        (whole,) = reader.batches(reader.open(source, wanted={"image": ("uint8", (4, 6, 3))}), 2)
+        (floats,) = reader.batches(reader.open(source, cast, wanted={"image": ("float32", (4, 6, 3))}), 2)
+        (other,) = reader.batches(reader.open(source, *renamed, wanted={"x": ("float32", (4, 6, 3))}), 2)
+        assert whole["image"].std() > 10
+        np.testing.assert_array_equal(floats["image"], whole["image"])
+        np.testing.assert_array_equal(other["x"], whole["image"])
+        found.append(whole["image"])
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    expected = decode_image(
+        tf.constant((reader.base / "pictures" / "a" / "2.jpg").read_bytes()), 4, 6, 3, resize=resize
+    )
+    np.testing.assert_array_equal(found[0][1], expected)
 
 
 BROKEN = {

@@ -1,0 +1,280 @@
+"""Files of every kind that is raced, and readers of them: ours, and pipelines as they are written by hand."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from attrs import frozen
+
+from compiler.graph.sources import StreamOptions, Wanted, open_split
+from dsl import ir
+
+Make = Callable[[], Any]
+"""Makes batches as a dataset of the current graph."""
+
+AUTO = tf.data.AUTOTUNE
+DIGITS = Path(__file__).parents[1] / "examples" / "data" / "digits" / "train.csv"
+BUFFER = 1024
+PHOTOS, PHOTO, SIZE = 256, 256, 224
+
+
+@frozen
+class Files:
+    """A kind of files: what writes them into a folder, and who reads them in batches of `batch`."""
+
+    batch: int
+    write: Callable[[Path], None]
+    readers: Callable[[Path], Mapping[str, Make]]
+
+
+def _ours(folder: Path, source: ir.Call, *transforms: ir.Call, batch: int, image: tuple[int, ...]) -> Make:
+    split = ir.Split("train", source, (ir.Call("shuffle", (BUFFER,)), *transforms))
+    wanted = [Wanted("image", "float32", image), Wanted("label", "int32", ())]
+
+    def make() -> Any:
+        stream = open_split(split, wanted, StreamOptions(folder, seed=1))
+        return stream.batches(batch, repeat=True, drop_remainder=True)
+
+    return make
+
+
+def _mapped(dataset: Any, function: Callable[..., Any]) -> Any:
+    return dataset.map(tf.autograph.experimental.do_not_convert(function), num_parallel_calls=AUTO)
+
+
+# --- images -----------------------------------------------------------------------------------------------
+
+
+def photo(seed: int, side: int) -> bytes:
+    """Return a JPEG of coarse and fine shapes, about as large as one of a photograph."""
+    generator = np.random.default_rng(seed)
+    image = tf.fill([side, side, 3], 128.0)
+    for cells, strength in ((4, 60), (16, 30), (64, 15), (side, 6)):
+        shapes = generator.standard_normal([cells, cells, 3]).astype(np.float32)
+        image += strength * tf.image.resize(shapes, [side, side], "bicubic")
+    return bytes(tf.io.encode_jpeg(tf.saturate_cast(image, tf.uint8), quality=90).numpy())
+
+
+def _write_images(folder: Path) -> None:
+    for number in range(PHOTOS):
+        path = folder / "images" / f"{number % 4}" / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(photo(number, PHOTO))
+
+
+def _decoded(data: Any) -> Any:
+    return tf.image.resize(tf.io.decode_jpeg(data, channels=3), [SIZE, SIZE])
+
+
+SCALED = (ir.Call("cast", ("image", "float32")), ir.Call("scale", ("image", 1 / 255)))
+
+
+def _image_readers(folder: Path, batch: int = 32) -> Mapping[str, Make]:
+    paths = sorted(map(str, (folder / "images").glob("*/*.jpg")))
+    labels = [int(Path(path).parent.name) for path in paths]
+
+    def shuffled() -> Any:
+        names = tf.data.Dataset.from_tensor_slices((paths, np.array(labels, np.int32)))
+        return names.shuffle(BUFFER, seed=1).repeat()
+
+    def floats() -> Any:
+        images = _mapped(
+            shuffled(),
+            lambda path, label: {"image": _decoded(tf.io.read_file(path)) / 255, "label": label},
+        )
+        return images.batch(batch, drop_remainder=True).prefetch(AUTO)
+
+    def bytes_first() -> Any:
+        images = _mapped(
+            shuffled(), lambda path, label: (tf.cast(_decoded(tf.io.read_file(path)), tf.uint8), label)
+        )
+        batches = images.batch(batch, drop_remainder=True)
+        return _mapped(
+            batches, lambda image, label: {"image": tf.cast(image, tf.float32) / 255, "label": label}
+        ).prefetch(AUTO)
+
+    def keras_utility() -> Any:
+        import keras
+
+        batches = keras.utils.image_dataset_from_directory(
+            folder / "images", image_size=(SIZE, SIZE), batch_size=batch, seed=1, verbose=False
+        )
+        return _mapped(
+            batches.repeat(), lambda image, label: {"image": image / 255, "label": label}
+        ).prefetch(AUTO)
+
+    source = ir.Call("images", (str(folder / "images"), (SIZE, SIZE)))
+    return {
+        "ours": _ours(folder, source, *SCALED, batch=batch, image=(SIZE, SIZE, 3)),
+        "tf.data, floats": floats,
+        "tf.data, bytes until batched": bytes_first,
+        "image_dataset_from_directory": keras_utility,
+    }
+
+
+# --- TFRecord ---------------------------------------------------------------------------------------------
+
+
+def _example(**features: Any) -> bytes:
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+def _integers(*values: int) -> Any:
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+
+def _write_records(folder: Path) -> None:
+    with DIGITS.open() as file, tf.io.TFRecordWriter(str(folder / "digits.tfrecord")) as writer:
+        rows = list(csv.DictReader(file))
+        records = [
+            _example(
+                image=tf.train.Feature(
+                    float_list=tf.train.FloatList(value=[float(row[f"pixel_{at}"]) for at in range(64)])
+                ),
+                label=_integers(int(row["digit"])),
+            )
+            for row in rows
+        ]
+        for record in records * 20:
+            writer.write(record)
+
+
+NUMBERS = {"image": tf.io.FixedLenFeature([64], tf.float32), "label": tf.io.FixedLenFeature([], tf.int64)}
+
+
+def _with_label(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**found, "label": tf.cast(found["label"], tf.int32)}
+
+
+def _record_readers(folder: Path, batch: int = 64) -> Mapping[str, Make]:
+    path = str(folder / "digits.tfrecord")
+
+    def parsed() -> Any:
+        records = tf.data.TFRecordDataset(path, buffer_size=1 << 20).shuffle(BUFFER, seed=1).repeat()
+        batches = records.batch(batch, drop_remainder=True)
+        return _mapped(batches, lambda each: _with_label(tf.io.parse_example(each, NUMBERS))).prefetch(AUTO)
+
+    def one_by_one() -> Any:
+        records = tf.data.TFRecordDataset(path).shuffle(BUFFER, seed=1).repeat()
+        examples = _mapped(records, lambda each: _with_label(tf.io.parse_single_example(each, NUMBERS)))
+        return examples.batch(batch, drop_remainder=True).prefetch(AUTO)
+
+    def batched_features() -> Any:
+        batches = tf.data.experimental.make_batched_features_dataset(
+            path, batch, NUMBERS, shuffle_buffer_size=BUFFER, shuffle_seed=1, drop_final_batch=True
+        )
+        return _mapped(batches, _with_label).prefetch(AUTO)
+
+    feature = ir.Call("feature", ("float32", (64,)))
+    source = ir.Call("tfrecord", (path,), {"image": feature, "label": ir.Call("feature", ("int32",))})
+    return {
+        "ours": _ours(folder, source, batch=batch, image=(64,)),
+        "tf.data, batches parsed": parsed,
+        "tf.data, records parsed": one_by_one,
+        "make_batched_features_dataset": batched_features,
+    }
+
+
+def _write_image_records(folder: Path) -> None:
+    with tf.io.TFRecordWriter(str(folder / "images.tfrecord")) as writer:
+        for number in range(PHOTOS):
+            image = tf.train.Feature(bytes_list=tf.train.BytesList(value=[photo(number, PHOTO)]))
+            writer.write(_example(image=image, label=_integers(number % 4)))
+
+
+IMAGES = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
+
+
+def _image_record_readers(folder: Path, batch: int = 32) -> Mapping[str, Make]:
+    path = str(folder / "images.tfrecord")
+
+    def records() -> Any:
+        return tf.data.TFRecordDataset(path, buffer_size=1 << 20).shuffle(BUFFER, seed=1).repeat()
+
+    def floats() -> Any:
+        def decoded(record: Any) -> Any:
+            found = tf.io.parse_single_example(record, IMAGES)
+            return {"image": _decoded(found["image"]) / 255, "label": tf.cast(found["label"], tf.int32)}
+
+        return _mapped(records(), decoded).batch(batch, drop_remainder=True).prefetch(AUTO)
+
+    def bytes_first() -> Any:
+        def decoded(record: Any) -> Any:
+            found = tf.io.parse_single_example(record, IMAGES)
+            return tf.cast(_decoded(found["image"]), tf.uint8), tf.cast(found["label"], tf.int32)
+
+        batches = _mapped(records(), decoded).batch(batch, drop_remainder=True)
+        return _mapped(
+            batches, lambda image, label: {"image": tf.cast(image, tf.float32) / 255, "label": label}
+        ).prefetch(AUTO)
+
+    image = ir.Call("feature", ("uint8", (SIZE, SIZE, 3)), {"encoding": "image"})
+    source = ir.Call("tfrecord", (path,), {"image": image, "label": ir.Call("feature", ("int32",))})
+    return {
+        "ours": _ours(folder, source, *SCALED, batch=batch, image=(SIZE, SIZE, 3)),
+        "tf.data, floats": floats,
+        "tf.data, bytes until batched": bytes_first,
+    }
+
+
+# --- CSV --------------------------------------------------------------------------------------------------
+
+
+def _write_csv(folder: Path) -> None:
+    header, body = DIGITS.read_text().split("\n", 1)
+    (folder / "digits.csv").write_text(header + "\n" + body * 20)
+
+
+def _csv_readers(folder: Path, batch: int = 64) -> Mapping[str, Make]:
+    path = str(folder / "digits.csv")
+
+    def stacked(columns: Mapping[str, Any], digit: Any) -> Any:
+        return {"image": tf.stack(list(columns.values()), 1), "label": digit}
+
+    def lines() -> Any:
+        read = tf.data.TextLineDataset(path, buffer_size=1 << 20).skip(1).shuffle(BUFFER, seed=1).repeat()
+
+        def parsed(each: Any) -> Any:
+            *pixels, digit = tf.io.decode_csv(each, [[0.0]] * 64 + [[0]])
+            return {"image": tf.stack(pixels, 1), "label": digit}
+
+        return _mapped(read.batch(batch, drop_remainder=True), parsed).prefetch(AUTO)
+
+    def csv_dataset() -> Any:
+        rows = tf.data.experimental.CsvDataset(path, [[0.0]] * 64 + [[0]], header=True)
+        batches = rows.shuffle(BUFFER, seed=1).repeat().batch(batch, drop_remainder=True)
+        return _mapped(batches, lambda *row: {"image": tf.stack(row[:-1], 1), "label": row[-1]}).prefetch(
+            AUTO
+        )
+
+    def made() -> Any:
+        batches = tf.data.experimental.make_csv_dataset(
+            path,
+            batch,
+            label_name="digit",
+            column_defaults=[0.0] * 64 + [0],
+            shuffle_buffer_size=BUFFER,
+            shuffle_seed=1,
+        )
+        return _mapped(batches, stacked).prefetch(AUTO)
+
+    source = ir.Call("csv", (path,), {"image": "pixel_*", "label": "digit"})
+    return {
+        "ours": _ours(folder, source, batch=batch, image=(64,)),
+        "tf.data, batches of lines": lines,
+        "CsvDataset": csv_dataset,
+        "make_csv_dataset": made,
+    }
+
+
+FILES = {
+    "JPEG images": Files(32, _write_images, _image_readers),
+    "TFRecord": Files(64, _write_records, _record_readers),
+    "TFRecord of JPEG": Files(32, _write_image_records, _image_record_readers),
+    "CSV": Files(64, _write_csv, _csv_readers),
+}

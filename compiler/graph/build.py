@@ -183,8 +183,9 @@ def _finish(
     rate = updates.learning_rate if updates is not None else None
     loops = _loops(assembly, updates, scores.regularization, feeds)
     watched = (loops[0].loss, loops[0].metrics) if loops else (scores.total_loss, scores.metrics)
-    gradients = updates.gradients if updates is not None else {}
-    summary_op = build_summaries(assembly, watched[0], rate, watched[1], gradients)
+    clones = _clones(assembly)
+    parts = _parts_of_loss(plan, clones, scores.regularization)
+    summary_op = build_summaries(assembly, watched[0], parts, rate, watched[1], updates)
     evaluated = build_evaluation(assembly, evaluation, scores)
     init_op, after_restore_op = _initialisation(assembly)
     compiled = CompiledGraph(
@@ -193,7 +194,7 @@ def _finish(
         ledger=ledger,
         weights=weights,
         variables=assembly.variables,
-        clones=_clones(assembly),
+        clones=clones,
         global_step=assembly.global_step,
         total_loss=scores.total_loss,
         data_loss=scores.data_loss,
@@ -237,6 +238,21 @@ def _loops(
         waited = feeds.waits[tower.tower.index]
         loops.append(TrainLoop(tower.tower.index, batch, op, loss, data_loss, metrics, waited))
     return tuple(loops)
+
+
+def _parts_of_loss(plan: Plan, clones: Sequence[Clone], regularization: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Return by their tags the parts of the loss that the tutorials show, as far as a step has them.
+
+    Where each clone updates by itself, a summary is one of clone 0's update. Where workers put their
+    gradients into mailboxes, what the chief takes out of them is no step of its own clones.
+    """
+    shown = clones[:1] if plan.clones_update_alone else clones
+    if plan.worker is not None and plan.update.mode == "sync":
+        shown = ()
+    return {
+        **{f"clone_{each.index}/clone_loss": each.loss for each in shown},
+        "regularization_loss": regularization,
+    }
 
 
 def _clones(assembly: Assembly) -> tuple[Clone, ...]:

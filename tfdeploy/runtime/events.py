@@ -80,8 +80,6 @@ class Events:
         if not self.wanted:
             return
         writer = self._writer(line.split)
-        if summary is not None:
-            self._histograms(writer, summary, line.step)
         scalars = {"loss": line.loss, "data_loss": line.data_loss, **line.metrics}
         if line.learning_rate is not None:
             scalars["learning_rate"] = line.learning_rate
@@ -89,18 +87,20 @@ class Events:
             scalars["examples_per_second"] = line.examples_per_second
         if line.data_waiting is not None:
             scalars["data_waiting"] = line.data_waiting
+        if summary is not None:
+            self._rest(writer, summary, scalars, line.step)
         self._scalars(writer, scalars, line.step)
 
     def _scalars(self, writer: _Writer, scalars: Mapping[str, float], step: int) -> None:
         values = [v1.Summary.Value(tag=name, simple_value=value) for name, value in scalars.items()]
         writer.write(step=step, summary=v1.Summary(value=values))
 
-    def _histograms(self, writer: _Writer, summary: bytes, step: int) -> None:
-        """Write what is no scalar of a summary that the graph made; its scalars are those of the line."""
+    def _rest(self, writer: _Writer, summary: bytes, scalars: Mapping[str, float], step: int) -> None:
+        """Write what a summary that the graph made has beside the scalars of the line."""
         found = v1.Summary.FromString(summary)
-        kept = [each for each in found.value if each.WhichOneof("value") != "simple_value"]
-        for each in kept:
+        for each in found.value:
             each.tag = each.tag.removeprefix(SCOPE)
+        kept = [each for each in found.value if each.tag not in scalars]
         if kept:
             writer.write(step=step, summary=v1.Summary(value=kept))
 

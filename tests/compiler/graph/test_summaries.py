@@ -1,0 +1,87 @@
+"""Summaries show what a step applies, whatever the number of clones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.models import data, model
+from tests.support import Training
+
+RATE = 0.5
+SETTINGS = {
+    "train__summaries": "gradients",
+    "model__regularize": "L2(0.1)",
+    "update__clip": "global_norm(0.2)",
+    "optimizer": f"SGD({RATE})",
+}
+WEIGHTS = ("hidden/kernel", "hidden/bias", "logits/kernel", "logits/bias")
+
+
+def shown(summary: bytes) -> dict[str, Any]:
+    """Return the values of a summary by their tags: numbers, and of histograms the sum of squares."""
+    found = tf.compat.v1.Summary.FromString(summary)
+    return {
+        each.tag.removeprefix("summary/"): each.histo.sum_squares
+        if each.HasField("histo")
+        else each.simple_value
+        for each in found.value
+    }
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {},
+        {"clones": 3, "batch": (12, 5, 7), "update__precision": "mixed_float16"},
+        {"clones": 2, "batch": 12, "place": "variables -> replicated"},
+        {"clones": 2, "batch": 6, "update__accumulate": "2"},
+        {"clones": 2, "batch": 24, "update__mode": "local", "update__average_every": "9"},
+    ],
+    ids=["one", "float16", "replicated", "rounds", "local"],
+)
+def test_gradients_are_those_that_are_applied(layout: dict[str, Any]) -> None:
+    """Every weight moves by the learning rate times the gradient that is shown; its norm is shown as well."""
+    spec = model("dense", **{**SETTINGS, **layout})
+    local = "update__mode" in layout
+    with Training(spec, data("dense", 48)) as training:
+        first = {name: training.compiled.variables[name].copies[0] for name in WEIGHTS}
+        with training.compiled.graph.as_default():
+            reads = {
+                name: tf.raw_ops.ReadVariableOp(resource=each.handle, dtype=each.dtype)
+                for name, each in first.items()
+            }
+        before = training.session.run(reads)
+        summary, _ = training.session.run([training.compiled.summary_op, training.compiled.train_op])
+        after = training.session.run(reads)
+    values = shown(summary)
+    for name in WEIGHTS:
+        norm = float(np.linalg.norm(before[name] - after[name])) / RATE
+        assert norm > 1e-3
+        assert values[f"{name}/gradient_norm"] == pytest.approx(norm, rel=1e-4), name
+        assert values[f"gradients/{name}"] == pytest.approx(norm**2, rel=1e-3), name
+    clones = [values[f"clone_{number}/clone_loss"] for number in range(layout.get("clones", 1))]
+    assert min(clones) > 0
+    assert local or values["loss"] == pytest.approx(
+        np.average(
+            clones, weights=layout.get("batch", 24) if isinstance(layout.get("batch"), tuple) else None
+        )
+        + values["regularization_loss"],
+        rel=1e-3,
+    )
+
+
+def test_a_step_that_is_skipped_shows_that_nothing_is_applied() -> None:
+    """Gradients that overflow in 16 bits are no fault of the summary: zeros are shown."""
+    spec = model("dense", train__summaries="gradients", update__precision="mixed_float16")
+    arrays = data("dense")
+    arrays["x"][:] = 1e30
+    with Training(spec, arrays) as training:
+        summary, applied, _ = training.session.run(
+            [training.compiled.summary_op, training.compiled.applied, training.compiled.train_op]
+        )
+    assert not applied
+    assert [shown(summary)[f"{name}/gradient_norm"] for name in WEIGHTS] == [0.0] * 4

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+import pty
+import re
 import subprocess
 import sys
+import tty
+from pathlib import Path
 
 import pytest
 
+from compiler.placement_json import dump
 from dsl.completions import override_completions
+from tests.cli.conftest import GOOD
+from tests.docs.pages import DOCS
+from tests.placement_maps import make_map
 
 
 @pytest.mark.parametrize(
@@ -30,18 +38,91 @@ def test_paths_and_values_of_set(typed: str, offered: tuple[str, ...]) -> None:
     assert sorted(override_completions(typed)) == sorted(offered)
 
 
-def test_a_shell_is_answered() -> None:
-    """The command answers bash as click's completion asks it, without a spec being read."""
-    asked = {
-        "COMP_WORDS": "tfdeploy check x.tfdeploy --set update.mod",
-        "COMP_CWORD": "4",
-        "_TFDEPLOY_COMPLETE": "bash_complete",
+SPEC = GOOD + 'train { steps = 1, directory = "runs/m" }\n'
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with specs, other files, and the map that a run has left."""
+    path = tmp_path_factory.mktemp("typed")
+    for name in ("digits.tfdeploy", "other/deep.tfdeploy", "two words.tfdeploy"):
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_text(SPEC)
+    (path / "digits.csv").write_text("")
+    (path / "map.json").write_text("")
+    (path / "runs" / "m").mkdir(parents=True)
+    (path / "runs" / "m" / "placement.json").write_text(dump(make_map()))
+    return path
+
+
+LINES = {
+    # typed, a tabulator at the end: what stands there then
+    "tfdeploy che\t": "check",
+    "tfdeploy check dig\t": "digits.tfdeploy",
+    "tfdeploy check oth\t": "other/",
+    "tfdeploy check other/\t": "other/deep.tfdeploy",
+    "tfdeploy check two\t": "two words.tfdeploy",
+    "tfdeploy check 'two\t": "two words.tfdeploy",
+    "compile-and-run dig\t": "digits.tfdeploy",
+    "tfdeploy plan ma\t": "map.json",
+    "tfdeploy plan digits.tfdeploy --html digits.c\t": "digits.csv",
+    "tfdeploy predict digits.tfdeploy --input digits.c\t": "digits.csv",
+    "tfdeploy explain TFD40\x1b*": "TFD401 TFD402 TFD403 TFD404 TFD405 TFD406 TFD407 TFD408 TFD409",
+    "tfdeploy explain no-such-d\t": "no-such-device",
+    "tfdeploy check digits.tfdeploy --set update.mod\t": "update.mode=",
+    "tfdeploy check digits.tfdeploy --set update.mode=s\t": "update.mode=sync",
+    "tfdeploy check digits.tfdeploy --set 'update.mode=s\t": "update.mode=sync",
+    "tfdeploy check digits.tfdeploy --set update.optimizer=AdamW\t'0.1)'": "update.optimizer=AdamW(0.1)",
+    "tfdeploy why digits.tfdeploy lo\tk\t": "logits/kernel",
+    "tfdeploy why digits.tfdeploy cl\t0/conv1/C\t": "clone_0/conv1/Conv2D",
+    "tfdeploy plan digits.tfdeploy --filter upd\t": "update/",
+    "tfdeploy why runs/m conv1/k\t": "conv1/kernel",
+    "tfdeploy why nothing.tfdeploy digits.c\t": "digits.csv",
+}
+
+
+def test_bash_completes_what_is_typed(folder: Path) -> None:
+    """In a real bash on a terminal, with the lines of the documentation in its start-up file."""
+    page = (DOCS / "how-to" / "vary.md").read_text()
+    lines = re.findall(r'^eval "\$\(_\w+=bash_source [\w-]+\)"$', page, re.MULTILINE)
+    assert len(lines) == 2
+    typed = [f"{line}\x01printf '<%s>' \x05\n" for line in LINES]  # to the line's beginning, and its end
+    found = re.findall(r"((?:<[^<>\n]*>)+)@> ", bash(folder, lines, typed))
+    words = [re.findall(r"<([^<>]*)>", line) for line in found]
+    completed = {line: " ".join(each) for line, each in zip(LINES, words, strict=True)}
+    assert {line: text for line, text in completed.items() if not text.endswith(LINES[line])} == {}
+
+
+def bash(folder: Path, start: list[str], typed: list[str]) -> str:
+    """Start bash in `folder`, type the lines, and return what the terminal shows."""
+    (folder / ".bashrc").write_text("\n".join(["PS1='@> '", *start, ""]))
+    parent, child = pty.openpty()
+    tty.setraw(child)
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(folder),
+        "TERM": "dumb",
+        "COLUMNS": "1000",
+        "INPUTRC": os.devnull,
     }
-    done = subprocess.run(
-        [sys.executable, "-c", "from tfdeploy.cli import main; main()"],
-        env={**os.environ, **asked},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.stdout, done.stderr) == ("plain,update.mode=\n", "")
+    command = ["bash", "--noprofile", "--rcfile", str(folder / ".bashrc"), "-i"]
+    with subprocess.Popen(
+        command, cwd=folder, stdin=child, stdout=child, stderr=child, env=environment, start_new_session=True
+    ) as process:
+        os.close(child)
+        shown = b""
+        for line in [*typed, "exit\n"]:
+            shown += _read_until(parent, b"@> ")
+            os.write(parent, line.encode())
+        process.wait(60)
+    shown += os.read(parent, 1 << 16)
+    os.close(parent)
+    return shown.decode().replace("\r", "\n")
+
+
+def _read_until(descriptor: int, words: bytes) -> bytes:
+    """Read a terminal until what it shows ends with `words`."""
+    found = b""
+    while not found.endswith(words):
+        found += os.read(descriptor, 4096)
+    return found

@@ -11,7 +11,7 @@ from dsl.diagnostics import SpecError
 from dsl.render import FORMATS, render
 from tfdeploy.cli.faults import exit_code
 from tfdeploy.cli.folders import specs_of
-from tfdeploy.cli.options import Command, Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options, offer
 from tfdeploy.cli.reading import STDIN, read
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ ROUNDS = 10
 
 
 @click.command(cls=Command)
-@click.argument("specs", nargs=-1, required=True, metavar="SPEC...|-")
+@click.argument("specs", nargs=-1, required=True, metavar="SPEC...|-", shell_complete=offer("specs"))
 @click.option(
     "--format",
     "style",

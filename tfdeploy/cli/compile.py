@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from tfdeploy.cli.options import Command, Common, common_options, force_option
+from tfdeploy.cli.options import Command, Common, common_options, force_option, offer
 from tfdeploy.cli.reading import read_spec
 
 
 @click.command(cls=Command)
-@click.argument("spec")
+@click.argument("spec", shell_complete=offer("specs"))
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),

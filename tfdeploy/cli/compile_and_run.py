@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 from attrs import evolve
 
-from tfdeploy.cli.options import Command, Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options, offer
 from tfdeploy.cli.reading import read_spec
 from tfdeploy.cli.serve import task_option
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.argument("spec")
+@click.argument("spec", shell_complete=offer("specs"))
 @click.option(
     "--emulate", is_flag=True, help="Make every declared device a logical CPU device of this process."
 )

@@ -9,7 +9,7 @@ import click
 from attrs import evolve
 
 from tfdeploy.cli.maps import map_file, read_map
-from tfdeploy.cli.options import Command, Common, common_options, pairs
+from tfdeploy.cli.options import Command, Common, common_options, offer, pairs
 
 if TYPE_CHECKING:
     from compiler.placement_map import PlacementMap
@@ -20,18 +20,25 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 @click.command(cls=Command)
-@click.argument("before", metavar="A")
-@click.argument("after", metavar="[B]", required=False)
+@click.argument("before", metavar="A", shell_complete=offer("specs_or_maps"))
+@click.argument("after", metavar="[B]", required=False, shell_complete=offer("specs_or_maps"))
 @click.option(
     "--set-a",
     "set_before",
     multiple=True,
     metavar="PATH=VALUE",
     callback=pairs,
+    shell_complete=offer("overrides"),
     help="As --set, for A alone.",
 )
 @click.option(
-    "--set-b", "set_after", multiple=True, metavar="PATH=VALUE", callback=pairs, help="As --set, for B alone."
+    "--set-b",
+    "set_after",
+    multiple=True,
+    metavar="PATH=VALUE",
+    callback=pairs,
+    shell_complete=offer("overrides"),
+    help="As --set, for B alone.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
 @common_options

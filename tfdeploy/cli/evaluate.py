@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from tfdeploy.cli.faults import show
-from tfdeploy.cli.options import Command, Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options, offer
 from tfdeploy.cli.reading import read_spec
 
 
 @click.command(cls=Command)
-@click.argument("spec")
+@click.argument("spec", shell_complete=offer("specs"))
 @click.option(
     "--checkpoint",
     metavar="STEP|PATH",

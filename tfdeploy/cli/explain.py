@@ -8,13 +8,13 @@ import click
 
 import tfdeploy
 from dsl.codes import CODES, Code
-from tfdeploy.cli.options import Command, Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options, offer
 
 PAGES = os.path.join(os.path.dirname(tfdeploy.__file__), "pages")  # noqa: PTH118, PTH120 pathlib is not loaded
 
 
 @click.command(cls=Command)
-@click.argument("code", required=False)
+@click.argument("code", required=False, shell_complete=offer("codes"))
 @common_options
 def command(common: Common, code: str | None) -> int:
     """Explain CODE, such as TFD402 or no-such-device: a wrong example, a right one, and why.

@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from dsl.diagnostics import SpecError
 from tfdeploy.cli.faults import show
-from tfdeploy.cli.options import Command, Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options, offer
 from tfdeploy.cli.reading import read_spec
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _name(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
 
 
 @click.command(cls=Command)
-@click.argument("spec")
+@click.argument("spec", shell_complete=offer("specs"))
 @click.option(
     "--saved-model",
     "folder",

@@ -26,6 +26,10 @@ INTERRUPTED = 130
 
 def run(command: click.Command, name: str) -> NoReturn:
     """Run `command`, known as `name`, with the arguments of this process, and exit with its code."""
+    if os.environ.get(f"_{name.replace('-', '_').upper()}_COMPLETE"):
+        from tfdeploy.cli import completion
+
+        completion.install()
     early = Common(debug="--debug" in sys.argv)
     sys.exit(guarded(early, lambda: command.main(prog_name=name, standalone_mode=False)))
 

@@ -7,13 +7,13 @@ import sys
 import click
 
 from tfdeploy.cli.folders import specs_of
-from tfdeploy.cli.options import Command, Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options, offer
 
 DIFFERENT = 1
 
 
 @click.command(cls=Command)
-@click.argument("specs", nargs=-1, required=True, metavar="SPEC...|-")
+@click.argument("specs", nargs=-1, required=True, metavar="SPEC...|-", shell_complete=offer("specs"))
 @click.option("--check", is_flag=True, help="Write nothing; name what is not in the style, and exit with 1.")
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
 @common_options

@@ -93,11 +93,15 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
     return tuple(found)
 
 
-def _complete_override(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from dsl.completions import override_completions
+def offer(what: str) -> Callable[[click.Context, click.Parameter, str], Any]:
+    """Return what click asks for completions: a function of `completion.py`, imported when it is called."""
 
-    del ctx, param
-    return list(override_completions(incomplete))
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
+        from tfdeploy.cli import completion
+
+        return getattr(completion, what)(ctx, param, incomplete)
+
+    return complete
 
 
 _OPTIONS = (
@@ -107,7 +111,7 @@ _OPTIONS = (
         multiple=True,
         metavar="PATH=VALUE",
         callback=pairs,
-        shell_complete=_complete_override,
+        shell_complete=offer("overrides"),
         help="Replace an attribute, as in clones.count=4; may be given several times.",
     ),
     click.option("--allow-python", is_flag=True, help="Let the spec load code with python(...)."),

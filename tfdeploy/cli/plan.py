@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from dsl.diagnostics import SpecError
 from tfdeploy.cli.maps import map_file, read_map
-from tfdeploy.cli.options import Command, Common, common_options, force_option
+from tfdeploy.cli.options import Command, Common, common_options, force_option, offer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,16 +34,30 @@ class Subject:
 
 
 @click.command(cls=Command)
-@click.argument("spec")
+@click.argument("spec", shell_complete=offer("specs_or_maps"))
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the placement map as JSON, as in placement.json."
 )
 @click.option(
-    "--html", metavar="FILE", help="Write the map as a page to look around in; - for standard output."
+    "--html",
+    metavar="FILE",
+    shell_complete=offer("files"),
+    help="Write the map as a page to look around in; - for standard output.",
 )
-@click.option("--dot", metavar="FILE", help="Write the step as a graph for Graphviz; - for standard output.")
+@click.option(
+    "--dot",
+    metavar="FILE",
+    shell_complete=offer("files"),
+    help="Write the step as a graph for Graphviz; - for standard output.",
+)
 @click.option("--ops", is_flag=True, help="List every op with its device and what put it there.")
-@click.option("--filter", "glob", metavar="GLOB", help="Show only ops whose name, or scope, matches.")
+@click.option(
+    "--filter",
+    "glob",
+    metavar="GLOB",
+    shell_complete=offer("names"),
+    help="Show only ops whose name, or scope, matches.",
+)
 @click.option("--depth", type=click.IntRange(min=1), help="How deep scopes are opened; default: what fits.")
 @click.option("--every-clone", is_flag=True, help="Show clones that are alike each on its own.")
 @click.option(

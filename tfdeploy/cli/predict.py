@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tfdeploy.cli.faults import show
-from tfdeploy.cli.options import Command, Common, common_options, force_option
+from tfdeploy.cli.options import Command, Common, common_options, force_option, offer
 from tfdeploy.cli.reading import read_spec
 
 SUFFIXES = (".csv", ".npz")
@@ -20,7 +20,7 @@ def _data_file(ctx: click.Context, param: click.Parameter, path: Path) -> Path:
 
 
 @click.command(cls=Command)
-@click.argument("spec")
+@click.argument("spec", shell_complete=offer("specs"))
 @click.option(
     "--input",
     "examples",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfdeploy.cli.options import Command, Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options, offer
 from tfdeploy.cli.reading import read_spec
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def task_option(ctx: click.Context, param: click.Parameter, value: str | None) -
 
 
 @click.command(cls=Command)
-@click.argument("spec")
+@click.argument("spec", shell_complete=offer("specs"))
 @click.option(
     "--task",
     metavar="JOB:INDEX",

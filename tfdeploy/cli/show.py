@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from tfdeploy.cli.options import Command, Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options, offer
 from tfdeploy.cli.reading import read_spec
 
 
 @click.command(cls=Command)
-@click.argument("spec")
+@click.argument("spec", shell_complete=offer("specs"))
 @click.option("--json", "as_json", is_flag=True, help="Print the IR as JSON.")
 @common_options
 def command(common: Common, spec: str, *, as_json: bool) -> int:

@@ -6,14 +6,14 @@ import os
 
 import click
 
-from tfdeploy.cli.options import Command, Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options, offer
 from tfdeploy.cli.reading import read_spec
 
 NOT_WELL = 1
 
 
 @click.command(cls=Command)
-@click.argument("spec")
+@click.argument("spec", shell_complete=offer("specs"))
 @common_options
 def command(common: Common, spec: str) -> int:
     """Say of every task of the cluster that SPEC declares whether it is there, since when, and where.

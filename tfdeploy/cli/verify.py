@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfdeploy.cli.options import Command, Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options, offer
 from tfdeploy.cli.reading import read_spec
 from tfdeploy.progress import busy
 
@@ -19,7 +19,7 @@ DIFFERENT = 1
 
 
 @click.command(cls=Command)
-@click.argument("spec")
+@click.argument("spec", shell_complete=offer("specs"))
 @click.option(
     "--quick", is_flag=True, help="Try a sample in which every choice occurs, not every combination."
 )

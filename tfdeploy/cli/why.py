@@ -6,13 +6,13 @@ import sys
 
 import click
 
-from tfdeploy.cli.options import Command, Common, common_options
+from tfdeploy.cli.options import Command, Common, common_options, offer
 from tfdeploy.cli.reading import read_spec
 
 
 @click.command(cls=Command)
-@click.argument("spec")
-@click.argument("name")
+@click.argument("spec", shell_complete=offer("specs"))
+@click.argument("name", shell_complete=offer("names"))
 @common_options
 def command(common: Common, spec: str, name: str) -> int:
     """Say which rule or default of SPEC placed NAME, and which rules it beat.

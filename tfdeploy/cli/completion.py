@@ -1,0 +1,166 @@
+"""Completion in a shell: what may stand where a person is typing, and how bash is told.
+
+click's own script for bash takes the words as bash breaks them, at `=` and `:` too, and leaves people without
+the names of files where nothing else is known; the one here does neither.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import BashComplete, CompletionItem, add_completion_class, split_arg_string
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+SCRIPT = """\
+%(complete_func)s() {
+    local IFS=$'\\n' response kind value
+    local typed="${COMP_WORDS[COMP_CWORD]}"
+    response=$(env COMP_LINE="${COMP_LINE:0:COMP_POINT}" COMP_WORDBREAKS="$COMP_WORDBREAKS" \
+%(complete_var)s=bash_complete "$1")
+    for line in $response; do
+        IFS=',' read -r kind value <<< "$line"
+        case $kind in
+            plain) COMPREPLY+=("$value") ;;
+            part) COMPREPLY+=("$value"); compopt -o nospace ;;
+            ending) COMPREPLY+=($(compgen -f -X "!*$value" -- "$typed")); compopt -o filenames ;;
+            dir) COMPREPLY+=($(compgen -d -- "$typed")); compopt -o filenames ;;
+        esac
+    done
+    return 0
+}
+
+complete -o nosort -o default -F %(complete_func)s %(prog_name)s
+"""
+OPEN_ENDS = ("=", "(", "/")
+"""What a completion ends with if more of the word is to come."""
+
+
+class Bash(BashComplete):
+    """Completion in bash, which gets the line up to the cursor, and what it breaks words at."""
+
+    source_template = SCRIPT
+    kept = ""
+    """What bash takes to be an earlier word, and so keeps: `update.mode=` of `update.mode=sy`."""
+    quoted = False
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the one that is being typed, and that one."""
+        line = os.environ["COMP_LINE"]
+        words, self.quoted = split_arg_string(line), _is_open(line)
+        fresh = not self.quoted and line[-1:].isspace() and not line.endswith("\\ ")
+        typed = "" if fresh or not words else words.pop()
+        breaks = set("=:") & set(os.environ["COMP_WORDBREAKS"]) if not self.quoted else set()
+        self.kept = typed[: 1 + max((typed.rfind(each) for each in breaks), default=-1)]
+        return words[1:], typed
+
+    def format_completion(self, item: CompletionItem[Any]) -> str:
+        """Return the lines that the script reads."""
+        if item.type == "file":
+            endings = item.endings or ("",)
+            return "\n".join([*(f"ending,{each}" for each in endings), "dir,"])
+        if item.type != "plain":
+            return f"{item.type},"
+        kind = "part" if item.value.endswith(OPEN_ENDS) else "plain"
+        value = item.value.removeprefix(self.kept)
+        return f"{kind},{value if self.quoted else _escaped(value)}"
+
+
+def install() -> None:
+    """Let bash be answered by the class here."""
+    add_completion_class(Bash, "bash")
+
+
+def _is_open(line: str) -> bool:
+    """Whether a quote of a line is not closed."""
+    lexer = shlex.shlex(line, posix=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        list(lexer)
+    except ValueError:
+        return getattr(lexer, "state", None) in {"'", '"'}
+    return False
+
+
+def _escaped(value: str) -> str:
+    """Return `value` as it is typed outside of quotes."""
+    return re.sub(r"[^\w@%+=:,./*-]", r"\\\g<0>", value)
+
+
+# --- what is offered --------------------------------------------------------------------------------------
+
+
+def specs(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem[str]]:
+    """Offer specs and folders."""
+    del ctx, param
+    return [CompletionItem(typed, "file", endings=(".tfdeploy",))]
+
+
+def specs_or_maps(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem[str]]:
+    """Offer specs, placement maps and folders."""
+    del ctx, param
+    return [CompletionItem(typed, "file", endings=(".tfdeploy", ".json"))]
+
+
+def files(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem[str]]:
+    """Offer files and folders."""
+    del ctx, param
+    return [CompletionItem(typed, "file")]
+
+
+def codes(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+    """Offer the codes of diagnostics; those that begin with a small letter by their names."""
+    from dsl.codes import CODES
+
+    del ctx, param
+    by_name = typed[:1].islower() and not typed.startswith("tfd")
+    known = [each.name if by_name else each.code for each in CODES.values()]
+    return [each for each in known if each.lower().startswith(typed.lower())]
+
+
+def overrides(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+    """Offer `PATH=` and `PATH=VALUE` as `--set` takes them."""
+    from dsl.completions import override_completions
+
+    del ctx, param
+    return list(override_completions(typed))
+
+
+def names(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+    """Offer ops and variables of the map that the last run of the spec has left, a scope at a time."""
+    del param
+    try:
+        given = ctx.params.get("spec") or ctx.args[0]  # an option without its value leaves arguments unread
+        found = _names_of_map(str(given))
+    except Exception:  # noqa: BLE001 whatever is wrong with a file, completion must not write over the line
+        return []
+    return list(dict.fromkeys(_up_to_the_next_scope(found, typed)))
+
+
+def _names_of_map(path: str) -> list[str]:
+    """Return the names in the map at `path`, or in the run directory of the spec at `path`."""
+    from tfdeploy.cli.maps import map_file, read_map
+
+    file = map_file(path)
+    if file is None:
+        import grammar
+        from tfdeploy.runtime.directory import RunDirectory
+
+        spec = grammar.read(path).spec
+        if spec is None:
+            return []
+        file = str(RunDirectory.of(spec).placement)
+    placement = read_map(file)
+    return [*(each.name for each in placement.variables), *(each.name for each in placement.ops)]
+
+
+def _up_to_the_next_scope(found: Iterable[str], typed: str) -> Iterator[str]:
+    for name in found:
+        if name.startswith(typed):
+            end = name.find("/", len(typed))
+            yield name if end < 0 else name[: end + 1]

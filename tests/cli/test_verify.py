@@ -28,7 +28,7 @@ def verify(*arguments: str) -> Result:
 def lines_of(result: Result) -> list[list[str]]:
     """Return the cells of the table: mode, aggregation (none for async), placement, number of cases."""
     rows = [line.split() for line in result.stdout.splitlines()]
-    return [cells[:-3] for cells in rows if cells and cells[0] in {"sync", "async", "local"}]
+    return [cells[:-4] for cells in rows if cells and cells[0] in {"sync", "async", "local"}]
 
 
 @pytest.mark.slow
@@ -91,6 +91,46 @@ def test_a_wrong_sum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = [line for line in result.stdout.splitlines() if line.endswith("beyond the tolerance")]
     assert {line.split()[1] for line in wrong} == {"tree"}
     assert "differ" in result.stdout.splitlines()[-1]
+
+
+WEIGHED = """
+tfdeploy = 1
+model "m" {
+  x = input(float32, [3])
+  y = input(float32, [1])
+  z = x -> Dense(1, name = "z")
+  loss = [y, z] -> MeanSquaredError()
+  regularize = L2(1.0)
+}
+data { train = synthetic(100, x = feature(float32, [3]), y = feature(float32, [1])) }
+update { optimizer = SGD(0.1), ema = 0.9 }
+train { steps = 3, seed = 1 }
+"""
+
+
+@pytest.mark.parametrize("averages", [True, False], ids=["ema", "plain"])
+def test_an_evaluation_of_other_weights_is_found(monkeypatch: pytest.MonkeyPatch, *, averages: bool) -> None:
+    """The penalty of the training's weights beside the loss of averages, or of a mean of copies, is named."""
+    from attrs import evolve
+
+    from compiler.graph import evaluation
+    from dsl import ir
+    from tests.support import spec_of
+    from tfdeploy.runtime.verify import Options, Verification
+    from tfdeploy.runtime.verify.cases import Case
+
+    def differing() -> set[str]:
+        verification = Verification(spec_of(WEIGHED, **more), Options(steps=3))
+        cases = [Case(mode, ir.Call("add_n"), "replicated", (15, 9)) for mode in ("sync", "local")]
+        verification.choice = evolve(verification.choice, cases=tuple(cases))
+        outcomes = [each for each in verification.outcomes() if each.differences.largest > 1e-4]
+        assert all(each.differences.worst == "loss evaluated" for each in outcomes)
+        return {each.case.mode for each in outcomes}
+
+    more = {} if averages else {"update__ema": "none"}
+    assert differing() == set()
+    monkeypatch.setattr(evaluation, "_regularization", lambda *given: given[-1].regularization)
+    assert differing() == ({"sync", "local"} if averages else {"local"})
 
 
 def test_data_is_not_made_up_unasked(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -23,17 +23,28 @@ no two orders of adding have in common.
 
 @frozen
 class Differences:
-    """The largest relative differences, and which variable has the largest of all."""
+    """The largest relative differences, and which variable has the largest of all.
+
+    `evaluated` is that of the loss of an evaluation from that of the model that would be exported.
+    """
 
     weights: float
     slots: float
     losses: float
     worst: str = ""
+    evaluated: float = 0.0
 
     @property
     def largest(self) -> float:
         """The largest of all."""
-        return max(self.weights, self.slots, self.losses)
+        return max(self.weights, self.slots, self.losses, self.evaluated)
+
+    def with_evaluated(self, found: float, expected: float) -> Differences:
+        """Return the same with an evaluation's loss and that of the exported model compared."""
+        evaluated = _losses((found,), (expected,))
+        return evolve(
+            self, evaluated=evaluated, worst="loss evaluated" if evaluated > self.largest else self.worst
+        )
 
 
 def compare(found: Course, expected: Course, weights: Collection[str]) -> Differences:

@@ -29,8 +29,19 @@ class Course:
 def run_steps(lab: Lab, spec: ir.Spec, steps: int) -> Course:
     """Train a combination whose clones take their steps together."""
     with lab.try_out(spec) as trial:
-        losses = tuple(trial.step() for _ in range(steps))
-        return Course(losses, trial.values())
+        return course_of(trial, steps)
+
+
+def course_of(trial: Trial, steps: int) -> Course:
+    """Train the clones of a trial, which take their steps together."""
+    losses = tuple(trial.step() for _ in range(steps))
+    return Course(losses, trial.values())
+
+
+def judge(lab: Lab, spec: ir.Spec) -> Trial:
+    """Return one tower without averages: it evaluates the weights that it is given, as an exported model."""
+    alone = Case("sync", PLAIN, "shared", (GLOBAL_BATCH,)).apply(spec)
+    return Trial(evolve(lab, start={}), evolve(alone, update=evolve(alone.update, ema=None)))
 
 
 def one_tower(lab: Lab, spec: ir.Spec, steps: int) -> Course:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = "1.0"
 MOST_SHOWN = 20  # combinations beyond the tolerance that are listed one by one
-_HEAD = ("mode", "aggregate", "variables", "cases", "weights", "slots", "losses")
-_WIDTHS = (5, 22, 10, 5, 8, 8, 8)
+_HEAD = ("mode", "aggregate", "variables", "cases", "weights", "slots", "losses", "evaluated")
+_WIDTHS = (5, 22, 10, 5, 7, 7, 7, 9)
 
 
 def heading(verification: Verification) -> Iterator[str]:
@@ -81,6 +81,7 @@ def to_json(verification: Verification, outcomes: Sequence[Outcome]) -> str:
             "weights": _finite(each.differences.weights),
             "slots": _finite(each.differences.slots),
             "losses": _finite(each.differences.losses),
+            "evaluated": _finite(each.differences.evaluated),
             "worst": each.differences.worst,
             "seconds": round(each.seconds, 3),
         }
@@ -106,9 +107,7 @@ def _key(outcome: Outcome) -> tuple[str, str, str]:
 
 def _row(group: Sequence[Outcome], tolerance: float) -> str:
     mode, aggregate, variables = _key(group[0])
-    figures = [
-        max(getattr(each.differences, what) for each in group) for what in ("weights", "slots", "losses")
-    ]
+    figures = [max(getattr(each.differences, what) for each in group) for what in _HEAD[4:]]
     cells = [mode, "" if mode == "async" else aggregate, variables, str(len(group))]
     line = _line([*cells, *(f"{each:.1e}" for each in figures)])
     return line if max(figures) <= tolerance else f"{line}  beyond the tolerance"

@@ -23,9 +23,10 @@ from tfdeploy.runtime.verify.references import (
     PLAIN,
     Course,
     apart,
+    course_of,
     in_turn,
+    judge,
     one_tower,
-    run_steps,
     same_clones,
 )
 from tfdeploy.runtime.verify.trial import Lab, Trial
@@ -111,12 +112,13 @@ class Verification:
     def outcomes(self) -> Iterator[Outcome]:
         """Yield the outcome of every case; those of one mode, aggregation and placement come together."""
         cases = sorted(self.choice.cases, key=_group)
-        for number, case in enumerate(cases, start=1):
-            begun = time.perf_counter()
-            differences = self._verify(case)
-            if number % COLLECT_EVERY == 0:
-                gc.collect()
-            yield Outcome(case, differences, time.perf_counter() - begun)
+        with judge(self.lab, self.spec) as exported:
+            for number, case in enumerate(cases, start=1):
+                begun = time.perf_counter()
+                differences = self._verify(case, exported)
+                if number % COLLECT_EVERY == 0:
+                    gc.collect()
+                yield Outcome(case, differences, time.perf_counter() - begun)
 
     def _examples(self, compiled: CompiledGraph, seed: int) -> dict[str, Any]:
         model, steps = compiled.plan.model, self.options.steps
@@ -127,15 +129,23 @@ class Verification:
         widths = {model.output: shape[-1]} if shape.rank and shape[-1] is not None else {}
         return make_examples(model, count_classes(model, widths), count, seed)
 
-    def _verify(self, case: Case) -> Differences:
+    def _verify(self, case: Case, exported: Trial) -> Differences:
+        """Hold a case against its reference, and its evaluation against one of the weights it exports."""
         spec, expected = case.apply(self.spec), self._expected(case)
-        if case.mode != "async":
-            return compare(run_steps(self.lab, spec, self.options.steps), expected, self.weights)
         with self.lab.try_out(spec) as trial:
-            turns = range(self.options.steps)
-            losses = tuple(trial.update(each) for _ in turns for each in range(len(case.updaters)))
-            found = compare(Course(losses, trial.values()), expected, self.weights)
-            return found if case.between else _count_in_threads(trial) or found
+            found = compare(self._course(case, trial), expected, self.weights)
+            exported.assign(trial.exported())
+            batch = {name: array[:GLOBAL_BATCH] for name, array in self.lab.arrays.items()}
+            found = found.with_evaluated(trial.evaluate(batch), exported.evaluate(batch))
+            threads = case.mode == "async" and not case.between
+            return (_count_in_threads(trial) if threads else None) or found
+
+    def _course(self, case: Case, trial: Trial) -> Course:
+        if case.mode != "async":
+            return course_of(trial, self.options.steps)
+        turns = range(self.options.steps)
+        losses = tuple(trial.update(each) for _ in turns for each in range(len(case.updaters)))
+        return Course(losses, trial.values())
 
     def _expected(self, case: Case) -> Course:
         """Return what a case is held against; cases with the same reference share it."""

@@ -11,6 +11,7 @@ import tensorflow as tf
 from attrs import evolve, field, frozen
 
 from compiler.graph.build import compile_graph
+from compiler.graph.export import final_weights
 from compiler.graph.traces import Traces
 from compiler.legality import replication_of
 from compiler.pipeline import make_plan
@@ -89,6 +90,19 @@ class Trial:
             self.session.run(self.compiled.publish_op)
         found: dict[str, Any] = self.session.run(dict(self.compiled.saved))
         return found
+
+    def exported(self) -> dict[str, Any]:
+        """Return the weights that an exported model would have now, by name."""
+        values = self.values()
+        return final_weights(self.compiled, lambda names: {name: values[name] for name in names})
+
+    def evaluate(self, arrays: Arrays) -> float:
+        """Return the loss of a batch as evaluation has it now, with the penalty."""
+        if self.compiled.publish_op is not None:
+            self.session.run(self.compiled.publish_op)
+        evaluation = self.compiled.evaluation
+        self.session.run(evaluation.pipe.attach(lambda: tf.data.Dataset.from_tensors(dict(arrays))))
+        return float(sum(self.session.run([evaluation.loss, evaluation.regularization])))
 
     def assign(self, values: Arrays) -> None:
         """Give variables, and all copies of them, new values."""

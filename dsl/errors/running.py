@@ -100,6 +100,30 @@ def foreign_directory(directory: str, names: Sequence[str], span: Span | None) -
     )
 
 
+def directory_gone(directory: str, now: str | None, span: Span | None) -> Diagnostic:
+    """Report a run directory that is not there any more; `now` is where it is, if anybody knows."""
+    if now is not None:
+        notes = (f"it was renamed, and is `{now}` now, with all that was written",)
+        advice = "rename it back and run again: the run goes on from its last checkpoint"
+    else:
+        notes = ("it was removed, or put where nobody knows",)
+        advice = (
+            "run again, and leave the folder alone meanwhile: without its checkpoints the run starts anew"
+        )
+    message = f"the run directory `{directory}` is not there any more"
+    return error("TFD747", message, span, notes=notes, help=advice)
+
+
+def file_gone(path: str, span: Span | None) -> Diagnostic:
+    """Report a file of a run that was removed, renamed or replaced while the run needed it."""
+    return error(
+        "TFD747",
+        f"`{path}` was removed or replaced during the run",
+        span,
+        help="run again: the run goes on from its last checkpoint",
+    )
+
+
 def cannot_write(path: str, reason: str, last_good: int | None = None, *, full: bool = False) -> Diagnostic:
     """Report a file of the run that the operating system refuses to take."""
     return error(

@@ -1,4 +1,4 @@
-"""Copies of variables after a resume: every one equals the checkpoint, and training goes on as if unbroken."""
+"""Copies of variables after a resume: each equals the checkpoint, and training goes on as if unbroken."""
 
 from __future__ import annotations
 

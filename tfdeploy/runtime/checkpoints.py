@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from dsl.diagnostics import Diagnostic
     from tfdeploy.runtime.engine import Engine
+    from tfdeploy.runtime.presence import Presence
 
 STEP = "global_step"
 INNOCENT = (
@@ -42,13 +43,17 @@ class Damaged(Exception):  # noqa: N818 no error of the caller's
 
 @define
 class Checkpoints:
-    """The checkpoints of one run; `newest` is the last one that was written or gone on from."""
+    """The checkpoints of one run; `newest` is the last one that was written or gone on from.
+
+    With the `presence` of the run directory, nothing is written if that has gone.
+    """
 
     store: Store
     engine: Engine = field(repr=False)
     keep: int
     newest: Checkpoint | None = None
     best_step: int | None = None
+    presence: Presence | None = None
 
     # --- writing ------------------------------------------------------------------------------------------
 
@@ -56,10 +61,12 @@ class Checkpoints:
         """Write a checkpoint and drop the oldest beyond `keep`; return the seconds it took.
 
         Raises RunError where weights are not finite or the files cannot be written; the checkpoints there
-        are stay.
+        are stay. One of the same step is not written again, unless somebody has removed or damaged it.
         """
         begun = time.perf_counter()
-        if self.newest is None or self.newest.step != step:
+        if self.presence is not None:
+            self.presence.require()
+        if self.newest is None or self.newest.step != step or isinstance(self.store.find(step), Broken):
             self._require_finite(step)
             self._write(step)
             self.newest = self.store.commit(self._manifest(step, examples))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from compiler.placement_map import PlacementMap
     from tfdeploy.runtime.history import Line
+    from tfdeploy.runtime.presence import Presence
 
 v1 = tf.compat.v1
 TEXT_WIDTH = 120
@@ -42,6 +43,8 @@ class _Writer:
     _file: Any = field(default=None, repr=False)
 
     def write(self, **event: Any) -> None:
+        if self._file is not None and not self.path.exists():
+            self.close()  # somebody has removed what there was; what follows has a file again
         try:
             if self._file is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,13 +69,15 @@ class Events:
     """Writers by split, opened when they are first needed; nothing is written where `wanted` is false.
 
     `purge_from` is the first step that this process will make: of what an earlier one wrote, TensorBoard
-    leaves out the steps from there on.
+    leaves out the steps from there on. With the `presence` of the run directory, nothing is written if that
+    has gone.
     """
 
     directory: Path
     graph: Any = field(repr=False)
     wanted: bool = True
     purge_from: int | None = None
+    presence: Presence | None = None
     _writers: dict[str, _Writer] = field(factory=dict, repr=False)
 
     def line(self, line: Line, summary: bytes | None = None) -> None:
@@ -127,6 +132,8 @@ class Events:
         self._writers.clear()
 
     def _writer(self, split: str) -> _Writer:
+        if self.presence is not None:
+            self.presence.require()
         if split not in self._writers:
             self._writers[split] = writer = _Writer(self.directory / split / new_events_name())
             if self.purge_from is not None:

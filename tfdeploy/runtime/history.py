@@ -23,6 +23,8 @@ from tfdeploy.runtime.files import write_fault, write_whole
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tfdeploy.runtime.presence import Presence
+
 WRITING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW
 
 SplitName = Literal["train", "validation", "test"]
@@ -90,11 +92,13 @@ def finite(value: float | None, digits: int | None = None) -> float | None:
 class History:
     """The file, open for appending; `lines` are those that were there and are kept.
 
+    With the `presence` of its directory it is found out before each line whether the file is still there.
     Raises RunError where it cannot be written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, presence: Presence | None = None) -> None:
         self.path = path
+        self.presence = presence
         self.lines: list[Line] = []
         self._descriptor: int | None = None
 
@@ -125,6 +129,7 @@ class History:
 
     def append(self, line: Line) -> None:
         """Add a line, in one write."""
+        self.require()
         try:
             if self._descriptor is None:
                 self._descriptor = os.open(self.path, WRITING, 0o644)
@@ -134,6 +139,15 @@ class History:
                 os.write(self._descriptor, data[written:])
         except OSError as fault:
             raise RunError(write_fault(self.path, fault)) from fault
+
+    def require(self) -> None:
+        """Raise RunError if the file, or the run directory with it, was removed or renamed."""
+        if self.presence is None:
+            return
+        if self._descriptor is None:
+            self.presence.require()
+        else:
+            self.presence.require_file(self.path, self._descriptor)
 
     def sync(self) -> None:
         """Wait until all lines are on the disk."""

@@ -40,7 +40,7 @@ class Profile:
         """Prepare what the next step calls for."""
         if self._made == 0:
             try:
-                self.directory.mkdir(parents=True, exist_ok=True)
+                self.directory.mkdir(exist_ok=True)
             except OSError as fault:
                 raise RunError(write_fault(self.directory, fault)) from fault
             tf.profiler.experimental.start(str(self.directory))

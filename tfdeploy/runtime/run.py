@@ -37,6 +37,7 @@ from tfdeploy.runtime.lock import locked
 from tfdeploy.runtime.loop import Trainer
 from tfdeploy.runtime.periods import left_out, total_steps
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
+from tfdeploy.runtime.presence import Presence, present
 from tfdeploy.runtime.profile import Profile
 from tfdeploy.runtime.reporting import Stretch
 from tfdeploy.runtime.result import Clock, Result, SplitResult, Status
@@ -45,6 +46,7 @@ from tfdeploy.runtime.tensorflow_words import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.sources import Stream
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.stop import StopSignals
 
 
+UNWRITABLE = "TFD733"
 MOST_FRUITLESS = 10  # attempts on end to go on, without a step, while all tasks answer
 
 
@@ -70,8 +73,15 @@ def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
         return run_member(plan, options, stop)
     directory = RunDirectory.of(spec)
     directory.make(spec)
-    with locked(directory.path, spec.train.span_of("directory")):
-        return _Run(plan, directory, options, stop, _choose_seed(spec, directory, options.resume)).run()
+    span = spec.train.span_of("directory")
+    with locked(directory.path, span), present(directory.path, span) as presence:
+        seed = _choose_seed(spec, directory, options.resume)
+        try:
+            return _Run(plan, directory, presence, options, stop, seed).run()
+        except RunError as error:
+            if error.diagnostic.code == UNWRITABLE:
+                presence.require()  # that it is gone says more than that something cannot be written there
+            raise
 
 
 def _choose_seed(spec: ir.Spec, directory: RunDirectory, resume: Resume) -> int:
@@ -86,6 +96,7 @@ def _choose_seed(spec: ir.Spec, directory: RunDirectory, resume: Resume) -> int:
 class _Run:
     plan: Plan
     directory: RunDirectory
+    presence: Presence
     options: RunOptions
     stop: StopSignals
     seed: int
@@ -161,12 +172,15 @@ class _Run:
     def _train(
         self, engine: Engine, streams: Mapping[SplitName, Stream], *, recovering: bool = False
     ) -> Result:
-        checkpoints = Checkpoints(self.directory.store, engine, self.spec.train.keep)
+        self.presence.require()
+        checkpoints = Checkpoints(self.directory.store, engine, self.spec.train.keep, presence=self.presence)
         resumed = self._resume(checkpoints, "auto" if recovering else self.options.resume)
         history = self._mended_history(checkpoints)
         self.directory.tidy()
         wants_events = self.spec.train.summaries != "none"
-        events = Events(self.directory.events, engine.compiled.graph, wants_events, (resumed or 0) + 1)
+        events = Events(
+            self.directory.events, engine.compiled.graph, wants_events, (resumed or 0) + 1, self.presence
+        )
         contest = Contest.of(self.spec.train, self.directory.store.best)
         evaluations = Evaluations(
             engine, streams, history, events, self.reporter, self.stop, self.clock, contest
@@ -219,7 +233,7 @@ class _Run:
 
     def _mended_history(self, checkpoints: Checkpoints) -> History:
         """Return the history up to the step that is gone on from."""
-        history = History(self.directory.history)
+        history = History(self.directory.history, self.presence)
         broken = history.mend(checkpoints.last_step or 0)
         if broken:
             self.reporter.warn(errors.history_mended(str(history.path), broken))
@@ -256,9 +270,10 @@ class _Run:
         engine = trainer.engine
         spare = left_out(self.plan, trainer.stream.size, trainer.examples)
         self.reporter.started(Stretch(trainer.step, last, str(self.directory.path), spare))
-        if trainer.step < last or not self.directory.spec.exists():  # else they are of the run that is over
+        there = self.directory.spec.exists() and self.directory.placement.exists()
+        if trainer.step < last or not there:  # else they are of the run that is over
             if not self.directory.holds_as_its_own(self.spec):
-                write_whole(self.directory.spec, effective_text(self.spec, self.directory.path))
+                self._write(self.directory.spec, effective_text(self.spec, self.directory.path))
             self._write_placement(engine)
         if trainer.step < last:
             feed_training(engine, trainer.stream, trainer.examples)
@@ -301,7 +316,7 @@ class _Run:
     def _show_placement(self, engine: Engine, events: Events, step: int) -> None:
         """Write the map, now that it is known where the ops ran, and warn where that is not as asked."""
         placement = engine.compiled.placement
-        write_whole(self.directory.placement, placement.to_json())
+        self._write(self.directory.placement, placement.to_json())
         events.show_placement(placement, step)
         ops = placement.misplaced
         if ops:
@@ -313,11 +328,16 @@ class _Run:
             self.reporter.warn(plan_errors.ops_elsewhere(moves, [op.name for op in ops[:3]], span))
 
     def _write_placement(self, engine: Engine) -> None:
-        write_whole(self.directory.placement, engine.compiled.placement.to_json())
+        self._write(self.directory.placement, engine.compiled.placement.to_json())
+
+    def _write(self, path: Path, text: str) -> None:
+        self.presence.require()
+        write_whole(path, text)
 
     def _write_model(self, engine: Engine) -> None:
         weights = final_weights(engine.compiled, engine.values)
         model = keras_model(engine.compiled, weights, base=str(folder_of(self.spec)))
+        self.presence.require()
         with replacing(self.directory.model) as beside:
             model.save(beside)
 
@@ -348,6 +368,18 @@ class _Run:
             best=trainer.contest.best if trainer.contest is not None else None,
             stopped_early=trainer.contest is not None and trainer.contest.is_over,
         )
-        write_whole(self.directory.result, result.to_json(indent=1) + "\n")
+        self._require_files(trainer, finished=status == "finished")
+        self._write(self.directory.result, result.to_json(indent=1) + "\n")
         self.reporter.finished(result)
         return result
+
+    def _require_files(self, trainer: Trainer, *, finished: bool) -> None:
+        """Raise RunError if what this run has written is not there any more."""
+        trainer.history.require()
+        newest = trainer.checkpoints.newest
+        wanted = [self.directory.spec, self.directory.placement]
+        wanted += [newest.prefix.with_name(f"{newest.prefix.name}.json")] if newest is not None else []
+        wanted += [self.directory.model] if finished else []
+        missing = [path for path in wanted if not path.exists()]
+        if missing:
+            raise RunError(errors.file_gone(str(missing[0]), self.presence.span))

@@ -155,7 +155,7 @@ def test_all_checkpoints_damaged(project: Project) -> None:
     index = project.run_directory / "checkpoints" / "model.ckpt-10.index"
     index.write_bytes(bytes(len(index.read_bytes())))
     with pytest.raises(RunError) as caught:
-        project.run()
+        project.run(reporter=Listener())
     assert caught.value.diagnostic.code == "TFD734"
     assert caught.value.diagnostic.help == "start again with `--resume never`, which removes them"
     assert index.exists()

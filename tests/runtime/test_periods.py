@@ -29,9 +29,9 @@ clones { batch = 10 }
 """
 
 
-def plan(train: str) -> Plan:
+def plan(train: str, **overrides: str) -> Plan:
     """Return the plan of a spec whose `train` block holds `train`; a step takes 10 examples."""
-    return make_plan(spec_of(f"{SPEC}\ntrain {{ {train} }}"))
+    return make_plan(spec_of(f"{SPEC}\ntrain {{ {train} }}", **overrides))
 
 
 class Clock:
@@ -93,6 +93,15 @@ def test_steps_of_a_run(train: str, size: int | None, steps: int, spare: int) ->
     """Steps are taken as they are; epochs are passes over the data, without a last batch that is not full."""
     assert total_steps(plan(train), size) == steps
     assert left_out(plan(train), size) == spare
+
+
+@pytest.mark.parametrize(("size", "steps", "spare"), [(25, 2, 5), (35, 3, 5), (38, 3, 8), (40, 4, 0)])
+def test_clones_that_update_alone_leave_out_less_than_a_batch_of_one(
+    size: int, steps: int, spare: int
+) -> None:
+    """Under `async` an update takes the 10 examples of one of two clones, not the 20 of both."""
+    found = plan("epochs = 1", devices__cpu="2", clones__count="2", update__mode="async")
+    assert (total_steps(found, size), left_out(found, size)) == (steps, spare)
 
 
 def test_examples_that_are_left_out_are_said(capsys: pytest.CaptureFixture[str]) -> None:

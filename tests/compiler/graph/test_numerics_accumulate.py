@@ -172,3 +172,37 @@ def test_a_global_batch_is_that_of_the_whole_step() -> None:
         "a global batch of 20 does not divide evenly among 2 clones with 3 micro-batches each"
     )
     assert found.help == "use 18 or 24, or give `batch` a list with one figure per clone"
+
+
+@pytest.mark.parametrize("how", ["first", "mean"])
+@pytest.mark.parametrize("renorm", ["false", "true"])
+def test_every_clone_moves_statistics_with_its_own_micro_batches(how: str, renorm: str) -> None:
+    """Two clones with two micro-batches are the mean of one tower on the first half and one on the second.
+
+    With renormalisation a micro-batch is normalised by what the ones before it have left, in its own clone.
+    """
+    layers = f'-> BatchNormalization(momentum = 0.5, renorm = {renorm}, name = "norm") -> Flatten()'
+    settings = {"layers": layers, "update__accumulate": "2", "update__batch_norm": how}
+    arrays = data("normal", 48)
+    both = model("normal", clones=2, batch=6, **settings)  # type: ignore[arg-type]  # all are strings
+    halves = [
+        {name: np.concatenate([each[at : at + 12], each[at + 24 : at + 36]]) for name, each in arrays.items()}
+        for at in (0, 12)
+    ]
+    with (
+        Training(both, arrays) as two,
+        Training(model("normal", batch=6, **settings), halves[0]) as first,  # type: ignore[arg-type]
+        Training(model("normal", batch=6, **settings), halves[1]) as second,  # type: ignore[arg-type]
+    ):
+        for _ in range(2):
+            two.steps(1)
+            first.steps(1)
+            second.steps(1)
+            own, other = first.values(), second.values()
+            joined = {name: (own[name] + other[name]) / 2 for name in own}
+            if how == "first":
+                joined |= {name: own[name] for name in own if "moving_" in name or "renorm_" in name}
+            joined["global_step"] = own["global_step"]
+            assert largest_difference(two.values(), joined) < ROUNDING
+            first.assign(joined)
+            second.assign(joined)

@@ -1,0 +1,114 @@
+"""The order of ops within an update: what comes before a change, and what nobody may disturb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import grammar
+from compiler.graph.build import compile_graph
+from compiler.pipeline import make_plan
+from dsl import ir
+
+LINEAR = """
+import keras
+
+
+class Linear(keras.layers.Dense):
+    def call(self, inputs):
+        outputs = super().call(inputs)
+        self.add_loss(keras.ops.mean(outputs))
+        return keras.ops.stop_gradient(outputs)
+
+
+def linear():
+    return Linear(2, use_bias=False)
+"""
+SPEC = """
+tfdeploy = 1
+model "m" {{
+  x = input(float32, [3])
+  label = input(int32, [])
+  y = x -> {first} -> BatchNormalization(renorm = true, name = "norm") -> Dense(2, name = "last")
+  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
+}}
+devices {{ cpu = 2 }}
+clones {{ batch = 4 }}
+place {{ clones -> cpu[*] }}
+update {{ optimizer = {optimizer}, {update} }}
+train {{ seed = 1 }}
+"""
+CHANGES = ("ResourceApply", "Assign", "ResourceScatter")  # how the types begin of ops that change variables
+
+
+def spec(first: str, optimizer: str = "SGD(0.1)", update: str = "mode = sync") -> ir.Spec:
+    """Return the spec of two clones of a small model that begins with the layer `first`."""
+    text = SPEC.format(first=first, optimizer=optimizer, update=update)
+    found = grammar.read("test.tfdeploy", text=text, allow_python=True).spec
+    assert found is not None
+    return found
+
+
+def before(op: Any) -> set[str]:
+    """Return the names of all ops that are over before `op` begins."""
+    seen: set[str] = set()
+    pending = [op]
+    while pending:
+        each = pending.pop()
+        for cause in (*(tensor.op for tensor in each.inputs), *each.control_inputs):
+            if cause.name not in seen:
+                seen.add(cause.name)
+                pending.append(cause)
+    return seen
+
+
+def changes_of(handle: Any, scope: str) -> list[Any]:
+    """Return the ops within a scope that change the variable of a handle."""
+    return [op for op in handle.consumers() if op.type.startswith(CHANGES) and op.name.startswith(scope)]
+
+
+def test_a_variable_changes_after_every_tower_has_read_it(tmp_path: Path) -> None:
+    """Also if no gradient depends on the read: that of a linear penalty, and clone 1's of a statistic."""
+    (tmp_path / "own.py").write_text(LINEAR)
+    graph = compile_graph(make_plan(spec('python("own:linear")')), base=str(tmp_path))
+    waited = 0
+    for name, variable in graph.variables.items():
+        handle = variable.copies[0].handle
+        reads = {
+            op.name
+            for op in handle.consumers()
+            if op.type == "ReadVariableOp" and op.name.startswith("clone_")
+        }
+        changes = changes_of(handle, "update/")
+        assert changes, name
+        for op in changes:
+            assert reads <= before(op), name
+            waited += len(reads)
+    assert waited >= 2 * 6  # both clones have read every weight, and the statistics that renorm looks at
+
+
+@pytest.mark.parametrize("optimizer", ["SGD(0.1, weight_decay = 0.5)", "AdamW(0.1, weight_decay = 0.5)"])
+def test_decay_and_update_are_one_for_other_clones(optimizer: str) -> None:
+    """Under `async` what decays a weight and what applies its gradient lie within one turn at a lock."""
+    graph = compile_graph(make_plan(spec('Dense(3, name = "first")', optimizer, "mode = async")))
+    for clone in (0, 1):
+        scope = f"update/clone_{clone}/"
+        done = before(graph.train_loops[clone].train_op)
+        for name, variable in graph.variables.items():
+            if not variable.info.trainable:
+                continue
+            (lock,) = (
+                op
+                for op in graph.graph.get_operations()
+                if op.name == f"{scope}{name}/enter" and op.type == "MutexLock"
+            )
+            (end,) = (each for each in lock.outputs[0].consumers() if each.type == "ConsumeMutexLock")
+            touching = [op for op in variable.copies[0].handle.consumers() if op.name.startswith(scope)]
+            assert len(changes_of(variable.copies[0].handle, scope)) == 2
+            for op in touching:  # reads of the weight that decays among them
+                assert lock.name in before(op), op.name
+            for op in changes_of(variable.copies[0].handle, scope):
+                assert op.name in before(end), op.name
+            assert end.name in done

@@ -41,6 +41,7 @@ _ROWS = (
     Code("TFD191", "unreadable-file", "a file cannot be read"),
     Code("TFD192", "not-utf8", "a file is not UTF-8 text"),
     Code("TFD193", "file-too-large", "a file is larger than a spec may be"),
+    Code("TFD194", "not-a-spec", "an included file that is no spec"),
     Code("TFD199", "file-system-error", "the operating system refused to read or write a file", "tool"),
     # TFD2xx: names and shape of the spec.
     Code("TFD201", "unknown-block", "a block that the language does not have"),
@@ -162,6 +163,7 @@ _ROWS = (
     Code("TFD751", "foreign-directory", "a folder of something else as run directory", "run"),
     Code("TFD752", "output-is-read", "an output that would be written over what is read", "plan"),
     Code("TFD753", "foreign-output", "an output that would replace somebody else's file", "plan"),
+    Code("TFD754", "weights-not-fetched", "weights of a Keras model that cannot be fetched", "run"),
     # TFD760 to TFD779: the tasks of a cluster.
     Code("TFD760", "bad-tf-config", "a TF_CONFIG that cannot be used", "run"),
     Code(

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 LARGEST = 10_000_000
 DEEPEST = 50
+SUFFIX = ".tfdeploy"
+"""How the names of specs end. A report shows lines of a spec, and a stranger's spec may include any file: no
+other one is to be shown.
+"""
 
 
 def contents(path: str) -> bytes | Diagnostic:
@@ -134,6 +138,9 @@ class _Gathering:
         if real in self._done or len(chain) > DEEPEST:
             return True
         self._done.add(real)
+        if os.path.exists(path) and not os.path.realpath(path).endswith(SUFFIX):  # noqa: PTH110
+            self._reports.add(files.not_a_spec(written, SUFFIX, span))
+            return False
         data = contents(path)
         text = decoded(path, data) if isinstance(data, bytes) else data
         if not isinstance(text, str):

@@ -38,3 +38,14 @@ def own_names() -> Iterator[None]:
         yield
     finally:
         global_state.set_global_attribute(_NAMES, before)
+
+
+@contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Let the attribute `name` of a module or class be `value` meanwhile."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
 import keras
 from attrs import define, evolve, field
+from keras.src.utils import file_utils  # where the applications look `get_file` up
 
+from compiler.graph.keras_scope import replaced
 from compiler.graph.user_code import load_function
 from compiler.model_graph import CallNode, LayerNode, ModelGraph
 from dsl import ir
@@ -95,7 +98,7 @@ class Network:
     @classmethod
     def of(cls, model: ModelGraph, *, base: str = ".") -> Network:
         """Make the layers of `model`; `base` is the folder in which `python(...)` looks first."""
-        return cls(model, [_make_layer(node, base) for node in model.layers])
+        return cls(model, [make_layer(node, base) for node in model.layers])
 
     def apply(self, call: CallNode, values: list[Any], **arguments: Any) -> Any:
         """Call the layer of `call` on tensors, with those of `arguments` (`training`, say) that it takes."""
@@ -123,12 +126,41 @@ def takes(layer: keras.Layer, argument: str) -> bool:
     return argument in inspect.signature(layer.call).parameters
 
 
-def _make_layer(node: LayerNode, base: str) -> keras.Layer:
+def make_layer(node: LayerNode, base: str, *, read: bool = False) -> keras.Layer:
+    """Return the Keras layer or model of a step; `base` is the folder of the spec.
+
+    A model that is to have weights which others have trained is made as it is with them, and they are read
+    only if `read` says so. Raises SpecError where Keras refuses the arguments.
+    """
     more: dict[str, Any] = {"name": node.keras_name}
     if node.kind == "python":
         return _python_layer(node, base)
-    namespace = keras.applications if node.kind == "application" else keras.layers
-    return _construct(node.call, _find(node.call.name, (namespace,)), more)
+    if node.kind != "application":
+        return _construct(node.call, _find(node.call.name, (keras.layers,)), more)
+    with nullcontext() if read else _reading_no_weights():
+        return _construct(_beside(node.call, base), _find(node.call.name, (keras.applications,)), more)
+
+
+def _beside(call: ir.Call, base: str) -> ir.Call:
+    """Return the call with a file of weights named from the folder of the spec, where there is one."""
+    weights = call.kwargs.get("weights")
+    path = Path(base) / weights if isinstance(weights, str) else None
+    if path is None or not path.is_file():
+        return call
+    return evolve(call, kwargs={**call.kwargs, "weights": str(path.absolute())})
+
+
+@contextmanager
+def _reading_no_weights() -> Iterator[None]:
+    """Let Keras make a model for which it would fetch and read weights, without doing either.
+
+    The layers of some models depend on whether there are such weights, so these are not just left out.
+    """
+    with (
+        replaced(file_utils, "get_file", lambda *_, **__: ""),
+        replaced(keras.Model, "load_weights", lambda *_, **__: None),
+    ):
+        yield
 
 
 def _python_layer(node: LayerNode, base: str) -> keras.Layer:

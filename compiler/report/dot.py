@@ -97,9 +97,9 @@ def _head(placement: PlacementMap, ops: int, groups: Sequence[Group]) -> Iterato
     title = f"{placement.spec.path}: the {plural(ops, 'op')} of a step"
     if any(len(group.devices) > 1 for group in groups):
         title += "\nedges count what all devices of a cluster send"
-    yield "// made by tfdeploy"
     yield "digraph placement {"
-    yield f"  graph [label={_quoted(title)}, labelloc=t, fontname=Helvetica, compound=true, newrank=true];"
+    style = "labelloc=t, fontname=Helvetica, compound=true, newrank=true"
+    yield f'  graph [comment="made by tfdeploy", label={_quoted(title)}, {style}];'
     yield '  node [shape=box, style="rounded,filled", fillcolor=white, fontname=Helvetica, fontsize=10];'
     yield '  edge [fontname=Helvetica, fontsize=9, color="#888888"];'
 

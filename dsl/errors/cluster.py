@@ -96,6 +96,21 @@ def cannot_listen(ref: str, address: str, reason: str, advice: str | None = None
     return error("TFD762", f"the server of `{ref}` cannot listen at {address}: {reason}", None, help=advice)
 
 
+def no_own_address(ref: str, address: str, host: str, *, leads_elsewhere: bool) -> Diagnostic:
+    """Report a task whose host is no address of the machine on which it is started."""
+    where = "leads to other machines' addresses" if leads_elsewhere else "leads to no address"
+    return error(
+        "TFD762",
+        f"the server of `{ref}` cannot listen at {quoted(address)}: {quoted(host)} {where}",
+        None,
+        notes=(
+            "TensorFlow's servers ask nobody who they are, so none listens at more addresses than it must",
+        ),
+        help="correct the name, start the task on its own machine, or let it listen at every address of this "
+        "one: `--listen-everywhere`",
+    )
+
+
 def tasks_missing(missing: Sequence[str], why: str, waited: str, span: Span | None) -> Diagnostic:
     """Report tasks that have not been there for too long; `missing` has what is known of each."""
     shown = tuple(missing[:MOST_NAMED])

@@ -39,6 +39,17 @@ def unreadable(path: str, reason: str, span: Span | None) -> Diagnostic:
     return evolve(error("TFD191", f"{in_full(path)} cannot be read: {reason}", span), file=path)
 
 
+def not_a_spec(path: str, suffix: str, span: Span) -> Diagnostic:
+    """An included file whose name, or that of the file which a link leads to, is not that of a spec."""
+    return error(
+        "TFD194",
+        f"{in_full(path)} is not included: it is no spec",
+        span,
+        text="cannot be included",
+        notes=(f"the names of specs end in `{suffix}`, also of those that symbolic links lead to",),
+    )
+
+
 def not_text(path: str, offset: int, span: Span | None) -> Diagnostic:
     """A file that is no UTF-8 text."""
     notes = (f"the first strange byte is number {offset + 1:,}",)

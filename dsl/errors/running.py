@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics import Diagnostic
 from dsl.errors.making import error, warning
-from dsl.errors.words import counted, in_full, listed
+from dsl.errors.words import counted, in_full, listed, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -275,6 +275,20 @@ def weights_do_not_fit(path: str, faults: Sequence[str], span: Span | None) -> D
 def weights_unreadable(path: str, reason: str, span: Span | None) -> Diagnostic:
     """Report a file of weights to start from that cannot be read."""
     return error("TFD742", f"the weights in `{path}` cannot be read: {reason}", span)
+
+
+def weights_not_fetched(
+    application: str, origin: str, target: str, reason: str, span: Span | None
+) -> Diagnostic:
+    """Report weights of a model of Keras that are not on this machine and cannot be fetched."""
+    return error(
+        "TFD754",
+        f"the weights of {quoted(application)} cannot be fetched: {reason}",
+        span,
+        text="wants them" if span is not None else "",
+        notes=(f"the file is {origin}",),
+        help=f"put it there as {in_full(target)}, or write `weights = none`",
+    )
 
 
 def history_mended(path: str, lines: int) -> Diagnostic:

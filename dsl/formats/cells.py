@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from attrs import frozen
 
+_COLOR = re.compile(r"(\x1b\[[0-9;]*m)")
 TAB = "    "
 MAX_WIDTH = 120
 GAP = "..."
@@ -51,6 +54,21 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else _picture(character) for character in text)
+
+
+def printable(text: str, *, color: bool = False) -> str:
+    """Return text of any number of lines with a picture for whatever would steer a terminal.
+
+    Newlines and tabs stay, and with `color` so do the sequences that choose one.
+    """
+    if text.isprintable():
+        return text
+    pieces = _COLOR.split(text) if color else [text]
+    return "".join(piece if at % 2 else _plain(piece) for at, piece in enumerate(pieces))
+
+
+def _plain(text: str) -> str:
+    return "".join(each if each in "\n\t" or each.isprintable() else _picture(each) for each in text)
 
 
 def window(width: int, low: int, high: int) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from tfdeploy.cli.group import load
 if TYPE_CHECKING:
     from tests.cli.conftest import Command
 
-PROSE = {"TFD527", "TFD715", "TFD731", "TFD733", "TFD747"} | {
+PROSE = {"TFD527", "TFD715", "TFD731", "TFD733", "TFD747", "TFD754"} | {
     f"TFD76{digit}" for digit in (0, 2, 3, 4, 5, 6, 7, 8)
 }
 """Codes that no short example brings about: of a verification, of TensorFlow, of two runs, of a disk, and of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import grammar
+from dsl.render import render
 
 MODEL = 'model "m" {\n  x = input(float32, [1])\n  y = x -> Dense(1)\n  output = y\n}\n'
 
@@ -89,3 +90,18 @@ def test_what_cannot_be_read_keeps_the_rest_quiet(tmp_path: Path) -> None:
         'model "m" {\n  x = input(float32, [1])\n  output = x -> block()\n}\n',
     )
     assert found(main) == [("TFD190", "main.tfdeploy", 2)]
+
+
+def test_no_line_of_another_file_is_shown(tmp_path: Path) -> None:
+    """A file that is no spec by its real name is not read: by an absolute path, beside it, or by a link."""
+    secret = tmp_path / "elsewhere" / "secrets"
+    secret.parent.mkdir()
+    secret.write_text('password = "s3cret"\n')
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "link.tfdeploy").symlink_to(secret)
+    (folder / "inside").write_text('password = "s3cret"\n')
+    for written in (str(secret), "link.tfdeploy", "inside"):
+        main = write(folder, main=f'tfdeploy = 1\ninclude = ["{written}"]\n{MODEL}')
+        assert found(main) == [("TFD194", "main.tfdeploy", 2)]
+        assert "s3cret" not in render(grammar.read(main).diagnostics)

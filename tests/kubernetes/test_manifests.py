@@ -112,7 +112,8 @@ def test_every_pod_of_a_job_knows_its_task(mode: str, export: Any, container_of:
             assert given.task == Task(job, index)
             assert given.cluster.address(Task(job, index)) == f"my-digits-{job}-{index}.my-digits:2222"
             filled = [each.replace("$(TASK_INDEX)", str(index)) for each in container["args"]]
-            assert filled == [command, "/spec/my-digits.tfdeploy", "--task", f"{job}:{index}"]
+            options = ["--task", f"{job}:{index}", "--listen-everywhere"]
+            assert filled == [command, "/spec/my-digits.tfdeploy", *options]
 
 
 @pytest.mark.parametrize(("kind", "behind"), [("Job", ".my-digits"), ("TFJob", "")])
@@ -148,9 +149,9 @@ def test_a_tfjob_of_workers_has_a_chief(export: Any, container_of: Container) ->
         for kind, each in job["spec"]["tfReplicaSpecs"].items()
     }
     assert found == {
-        "PS": (2, "ExitCode", "serve", 2),
-        "Chief": (1, "ExitCode", "compile-and-run", 2),
-        "Worker": (2, "ExitCode", "compile-and-run", 2),
+        "PS": (2, "ExitCode", "serve", 3),
+        "Chief": (1, "ExitCode", "compile-and-run", 3),
+        "Worker": (2, "ExitCode", "compile-and-run", 3),
     }
     assert job["spec"]["runPolicy"]["cleanPodPolicy"] == "Running"
     for each in job["spec"]["tfReplicaSpecs"].values():

@@ -38,8 +38,14 @@ from tests.cli.conftest import Command
             "is no DNS label of at most 63 characters",
             "16:3",
         ),
+        (
+            ("--set", "train.directory=../../etc"),
+            '  job "worker" { tasks = 1 }',
+            "error[TFD787]: `../../etc` cannot name what Kubernetes makes of it: it leads out of `/runs`",
+            "",
+        ),
     ],
-    ids=["no jobs", "no replicas", "same name", "name of the client", "long name"],
+    ids=["no jobs", "no replicas", "same name", "name of the client", "long name", "out of the folder"],
 )
 def test_specs_without_a_place_on_kubernetes(
     options: tuple[str, ...], jobs: str, message: str, place: str, export: Any, tmp_path: Path
@@ -50,7 +56,7 @@ def test_specs_without_a_place_on_kubernetes(
     done = Command(tmp_path)("export", path.name, *arguments)
     assert (done.code, done.out) == (1, "")
     assert message in done.err
-    assert f"--> {path.name}:{place}\n" in done.err
+    assert (f"--> {path.name}:{place}\n" if place else "--> --set train.directory:1:1\n") in done.err
     assert done.err.splitlines()[-2] == "1 error"
 
 

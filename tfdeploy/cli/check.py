@@ -13,6 +13,7 @@ from tfdeploy.cli.faults import exit_code
 from tfdeploy.cli.folders import specs_of
 from tfdeploy.cli.options import Command, Common, common_options, offer
 from tfdeploy.cli.reading import STDIN, read
+from tfdeploy.cli.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +59,7 @@ def command(common: Common, specs: tuple[str, ...], style: str, *, fix: bool) ->
             here = _read(spec, common)
         found += here
         if style == "human" and not any(each.is_error for each in here):
-            click.echo(f"{'<stdin>' if spec == STDIN else spec}: no errors")
+            say(f"{'<stdin>' if spec == STDIN else spec}: no errors")
     return _show(found, style, common)
 
 
@@ -86,5 +87,5 @@ def _fixed(found: list[Diagnostic], style: str) -> bool:
 
     counts = apply_safe(found)
     for name, count in counts.items():
-        click.echo(f"{name}: {count} fixed", err=style != "human")
+        say(f"{name}: {count} fixed", err=style != "human")
     return bool(counts)

@@ -8,6 +8,7 @@ import click
 
 from tfdeploy.cli.options import Command, Common, common_options, force_option, offer
 from tfdeploy.cli.reading import read_spec
+from tfdeploy.cli.terminal import say
 
 
 @click.command(cls=Command)
@@ -40,5 +41,5 @@ def command(common: Common, spec: str, *, out: Path, emulate: bool, force: bool)
 
     require_expectations(compiled)
     for path in write_graph(compiled, out):
-        click.echo(path)
+        say(path)
     return 0

@@ -9,11 +9,11 @@ from attrs import evolve
 
 from tfdeploy.cli.options import Command, Common, common_options, offer
 from tfdeploy.cli.reading import read_spec
-from tfdeploy.cli.serve import task_option
+from tfdeploy.cli.serve import listen_option, task_option
 
 if TYPE_CHECKING:
     from dsl import ir
-    from tfdeploy.runtime.cluster.addresses import Task
+    from tfdeploy.runtime.cluster.addresses import Membership, Task
     from tfdeploy.runtime.options import RunOptions
     from tfdeploy.runtime.result import Result
 
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     metavar="STEPS",
     help="Profile so many steps, for TensorBoard and for Chrome's trace viewer, into profile/.",
 )
+@listen_option
 @common_options
 def command(
     common: Common,
@@ -61,6 +62,7 @@ def command(
     launch: bool,
     as_json: bool,
     profile: int | None,
+    listen_everywhere: bool,
 ) -> int:
     """Train SPEC: compile it to a multi-tower graph, run it, and leave a model in its run directory."""
     if emulate and (task is not None or launch):
@@ -70,6 +72,7 @@ def command(
         raise click.UsageError("--profile needs clones that make their steps together, not `mode = async`")
     if profile is not None and loaded.update.replication == "between_graph":
         raise click.UsageError("--profile needs one graph of all clones, not `replication = between_graph`")
+    from tfdeploy.cli import clusters
     from tfdeploy.runtime import start
     from tfdeploy.runtime.console import make_reporter
     from tfdeploy.runtime.options import RunOptions
@@ -88,7 +91,10 @@ def command(
         if emulate or not (loaded.devices.jobs or task is not None or launch):
             result = start.run(loaded, options)
         else:
-            code, result = _on_cluster(loaded, spec, common, options, task, launch=launch)
+            membership = clusters.membership_of(loaded, task, launch=launch)
+            if membership is not None:
+                membership = evolve(membership, listen_everywhere=listen_everywhere)
+            code, result = _on_cluster(loaded, spec, common, options, membership)
     except (Interrupted, Terminated) as end:
         show(end.result)
         raise
@@ -97,13 +103,12 @@ def command(
 
 
 def _on_cluster(
-    spec: ir.Spec, path: str, common: Common, options: RunOptions, task: Task | None, *, launch: bool
+    spec: ir.Spec, path: str, common: Common, options: RunOptions, membership: Membership | None
 ) -> tuple[int, Result | None]:
     """Train as what this process is of the spec's cluster, or start it all; return exit code and result."""
     from tfdeploy.cli import clusters
     from tfdeploy.runtime import start
 
-    membership = clusters.membership_of(spec, task, launch=launch)
     if membership is None:
         return clusters.launch(spec, path, common, options)
     return 0, start.run(spec, evolve(options, membership=membership))

@@ -10,6 +10,7 @@ from attrs import evolve
 
 from tfdeploy.cli.maps import map_file, read_map
 from tfdeploy.cli.options import Command, Common, common_options, offer, pairs
+from tfdeploy.cli.terminal import say
 
 if TYPE_CHECKING:
     from compiler.placement_map import PlacementMap
@@ -65,7 +66,7 @@ def command(
         from compiler.report.diff_text import diff_text
         from compiler.report.ink import Ink
 
-        sys.stdout.write(diff_text(found, Ink(common.color_output)))
+        say(diff_text(found, Ink(common.color_output)), color=common.color_output, end="")
     return DIFFERENT if found.different else 0
 
 

@@ -7,6 +7,7 @@ import click
 from tfdeploy.cli.faults import show
 from tfdeploy.cli.options import Command, Common, common_options, offer
 from tfdeploy.cli.reading import read_spec
+from tfdeploy.cli.terminal import say
 
 
 @click.command(cls=Command)
@@ -55,5 +56,5 @@ def command(
         from tfdeploy.runtime.words import evaluation_lines
 
         for line in evaluation_lines(found):
-            click.echo(line)
+            say(line)
     return 0

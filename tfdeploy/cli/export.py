@@ -12,6 +12,7 @@ from dsl.diagnostics import SpecError
 from tfdeploy.cli.faults import show
 from tfdeploy.cli.options import Command, Common, common_options, offer
 from tfdeploy.cli.reading import read_spec
+from tfdeploy.cli.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -131,7 +132,7 @@ def command(
         verbose=common.verbose,
         warn=lambda warning: show([warning], common),
     )
-    click.echo(folder)
+    say(folder)
     return 0
 
 
@@ -164,5 +165,5 @@ def _write_manifests(common: Common, path: str, *, out: Path, **place: Any) -> i
     out.mkdir(parents=True)
     for each, manifest in found.items():
         (out / f"{each}.yaml").write_text(kubernetes.to_yaml([manifest]), encoding="utf-8", newline="")
-    click.echo(out)
+    say(out)
     return 0

@@ -46,11 +46,22 @@ def guarded(common: Common, action: Callable[[], int | None]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
-        error.show()
+        _show_usage(error)
         return FAULT
     except Exception as error:  # noqa: BLE001 the one place that catches everything
         return _report(error, common)
     return code
+
+
+def _show_usage(error: click.ClickException) -> None:
+    """Write what click says, in which arguments are quoted."""
+    from io import StringIO
+
+    from tfdeploy.cli.terminal import say
+
+    text = StringIO()
+    error.show(text)
+    say(text.getvalue(), err=True, end="")
 
 
 def exit_code(diagnostics: Iterable[Diagnostic]) -> int:

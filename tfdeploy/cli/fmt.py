@@ -8,6 +8,7 @@ import click
 
 from tfdeploy.cli.folders import specs_of
 from tfdeploy.cli.options import Command, Common, common_options, offer
+from tfdeploy.cli.terminal import pass_on, say
 
 DIFFERENT = 1
 
@@ -35,18 +36,18 @@ def _format(spec: str, *, check: bool, diff: bool) -> bool:
     text = format_text(source)
     changes = text != source.text
     if diff and changes:
-        click.echo(_difference(source.name, source.text, text), nl=False)
+        pass_on(_difference(source.name, source.text, text))
     if check and changes:
-        click.echo(f"{source.name}: would be formatted", err=diff)
+        say(f"{source.name}: would be formatted", err=diff)
     if check or diff:
         return changes
     if spec == "-":
-        sys.stdout.write(text)
+        pass_on(text)
     elif changes:
         from tfdeploy.cli.files import replace_file
 
         replace_file(spec, text)
-        click.echo(f"{spec}: formatted")
+        say(f"{spec}: formatted")
     return changes
 
 

@@ -11,6 +11,7 @@ from attrs import field, frozen
 from dsl.diagnostics import SpecError
 from tfdeploy.cli.maps import map_file, read_map
 from tfdeploy.cli.options import Command, Common, common_options, force_option, offer
+from tfdeploy.cli.terminal import pass_on, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -164,11 +165,11 @@ def _show(placement: PlacementMap, view: View, *, ops: bool) -> None:
         from compiler.report.oplist import op_list
 
         for line in op_list(placement, view):
-            sys.stdout.write(f"{line}\n")
+            say(line)
     else:
         from compiler.report.terminal import terminal_map
 
-        sys.stdout.write(terminal_map(placement, view))
+        say(terminal_map(placement, view), color=view.color, end="")
 
 
 def _page(subject: Subject) -> str:
@@ -201,14 +202,14 @@ def _graph(subject: Subject) -> str:
 def _write(path: str, text: str) -> None:
     """Write `text` to a file, which is named on standard error, or to standard output."""
     if path == STDOUT:
-        sys.stdout.write(text)
+        pass_on(text)
         return
     from pathlib import Path
 
     from tfdeploy.runtime.outputs import write_output
 
     write_output(Path(path), text)
-    click.echo(f"{path}: written, {len(text.encode()):,} bytes", err=True)
+    say(f"{path}: written, {len(text.encode()):,} bytes", err=True)
 
 
 def _width() -> int:

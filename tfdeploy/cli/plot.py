@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from tfdeploy.cli.options import Command, Common, common_options, force_option
+from tfdeploy.cli.terminal import say
 
 ROWS = 16
 
@@ -43,10 +44,11 @@ def command(common: Common, runs: tuple[Path, ...], *, score: str, out: Path | N
 
         require_free(out, has_sign, force=force)
         write_output(out, picture(curves, score))
-        click.echo(out)
+        say(out)
         return 0
     from tfdeploy.runtime.curves_text import draw
 
     width = shutil.get_terminal_size().columns
-    click.echo(draw(curves, score, width=width, height=ROWS, color=common.color_output), nl=False, color=True)
+    drawn = draw(curves, score, width=width, height=ROWS, color=common.color_output)
+    say(drawn, color=common.color_output, end="")
     return 0

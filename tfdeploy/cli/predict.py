@@ -9,6 +9,7 @@ import click
 from tfdeploy.cli.faults import show
 from tfdeploy.cli.options import Command, Common, common_options, force_option, offer
 from tfdeploy.cli.reading import read_spec
+from tfdeploy.cli.terminal import say
 
 SUFFIXES = (".csv", ".npz")
 
@@ -80,5 +81,5 @@ def command(
         force=force,
         warn=lambda warning: show([warning], common),
     )
-    click.echo(f"{predictions}: {count:,} predictions")
+    say(f"{predictions}: {count:,} predictions")
     return 0

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import click
+from attrs import evolve
 
 from tfdeploy.cli.options import Command, Common, common_options, offer
 from tfdeploy.cli.reading import read_spec
@@ -26,6 +27,13 @@ def task_option(ctx: click.Context, param: click.Parameter, value: str | None) -
         raise click.BadParameter(str(error), ctx, param) from None
 
 
+listen_option = click.option(
+    "--listen-everywhere",
+    is_flag=True,
+    help="Listen at every address of this machine if the task's own host leads to none of them.",
+)
+
+
 @click.command(cls=Command)
 @click.argument("spec", shell_complete=offer("specs"))
 @click.option(
@@ -34,8 +42,9 @@ def task_option(ctx: click.Context, param: click.Parameter, value: str | None) -
     callback=task_option,
     help="Which task this is, as in ps:0; TF_CONFIG says it where it is set.",
 )
+@listen_option
 @common_options
-def command(common: Common, spec: str, *, task: Task | None) -> int:
+def command(common: Common, spec: str, *, task: Task | None, listen_everywhere: bool) -> int:
     """Run the server of one task of the cluster that SPEC declares.
 
     Parameter servers are such tasks, and with `replication = in_graph` workers are too. `hosts` in the spec
@@ -50,5 +59,6 @@ def command(common: Common, spec: str, *, task: Task | None) -> int:
     membership = find_membership(loaded, os.environ, task)
     if membership is None or membership.task is None:
         raise click.UsageError("--task says which task this is, as in --task ps:0")
+    membership = evolve(membership, listen_everywhere=listen_everywhere)
     serve(loaded, membership, click.echo, lambda each: show([each], common), verbose=common.verbose)
     return 0

@@ -6,6 +6,7 @@ import click
 
 from tfdeploy.cli.options import Command, Common, common_options, offer
 from tfdeploy.cli.reading import read_spec
+from tfdeploy.cli.terminal import pass_on
 
 
 @click.command(cls=Command)
@@ -22,5 +23,5 @@ def command(common: Common, spec: str, *, as_json: bool) -> int:
     else:
         from grammar.unparse import unparse
 
-        click.echo(unparse(loaded), nl=False)
+        pass_on(unparse(loaded))
     return 0

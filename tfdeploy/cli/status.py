@@ -8,6 +8,7 @@ import click
 
 from tfdeploy.cli.options import Command, Common, common_options, offer
 from tfdeploy.cli.reading import read_spec
+from tfdeploy.cli.terminal import say
 
 NOT_WELL = 1
 
@@ -28,5 +29,5 @@ def command(common: Common, spec: str) -> int:
     names = max(len(each.task.ref) for each in found)
     addresses = max(len(each.address) for each in found)
     for each in found:
-        click.echo(f"{each.task.ref:<{names}}  {each.address:<{addresses}}  {each.words}")
+        say(f"{each.task.ref:<{names}}  {each.address:<{addresses}}  {each.words}")
     return 0 if all(each.well for each in found) else NOT_WELL

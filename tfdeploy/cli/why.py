@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from tfdeploy.cli.options import Command, Common, common_options, offer
 from tfdeploy.cli.reading import read_spec
+from tfdeploy.cli.terminal import say
 
 
 @click.command(cls=Command)
@@ -31,5 +30,5 @@ def command(common: Common, spec: str, name: str) -> int:
     if not found:
         nearest = ", ".join(suggest_names(compiled, name))
         raise click.ClickException(f"{name!r} names no op or variable; the nearest names are {nearest}")
-    sys.stdout.write(why_text(found, Ink(common.color_output)))
+    say(why_text(found, Ink(common.color_output)), color=common.color_output, end="")
     return 0

@@ -63,6 +63,14 @@ def command(deployment: Deployment, name: str, *options: str) -> list[str]:
     return [name, f"{SPEC_FOLDER}/{deployment.spec_file}", *options, *deployment.flags]
 
 
+def task_command(deployment: Deployment, name: str, *options: str) -> list[str]:
+    """Return the arguments that run a task with a server of its own.
+
+    A pod may start before its name can be looked up. The policy of the network keeps others away from it.
+    """
+    return command(deployment, name, *options, "--listen-everywhere")
+
+
 def pod(
     deployment: Deployment,
     component: str,

@@ -135,6 +135,11 @@ def _faults(deployment: Deployment) -> list[Diagnostic]:
     if not deployment.jobs:
         return [errors.nothing_to_deploy(deployment.spec.devices.span or deployment.spec.span)]
     found = []
+    directory = deployment.spec.train.directory
+    if directory is not None and ".." in PurePosixPath(directory).parts:
+        reason = f"it leads out of `{RUNS_FOLDER}`, where the runs are"
+        span = deployment.spec.train.span_of("directory")
+        found.append(errors.no_manifest_name(directory, reason, span, "name a folder without `..`"))
     taken: Mapping[str, str] = {CLIENT: "the client"} if deployment.has_client else {}
     for job in deployment.jobs:
         if deployment.kind == "TFJob" and job.name not in REPLICAS:

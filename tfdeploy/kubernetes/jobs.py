@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tfdeploy.kubernetes.common import CONTAINER, Manifest, command, labels, metadata, pod
+from tfdeploy.kubernetes.common import CONTAINER, Manifest, command, labels, metadata, pod, task_command
 from tfdeploy.kubernetes.deployment import CLIENT
 from tfdeploy.runtime.cluster.addresses import Task
 from tfdeploy.runtime.cluster.tf_config import VARIABLE, to_tf_config
@@ -44,7 +44,7 @@ def indexed_job(deployment: Deployment, job: ir.Job) -> Manifest:
     template = pod(
         deployment,
         deployment.label(job.name),
-        command(deployment, name, "--task", place),
+        task_command(deployment, name, "--task", place),
         [_index(), {"name": VARIABLE, "value": _tf_config(deployment, job)}],
         port="grpc",
         gpus=job.gpu,

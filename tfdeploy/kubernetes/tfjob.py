@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tfdeploy.kubernetes.common import Manifest, command, metadata, pod
+from tfdeploy.kubernetes.common import Manifest, metadata, pod, task_command
 from tfdeploy.kubernetes.jobs import RESTARTS
 from tfdeploy.runtime.cluster.addresses import PARAMETER_SERVER
 
@@ -48,7 +48,7 @@ def _replicas(deployment: Deployment, job: ir.Job, count: int, name: str) -> Man
     template = pod(
         deployment,
         deployment.label(job.name),
-        command(deployment, name),
+        task_command(deployment, name),
         port=PORT_NAME,
         gpus=job.gpu,
     )

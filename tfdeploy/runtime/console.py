@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from compiler.report.device_table import device_table
 from compiler.report.terminal import headline
 from compiler.report.view import View
+from dsl.formats.cells import printable
 from tfdeploy.progress import busy
 from tfdeploy.runtime.reporting import Reporter
 from tfdeploy.runtime.words import duration, number, percent, scores, speed, summary_rows
@@ -64,8 +65,8 @@ class Lines(Reporter):
         sys.stderr.flush()
 
     def note(self, text: str) -> None:
-        """Write a line."""
-        self._say(text)
+        """Write a line, which may have in it what a server has answered."""
+        self._say(printable(text))
 
     def busy(self, doing: str, *, plain: bool = True) -> AbstractContextManager[object]:
         """Write a line on standard error, if it takes longer than a moment."""
@@ -75,7 +76,8 @@ class Lines(Reporter):
         """Show what was compiled, and the totals of its placement."""
         view = View(width=self.out.width, color=not self.out.no_color)
         lines = [*headline(placement), "", *device_table(placement, view)]
-        self.out.file.write("\n".join([f"{model}, compiled in {duration(seconds)}", *lines, "", ""]))
+        text = "\n".join([f"{model}, compiled in {duration(seconds)}", *lines, "", ""])
+        self.out.file.write(printable(text, color=not self.out.no_color))
         self.out.file.flush()
 
     def started(self, stretch: Stretch) -> None:

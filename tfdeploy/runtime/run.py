@@ -13,6 +13,7 @@ from attrs import field, frozen
 from compiler.capacity import warnings_of
 from compiler.expect import require_expectations
 from compiler.graph.export import final_weights, keras_model
+from compiler.graph.pretrained import read_pretrained
 from compiler.graph.randomness import draw_seed
 from compiler.graph.saving import add_saving
 from compiler.graph.weight_files import read_weights
@@ -261,6 +262,9 @@ class _Run:
     def _start_from_weights(self, engine: Engine) -> None:
         """Give the model the weights that the spec wants it to start from."""
         train = self.spec.train
+        pretrained = read_pretrained(engine.compiled, str(folder_of(self.spec)), self.reporter.note)
+        if pretrained:
+            engine.start_from(pretrained)
         if train.weights is not None:
             base = folder_of(self.spec)
             path, span = base / train.weights, train.span_of("weights")

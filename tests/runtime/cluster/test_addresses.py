@@ -172,7 +172,11 @@ def test_a_tf_config_without_a_cluster_says_nothing(text: str) -> None:
         ),
         (
             config({"type": "worker", "index": 3}, ps=["p:1"], worker=["a:1", "b:1", "c:1"]),
-            "the cluster has no task `worker:3`",
+            "TF_CONFIG names a task that the cluster does not have",
+        ),
+        (
+            config({"type": "s3cret"}, ps=["p:1"], worker=["a:1", "b:1", "c:1"]),
+            "TF_CONFIG names a task that the cluster does not have",
         ),
     ],
 )

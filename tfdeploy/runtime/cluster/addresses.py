@@ -85,7 +85,9 @@ class Cluster:
 class Membership:
     """What a process knows of its cluster: its own task (None: a client that is no task), and the spec.
 
-    `spec_sha256` is the fingerprint of the spec that all processes of a run must have in common. `trouble`
+    `spec_sha256` is the fingerprint of the spec that all processes of a run must have in common. With
+    `listen_everywhere` the task's server may listen at every address where its own leads to none of this
+    machine's. `trouble`
     tells why waiting for tasks is of no use any more, where somebody knows: the launcher that started them.
     """
 
@@ -94,6 +96,7 @@ class Membership:
     spec_sha256: str
     given_by: GivenBy = "launch"
     trouble: Callable[[], Diagnostic | None] | None = field(default=None, eq=False, repr=False)
+    listen_everywhere: bool = False
 
     @property
     def is_chief(self) -> bool:

@@ -175,7 +175,8 @@ def listening_host(membership: Membership) -> str | None:
     """Return the IP address at which this process's server is to listen, None for all of them.
 
     Without hosts that is the loopback address. A host's name that leads to an address of this machine gives
-    that address; one that leads elsewhere (a forwarded port, a virtual address) leaves no choice but all.
+    that address. One that leads nowhere or elsewhere (a forwarded port, a virtual address) leaves no choice
+    but all of them, which the user must ask for. Raises RunError.
     """
     if membership.given_by == "launch":
         return LOOPBACK
@@ -185,12 +186,14 @@ def listening_host(membership: Membership) -> str | None:
     host, _ = split_address(address)
     try:
         found = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-    except socket.gaierror:
-        return None
+    except (socket.gaierror, UnicodeError):
+        found = set()
     own = sorted(str(each) for each in found if _is_own(str(each)))
     loopback = [each for each in own if ipaddress.ip_address(each).is_loopback]
     if loopback:
         return LOOPBACK if LOOPBACK in loopback else loopback[0]
+    if not own and not membership.listen_everywhere:
+        raise RunError(errors.no_own_address(task.ref, address, host, leads_elsewhere=bool(found)))
     return own[0] if own else None
 
 

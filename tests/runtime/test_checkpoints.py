@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +141,18 @@ def test_a_full_disk_loses_nothing(engine: Any, tmp_path: Path) -> None:
     assert found.help == "make room on the disk and run again: the run goes on from its last checkpoint"
     assert found.notes == ("the checkpoint of step 3 is kept",)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_checkpoint_is_on_the_disk_before_it_counts(
+    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files and their names first, then the manifest and its name: a power cut leaves all or nothing."""
+    synced: list[Path] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+    )
+    checkpoints(engine, tmp_path).save(3, 96)
+    names = ["." if path == tmp_path else path.name for path in synced]
+    (manifest,) = [name for name in names if name.endswith("-model.ckpt-3.json")]
+    assert manifest.startswith(".partial-")
+    assert names == ["model.ckpt-3.data-00000-of-00001", "model.ckpt-3.index", ".", manifest, "."]

@@ -58,7 +58,8 @@ def test_tensorboard_reads_the_curves(project: Project) -> None:
         drawn, written = curves(read_back(project.run_directory / "events" / split)), lines(project, split)
         assert drawn.keys() == written.keys()
         for name, values in written.items():
-            assert drawn[name] == pytest.approx(values, rel=1e-4), name
+            rounded = 0.051 if name == "examples_per_second" else 0.0  # it is written down to a tenth
+            assert drawn[name] == pytest.approx(values, rel=1e-4, abs=rounded), name
     assert {"learning_rate", "examples_per_second"} <= lines(project, "train").keys()
 
 

@@ -187,3 +187,13 @@ def test_an_array_that_is_shorter_than_its_header_says(reader: Any) -> None:
         "TFD710",
         f"`{reader.base / 'data.npz'}`, array `y`: holds 520 bytes where its header promises 528",
     )
+
+
+def test_an_array_that_swells_is_not_unpacked(reader: Any) -> None:
+    """Numbers that take a thousand times the room that they have in the file are taken for a trap."""
+    zeros = np.zeros((50, 2, 3, 1 << 18), np.uint8)  # 78 MB
+    write(reader, compressed=True, x=zeros, y=LABELS)
+    wanted = {"image": ("uint8", zeros.shape[1:])}
+    found = reader.fault(reader.call("npz", "data.npz", image="x"), wanted=wanted)
+    assert found.code == "TFD710"
+    assert "would unpack to 78,643,3" in found.message

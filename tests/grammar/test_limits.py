@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import grammar
+from dsl import ir
 
 MODEL = 'model "m" {\n  x = input(float32, [1])\n  y = x -> Dense(1)\n  output = y\n}\n'
 CONSTANTS = "".join(f"a{i} = a{i + 1}\n" for i in range(20_000))
@@ -99,3 +100,27 @@ def test_files_that_are_no_specs_are_refused(tmp_path: Path) -> None:
         assert reading.spec is None
         assert [each.code for each in reading.diagnostics] == [code]
         assert str(tmp_path / name) in next(iter(reading.diagnostics)).message
+
+
+def test_the_longest_range_is_read_and_a_longer_one_is_not() -> None:
+    """A range has up to 100,000 numbers, both ends counted."""
+    devices = 'devices {{ job "worker" {{ tasks = 100000 }} }}\n'
+    text = f"tfdeploy = 1\n{{model}}{devices}place {{{{ clones -> worker[{{range}}].cpu[0] }}}}\n"
+    reading = grammar.read("spec.tfdeploy", text=text.format(model=MODEL, range="0..99999"))
+    assert reading.spec is not None
+    assert reading.spec.place is not None
+    (rule,) = reading.spec.place.rules
+    assert isinstance(rule.target, ir.DeviceSet)
+    assert rule.target.patterns[0].tasks == tuple(range(100_000))
+    assert codes(text.format(model=MODEL, range="0..100000")) == ["TFD305"]
+
+
+def test_a_layer_is_repeated_once_at_least_and_ten_thousand_times_at_most() -> None:
+    """Counts at the bounds are taken, and those beyond them are not."""
+    text = f"tfdeploy = 1\n{MODEL.replace('Dense(1)', 'repeat(COUNT, Dense(4))')}"
+    assert {count: codes(text.replace("COUNT", str(count))) for count in (0, 1, 10_000, 10_001)} == {
+        0: ["TFD305"],
+        1: [],
+        10_000: [],
+        10_001: ["TFD305"],
+    }

@@ -90,6 +90,35 @@ def test_a_worker_has_ops_on_itself_and_on_the_parameter_servers(update: str) ->
     assert set(homes[0].values()) == {"ps[0].cpu[0]", "ps[1].cpu[0]"}
 
 
+@pytest.mark.parametrize("update", ["mode = sync", "mode = async", "replication = between_graph"])
+def test_the_global_step_is_with_the_first_parameter_server(update: str) -> None:
+    """One graph or several, with three servers: it is with the first, in the graph of every worker."""
+    for worker in (0, 1):
+        graph = graph_of(cluster(servers=3, update=update), worker)
+        entry = graph.ledger.entries[graph.global_step.handle.op.name]
+        assert (entry.device.ref, entry.placed.why.text) == ("ps[0].cpu[0]", "global_step -> ps[0].cpu[0]")
+
+
+@pytest.mark.parametrize(("cpus", "scopes"), [(1, ("",)), (2, ("clone_0", "clone_1"))])
+def test_the_towers_of_a_second_worker_are_scoped_as_those_of_the_first(
+    cpus: int, scopes: tuple[str, ...]
+) -> None:
+    """Each graph counts its own towers from zero, so all graphs name their ops alike; numbers are of all."""
+    first, second = (graph_of(cluster(cpus=cpus), worker) for worker in (0, 1))
+    assert [each.scope for each in second.clones] == list(scopes)
+    assert [each.number for each in second.plan.towers] == [cpus + at for at in range(cpus)]
+    inside = [
+        {op.name for op in graph.graph.get_operations() if "logits/MatMul" in op.name}
+        for graph in (first, second)
+    ]
+    assert inside[0] == inside[1]
+    wanted = {f"{scope}/logits/MatMul".removeprefix("/") for scope in scopes}
+    assert wanted <= inside[1]
+    for at, scope in enumerate(scopes):
+        matmul = second.ledger.entries[f"{scope}/logits/MatMul".removeprefix("/")]
+        assert matmul.device.ref == f"worker[1].cpu[{at}]"
+
+
 def test_one_graph_reads_a_shard_of_the_data_on_every_worker() -> None:
     """In one graph each worker's clones are fed beside them; with unequal workers one reads for all."""
     even = graph_of(cluster(cpus=2, update="mode = sync"))

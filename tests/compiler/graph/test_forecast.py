@@ -12,7 +12,7 @@ import tensorflow as tf
 import grammar
 from compiler.graph.build import compile_graph
 from compiler.pipeline import make_plan
-from tests.compiler.graph.test_transfers import CIFAR, DIGITS, SEVERAL, SEVERAL_DATA, made_up
+from tests.compiler.graph.test_transfers import CIFAR, DIGITS, SEVERAL, SEVERAL_DATA, WAITING, made_up
 from tests.support import Training, spec_of
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -126,3 +126,19 @@ def test_a_device_on_which_nothing_runs_needs_nothing() -> None:
     compiled.forecast_memory()
     idle = compiled.placement.devices[8]
     assert (idle.ref, idle.ops, idle.step_bytes, idle.memory_bytes) == ("cpu[8]", 0, 0, 0)
+
+
+def test_only_reads_that_wait_for_an_update_are_tensors_of_their_own() -> None:
+    """What towers read copies nothing; what an average reads after the update counts, old and new."""
+    text = WAITING.replace("input(float32, [2])", "input(float32, [500])")
+    spec = spec_of(text.replace("Dense(1", 'Dense(400, name = "wide") -> Dense(1'), update__ema="0.9")
+    compiled = compile_graph(make_plan(spec))
+    compiled.forecast_memory()
+    (cpu, *_) = compiled.placement.devices
+    kernel = 500 * 400 * 4
+    large = {each.name for each in cpu.largest if each.bytes == kernel}
+    reads = {f"update/wide/kernel/ReadVariableOp{suffix}:0" for suffix in ("", "_1")}
+    assert reads < large
+    assert "wide/kernel/read:0" not in large
+    assert cpu.step_bytes is not None
+    assert 3 * kernel <= cpu.step_bytes < 4 * kernel

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import grammar
 from compiler.graph.transfers import tensor_bytes
+from compiler.reasons import Placed, Why
 from dsl import ir
 from tests.support import Training, spec_of
 
@@ -45,6 +46,19 @@ update {{ optimizer = Momentum(0.1) }}
 train {{ seed = 7 }}
 """
 SEVERAL_DATA = {"word": ((5,), 50), "image": ((8, 8, 3), 3), "label": ((), 3)}
+
+WAITING = """
+tfdeploy = 1
+model "m" {
+  x = input(float32, [2])
+  y = input(float32, [1])
+  z = x -> Dense(1, name = "z")
+  loss = [y, z] -> MeanSquaredError()
+}
+devices { cpu = 3 }
+clones { count = 1, batch = 4 }
+update { optimizer = SGD(0.1) }
+"""
 
 RULES = (
     "variables -> cpu[0]",
@@ -132,3 +146,30 @@ def test_transfers_of_every_layout_are_what_is_sent(rules: str) -> None:
     spec = spec_of(SEVERAL.format(rules=rules))
     with Training(spec, made_up(spec, SEVERAL_DATA)) as training:
         check(training)
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["free", "waited-for"])
+def test_small_constants_are_copied_unless_something_waits_for_them(*, waits: bool) -> None:
+    """TensorFlow makes copies where a constant is used; one that an op waits for is sent from where it is."""
+    spec = spec_of(WAITING)
+    data = {"x": np.ones((4, 2), np.float32), "y": np.ones((4, 1), np.float32)}
+    with Training(spec, data) as training:
+        compiled = training.compiled
+        first, second, third = compiled.plan.topology.devices
+        at = lambda device: compiled.ledger.place(Placed(device, Why("test", "default")), "update")  # noqa: E731
+        with compiled.graph.as_default():
+            with at(first):
+                number = tf.constant([1.0, 2.0, 3.0], name="number")
+            used = []
+            for device in (second, third):
+                with at(device):
+                    used.append(tf.multiply(tf.raw_ops.RandomUniform(shape=[3], dtype=tf.float32), number).op)
+            with at(first), tf.control_dependencies([number] if waits else []):
+                used.append(tf.raw_ops.RandomUniform(shape=[2], dtype=tf.float32).op)
+            with at(first), tf.control_dependencies([compiled.train_op, *used]):
+                compiled.train_op = tf.no_op(name="more")
+        check(training)
+        sent_there = {
+            each.to_device for each in compiled.placement.transfers if "number:0" in str(each.largest)
+        }
+        assert sent_there == ({"cpu[1]", "cpu[2]"} if waits else set())

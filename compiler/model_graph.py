@@ -7,11 +7,12 @@ from typing import Literal
 from attrs import field, frozen
 
 from dsl import ir
+from dsl.records import Record
 from dsl.source import Span
 
 
-@frozen
-class InputNode:
+@frozen(slots=False, eq=False, repr=False)
+class InputNode(Record):
     """An input of the model; `shape` without the batch axis."""
 
     name: str
@@ -21,8 +22,8 @@ class InputNode:
     span: Span | None = field(default=None, eq=False, repr=False)
 
 
-@frozen
-class LayerNode:
+@frozen(slots=False, eq=False, repr=False)
+class LayerNode(Record):
     """One layer with weights of its own.
 
     `path` is its name inside a tower, blocks before it (`encoder/attention/query`); `call` holds plain values
@@ -40,8 +41,8 @@ class LayerNode:
         return self.path.replace("/", "_")
 
 
-@frozen
-class CallNode:
+@frozen(slots=False, eq=False, repr=False)
+class CallNode(Record):
     """`layer` (its place in `ModelGraph.layers`) called on values, which makes a new value."""
 
     layer: int
@@ -50,8 +51,8 @@ class CallNode:
     span: Span | None = field(default=None, eq=False, repr=False)
 
 
-@frozen
-class ObjectiveNode:
+@frozen(slots=False, eq=False, repr=False)
+class ObjectiveNode(Record):
     """A Keras loss or metric between two values; `weight` is the factor of a loss in the sum."""
 
     name: str
@@ -62,8 +63,8 @@ class ObjectiveNode:
     span: Span | None = field(default=None, eq=False, repr=False)
 
 
-@frozen
-class ModelGraph:
+@frozen(slots=False, eq=False, repr=False)
+class ModelGraph(Record):
     """Inputs, layers and calls in the order in which they can be computed. Values are numbered from 0."""
 
     name: str

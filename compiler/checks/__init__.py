@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable
 
 from compiler import topology
 from compiler.checks.batches import batches_fit_clones
+from compiler.checks.data_files import data_is_there
 from compiler.checks.groups import groups_fit_devices
 from compiler.checks.legality import choices_go_together
 from compiler.checks.link import link_is_used
 from compiler.checks.loss import model_has_a_loss
+from compiler.checks.shapes import shapes_fit
 from compiler.checks.targets import targets_name_devices
 from compiler.checks.workers import workers_are_whole
 from dsl import ir
@@ -33,7 +35,9 @@ CHECKS: tuple[Check, ...] = (model_has_a_loss, *CHECKS_OF_THE_SPEC)
 def check_spec(spec: ir.Spec) -> list[Diagnostic]:
     """Return what is wrong with the plan of a spec as far as the spec alone tells, or else what is strange.
 
-    Where it declares no devices, it is for the machine to say which there are, and how many clones.
+    Where it declares no devices, it is for the machine to say which there are, and how many clones. Shapes
+    are followed as far as they are certain without Keras, by which `plan` follows them all. Files of data
+    are looked for, and the headers of CSV files read.
     """
     declared = spec.devices.jobs or spec.devices.gpu is not None or spec.devices.cpu is not None
     devices = topology.declare(spec.devices, 0)
@@ -43,4 +47,4 @@ def check_spec(spec: ir.Spec) -> list[Diagnostic]:
         if any(each.is_error for each in found):
             return found
         strange += found
-    return strange
+    return [*strange, *shapes_fit(spec), *data_is_there(spec)]

@@ -1,0 +1,150 @@
+"""Data files are where the spec says, as far as data are on this machine, and CSV files have the columns.
+
+A spec may well be checked where its data are not: a file that is missing is therefore a warning, and none at
+all if the folder that should hold it is missing too. A column that a CSV file lacks is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import BinaryIO
+
+from attrs import evolve
+
+from dsl import ir
+from dsl.diagnostics import Diagnostic, Severity
+from dsl.errors import plan as plan_errors
+from dsl.regular import open_regular
+from dsl.schema.functions import SOURCES
+from dsl.source import Span
+from dsl.suggest import nearest
+
+PATHS = {"images": ("path",), "mnist": ("images", "labels")}
+"""The arguments of sources that are files or folders; of others it is `path`."""
+
+WITHOUT_FILES = {"python", "synthetic"}
+HEADER = 1 << 20  # bytes within which a header ends
+GLOBS = "*?["
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+def data_is_there(spec: ir.Spec) -> Iterator[Diagnostic]:
+    """Report files that are missing, columns that CSV files lack, and training without data."""
+    if (spec.train.steps or spec.train.epochs) and (spec.data is None or spec.data.train is None):
+        span = spec.data.span if spec.data is not None else spec.train.span
+        yield evolve(plan_errors.nothing_to_train_on(span, "`data.train`"), severity=Severity.WARNING)
+    if spec.data is None or not Path(spec.path).is_file():
+        return  # what standard input says starts from no folder
+    base = Path(spec.path).parent
+    for split in (spec.data.train, spec.data.validation, spec.data.test):
+        if split is not None and split.source.name not in WITHOUT_FILES:
+            try:
+                yield from _source(split.source, base)
+            except (OSError, ValueError):
+                continue  # a run says better what is wrong with such a file
+
+
+def _source(source: ir.Call, base: Path) -> Iterator[Diagnostic]:
+    arguments, spans = _arguments(source)
+    found: list[Path] = []
+    for name in PATHS.get(source.name, ("path",)):
+        value = arguments.get(name)
+        for pattern in value if isinstance(value, tuple) else (value,):
+            if not isinstance(pattern, str):
+                continue
+            paths = _files(base / pattern)
+            found += paths
+            if not paths and (base / pattern).parent.is_dir():
+                yield _missing(source.name, base / pattern, spans.get(name, source.span))
+    files = [each for each in found if each.is_file()]
+    if source.name == "csv" and files:
+        yield from _columns(source, files[0])
+
+
+def _arguments(source: ir.Call) -> tuple[dict[str, ir.Value], dict[str, Span]]:
+    """Return the arguments of a source by name, and where they stand."""
+    names = next(
+        ([each.name for each in known.positional] for known in SOURCES if known.name == source.name), []
+    )
+    values = dict(zip(names, source.args, strict=False)) | dict(source.kwargs)
+    return values, dict(zip(names, source.arg_spans, strict=False)) | dict(source.kwarg_spans)
+
+
+def _files(path: Path) -> list[Path]:
+    if path.exists():
+        return [path]
+    if not _is_glob(str(path)):
+        return []
+    import glob  # which most specs do not need
+
+    return sorted(map(Path, glob.glob(str(path))))  # noqa: PTH207 absolute ones, too
+
+
+def _is_glob(text: str) -> bool:
+    return any(sign in text for sign in GLOBS)
+
+
+def _missing(source: str, path: Path, span: Span | None) -> Diagnostic:
+    from dsl.errors import running_data as errors
+
+    near = None if _is_glob(path.name) else nearest(path.name, [each.name for each in path.parent.iterdir()])
+    fault = errors.missing(errors.Where(str(path), call=span), nearest=near, folder=source == "images")
+    return evolve(fault, severity=Severity.WARNING)
+
+
+def _columns(source: ir.Call, path: Path) -> Iterator[Diagnostic]:
+    """Report the columns that the header lacks, unless that is no header: then a run says so."""
+    header = _header(path)
+    if len(header) < 2 or all(re.fullmatch(r"[-+.0-9eE]+", name) for name in header):  # noqa: PLR2004 no commas
+        return
+    for tensor, value in source.kwargs.items():
+        if tensor == "path":
+            continue
+        for pattern in value if isinstance(value, tuple) else (value,):
+            if isinstance(pattern, str) and not _matches(pattern, header):
+                yield _no_column(path, pattern, header, source.kwarg_spans.get(tensor, source.span))
+
+
+def _no_column(path: Path, pattern: str, header: list[str], span: Span | None) -> Diagnostic:
+    from dsl.errors import running_data as errors
+
+    where = errors.Where(str(path), "row 1", call=span)
+    return errors.missing_field(where, "column", pattern, header, nearest(pattern, header))
+
+
+def _matches(pattern: str, header: list[str]) -> bool:
+    return pattern in header or (_is_glob(pattern) and any(fnmatchcase(name, pattern) for name in header))
+
+
+def _header(path: Path) -> list[str]:
+    """Return the names in the first line of a file; raises OSError or ValueError where there is none."""
+    with open_regular(path) as file:
+        packed = file.read(2) == GZIP_MAGIC
+        file.seek(0)
+        line = _unpacked(file) if packed else file.readline(HEADER)
+    if not line.endswith(b"\n") or not line.strip():
+        return []
+    text = line.decode("utf-8-sig").rstrip("\r\n")
+    return [cell.strip() for cell in (_quoted(text) if '"' in text else text.split(","))]
+
+
+def _quoted(text: str) -> list[str]:
+    import csv
+
+    try:
+        return next(csv.reader([text], strict=True))
+    except csv.Error as fault:
+        raise ValueError(str(fault)) from fault
+
+
+def _unpacked(file: BinaryIO) -> bytes:
+    import gzip  # which most specs do not need
+
+    try:
+        with gzip.open(file) as unpacked:
+            return unpacked.readline(HEADER)
+    except EOFError as fault:
+        raise OSError(str(fault)) from fault

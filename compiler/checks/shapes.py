@@ -1,0 +1,96 @@
+"""Shapes go through the layers of the model and into its losses, as far as that is certain without Keras."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from compiler.elaborate import elaborate
+from compiler.layer_shapes import Shape, ShapeError, shape_after
+from compiler.model_graph import ModelGraph
+from dsl import ir
+from dsl.diagnostics import Diagnostic, SpecError
+from dsl.errors import plan as errors
+from dsl.signatures import find
+from dsl.source import Span
+
+Known = Mapping[int, "Shape | None"]
+
+ENTROPIES = {"CategoricalCrossentropy", "CategoricalFocalCrossentropy"}
+ELEMENTWISE = ENTROPIES | {
+    "BinaryCrossentropy",
+    "BinaryFocalCrossentropy",
+    "Huber",
+    "KLDivergence",
+    "LogCosh",
+    "MeanAbsoluteError",
+    "MeanSquaredError",
+    "Poisson",
+}
+"""Losses that compare a prediction with a target of its own shape."""
+
+
+def shapes_fit(spec: ir.Spec) -> Iterator[Diagnostic]:
+    """Report each step, and each loss, that cannot take the shapes that reach it."""
+    if spec.model.output is None and not spec.model.loss:
+        return
+    try:
+        graph = elaborate(spec)
+    except SpecError as fault:
+        yield from fault.diagnostics
+        return
+    seen: set[Span | None] = set()
+    for found in _faults(graph):
+        if found.span not in seen:  # a block that is used twice is wrong in one place
+            seen.add(found.span)
+            yield found
+
+
+def _faults(graph: ModelGraph) -> Iterator[Diagnostic]:
+    known: dict[int, Shape | None] = {each.value: each.shape for each in graph.inputs}
+    for call in graph.calls:
+        layer = graph.layers[call.layer]
+        shapes = [each for each in (known[number] for number in call.inputs) if each is not None]
+        known[call.value] = None
+        if layer.kind != "layer" or len(shapes) < len(call.inputs):
+            continue
+        try:
+            known[call.value] = shape_after(layer.call, shapes)
+        except ShapeError as fault:
+            words = [_words(each) for each in shapes]
+            yield errors.shape_mismatch(layer.call.name, words, str(fault), call.span)
+    for loss in graph.losses:
+        target, prediction = known[loss.target], known[loss.prediction]
+        if target is None or prediction is None:
+            continue
+        reason = _loss_fault(loss.call.name, target, prediction)
+        if reason is not None:
+            words = [_words(target), _words(prediction)]
+            yield errors.shape_mismatch(loss.call.name, words, reason, loss.span)
+
+
+def _loss_fault(name: str, target: Shape, prediction: Shape) -> str | None:
+    """Say why a loss cannot compare a target with a prediction; None where it can, or this is not certain.
+
+    Keras drops or adds an axis of one at the end, which is left to it.
+    """
+    signature = find("loss", name)
+    name = signature.name if signature is not None else name
+    if target[-1:] == (1,) or prediction[-1:] == (1,):
+        return None
+    same = "target and prediction are to have the same shape"
+    if name == "SparseCategoricalCrossentropy" and prediction and target != prediction[:-1]:
+        vectors = "; `CategoricalCrossentropy` takes vectors" if target == prediction else ""
+        return (
+            f"its target is the number of a class, `{_words(prediction[:-1])}` for this prediction{vectors}"
+        )
+    if name in ENTROPIES and len(target) != len(prediction):
+        numbers = "; `SparseCategoricalCrossentropy` takes the number of a class"
+        return same + (numbers if target == prediction[:-1] else "")
+    pairs = [each for each in zip(target, prediction, strict=False) if 1 not in each]
+    equal = all(one == other for one, other in pairs)
+    return same if name in ELEMENTWISE and len(target) == len(prediction) and not equal else None
+
+
+def _words(shape: Shape) -> str:
+    """Return a shape as the language writes it, without the batch."""
+    return f"[{', '.join(map(str, shape))}]"

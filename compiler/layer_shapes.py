@@ -1,0 +1,393 @@
+"""Shapes of what Keras's layers give, without Keras: those that people use most, as far as this is certain.
+
+All shapes are without the batch axis. A rule raises `ShapeError` for a shape that Keras refuses for sure, and
+gives None where it does not know; what it does not know is never called wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+from dsl import ir
+from dsl.signatures import find
+
+Shape: TypeAlias = "tuple[int, ...]"
+Arguments: TypeAlias = "Mapping[str, Any]"
+Rule: TypeAlias = "Callable[[Arguments, Sequence[Shape]], Shape | None]"
+
+
+class ShapeError(Exception):
+    """A layer that cannot take the shapes that reach it; the text says why."""
+
+
+def shape_after(call: ir.Call, shapes: Sequence[Shape]) -> Shape | None:
+    """Return the shape of what the layer of `call` makes of tensors of `shapes`, None where it is not known.
+
+    Raises ShapeError where Keras would refuse them.
+    """
+    signature = find("layer", call.name)
+    if signature is None:
+        return None
+    rule = RULES.get(signature.name)
+    if rule is None:
+        return None
+    arguments: dict[str, Any] = {each.name: each.default for each in signature.arguments}
+    arguments |= dict(zip((each.name for each in signature.positional), call.args, strict=False))
+    arguments |= call.kwargs
+    if arguments.get("data_format") == "channels_first":
+        return None
+    try:
+        return rule(arguments, shapes)
+    except _UnknownError:
+        return None
+
+
+class _UnknownError(Exception):
+    """Arguments of which a rule knows no shape."""
+
+
+# --- arguments --------------------------------------------------------------------------------------------
+
+
+def _whole(value: object, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise _UnknownError
+    return value
+
+
+def _sizes(value: object, count: int) -> tuple[int, ...]:
+    """Return one size for each of `count` axes."""
+    if isinstance(value, tuple):
+        if len(value) != count:
+            raise _UnknownError
+        return tuple(_whole(each) for each in value)
+    return (_whole(value),) * count
+
+
+def _sides(value: object, count: int) -> list[tuple[int, int]]:
+    """Return how much is added or cut off before and after each of `count` axes."""
+    if isinstance(value, tuple) and count == 1 and len(value) == 2:  # noqa: PLR2004 before and after
+        return [(_whole(value[0], 0), _whole(value[1], 0))]
+    items = value if isinstance(value, tuple) else (value,) * count
+    if len(items) != count:
+        raise _UnknownError
+    pairs = [each if isinstance(each, tuple) else (each, each) for each in items]
+    if any(len(each) != 2 for each in pairs):  # noqa: PLR2004
+        raise _UnknownError
+    return [(_whole(before, 0), _whole(after, 0)) for before, after in pairs]
+
+
+def _one(shapes: Sequence[Shape]) -> Shape:
+    if len(shapes) != 1:
+        raise _UnknownError
+    return shapes[0]
+
+
+def _axes(count: int) -> str:
+    return f"{count} ax{'i' if count == 1 else 'e'}s"
+
+
+def _ranked(shapes: Sequence[Shape], rank: int) -> Shape:
+    """Return the one shape, which must have `rank` axes."""
+    shape = _one(shapes)
+    if len(shape) != rank:
+        advice = " (`Flatten()` makes one of all)" if rank == 1 and len(shape) > 1 else ""
+        raise ShapeError(f"it takes {_axes(rank)} beside the batch{advice}, and {_axes(len(shape))} reach it")
+    return shape
+
+
+def _at_least(shapes: Sequence[Shape], rank: int) -> Shape:
+    shape = _one(shapes)
+    if len(shape) < rank:
+        here = _axes(len(shape))
+        raise ShapeError(
+            f"it takes {_axes(rank)} beside the batch, and {here} reach it; `Reshape` gives others"
+        )
+    return shape
+
+
+# --- layers -----------------------------------------------------------------------------------------------
+
+
+def _same(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+    del arguments
+    return _one(shapes)
+
+
+def _same_ranked(rank: int) -> Rule:
+    def rule(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+        del arguments
+        return _ranked(shapes, rank)
+
+    return rule
+
+
+def _rescaling(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+    if any(isinstance(arguments[each], tuple) for each in ("scale", "offset")):
+        raise _UnknownError  # which may broadcast
+    return _one(shapes)
+
+
+def _dense(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+    shape = _at_least(shapes, 1)
+    return (*shape[:-1], _whole(arguments["units"]))
+
+
+def _window(size: int, window: int, stride: int, padding: object) -> int:
+    """Return over how many places a window goes along an axis; raises ShapeError where it does not fit."""
+    if padding in {"same", "causal"}:
+        return (size - 1) // stride + 1
+    if padding != "valid":
+        raise _UnknownError
+    if window > size:
+        raise ShapeError(
+            f"a window of {window} does not fit into an axis of {size}; `padding = same` fills it up"
+        )
+    return (size - window) // stride + 1
+
+
+def _convolution(rank: int, *, depthwise: bool = False) -> Rule:
+    def rule(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+        shape = _at_least(shapes, rank + 1)
+        if len(shape) > rank + 1:
+            raise _UnknownError
+        kernel = _sizes(arguments["kernel_size"], rank)
+        strides = _sizes(arguments["strides"], rank)
+        dilation = _sizes(arguments["dilation_rate"], rank)
+        groups = _whole(arguments.get("groups", 1))
+        if max(strides) > 1 and max(dilation) > 1:
+            raise _UnknownError  # which Keras refuses for another reason
+        if depthwise:
+            channels = shape[-1] * _whole(arguments["depth_multiplier"])
+        else:
+            channels = _whole(arguments["filters"])
+            if channels % groups:
+                raise _UnknownError
+            if shape[-1] % groups:
+                raise ShapeError(f"{shape[-1]} channels reach it, which {groups} groups do not divide")
+        places = (
+            _window(size, (width - 1) * apart + 1, stride, arguments["padding"])
+            for size, width, stride, apart in zip(shape, kernel, strides, dilation, strict=False)
+        )
+        return (*places, channels)
+
+    return rule
+
+
+def _transposed(rank: int) -> Rule:
+    def rule(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+        shape = _at_least(shapes, rank + 1)
+        if len(shape) > rank + 1 or arguments["output_padding"] is not None:
+            raise _UnknownError
+        if set(_sizes(arguments["dilation_rate"], rank)) != {1}:
+            raise _UnknownError
+        kernel, strides = _sizes(arguments["kernel_size"], rank), _sizes(arguments["strides"], rank)
+        more = [max(width - stride, 0) for width, stride in zip(kernel, strides, strict=True)]
+        if arguments["padding"] == "same":
+            more = [0] * rank
+        elif arguments["padding"] != "valid":
+            raise _UnknownError
+        places = (size * stride + plus for size, stride, plus in zip(shape, strides, more, strict=False))
+        return (*places, _whole(arguments["filters"]))
+
+    return rule
+
+
+def _pooling(rank: int) -> Rule:
+    def rule(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+        shape = _ranked(shapes, rank + 1)
+        sizes = _sizes(arguments["pool_size"], rank)
+        strides = sizes if arguments["strides"] is None else _sizes(arguments["strides"], rank)
+        places = (
+            _window(size, width, stride, arguments["padding"])
+            for size, width, stride in zip(shape, sizes, strides, strict=False)
+        )
+        return (*places, shape[-1])
+
+    return rule
+
+
+def _global_pooling(rank: int) -> Rule:
+    def rule(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+        shape = _ranked(shapes, rank + 1)
+        return (*(1,) * rank, shape[-1]) if arguments["keepdims"] is True else (shape[-1],)
+
+    return rule
+
+
+def _padded(rank: int) -> Rule:
+    def rule(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+        shape = _ranked(shapes, rank + 1)
+        sides = _sides(arguments["padding"], rank)
+        return (
+            *(size + before + after for size, (before, after) in zip(shape, sides, strict=False)),
+            shape[-1],
+        )
+
+    return rule
+
+
+def _cropped(rank: int) -> Rule:
+    def rule(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+        shape = _ranked(shapes, rank + 1)
+        sides = _sides(arguments["cropping"], rank)
+        left = [size - before - after for size, (before, after) in zip(shape, sides, strict=False)]
+        if min(left) < 1:
+            raise _UnknownError
+        return (*left, shape[-1])
+
+    return rule
+
+
+def _repeated(rank: int) -> Rule:
+    def rule(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+        shape = _ranked(shapes, rank + 1)
+        times = _sizes(arguments["size"], rank)
+        return (*(size * time for size, time in zip(shape, times, strict=False)), shape[-1])
+
+    return rule
+
+
+def _flatten(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+    del arguments
+    return (prod(_one(shapes)),)
+
+
+def _reshape(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+    shape, target = _one(shapes), arguments["target_shape"]
+    if isinstance(target, int):
+        target = (target,)
+    if not isinstance(target, tuple) or target.count(-1) > 1:
+        raise _UnknownError
+    known = prod(_whole(each) for each in target if each != -1)
+    size = prod(shape)
+    if size % known if -1 in target else size != known:
+        raise ShapeError(f"{size} numbers do not fill {list(target)}")
+    return tuple(size // known if each == -1 else each for each in target)
+
+
+def _permute(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+    dims = arguments["dims"]
+    if not isinstance(dims, tuple) or sorted(map(_whole, dims)) != list(range(1, len(dims) + 1)):
+        raise _UnknownError
+    shape = _ranked(shapes, len(dims))
+    return tuple(shape[each - 1] for each in dims)
+
+
+def _repeat_vector(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+    return (_whole(arguments["n"]), *_ranked(shapes, 1))
+
+
+def _embedding(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+    return (*_one(shapes), _whole(arguments["output_dim"]))
+
+
+def _recurrent(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+    shape = _ranked(shapes, 2)
+    if arguments["return_state"] is not False or not isinstance(arguments["return_sequences"], bool):
+        raise _UnknownError
+    units = (_whole(arguments["units"]),)
+    return (shape[0], *units) if arguments["return_sequences"] else units
+
+
+def _bidirectional(arguments: Arguments, shapes: Sequence[Shape]) -> Shape | None:
+    layer = arguments["layer"]
+    if not isinstance(layer, ir.Call) or arguments.get("backward_layer") is not None:
+        raise _UnknownError
+    inner = shape_after(layer, [_ranked(shapes, 2)])
+    if inner is None or arguments["merge_mode"] not in {"concat", "sum", "mul", "ave"}:
+        return None
+    return (*inner[:-1], inner[-1] * 2) if arguments["merge_mode"] == "concat" else inner
+
+
+def _merged(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+    del arguments
+    if len(shapes) < 2 or len({len(each) for each in shapes}) > 1:  # noqa: PLR2004 nothing to merge
+        raise _UnknownError
+    merged = []
+    for sizes in zip(*shapes, strict=True):
+        wide = set(sizes) - {1}
+        if len(wide) > 1:
+            raise ShapeError(f"sizes {' and '.join(map(str, sorted(wide)))} of an axis do not go together")
+        merged.append(max(wide, default=1))
+    return tuple(merged)
+
+
+def _concatenated(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
+    axis = arguments["axis"]
+    ranks = {len(each) for each in shapes}
+    if len(shapes) < 2 or not isinstance(axis, int) or axis == 0:  # noqa: PLR2004
+        raise _UnknownError
+    if len(ranks) > 1:
+        raise ShapeError("tensors of different numbers of axes cannot be put together")
+    at = axis - 1 if axis > 0 else axis + max(ranks)
+    if not 0 <= at < max(ranks):
+        raise _UnknownError
+    joined = []
+    for number, sizes in enumerate(zip(*shapes, strict=True)):
+        if number != at and len(set(sizes)) > 1:
+            raise ShapeError(
+                f"sizes {' and '.join(map(str, sorted(set(sizes))))} differ in another axis than the {axis}"
+            )
+        joined.append(sum(sizes) if number == at else sizes[0])
+    return tuple(joined)
+
+
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(
+        (
+            "Activation",
+            "ActivityRegularization",
+            "AlphaDropout",
+            "BatchNormalization",
+            "Dropout",
+            "ELU",
+            "GaussianDropout",
+            "GaussianNoise",
+            "Identity",
+            "LayerNormalization",
+            "LeakyReLU",
+            "Masking",
+            "ReLU",
+            "Softmax",
+            "UnitNormalization",
+        ),
+        _same,
+    ),
+    "Rescaling": _rescaling,
+    "Dense": _dense,
+    "Flatten": _flatten,
+    "Reshape": _reshape,
+    "Permute": _permute,
+    "RepeatVector": _repeat_vector,
+    "Embedding": _embedding,
+    "LSTM": _recurrent,
+    "GRU": _recurrent,
+    "SimpleRNN": _recurrent,
+    "Bidirectional": _bidirectional,
+    "Concatenate": _concatenated,
+    **dict.fromkeys(("Add", "Average", "Maximum", "Minimum", "Multiply"), _merged),
+    "DepthwiseConv1D": _convolution(1, depthwise=True),
+    "DepthwiseConv2D": _convolution(2, depthwise=True),
+    "SeparableConv1D": _convolution(1),
+    "SeparableConv2D": _convolution(2),
+    **{
+        name.format(rank): rule
+        for rank in (1, 2, 3)
+        for name, rule in (
+            ("Conv{}D", _convolution(rank)),
+            ("Conv{}DTranspose", _transposed(rank)),
+            ("MaxPooling{}D", _pooling(rank)),
+            ("AveragePooling{}D", _pooling(rank)),
+            ("GlobalMaxPooling{}D", _global_pooling(rank)),
+            ("GlobalAveragePooling{}D", _global_pooling(rank)),
+            ("SpatialDropout{}D", _same_ranked(rank + 1)),
+            ("ZeroPadding{}D", _padded(rank)),
+            ("Cropping{}D", _cropped(rank)),
+            ("UpSampling{}D", _repeated(rank)),
+        )
+    },
+}
+"""The rules of layers by the name that Keras has for them; of all other layers the shape is not known."""

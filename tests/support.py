@@ -108,6 +108,16 @@ class Training:
         self.session.close()
 
 
+def rounding(terms: int, steps: int = 1) -> float:
+    """Return how far apart float32 sums of `terms` terms can be, relatively, that are added in other orders.
+
+    Processors and numbers of threads differ in that order. Each addition is off by at most half of 2**-23, up
+    or down as it comes, so the error grows with the root of their number; four times that is room enough. It
+    adds up over `steps` of training.
+    """
+    return steps * 4 * 2.0**-24 * terms**0.5
+
+
 def largest_difference(values: Mapping[str, Any], reference: Mapping[str, Any]) -> float:
     """Return the largest difference between two sets of variables, relative to each one's largest element."""
     assert values.keys() == reference.keys()

@@ -16,7 +16,7 @@ from compiler.graph.losses import measure
 from compiler.graph.sources import StreamOptions, Wanted, open_split
 from compiler.pipeline import make_plan
 from dsl import ir
-from tests.support import Training, largest_difference, spec_of
+from tests.support import Training, largest_difference, rounding, spec_of
 from tfdeploy.runtime.engine import Engine
 from tfdeploy.runtime.evaluation import evaluate
 
@@ -211,4 +211,4 @@ def test_evaluation_does_not_depend_on_its_batches(tmp_path: Path) -> None:
         stream = open_split(ir.Split("test", ir.Call("npz", ("sentences.npz",))), wanted, options)
         losses.append(evaluate(engine, stream).data_loss)
         engine.close()
-    assert losses[1] == pytest.approx(losses[0], rel=1e-6)
+    assert losses[1] == pytest.approx(losses[0], rel=rounding(20 * 64))  # examples, and terms of each loss

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.models import data, model
-from tests.support import Training, classifier, examples, largest_difference
+from tests.support import Training, classifier, examples, largest_difference, rounding
 
 GPUS = {"devices__cpu": "1", "devices__gpu": "2"}
 
@@ -64,9 +64,10 @@ def test_steps_are_those_of_towers_without_an_area(accumulate: str) -> None:
                 training.session.run(training.compiled.train_input.puts)
             losses.append(training.steps(5))
             weights.append(training.values())
-    assert losses[0] == pytest.approx(losses[2], rel=1e-6)
-    assert losses[1] == pytest.approx(losses[2], rel=1e-6)
-    assert max(largest_difference(each, weights[2]) for each in weights[:2]) < 1e-6
+    apart = rounding(16 * 8 * 8, steps=5)  # a gradient is a sum over the pixels of a clone's batch
+    assert losses[0] == pytest.approx(losses[2], rel=apart)
+    assert losses[1] == pytest.approx(losses[2], rel=apart)
+    assert max(largest_difference(each, weights[2]) for each in weights[:2]) < apart
 
 
 def test_whatever_is_asked_for_puts_the_next_batch_in() -> None:

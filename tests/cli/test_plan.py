@@ -117,7 +117,7 @@ def test_the_ops_of_a_map(command: Command, map_file: str) -> None:
             ("--only-misplaced",),
             "Error: where ops really are is known only after a step: add --run-one-step\n",
         ),
-        (("--html", "nowhere/x.html"), "error[TFD199]: `nowhere/x.html`: no such file or directory\n"),
+        (("--html", "nowhere/x.html"), "error[TFD733]: `nowhere/x.html` cannot be written: no such"),
         (("--depth", "0"), "Usage: tfdeploy plan"),
     ],
 )

@@ -98,7 +98,7 @@ def test_files_of_a_run_are_those_of_the_page(run_directory: Path) -> None:
         name.split("/")[0]
         for name in re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)))
     }
-    assert {path.name for path in run_directory.iterdir() if not path.name.startswith(".")} == named
+    assert {path.name for path in run_directory.iterdir()} == named
 
 
 def test_fields_of_a_run_are_those_of_the_page(run_directory: Path) -> None:

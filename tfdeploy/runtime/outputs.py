@@ -71,7 +71,12 @@ def write_output(output: Path, text: str) -> None:
             return
     except OSError as fault:
         raise RunError(write_fault(output, fault)) from fault
-    write_whole(output.resolve(), text)  # a link stays one
+    write_whole(behind(output), text)
+
+
+def behind(output: Path) -> Path:
+    """Return the file to write: a symbolic link stays one, and what it leads to is replaced."""
+    return output.resolve() if output.is_symlink() else output
 
 
 def has_sign(path: Path) -> bool:

@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import numpy as np
 
 from tfdeploy.runtime.files import replacing
-from tfdeploy.runtime.outputs import GENERATOR
+from tfdeploy.runtime.outputs import GENERATOR, behind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ class Predictions:
 
         `name` is that of the output, `shape` its shape without the batch axis.
         """
-        with replacing(path.resolve()) as beside, beside.open("w+b") as file:
+        with replacing(behind(path)) as beside, beside.open("w+b") as file:
             kind = Archive if path.suffix == ".npz" else Table
             predictions = kind(name, shape, file)
             yield predictions

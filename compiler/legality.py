@@ -122,6 +122,15 @@ CONFLICTS = (
         "use `aggregate = ring`, which spreads the work as evenly and sums rows too",
     ),
     Conflict(
+        "TFD774",
+        (("aggregate", ("collective",)), ("machines", ("several",))),
+        "`aggregate = collective` does not go with the tasks of a cluster",
+        "TensorFlow's collectives wait without end where a task is missing, and after one failed step a"
+        " server refuses them until it is started again",
+        "use `aggregate = ring`, which sends the same parts in the same order, and goes on when a task is"
+        " back",
+    ),
+    Conflict(
         "TFD524",
         (("precision", ("mixed_float16",)), ("mode", ("async", "local"))),
         "`precision = mixed_float16` does not go with `mode = {mode}`",

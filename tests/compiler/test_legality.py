@@ -94,6 +94,31 @@ update { optimizer = SGD(0.1), aggregate = collective }
     assert only.span.text == "collective"
 
 
+def test_a_collective_is_refused_on_a_cluster() -> None:
+    """Servers do not get over a step that fails in one, and one that misses a task has no end."""
+    cluster = """
+devices {
+  job "ps" { tasks = 1 }
+  job "worker" { tasks = 2 }
+}
+"""
+    text = CLASSIFIER.format(clones=2, batch=4, optimizer="SGD(0.1)", layers="")
+    start, end = text.index("devices {"), text.index("}", text.index("devices {")) + 1
+    text = text[:start] + cluster + text[end:] + "place { variables -> replicated }"
+    assert make_plan(spec_of(text, update__aggregate="ring")).update.aggregate.name == "ring"
+    with pytest.raises(SpecError) as refusal:
+        make_plan(spec_of(text, update__aggregate="collective"))
+    (only,) = refusal.value.diagnostics
+    assert (only.code, only.message) == (
+        "TFD774",
+        "`aggregate = collective` does not go with the tasks of a cluster",
+    )
+    assert only.span is not None
+    assert only.span.text == "collective"
+    assert only.help is not None
+    assert only.help.startswith("use `aggregate = ring`")
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_goes_with_nothing_else_said(mode: str) -> None:
     """Switching the mode of a plain spec needs one line, and for local a second."""

@@ -1,4 +1,8 @@
-"""Functions of the user's own Python, found beside the spec first and then among what is installed."""
+"""Functions of the user's own Python, found beside the spec first and then among what is installed.
+
+The folder of a spec is on the path of imports only while a function is looked up there, and behind all else:
+a file beside a spec never takes the place of a module of this tool or of what that uses.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ def load_function(path: str, base: Path, call: Span | None) -> Callable[..., Any
             errors.python_function(where, "this does not name a function", advice="write `module:function`")
         )
     try:
-        with _first_on_path(base):
+        with _last_on_path(base):
             module = _module(module_name, base)
     except ModuleNotFoundError as error:
         if error.name != module_name:
@@ -73,12 +77,13 @@ def _module(name: str, base: Path) -> ModuleType:
 
 
 @contextmanager
-def _first_on_path(folder: Path) -> Iterator[None]:
-    sys.path.insert(0, str(folder))
+def _last_on_path(folder: Path) -> Iterator[None]:
+    before = list(sys.path)
+    sys.path.append(str(folder.absolute()))
     try:
         yield
     finally:
-        sys.path.remove(str(folder))
+        sys.path[:] = before
 
 
 def failure(error: Exception, where: Where) -> Diagnostic:

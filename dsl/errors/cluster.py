@@ -177,6 +177,39 @@ def open_to_network(ref: str, where: str) -> Diagnostic:
     )
 
 
+def no_secret(path: str, reason: str, advice: str | None = None) -> Diagnostic:
+    """Report the file of the run's secret that cannot be had, or that others can read."""
+    return error(
+        "TFD770",
+        f"the secret of the run cannot be taken from {quoted(path)}: {reason}",
+        None,
+        help=advice
+        or "name a file that only you can read: `TFDEPLOY_SECRET_FILE`; it is made if it is missing",
+    )
+
+
+def other_secret(ref: str, address: str) -> Diagnostic:
+    """Report a task that does not share the secret of this process."""
+    return error(
+        "TFD771",
+        f"`{ref}` at {address} does not have the secret of this process",
+        None,
+        notes=("without it, the task would not know whom to believe that the run is over",),
+        help="give every task the same file: copy it to all machines, or name one on storage that they share"
+        " by the environment variable `TFDEPLOY_SECRET_FILE`",
+    )
+
+
+def disbelieved(ref: str) -> Diagnostic:
+    """Warn of a word to end that a server was told by somebody without the secret of the run."""
+    return warning(
+        "TFD772",
+        f"somebody without the secret of the run has told `{ref}` to end, which it does not",
+        None,
+        help="see who can reach its port: TensorFlow's servers ask nobody who they are",
+    )
+
+
 def task_failed(ref: str, how: str, *notes: str, advice: str | None = None) -> Diagnostic:
     """Report a task whose end ends the run."""
     return error("TFD768", f"`{ref}` {how}", None, notes=notes, help=advice)

@@ -223,6 +223,39 @@ def _changed(names: Sequence[str]) -> str:
     return "the optimizer, `ema` or `precision`" if any(scales) else "the optimizer or `ema`"
 
 
+def no_progress(what: str, idle: str, span: Span | None, *reasons: str) -> Diagnostic:
+    """Warn of something of which nothing has come for a while; `reasons` are what is known of why."""
+    return warning(
+        "TFD773",
+        f"nothing has come of {what} for {idle}",
+        span,
+        text="this is being done" if span is not None else "",
+        notes=reasons,
+        help="Ctrl-C ends the run, which can be gone on with from its newest checkpoint",
+    )
+
+
+def ended_without_progress(
+    signal: str, what: tuple[str, str], last_step: int | None, span: Span | None, *reasons: str
+) -> Diagnostic:
+    """Report that a signal has ended a run in the middle of something of which nothing came.
+
+    `what` is that, and for how long.
+    """
+    doing, idle = what
+    kept = (
+        f"the newest checkpoint is of step {last_step:,}; the same command goes on from there"
+        if last_step is not None
+        else "there is no checkpoint yet"
+    )
+    return error(
+        "TFD773",
+        f"{signal} has ended the run in the middle of {doing}, of which nothing had come for {idle}",
+        span,
+        notes=(*reasons, kept),
+    )
+
+
 def step_failed(
     doing: str, reason: str, span: Span | None, *, clone: int | None, layer: str | None, op: str | None
 ) -> Diagnostic:

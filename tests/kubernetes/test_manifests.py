@@ -157,7 +157,7 @@ def test_a_tfjob_of_workers_has_a_chief(export: Any, container_of: Container) ->
     for each in job["spec"]["tfReplicaSpecs"].values():
         container = container_of(each)
         assert (container["name"], container["ports"][0]["name"]) == ("tensorflow", "tfjob-port")
-        assert [variable["name"] for variable in container["env"]] == ["HOME"]
+        assert [variable["name"] for variable in container["env"]] == ["HOME", "TFDEPLOY_SECRET_FILE"]
 
 
 def test_what_the_operator_sets_names_the_tasks_of_the_spec(export: Any) -> None:
@@ -200,6 +200,7 @@ def test_pods_have_no_more_rights_than_they_need(kind: str, mode: str, export: A
             "runAsUser": 1000,
             "runAsGroup": 1000,
             "fsGroup": 1000,
+            "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         }
         assert container["securityContext"] == {

@@ -22,11 +22,12 @@ DATA = "a,b,c,d,label\n" + "".join(f"0.{n},0.2,0.3,0.4,{n % 2}\n" for n in range
 
 @frozen
 class Pod:
-    """A pod: the arguments of `tfdeploy`, and the TF_CONFIG that it finds."""
+    """A pod: the arguments of `tfdeploy`, and the TF_CONFIG and the file of the secret that it finds."""
 
     name: str
     arguments: list[str]
     tf_config: str
+    secret: str
 
 
 def of_jobs(manifests: dict[tuple[str, str], Any]) -> list[Pod]:
@@ -35,10 +36,17 @@ def of_jobs(manifests: dict[tuple[str, str], Any]) -> list[Pod]:
     for (kind, name), manifest in manifests.items():
         if kind == "Job":
             (container,) = manifest["spec"]["template"]["spec"]["containers"]
-            config = next(each["value"] for each in container["env"] if each["name"] == "TF_CONFIG")
+            config = of_environment(container, "TF_CONFIG")
             for index in range(manifest["spec"]["completions"]):
                 texts = [each.replace("$(TASK_INDEX)", str(index)) for each in [config, *container["args"]]]
-                found.append(Pod(f"{name}-{index}.my-digits:2222", texts[1:], texts[0]))
+                secret = of_environment(container, "TFDEPLOY_SECRET_FILE")
+                found.append(Pod(f"{name}-{index}.my-digits:2222", texts[1:], texts[0], secret))
+    return found
+
+
+def of_environment(container: dict[str, Any], name: str) -> str:
+    """Return a variable of a container's environment."""
+    (found,) = (str(each["value"]) for each in container["env"] if each["name"] == name)
     return found
 
 
@@ -55,7 +63,8 @@ def of_tfjob(manifests: dict[tuple[str, str], Any]) -> list[Pod]:
         for index, name in enumerate(cluster[kind.lower()]):
             task = {"type": kind.lower(), "index": index}
             config = {"cluster": cluster, "task": task, "environment": "cloud"}
-            found.append(Pod(name, container["args"], json.dumps(config)))
+            secret = of_environment(container, "TFDEPLOY_SECRET_FILE")
+            found.append(Pod(name, container["args"], json.dumps(config), secret))
     return found
 
 
@@ -87,6 +96,7 @@ class Node:
             processes = {}
             for pod in self.pods:
                 env = {**os.environ, "TF_CONFIG": self.here(pod.tf_config), "PYTHONPATH": str(ROOT)}
+                env["TFDEPLOY_SECRET_FILE"] = self.here(pod.secret)
                 command = [sys.executable, "-m", "tfdeploy", *map(self.here, pod.arguments)]
                 log = stack.enter_context((self.folder / f"{pod.name}.log").open("w"))
                 process = subprocess.Popen(command, cwd=self.folder, env=env, stdout=log, stderr=log)
@@ -120,3 +130,4 @@ def test_pods_train_and_end(kind: str, mode: str, export: Any, tmp_path: Path) -
     assert set(ended.values()) == {0}, node.logs()
     result = json.loads((tmp_path / "runs" / "my-digits" / "result.json").read_text())
     assert (result["status"], result["steps"]) == ("finished", 4)
+    assert (tmp_path / "runs" / ".my-digits-secret").stat().st_mode & 0o777 == 0o600

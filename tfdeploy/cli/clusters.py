@@ -28,12 +28,13 @@ def membership_of(spec: ir.Spec, task: Task | None, *, launch: bool) -> Membersh
         raise click.UsageError("--launch needs a spec with jobs, and this one has none")
     if launch:
         return None
-    from tfdeploy.runtime.cluster.membership import find_membership, require_trainer
+    from tfdeploy.runtime.cluster.membership import find_membership, require_trainer, taking_part
 
     found = find_membership(spec, os.environ, task)
     if found is not None:
         require_trainer(spec, found)
-    return found
+        return taking_part(found, os.environ)
+    return None
 
 
 def launch(spec: ir.Spec, path: str, common: Common, options: RunOptions) -> tuple[int, Result | None]:
@@ -51,7 +52,7 @@ def launch(spec: ir.Spec, path: str, common: Common, options: RunOptions) -> tup
     flags = _flags(common)
     with launching.written(spec, flags, options) as later:
         overrides = [word for name, value in common.overrides for word in ("--set", f"{name}={value}")]
-        recipe = evolve(later, path=path, options=(*overrides, *flags), modules=None, later=later)
+        recipe = evolve(later, path=path, options=(*overrides, *flags), trainer_options=(), later=later)
         if replication_of(spec) == "in_graph":
             return 0, launching.run_client(recipe, options, voices)
         ended = launching.run_workers(recipe, voices, own_process=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
     help="Profile so many steps, for TensorBoard and for Chrome's trace viewer, into profile/.",
 )
 @listen_option
+@click.option(
+    "--modules", hidden=True, metavar="FOLDER", help="Where modules of python(...) are, if not beside SPEC."
+)
 @common_options
 def command(
     common: Common,
@@ -63,11 +67,14 @@ def command(
     as_json: bool,
     profile: int | None,
     listen_everywhere: bool,
+    modules: str | None,
 ) -> int:
     """Train SPEC: compile it to a multi-tower graph, run it, and leave a model in its run directory."""
     if emulate and (task is not None or launch):
         raise click.UsageError("--emulate is for one process: it does not go with --task and --launch")
     loaded = read_spec(spec, common)
+    if modules is not None:  # a launcher has written the spec elsewhere, for a task that it starts again
+        loaded = evolve(loaded, path=str(Path(modules) / Path(spec).name))
     if profile is not None and loaded.update.mode == "async":
         raise click.UsageError("--profile needs clones that make their steps together, not `mode = async`")
     if profile is not None and loaded.update.replication == "between_graph":

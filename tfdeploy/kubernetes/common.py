@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from grammar.unparse import unparse
 from tfdeploy.kubernetes.deployment import DATA_FOLDER, RUNS_FOLDER, SPEC_FOLDER, Deployment
+from tfdeploy.runtime.cluster.secret import VARIABLE as SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,7 +91,11 @@ def pod(
         "image": deployment.image,
         "command": ["tfdeploy"],
         "args": list(arguments),
-        "env": [{"name": "HOME", "value": "/tmp"}, *environment],  # noqa: S108 a volume of the pod's own
+        "env": [
+            {"name": "HOME", "value": "/tmp"},  # noqa: S108 a volume of the pod's own
+            {"name": SECRET, "value": f"{RUNS_FOLDER}/.{deployment.name}-secret"},  # the first pod makes it
+            *environment,
+        ],
     }
     if port is not None:
         container["ports"] = [{"name": port, "containerPort": deployment.port, "protocol": "TCP"}]
@@ -114,6 +119,7 @@ def pod(
                 "runAsUser": USER,
                 "runAsGroup": USER,
                 "fsGroup": USER,
+                "fsGroupChangePolicy": "OnRootMismatch",  # else every start opens the secret to the group
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "containers": [container],

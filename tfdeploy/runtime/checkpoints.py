@@ -92,7 +92,7 @@ class Checkpoints:
             sync(self.store.directory)  # a manifest that counts must not be on the disk before their names
         except (tf.errors.OpError, OSError) as fault:
             self.store.remove(step)
-            if is_loss(fault, self.engine.compiled.plan):
+            if is_loss(fault, self.engine.lost):
                 raise
             raise refused(prefix, fault, self.last_step) from fault
 

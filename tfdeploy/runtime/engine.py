@@ -17,6 +17,7 @@ from tensorflow.python.framework.config import is_op_determinism_enabled
 from compiler.graph.saving import Saving, add_saving
 from tfdeploy.runtime.checkpoint_files import CheckpointFiles, ServerFiles
 from tfdeploy.runtime.numbers import named
+from tfdeploy.runtime.pulse import Pulse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +52,8 @@ class Engine:
     """A session on a compiled graph that can train; `saving` are its ops for checkpoints.
 
     `crew` is the part in what workers with graphs of their own agree on; None for a graph of all clones.
-    `looker` looks after the tasks of a cluster.
+    `looker` looks after the tasks of a cluster, `lost` asks whether one was lost since the session was
+    opened. `pulse` is told that things go on.
 
     `applied` is false where the last step was skipped, which happens under `mixed_float16`: its gradients
     were not finite, and it has changed nothing but the scale of the loss. `waited` is how long the last step
@@ -63,6 +65,8 @@ class Engine:
     saving: Saving = field(repr=False)
     crew: Crew | None = None
     looker: Looker | None = None
+    pulse: Pulse = field(factory=Pulse, repr=False)
+    lost: Callable[[], bool] | None = field(default=None, repr=False)
     files: CheckpointFiles = field(factory=ServerFiles, repr=False)
     applied: bool = True
     waited: float | None = None
@@ -86,7 +90,8 @@ class Engine:
         self.traced(self.compiled.init_op)
 
     def progress(self) -> None:
-        """Tell who looks after the tasks of a cluster that things go on."""
+        """Tell those who look on that things go on."""
+        self.pulse.beat()
         if self.looker is not None:
             self.looker.progress()
 
@@ -178,6 +183,7 @@ class Engine:
             self._evaluated = self.session.make_callable(fetches)
         else:
             count, parts, values = self._evaluated()
+        self.pulse.beat()
         return int(count), parts, values
 
     def loop_step(self, loop: TrainLoop, *, traced: bool = False) -> StepReport:

@@ -69,7 +69,11 @@ class Evaluations:
         stream = self.streams[split]
         self.engine.publish()
         try:
-            with located(f"evaluation on `{split}`", self.engine.compiled, stream):
+            doing = f"evaluation on `{split}`"
+            with (
+                self.engine.pulse.doing(doing, stream.split.source.span),
+                located(doing, self.engine.compiled, stream, self.engine.lost),
+            ):
                 scores = evaluate(self.engine, stream, stop=lambda: self.stop.received is not None)
         except Stopped:
             return None

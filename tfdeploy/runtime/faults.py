@@ -13,7 +13,7 @@ from tfdeploy.runtime.cluster.losses import is_loss
 from tfdeploy.runtime.tensorflow_words import reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from compiler.graph.compiled import CompiledGraph
@@ -33,16 +33,21 @@ def refused(path: Path, fault: Exception, last_good: int | None = None) -> RunEr
 
 
 @contextmanager
-def located(doing: str, compiled: CompiledGraph, stream: Stream | None = None) -> Iterator[None]:
+def located(
+    doing: str,
+    compiled: CompiledGraph,
+    stream: Stream | None = None,
+    lost: Callable[[], bool] | None = None,
+) -> Iterator[None]:
     """Turn an error of TensorFlow into a RunError that names what of the spec it comes from.
 
-    Where `stream` was read inside, its data is looked at first. That a task of a cluster is lost says nothing
-    of the spec, and is left as it is.
+    Where `stream` was read inside, its data is looked at first. That a task of a cluster is lost, which
+    `lost` is asked about, says nothing of the spec, and is left as it is.
     """
     try:
         yield
     except (tf.errors.OpError, UnicodeDecodeError) as fault:
-        if is_loss(fault, compiled.plan):
+        if is_loss(fault, lost):
             raise
         # The latter comes from TensorFlow's own reports of data that quote bytes which are no text.
         explained = stream.explain(fault) if stream is not None else None

@@ -125,7 +125,7 @@ class Trainer:
         if self.profile is not None and not first:
             self.profile.before()
         begun = time.perf_counter()
-        with self._located():
+        with self.engine.pulse.doing(f"step {self.step + 1}", kind="step"), self._located():
             done = steps.next(logged=self._is_due(self.step + steps.stride, last), until=until)
         spent = time.perf_counter() - begun
         self.engine.progress()
@@ -142,7 +142,7 @@ class Trainer:
     def _settle(self, steps: Steps, last: int) -> None:
         """Let the steps in hand end."""
         begun = time.perf_counter()
-        with self._located():
+        with self.engine.pulse.doing("the steps in hand", kind="step"), self._located():
             finished = steps.settle()
         spent = time.perf_counter() - begun
         for done in finished:
@@ -163,7 +163,7 @@ class Trainer:
         return step // every > self._logged // every or step >= last
 
     def _located(self) -> AbstractContextManager[None]:
-        return located(f"step {self.step + 1}", self.engine.compiled, self.stream)
+        return located(f"step {self.step + 1}", self.engine.compiled, self.stream, self.engine.lost)
 
     def _count(self, done: Done, last: int) -> None:
         """Take down that a step was made; raise RunError where its loss is not finite."""
@@ -210,8 +210,10 @@ class Trainer:
     def save(self) -> float:
         """Write a checkpoint of the present step; return the seconds it took."""
         self.history.sync()
-        self.engine.publish()
-        with located("writing a checkpoint", self.engine.compiled):
-            spent = self.checkpoints.save(self.step, self.examples)
+        with self.engine.pulse.doing("writing a checkpoint"):
+            self.engine.publish()
+            with located("writing a checkpoint", self.engine.compiled, lost=self.engine.lost):
+                spent = self.checkpoints.save(self.step, self.examples)
+        self.engine.pulse.last_step = self.step
         self.clock.checkpoint += spent
         return spent

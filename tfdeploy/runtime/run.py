@@ -26,6 +26,7 @@ from tfdeploy.runtime.checkpoints import Checkpoints, Damaged
 from tfdeploy.runtime.cluster.losses import is_loss
 from tfdeploy.runtime.cluster.member import run_member
 from tfdeploy.runtime.cluster.stations import station_for
+from tfdeploy.runtime.cluster.status import noted
 from tfdeploy.runtime.data import feed_training, open_stream, require_readable, splits_of
 from tfdeploy.runtime.directory import RunDirectory
 from tfdeploy.runtime.effective import effective_text
@@ -40,6 +41,7 @@ from tfdeploy.runtime.periods import left_out, total_steps
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.presence import Presence, present
 from tfdeploy.runtime.profile import Profile
+from tfdeploy.runtime.pulse import Attendant, Pulse, waiting_for
 from tfdeploy.runtime.reporting import Stretch
 from tfdeploy.runtime.result import Clock, Result, SplitResult, Status
 from tfdeploy.runtime.store import Broken
@@ -70,15 +72,26 @@ def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
     """
     plan = plan_of(spec, emulate=options.emulate, verbose=options.verbose, membership=options.membership)
     require_devices(plan, verbose=options.verbose)
-    if plan.worker is not None and not plan.worker.is_chief:
-        return run_member(plan, options, stop)
+    pulse = Pulse()
+    with Attendant(pulse, stop, options.reporter).attending():
+        if plan.worker is not None and not plan.worker.is_chief:
+            return run_member(plan, options, stop, pulse)
+        return _run_in_directory(plan, options, stop, pulse)
+
+
+def _run_in_directory(plan: Plan, options: RunOptions, stop: StopSignals, pulse: Pulse) -> Result:
+    spec = plan.spec
     directory = RunDirectory.of(spec)
     directory.make(spec)
     span = spec.train.span_of("directory")
-    with locked(directory.path, span), present(directory.path, span) as presence:
+    with (
+        locked(directory.path, span),
+        present(directory.path, span) as presence,
+        noted(directory, options.membership),
+    ):
         seed = _choose_seed(spec, directory, options.resume)
         try:
-            return _Run(plan, directory, presence, options, stop, seed).run()
+            return _Run(plan, directory, presence, options, stop, seed, pulse).run()
         except RunError as error:
             if error.diagnostic.code == UNWRITABLE:
                 presence.require()  # that it is gone says more than that something cannot be written there
@@ -101,6 +114,7 @@ class _Run:
     options: RunOptions
     stop: StopSignals
     seed: int
+    pulse: Pulse = field(repr=False)
     clock: Clock = field(factory=Clock)
 
     @property
@@ -112,12 +126,8 @@ class _Run:
         return self.options.reporter
 
     def run(self) -> Result:
-        streams = {
-            name: open_stream(
-                self.plan, split, self.plan.model.inputs, training=name == "train", seed=self.seed
-            )
-            for name, split in splits_of(self.spec).items()
-        }
+        streams = {name: self._open(name, split) for name, split in splits_of(self.spec).items()}
+        self.pulse.causes |= {name: waiting_for(each.source) for name, each in streams.items()}
         require_readable(streams.values(), self.options.membership)
         total_steps(self.plan, streams["train"].size)  # what is wrong with it is said before all else
         self.stop.check()
@@ -126,6 +136,11 @@ class _Run:
             self.stop.check()
             with open_station(compiled) as station:
                 return self._train_on(compiled, station, streams)
+
+    def _open(self, name: SplitName, split: ir.Split) -> Stream:
+        with self.pulse.doing(f"the first example of `{name}`", split.source.span):
+            inputs = self.plan.model.inputs
+            return open_stream(self.plan, split, inputs, training=name == "train", seed=self.seed)
 
     def _compile(self) -> CompiledGraph:
         begun = time.perf_counter()
@@ -147,16 +162,18 @@ class _Run:
         while True:
             station.gather(why, self.stop.check)
             engine, before = Engine(compiled, station.session(compiled), saving), self.clock.examples
+            engine.pulse = self.pulse
             try:
                 with station.looking_on("for the next step"):
-                    station.man(engine, self.stop, self.reporter.note)
+                    with self.pulse.doing("the initial values of the variables"):
+                        station.man(engine, self.stop, self.reporter.note)
                     result = self._train(engine, streams, recovering=why != "to start training")
             except (RunError, SpecError):
                 station.end(engine)
                 raise
             except tf.errors.OpError as fault:
                 fruitless = 0 if self.clock.examples > before else fruitless + 1
-                if not is_loss(fault, self.plan) or fruitless == MOST_FRUITLESS:
+                if not is_loss(fault, engine.lost) or fruitless == MOST_FRUITLESS:
                     raise RunError(
                         errors.step_failed(
                             "training", reason_of(fault), None, clone=None, layer=None, op=None
@@ -175,7 +192,9 @@ class _Run:
     ) -> Result:
         self.presence.require()
         checkpoints = Checkpoints(self.directory.store, engine, self.spec.train.keep, presence=self.presence)
-        resumed = self._resume(checkpoints, "auto" if recovering else self.options.resume)
+        with self.pulse.doing("the newest checkpoint"):
+            resumed = self._resume(checkpoints, "auto" if recovering else self.options.resume)
+        self.pulse.last_step = resumed
         history = self._mended_history(checkpoints)
         self.directory.tidy()
         wants_events = self.spec.train.summaries != "none"

@@ -10,7 +10,10 @@ import os
 import signal
 import socket
 import threading
-from typing import TYPE_CHECKING, Any, Self
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -37,8 +40,34 @@ class Terminated(SystemExit):
         self.result = result
 
 
+_CLEANING: list[Callable[[], None]] = []
+"""What is to be done before the process is ended in the middle of everything."""
+
+
+@contextmanager
+def in_any_case(clean: Callable[[], None]) -> Iterator[None]:
+    """Do `clean` at the end, also where the process is ended at once; it should take a moment only."""
+    _CLEANING.append(clean)
+    try:
+        yield
+    finally:
+        _CLEANING.remove(clean)
+        clean()
+
+
+def end_now(code: int) -> NoReturn:
+    """End the process, whatever its threads are at."""
+    for clean in reversed(_CLEANING):
+        with suppress(Exception):
+            clean()
+    os._exit(code)
+
+
 class StopSignals:
     """Watches for both signals while it is entered; `received` is the first that came.
+
+    `arrived` is the first too, with when it came (`time.monotonic()`); it is known even where the main thread
+    sits in TensorFlow, if the process is the run's own.
 
     With `own_process` a second one ends the process, even where the main thread sits in TensorFlow: a
     thread of its own reads the numbers of signals as they arrive. Else the second does what it did before
@@ -47,6 +76,7 @@ class StopSignals:
 
     def __init__(self, *, own_process: bool = False) -> None:
         self.received: signal.Signals | None = None
+        self.arrived: tuple[signal.Signals, float] | None = None
         self._own_process = own_process
         self._before: dict[int, Any] = {}
         self._ends: tuple[socket.socket, socket.socket] | None = None
@@ -60,7 +90,7 @@ class StopSignals:
             read, write = self._ends = socket.socketpair()
             write.setblocking(False)
             self._wakeup = signal.set_wakeup_fd(write.fileno(), warn_on_full_buffer=False)
-            threading.Thread(target=_end_at_second, args=(read,), daemon=True, name="signals").start()
+            threading.Thread(target=self._end_at_second, args=(read,), daemon=True, name="signals").start()
         return self
 
     def __exit__(
@@ -77,9 +107,19 @@ class StopSignals:
         if self.received is None:
             self.received = signal.Signals(number)
         elif self._own_process:
-            os._exit(BASE + number)  # as the thread does, whichever of the two comes first
+            end_now(BASE + number)  # as the thread does, whichever of the two comes first
         elif callable(before := self._before.get(number)):
             before(number, frame)
+
+    def _end_at_second(self, end: socket.socket) -> None:
+        """Read numbers of signals until the other end is closed; end the process at the second of ours."""
+        with end:
+            while data := end.recv(16):
+                for number in data:
+                    if number in SIGNALS and self.arrived is not None:
+                        end_now(BASE + number)
+                    if number in SIGNALS:
+                        self.arrived = signal.Signals(number), time.monotonic()
 
     def check(self, result: Result | None = None) -> None:
         """Raise Interrupted or Terminated, with the result so far, where a signal has come."""
@@ -87,15 +127,3 @@ class StopSignals:
             raise Interrupted(result)
         if self.received is signal.SIGTERM:
             raise Terminated(result)
-
-
-def _end_at_second(end: socket.socket) -> None:
-    """Read numbers of signals until the other end is closed; end the process at the second of ours."""
-    seen = 0
-    with end:
-        while data := end.recv(16):
-            for number in data:
-                if number in SIGNALS:
-                    seen += 1
-                    if seen > 1:
-                        os._exit(BASE + number)

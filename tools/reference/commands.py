@@ -63,7 +63,8 @@ def _command(name: str, common: dict[str, click.Option]) -> str:
     context = click.Context(command, info_name=f"tfdeploy {name}")
     usage = " ".join(command.collect_usage_pieces(context))
     parts = [f"## {name}\n\n`tfdeploy {name} {usage}`\n\n{_help(command)}\n\n"]
-    own = [each for each in command.params if isinstance(each, click.Option) and each.name not in common]
+    options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+    own = [each for each in options if each.name not in common]
     if own:
         parts.append(table(["option", "meaning"], [_option(each) for each in own]))
     return "".join(parts)

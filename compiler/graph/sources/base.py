@@ -62,6 +62,9 @@ class Source(ABC):
     failure: Diagnostic | None = None
     """A fault that was noted while Python gave examples."""
 
+    asked: tuple[str, float] | None = None
+    """What Python has been asked for and has not given yet, in words, and when (`time.monotonic()`)."""
+
     fields: tuple[Field, ...]
 
     def __init__(self, call: ir.Call, context: Context) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -134,10 +135,13 @@ class Python(Source):
     def _examples(self) -> Iterator[dict[str, np.ndarray]]:
         examples = iter(self._call())
         for number in count():
+            self.asked = f"example {number} of `{self.path}`", time.monotonic()
             try:
                 example = next(examples, None)
             except Exception as error:
                 raise RunError(failure(error, self._where(f"example {number}"))) from error
+            finally:
+                self.asked = None
             if example is None:
                 if number == 0:
                     # Without this, pass after empty pass would go on for ever.

@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 
+from tfdeploy.runtime.cluster.secret import VARIABLE, Secret, secret_of
+
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE = 60.0
+PATIENCE = 180.0  # not how long anything takes, but when to give up
 
 SPEC = """
 tfdeploy = 1
@@ -44,6 +46,11 @@ train {{ steps = 20 }}
 """
 
 
+def secret_of_folder(folder: Path) -> Secret:
+    """Return the secret that the processes of a test share."""
+    return secret_of({VARIABLE: str(folder / "secret")})
+
+
 def free_ports(count: int) -> list[int]:
     """Return ports that nothing has at the moment."""
     with ExitStack() as stack:
@@ -58,6 +65,7 @@ class Process:
 
     def __init__(self, arguments: list[str], environment: dict[str, str], cwd: Path) -> None:
         clean = {key: each for key, each in os.environ.items() if key != "TF_CONFIG"}
+        clean[VARIABLE] = str(cwd / "secret")
         self.process = subprocess.Popen(
             [sys.executable, *arguments],
             stdin=subprocess.DEVNULL,
@@ -96,6 +104,14 @@ class Process:
         """Take what is there to be read, so that the process need not wait for a reader."""
         while self._read(time.monotonic()):
             pass
+
+    def wait_for(self, holds: Callable[[], object], patience: float = PATIENCE) -> None:
+        """Read until something holds."""
+        end = time.monotonic() + patience
+        while not holds():
+            assert time.monotonic() < end, self.text
+            self.read()
+            time.sleep(0.05)
 
     def end(self, patience: float = PATIENCE) -> int:
         """Wait for the process to end and return its exit code."""
@@ -144,6 +160,10 @@ class Tasks:
     def start(self, *arguments: str, **environment: str) -> Process:
         """Start a command of tfdeploy."""
         return self._process(["-m", "tfdeploy", *arguments], environment)
+
+    def start_file(self, script: Path, *arguments: str) -> Process:
+        """Start a program in Python that is in a file."""
+        return self._process([str(script), *arguments], {})
 
     def start_script(self, script: str, *arguments: str) -> Process:
         """Start a program in Python."""

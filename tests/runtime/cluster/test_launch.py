@@ -6,7 +6,9 @@ import json
 import os
 import re
 import signal
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +27,7 @@ from tfdeploy.runtime.options import RunOptions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.runtime.cluster.conftest import Tasks
+    from tests.runtime.cluster.conftest import Process, Tasks
 
 PS, WORKER = Task("ps", 0), Task("worker", 0)
 
@@ -89,8 +91,9 @@ def none_left(tasks: Tasks, patience: float = 10.0) -> bool:
 def test_what_is_killed_is_started_again_and_nothing_is_left(
     tasks: Tasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A killed task comes back at its port, with the spec as it was; stopped ones end with the launcher."""
+    """What has ended comes back at its port, with the spec as it was; stopped ones end with the launcher."""
     monkeypatch.setattr(launch, "FINISHING", 0.5)
+    monkeypatch.setattr(launch, "FAREWELL", 0.5)
     tasks.write("tasks = 1", "tasks = 1")
     heard, spec = Heard(), tasks.load()
     with (
@@ -110,11 +113,15 @@ def test_what_is_killed_is_started_again_and_nothing_is_left(
         assert isinstance(answer, Answer)
         assert answer.identity is not None
         assert answer.identity.spec_sha256 == launcher.client.spec_sha256
+        secret = launcher.client.secret
+        assert secret is not None
+        assert answer.identity.secret == secret.mark
+        assert finish(at, 10, secret)
+        until(launcher, lambda: heard.count(f"ps:0 stdout ps:0 listens at {at}") == 3)
+        assert "ps:0 ended with exit code 0; it is started again" in heard
+        assert launcher.over == {}
         os.kill(pid_of(launcher, WORKER), signal.SIGSTOP)
         pids = [pid_of(launcher, PS), pid_of(launcher, WORKER)]
-        assert finish(at, 10)
-        until(launcher, lambda: PS in launcher.over)
-        assert launcher.over == {PS: 0}
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
     assert launcher.failure is None
 
@@ -208,6 +215,95 @@ def test_workers_train_until_a_signal_comes(tasks: Tasks) -> None:
     status = tasks.start("status", str(tasks.spec), "--set", "train.directory=run")
     assert status.end() == 1
     assert status.lines[0] == "error[TFD761]: nothing says where the tasks are"
+
+
+INTRUDER = "open({marker!r}, 'a').write(__name__ + chr(10))\n"
+
+
+def intrude(tasks: Tasks) -> Path:
+    """Put files beside the spec that have the names of modules of the tool; return where they tell of it."""
+    marker = tasks.folder / "intruders.txt"
+    for name in ("sitecustomize", "usercustomize", "compiler", "dsl", "grammar", "tfdeploy", "random"):
+        (tasks.folder / f"{name}.py").write_text(INTRUDER.format(marker=str(marker)))
+    return marker
+
+
+def kill_a_task(tasks: Tasks, run: Process, name: str) -> None:
+    """Kill the process of a task, and wait until it has been started again and trains."""
+    (pid,) = [pid for pid in processes_of_folder(tasks) if task_of(pid) == name]
+    os.kill(pid, signal.SIGKILL)
+    run.until(f"{name} was ended by SIGKILL; it is started again")
+
+
+def processes_of_folder(tasks: Tasks) -> list[int]:
+    """Return the tasks whose process has the folder of a test as its present one."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            if (entry / "cwd").readlink() == tasks.folder and b"--task" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+def task_of(pid: int) -> str:
+    """Return which task a process is."""
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    return words[words.index("--task") + 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_task_that_is_started_again_runs_no_more_code_than_before(tasks: Tasks, *, allowed: bool) -> None:
+    """Files beside the spec are imported only by a spec that asks for it, and hide nothing of the tool."""
+    tasks.write("tasks = 1", "tasks = 2")
+    marker = intrude(tasks)
+    if allowed:
+        text = tasks.spec.read_text()
+        start, end = text.index("  train = synthetic"), text.index("-> cache()")
+        tasks.spec.write_text(f'{text[:start]}  train = python("mine:examples") {text[end:]}')
+        (tasks.folder / "mine.py").write_text(
+            "import helper, random\n"
+            "import numpy as np\n\n"
+            "def examples():\n"
+            "    for n in range(64):\n"
+            "        yield {'image': np.full([16], helper.HALF, np.float32), 'digit': np.int32(n % 4)}\n"
+        )
+        (tasks.folder / "helper.py").write_text("HALF = 0.5\n")
+    arguments = [str(tasks.spec), *(["--allow-python"] if allowed else [])]
+    for name in ("update.replication=between_graph", "train.steps=100000", "train.directory=run"):
+        arguments += ["--set", name]
+    run = tasks.start_file(Path(sys.executable).with_name("compile-and-run"), *arguments)
+    run.until("worker:0 | step ")
+    kill_a_task(tasks, run, "worker:1")
+    compiled = "worker:1 | compiled in"
+    run.wait_for(lambda: run.text.count(compiled) == 2)
+    words = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes_of_folder(tasks)]
+    assert len(words) == 3
+    assert [b"--allow-python" in each for each in words] == [allowed] * 3
+    run.send(signal.SIGTERM)
+    assert run.end() == 143, run.text
+    assert not marker.exists(), marker.read_text()
+
+
+@pytest.mark.slow
+def test_a_second_launch_leaves_the_first_alone(tasks: Tasks) -> None:
+    """It is refused, and `status` goes on to tell about the first."""
+    tasks.write("tasks = 1", "tasks = 1")
+    common = ("--set", "train.directory=run", "--set", "train.steps=10000000")
+    first = tasks.start("compile-and-run", str(tasks.spec), *common)
+    first.until("step ")
+    noted = (tasks.folder / "run" / "cluster.json").read_text()
+    second = tasks.start("compile-and-run", str(tasks.spec), *common)
+    assert second.end() == 2
+    assert "error[TFD" in second.text
+    assert f"process {first.pid}" in second.text
+    assert (tasks.folder / "run" / "cluster.json").read_text() == noted
+    status = tasks.start("status", str(tasks.spec), *common)
+    assert status.end() == 0, status.text
+    assert [line.split()[0] for line in status.lines] == ["ps:0", "worker:0"]
+    first.send(signal.SIGINT)
+    assert first.end() == 130
+    assert not (tasks.folder / "run" / "cluster.json").exists()
 
 
 @pytest.mark.slow

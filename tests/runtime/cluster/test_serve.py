@@ -7,13 +7,15 @@ import re
 import signal
 import socket
 import struct
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.runtime.cluster.conftest import secret_of_folder
 from tfdeploy.runtime.cluster.addresses import Task
-from tfdeploy.runtime.cluster.identity import Answer, ask, fingerprint, finish
+from tfdeploy.runtime.cluster.identity import Answer, ask, fingerprint, finish, leave_word
 from tfdeploy.runtime.cluster.status import Status, look
 
 if TYPE_CHECKING:
@@ -62,9 +64,18 @@ def test_a_server_listens_on_the_loopback_address_alone_and_ends_with_the_run(ta
     ]
     (other, *_) = look(tasks.load(clones__batch=16), {})
     assert (other.well, other.words.endswith(", with another spec")) == (False, True)
-    assert finish(tasks.address(0), 10)
+    secret = secret_of_folder(tasks.folder)
+    assert answer.identity.secret == secret.mark
+    for word in ("", "True", secret.word("another incarnation"), secret.mark):
+        assert leave_word(tasks.address(0), 10, word)
+        time.sleep(0.7)  # it looks every half second
+    warned = server.until("told")
+    assert warned.endswith("somebody without the secret of the run has told `ps:0` to end, which it does not")
+    assert finish(tasks.address(0), 10, secret)
     assert server.end() == 0
-    assert server.lines == [f"ps:0 listens at {tasks.address(0)}", "ps:0 ended with the run"]
+    said = [line for line in server.lines if line.startswith("ps:0")]
+    assert said == [f"ps:0 listens at {tasks.address(0)}", "ps:0 ended with the run"]
+    assert server.text.count("TFD772") == 1
 
 
 def test_a_signal_ends_a_server(tasks: Tasks) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
+from tfdeploy.runtime.cluster.secret import Secret
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -89,6 +91,7 @@ class Membership:
     `listen_everywhere` the task's server may listen at every address where its own leads to none of this
     machine's. `trouble`
     tells why waiting for tasks is of no use any more, where somebody knows: the launcher that started them.
+    `launcher` is the process of that; `secret` is what the processes of the run share, where it is needed.
     """
 
     cluster: Cluster
@@ -97,6 +100,8 @@ class Membership:
     given_by: GivenBy = "launch"
     trouble: Callable[[], Diagnostic | None] | None = field(default=None, eq=False, repr=False)
     listen_everywhere: bool = False
+    launcher: int | None = None
+    secret: Secret | None = field(default=None, eq=False, repr=False)
 
     @property
     def is_chief(self) -> bool:

@@ -41,7 +41,8 @@ def main() -> None:
     follow(int(sys.argv[1]), int(sys.argv[2]))
     sys.argv = ["tfdeploy", *sys.argv[3:]]
     root = str(Path(__file__).resolve().parents[3])
-    sys.path[0:1] = []  # the folder of this script, whose modules are not to be found by their bare names
+    if sys.path[0:1] == [str(Path(__file__).resolve().parent)]:
+        del sys.path[0]  # the folder of this script, whose modules are not to be found by their bare names
     from importlib.util import find_spec
 
     if find_spec("tfdeploy") is None:

@@ -90,6 +90,8 @@ class SyncCrewSteps(_CrewSteps):
         self.spared = crew.engine.compiled.plan.update.backup
         self.tick = crew.generation
         self._posted = -1
+        self._arrived: tuple[int, ...] = ()
+        crew.engine.pulse.causes["gradients"] = self._owing
         self._post: Callable[..., Any] | None = None
 
     def next(self, *, logged: bool, until: int) -> Done:
@@ -101,7 +103,8 @@ class SyncCrewSteps(_CrewSteps):
         first = self._first
         self._post_own()
         enough = self.crew.worker.count - self.spared
-        state = self.crew.until(lambda each: each.arrived.count(self.tick) >= enough)
+        self._arrived = ()
+        state = self.crew.until(lambda each: self._has_come(each, enough))
         if state is None:
             return Done(0, 0.0, steps=0)
         present = [float(each == self.tick) for each in state.arrived]
@@ -111,6 +114,15 @@ class SyncCrewSteps(_CrewSteps):
         self.tick += 1
         examples = sum(size for size, here in zip(self.sizes, present, strict=True) if here)
         return Done(examples, report.data_loss, report if logged or first else None)
+
+    def _has_come(self, state: State, enough: int) -> bool:
+        self._arrived = state.arrived
+        return state.arrived.count(self.tick) >= enough
+
+    def _owing(self) -> list[tuple[str, None]]:
+        """Say whose gradients have not come yet."""
+        late = [at for at, arrived in enumerate(self._arrived) if arrived != self.tick]
+        return [(f"the gradients of {self.crew.worker.task(each)} have not come", None) for each in late]
 
     def _post_own(self) -> None:
         exchange, engine = self.crew.exchange, self.crew.engine

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.sources import Stream
     from tfdeploy.runtime.cluster.station import Station
+    from tfdeploy.runtime.cluster.watch import Missing
     from tfdeploy.runtime.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
 
@@ -52,6 +53,11 @@ class Threads:
     def timed_out(self) -> BaseException | None:
         """The first fault of a member."""
         return next((each.fault for each in self._threads if each.fault is not None), None)
+
+    @property
+    def absent(self) -> tuple[Missing, ...]:
+        """No one."""
+        return ()
 
     def progress(self) -> None:
         """Do nothing: threads do not go missing."""

@@ -2,7 +2,8 @@
 
 A server keeps variables for whoever asks. One of them is a text by which a task says which it is, which spec
 it runs and with which versions, so that a wrong port or another spec is found before anything is trained.
-Another, `finished`, is how the client tells servers that they are not needed any more.
+Into another, `finished`, the client writes the word by which a server knows that it is not needed any more;
+nobody can make that word who does not have the secret of the run.
 """
 
 from __future__ import annotations
@@ -22,18 +23,22 @@ from tfdeploy.runtime.cluster.probe import NO_ANSWER, Silence, knock
 
 if TYPE_CHECKING:
     from dsl import ir
+    from tfdeploy.runtime.cluster.secret import Secret
 
 IDENTITY = "tfdeploy/identity"
 FINISHED = "tfdeploy/finished"
+CONTAINER = "tfdeploy"  # apart from the variables of models, which may all be cleared at once
 NOBODY = "/job:tfdeploy_nobody"  # filters all devices but those of the server that is asked
 CPU = "/device:CPU:0"
+NONSENSE = "?"
 
 
 @frozen
 class Identity:
     """What a task says of itself; `incarnation` differs each time that it starts.
 
-    `host` and `process` are where it runs; `started` is when, in seconds since 1970.
+    `host` and `process` are where it runs; `started` is when, in seconds since 1970. `secret` is what may be
+    shown of the secret of its run.
     """
 
     job: str
@@ -45,6 +50,7 @@ class Identity:
     host: str
     process: Count
     started: float
+    secret: str
 
     @classmethod
     def of(cls, membership: Membership) -> Identity:
@@ -61,6 +67,7 @@ class Identity:
             host=socket.gethostname(),
             process=os.getpid(),
             started=time.time(),
+            secret=membership.secret.mark if membership.secret is not None else "",
         )
 
     @property
@@ -115,17 +122,19 @@ def fingerprint(spec: ir.Spec) -> str:
 class Plate:
     """The two variables of this process's own server; they stay until the process ends.
 
-    `devices` are the names of the server's own devices.
+    `devices` are the names of the server's own devices; `disbelieved` is whether somebody has told it that
+    the run is over who does not have the secret.
     """
 
-    def __init__(self, target: str, identity: Identity) -> None:
+    def __init__(self, target: str, identity: Identity, secret: Secret | None) -> None:
         import tensorflow as tf
 
-        self.identity = identity
+        self.identity, self.disbelieved = identity, False
+        self._secret = secret
         own = identity.task.tensorflow_name
         with tf.Graph().as_default() as graph, tf.device(own + CPU):
-            ops = [_assign(FINISHED, tf.constant(False)), _assign(IDENTITY, tf.constant(identity.to_json()))]
-            self._flag = _read(FINISHED, tf.bool)
+            ops = [_assign(FINISHED, tf.constant("")), _assign(IDENTITY, tf.constant(identity.to_json()))]
+            self._word = _read(FINISHED, tf.string)
         config = tf.compat.v1.ConfigProto(device_filters=[own])
         self._session = tf.compat.v1.Session(target, graph=graph, config=config)
         for op in ops:
@@ -134,8 +143,22 @@ class Plate:
 
     @property
     def finished(self) -> bool:
-        """Whether the server has been told that it is not needed any more."""
-        return bool(self._session.run(self._flag))
+        """Whether the server has been told that it is not needed any more, by one who has the secret."""
+        word = self._heard()
+        if not word:
+            return False
+        finished = self._secret is not None and self._secret.is_word(word, self.identity.incarnation)
+        self.disbelieved = not finished
+        return finished
+
+    def _heard(self) -> str:
+        """Return the word that was left; one that is no text is as good as any other."""
+        import tensorflow as tf
+
+        try:
+            return str(self._session.run(self._word).decode(errors="replace"))
+        except (tf.errors.OpError, AttributeError):
+            return NONSENSE
 
     def close(self) -> None:
         """End the session, not the variables."""
@@ -165,14 +188,20 @@ def ask(address: str, timeout: float) -> Answer | Silence:
         return Silence("silent", NO_ANSWER)
 
 
-def finish(address: str, timeout: float) -> bool:
+def finish(address: str, timeout: float, secret: Secret) -> bool:
     """Tell the server at `address` that it is not needed any more; return whether it has heard it."""
-    if knock(address, timeout) is not None:
+    found = ask(address, timeout)
+    if not isinstance(found, Answer) or found.identity is None:
         return False
+    return leave_word(address, timeout, secret.word(found.identity.incarnation))
+
+
+def leave_word(address: str, timeout: float, word: str) -> bool:
+    """Leave a word for the server at `address`; return whether that was possible."""
     import tensorflow as tf
 
     with tf.Graph().as_default(), tf.device(CPU):
-        op = _assign(FINISHED, tf.constant(True))
+        op = _assign(FINISHED, tf.constant(word))
     try:
         with _session(address, op.graph, timeout) as session:
             session.run(op)
@@ -202,12 +231,12 @@ def _task_of(devices: Any) -> Task:
 def _assign(name: str, value: Any) -> Any:
     import tensorflow as tf
 
-    handle = tf.raw_ops.VarHandleOp(dtype=value.dtype, shape=[], shared_name=name)
+    handle = tf.raw_ops.VarHandleOp(dtype=value.dtype, shape=[], shared_name=name, container=CONTAINER)
     return tf.raw_ops.AssignVariableOp(resource=handle, value=value)
 
 
 def _read(name: str, dtype: Any) -> Any:
     import tensorflow as tf
 
-    handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=[], shared_name=name)
+    handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=[], shared_name=name, container=CONTAINER)
     return tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)

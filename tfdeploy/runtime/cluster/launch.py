@@ -12,7 +12,6 @@ import threading
 import time
 from collections import deque
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from attrs import frozen
@@ -23,7 +22,9 @@ from tfdeploy.runtime.cluster.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.cluster.binding import LOOPBACK
 from tfdeploy.runtime.cluster.children import Child, Leash
 from tfdeploy.runtime.cluster.identity import fingerprint
-from tfdeploy.runtime.cluster.membership import is_server
+from tfdeploy.runtime.cluster.membership import LAUNCHER, is_server
+from tfdeploy.runtime.cluster.secret import VARIABLE as SECRET
+from tfdeploy.runtime.cluster.secret import own_secret, secret_of
 from tfdeploy.runtime.cluster.tf_config import VARIABLE, to_tf_config
 
 if TYPE_CHECKING:
@@ -36,10 +37,12 @@ QUICK = 20.0  # a task that ends sooner has ended early
 MOST_EARLY = 5  # so often in a row is once too often
 GRACE = 5.0
 FINISHING = 10.0
+FAREWELL = 30.0  # seconds that a run has for ending after it has told its servers that it is over
 POLL = 0.1
 PAUSE = 0.5
 KEPT_LINES = 12
 FINAL = {0, 1, 2}  # its work is done, or it has said what is wrong; all other ends are accidents
+# A server's work is done when the run is over, which it may be told in error: see `Launcher._too_soon`.
 GPUS = "CUDA_VISIBLE_DEVICES"
 
 Stream: TypeAlias = Literal["stdout", "stderr"]
@@ -50,9 +53,9 @@ Hear: TypeAlias = "Callable[[Task, str, Stream], None]"
 class Recipe:
     """How tasks are started: the spec as they read it, its file, and the options that all of them get.
 
-    `resume` and `chief_options` are for those that train; one that is started again always resumes. `modules`
-    is where they find modules of Python that are not beside their file. `later` is for tasks that are started
-    again: it does not matter to them that the file has been changed meanwhile.
+    `resume`, `chief_options` and `trainer_options` are for those that train; one that is started again always
+    resumes. `later` is for tasks that are started again: it does not matter to them that the file has been
+    changed meanwhile.
     """
 
     spec: ir.Spec
@@ -60,7 +63,7 @@ class Recipe:
     options: tuple[str, ...] = ()
     resume: str = "auto"
     chief_options: tuple[str, ...] = ()
-    modules: Path | None = None
+    trainer_options: tuple[str, ...] = ()
     later: Recipe | None = None
 
     def arguments(self, task: Task, chief: Task, *, again: bool) -> list[str]:
@@ -70,7 +73,7 @@ class Recipe:
             return ["serve", self.path, *common]
         resume = "auto" if again else self.resume
         more = ("--json", *self.chief_options) if task == chief else ()
-        return ["compile-and-run", self.path, *common, "--resume", resume, *more]
+        return ["compile-and-run", self.path, *common, *self.trainer_options, "--resume", resume, *more]
 
 
 class Launcher:
@@ -91,6 +94,7 @@ class Launcher:
         self._stack = ExitStack()
         self._children: dict[Task, Child] = {}
         self._due: dict[Task, float] = {}
+        self._ended: dict[int, float] = {}  # when servers have ended of themselves, by their processes
         self._last_words: dict[Task, deque[str]] = {}
         self._lock = threading.Lock()
         self._leaving = threading.Event()
@@ -103,6 +107,7 @@ class Launcher:
             self.cluster = Cluster.of(
                 {job.name: [_reserved(stack) for _ in range(job.tasks)] for job in spec.devices.jobs}
             )
+            self._secret = stack.enter_context(own_secret())
             self._leash = Leash()
             stack.callback(self._leash.close)
             stack.callback(self._leaving.set)
@@ -127,7 +132,15 @@ class Launcher:
     @property
     def client(self) -> Membership:
         """What the launcher's own process is: no task, but a client of all."""
-        return Membership(self.cluster, None, fingerprint(self.recipe.spec), "launch", lambda: self.failure)
+        return Membership(
+            self.cluster,
+            None,
+            fingerprint(self.recipe.spec),
+            "launch",
+            lambda: self.failure,
+            launcher=os.getpid(),
+            secret=secret_of({SECRET: str(self._secret)}),
+        )
 
     def send(self, task: Task, number: int) -> None:
         """Send a signal to a task."""
@@ -145,10 +158,13 @@ class Launcher:
         self._children[task] = child
 
     def _environment(self, task: Task, recipe: Recipe) -> dict[str, str]:
-        environment = {**os.environ, VARIABLE: to_tf_config(self.cluster, task), "PYTHONUNBUFFERED": "1"}
-        if recipe.modules is not None:
-            paths = [os.environ.get("PYTHONPATH", ""), str(recipe.modules)]
-            environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        environment = {
+            **os.environ,
+            VARIABLE: to_tf_config(self.cluster, task),
+            SECRET: str(self._secret),
+            LAUNCHER: str(os.getpid()),
+            "PYTHONUNBUFFERED": "1",
+        }
         gpus = gpus_of(recipe.spec, task, os.environ.get(GPUS))
         return environment if gpus is None else {**environment, GPUS: gpus}
 
@@ -180,10 +196,23 @@ class Launcher:
                 self._start(task, child)
         else:
             child.hear_out()
-            if code in FINAL:
+            if code == 0 and is_server(self.recipe.spec, task):
+                self._too_soon(task, child)
+            elif code in FINAL:
                 self._done(task, code)
             else:
                 self._again(task, child, code)
+
+    def _too_soon(self, task: Task, child: Child) -> None:
+        """Start a server again that has ended of itself, if the run goes on without it.
+
+        The run tells its servers that it is over when it is about to end, and then has a while for that.
+        """
+        self._ended.setdefault(child.process.pid, time.monotonic())
+        if self.cluster.chief in self.over and not is_server(self.recipe.spec, self.cluster.chief):
+            self._done(task, 0)
+        elif time.monotonic() - self._ended[child.process.pid] > FAREWELL:
+            self._again(task, child, 0)
 
     def _done(self, task: Task, code: int) -> None:
         self.over[task] = code

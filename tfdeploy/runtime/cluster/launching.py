@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -14,18 +15,18 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
+import grammar
 from compiler.legality import replication_of
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.typed_json import BadRecord, parse_record
 from tfdeploy.runtime.cluster.addresses import Task, chief_job
 from tfdeploy.runtime.cluster.launch import POLL, Launcher, Recipe, Stream
-from tfdeploy.runtime.cluster.membership import find_membership, require_trainer
-from tfdeploy.runtime.cluster.status import noted
+from tfdeploy.runtime.cluster.membership import find_membership, require_trainer, taking_part
 from tfdeploy.runtime.directory import RunDirectory
 from tfdeploy.runtime.effective import effective_text
 from tfdeploy.runtime.plans import folder_of, plan_of, require_trainable
 from tfdeploy.runtime.result import Result
-from tfdeploy.runtime.stop import BASE, Interrupted, StopSignals, Terminated
+from tfdeploy.runtime.stop import BASE, Interrupted, StopSignals, Terminated, in_any_case
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -102,11 +103,7 @@ def run_client(recipe: Recipe, options: RunOptions, voices: Voices) -> Result:
     """
     from tfdeploy.runtime import start
 
-    with (
-        Launcher(recipe, voices.hear, voices.say) as launcher,
-        noted(recipe.spec, launcher.client),
-        launcher.tending(),
-    ):
+    with Launcher(recipe, voices.hear, voices.say) as launcher, launcher.tending():
         return start.run(recipe.spec, evolve(options, membership=launcher.client))
 
 
@@ -132,7 +129,6 @@ def run_workers(recipe: Recipe, voices: Voices, *, own_process: bool = False) ->
     with (
         StopSignals(own_process=own_process) as stop,
         Launcher(recipe, voices.hear, voices.say) as launcher,
-        noted(recipe.spec, launcher.client),
     ):
         chief = launcher.cluster.chief
         while chief not in launcher.over and launcher.failure is None:
@@ -165,13 +161,13 @@ def run_on_cluster(spec: ir.Spec, options: RunOptions, task: str | None = None) 
     if membership is None:
         return _launch(spec, options)
     require_trainer(spec, membership)
-    return start.run(spec, evolve(options, membership=membership))
+    return start.run(spec, evolve(options, membership=taking_part(membership, os.environ)))
 
 
 def _launch(spec: ir.Spec, options: RunOptions) -> Result:
     require_launchable(spec)
     voices = Voices(spec, lambda text, _: options.reporter.note(text))
-    with written(spec, ["--verbose"] if options.verbose else [], options) as recipe:
+    with written(spec, _flags(spec, options), options) as recipe:
         if replication_of(spec) == "in_graph":
             return run_client(recipe, options, voices)
         ended = run_workers(recipe, voices)
@@ -190,12 +186,23 @@ def _launch(spec: ir.Spec, options: RunOptions) -> Result:
 @contextmanager
 def written(spec: ir.Spec, flags: Sequence[str], options: RunOptions) -> Iterator[Recipe]:
     """Write a spec, with all that was changed in it, where other processes can read it for a while."""
-    profile = ("--profile", str(options.profile)) if options.profile else ()
-    with tempfile.TemporaryDirectory(prefix="tfdeploy-") as folder:
+    chief = ("--profile", str(options.profile)) if options.profile else ()
+    folder_of_modules = ("--modules", str(folder_of(spec).absolute()))
+    folder = tempfile.mkdtemp(prefix="tfdeploy-")
+    with in_any_case(lambda: shutil.rmtree(folder, ignore_errors=True)):
         path = Path(folder) / f"{Path(spec.path).stem or 'spec'}.tfdeploy"
         path.write_text(effective_text(spec, RunDirectory.of(spec).path), encoding="utf-8")
-        more = ("--allow-python", *flags)  # the spec was loaded with that, or has nothing in it that needs it
-        yield Recipe(spec, str(path), more, options.resume, profile, folder_of(spec).absolute())
+        yield Recipe(spec, str(path), tuple(flags), options.resume, chief, folder_of_modules)
+
+
+def _flags(spec: ir.Spec, options: RunOptions) -> list[str]:
+    """Return the options with which tasks read a spec that Python has loaded.
+
+    They may run Python code only if the spec asks for it, which then was allowed when it was loaded.
+    """
+    text = effective_text(spec, RunDirectory.of(spec).path)
+    asks = not grammar.read(spec.path, text=text, allow_python=False).spec
+    return [*(["--allow-python"] if asks else []), *(["--verbose"] if options.verbose else [])]
 
 
 def result_of(text: str) -> Result:

@@ -7,40 +7,32 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 if TYPE_CHECKING:
-    from compiler.plan import Plan
+    from collections.abc import Callable
 
 ALWAYS = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
     tf.errors.CancelledError,
     tf.errors.DeadlineExceededError,
-)
-SOMETIMES = (
     tf.errors.FailedPreconditionError,
+)
+"""The codes of a connection that breaks, of a session that a server does not know any more, of a wait that
+took too long, and of variables that have no values: nothing of a spec, nor of its data, ends in these."""
+
+SOMETIMES = (
     tf.errors.NotFoundError,
     tf.errors.InternalError,
     tf.errors.UnknownError,
 )
-SIGNS = (
-    "could not find variable",
-    "error while reading resource variable",
-    "uninitialized",
-    "does not exist",
-    "/job:",
-    "rpc",
-    "socket closed",
-    "connection reset",
-    "stream removed",
-    "session",
-    "iterator has not been initialized",
-)
-"""What the words of a fault have in them where a server has lost its state or its connection."""
+"""The codes of a resource that a server does not have any more, or of half an answer; and of files that are
+missing, of Python code that fails, of ops that give up."""
 
 
-def is_loss(fault: BaseException, plan: Plan) -> bool:
-    """Whether `fault` comes of a task of a cluster that is gone, or has come back without its variables."""
-    if plan.emulate or not plan.spec.devices.jobs:
+def is_loss(fault: BaseException, lost: Callable[[], bool] | None) -> bool:
+    """Whether `fault` comes of a task of a cluster that is gone, or has come back without its variables.
+
+    Where its code leaves that open, `lost` asks the tasks; it is None where all is in one process.
+    """
+    if lost is None:
         return False
-    if isinstance(fault, ALWAYS):
-        return True
-    return isinstance(fault, SOMETIMES) and any(sign in str(fault).lower() for sign in SIGNS)
+    return isinstance(fault, ALWAYS) or (isinstance(fault, SOMETIMES) and lost())

@@ -22,6 +22,7 @@ from tfdeploy.runtime.directory import RunDirectory
 from tfdeploy.runtime.engine import Engine
 from tfdeploy.runtime.faults import located
 from tfdeploy.runtime.plans import graph_of
+from tfdeploy.runtime.pulse import Pulse, waiting_for
 from tfdeploy.runtime.result import Clock, Result
 from tfdeploy.runtime.tensorflow_words import reason_of
 from tfdeploy.runtime.words import duration, number
@@ -39,13 +40,15 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.stop import StopSignals
 
 
-def run_member(plan: Plan, options: RunOptions, stop: StopSignals) -> Result:
+def run_member(plan: Plan, options: RunOptions, stop: StopSignals, pulse: Pulse) -> Result:
     """Train as a worker that is not the chief; the result tells how far training had come, and no more."""
     from tfdeploy.runtime.cluster.stations import station_for  # which needs members where it has none
 
     clock, spec = Clock(), plan.spec
     train = splits_of(spec)["train"]
-    stream = open_stream(plan, train, plan.model.inputs, training=True, seed=spec.train.seed)
+    with pulse.doing("the first example of `train`", train.source.span):
+        stream = open_stream(plan, train, plan.model.inputs, training=True, seed=spec.train.seed)
+    pulse.causes["train"] = waiting_for(stream.source)
     with station_for(plan, options, stop, stream) as open_station:
         begun = time.perf_counter()
         with options.reporter.busy(f"building the graph of {plan.model.name}"):
@@ -54,7 +57,7 @@ def run_member(plan: Plan, options: RunOptions, stop: StopSignals) -> Result:
         stop.check()
         with open_station(compiled) as station:
             options.reporter.note(f"compiled in {duration(clock.compile)}")
-            step = Member(compiled, stream, station, stop, options.reporter).train()
+            step = Member(compiled, stream, station, stop, options.reporter, pulse).train()
     stop.check()
     options.reporter.note(f"training is over at step {number(step)}")
     return Result("finished", step, None, {}, None, clock.seconds(), str(RunDirectory.of(spec).path))
@@ -69,6 +72,7 @@ class Member:
     station: Station = field(repr=False)
     stop: StopSignals = field(repr=False)
     reporter: Reporter = field(repr=False)
+    pulse: Pulse = field(factory=Pulse, repr=False)
     _saving: Any = field(default=None, init=False, repr=False)
     _lost: int | None = field(default=None, init=False)  # the generation whose variables were gone
 
@@ -82,13 +86,15 @@ class Member:
         while True:
             self.station.gather("to train", self.stop.check)
             engine = Engine(self.compiled, self.station.session(self.compiled), self._saving)
+            engine.pulse = self.pulse
+            self.station.equip(engine)
             crew = Crew(engine, self.stop, self.station.looker)
             try:
                 with self.station.looking_on("for the chief and the variables"):
                     self._report_loss(crew)
                     return self._train(crew)
             except tf.errors.OpError as fault:
-                if not is_loss(fault, self.compiled.plan):
+                if not is_loss(fault, engine.lost):
                     raise
                 if isinstance(fault, tf.errors.FailedPreconditionError | tf.errors.NotFoundError):
                     self._lost = crew.generation
@@ -114,7 +120,8 @@ class Member:
                 crew.run(crew.ops.leave)
                 return step
             feed_training(crew.engine, self.stream, state.examples)
-            with located(f"a step after {state.global_step}", self.compiled, self.stream):
+            doing = f"a step after {state.global_step}"
+            with located(doing, self.compiled, self.stream, crew.engine.lost):
                 (self._updates if crew.exchange.step is not None else self._gradients)(crew)
             if self.stop.received is not None:
                 crew.run(crew.ops.join)  # which gives back what was claimed
@@ -129,7 +136,8 @@ class Member:
             if state is None or not crew.is_current(state):
                 return
             if state.arrived[crew.worker.index] != state.tick:
-                post(state.tick)
+                with crew.engine.pulse.doing("its gradients of a step", kind="step"):
+                    post(state.tick)
             posted = state.tick
 
     def _updates(self, crew: Crew) -> None:
@@ -141,7 +149,8 @@ class Member:
         while self.stop.received is None:
             claimed, state = crew.claim()
             while claimed and self.stop.received is None:
-                numbers = teller.update() if teller.is_due(state) else update(crew.mine)
+                with crew.engine.pulse.doing("an update", kind="step"):
+                    numbers = teller.update() if teller.is_due(state) else update(crew.mine)
                 claimed, state = crew.claimed(numbers)
                 crew.progress()
             if not crew.is_current(state) or not self._wait_for_work(crew):

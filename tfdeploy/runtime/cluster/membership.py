@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from attrs import evolve
+
 from compiler.legality import replication_of
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import cluster as errors
 from tfdeploy.runtime.cluster.addresses import PARAMETER_SERVER, Cluster, Membership, Task
 from tfdeploy.runtime.cluster.identity import fingerprint
+from tfdeploy.runtime.cluster.secret import secret_of
 from tfdeploy.runtime.cluster.tf_config import VARIABLE, Given, read_tf_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dsl import ir
+
+LAUNCHER = "TFDEPLOY_LAUNCHER"
+"""The environment variable that tells a task which process has started it and looks after it."""
 
 
 def find_membership(
@@ -40,6 +46,19 @@ def find_membership(
             raise SpecError([errors.no_addresses(job.name, job.span)])
         return None
     return Membership(cluster, own, fingerprint(spec), "spec" if given is None else "TF_CONFIG")
+
+
+def taking_part(membership: Membership, environment: Mapping[str, str]) -> Membership:
+    """Return the membership of a process that takes part in a run, with the secret of that, and its launcher.
+
+    Raises RunError where the secret cannot be had.
+    """
+    launcher = environment.get(LAUNCHER, "")
+    return evolve(
+        membership,
+        secret=secret_of(environment),
+        launcher=int(launcher) if launcher.isascii() and launcher.isdigit() else None,
+    )
 
 
 def _environment(spec: ir.Spec, environment: Mapping[str, str]) -> Given | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from dsl.errors import cluster as errors
 from tfdeploy.runtime.cluster.membership import require_server
 from tfdeploy.runtime.quiet import start_tensorflow
 from tfdeploy.runtime.stop import StopSignals
@@ -44,17 +45,20 @@ def serve(
         stop.check()
         with serve_task(spec, membership) as server:
             server.announce(say, warn)
-            _wait(server, stop)
+            _wait(server, stop, warn)
         ended = f"by {stop.received.name}" if stop.received is not None else "with the run"
         say(f"{task.ref} ended {ended}")
         stop.check()
 
 
-def _wait(server: Server, stop: StopSignals) -> None:
-    ask_at = 0.0
+def _wait(server: Server, stop: StopSignals, warn: Callable[[Diagnostic], None]) -> None:
+    ask_at, warned = 0.0, False
     while stop.received is None:
         if time.monotonic() >= ask_at:
             if server.finished:
                 return
+            if server.disbelieved and not warned:
+                warned = True
+                warn(errors.disbelieved(server.identity.task.ref))
             ask_at = time.monotonic() + ASK_EVERY
         time.sleep(POLL)

@@ -49,6 +49,11 @@ class Server:
         return self._plate.finished
 
     @property
+    def disbelieved(self) -> bool:
+        """Whether somebody has told the server so who does not have the secret of the run."""
+        return self._plate.disbelieved
+
+    @property
     def is_open(self) -> bool:
         """Whether other machines may reach the server."""
         return self.host is None or not ipaddress.ip_address(self.host).is_loopback
@@ -99,7 +104,7 @@ def serve_task(spec: ir.Spec, membership: Membership) -> Server:
     except (tf.errors.OpError, BindingError) as fault:
         raise RunError(errors.cannot_listen(task.ref, cluster.address(task), _reason(fault))) from fault
     server.start()
-    plate = Plate(server.target, Identity.of(membership))
+    plate = Plate(server.target, Identity.of(membership), membership.secret)
     _require_gpus(spec, membership, plate.devices)
     return Server(server, plate, host, port)
 

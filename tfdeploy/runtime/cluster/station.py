@@ -16,10 +16,10 @@ from tfdeploy.runtime.cluster.addresses import Task
 from tfdeploy.runtime.cluster.crew import Crew
 from tfdeploy.runtime.cluster.identity import finish
 from tfdeploy.runtime.cluster.server import loopback_server
-from tfdeploy.runtime.cluster.watch import Watch
+from tfdeploy.runtime.cluster.watch import Missing, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.plan import Plan
@@ -39,6 +39,10 @@ class Looker(Protocol):
     @property
     def timed_out(self) -> BaseException | None:
         """What ends the waiting for good."""
+
+    @property
+    def absent(self) -> Sequence[Missing]:
+        """Who did not answer when they were last looked for."""
 
     def progress(self) -> None:
         """Take down that things go on."""
@@ -97,7 +101,7 @@ class Station:
 
         Where workers have graphs of their own, they stop before anything is changed.
         """
-        engine.looker = self.looker
+        self.equip(engine)
         if self.elsewhere:
             engine.files = ClientFiles(
                 {name: each.initializer for name, each in engine.compiled.saved.items()}
@@ -106,6 +110,13 @@ class Station:
             engine.crew = Crew(engine, stop, self.looker, say)
             engine.crew.announce()
         engine.initialise()
+
+    def equip(self, engine: Engine) -> None:
+        """Give an engine those who look on."""
+        looker = engine.looker = self.looker
+        engine.lost = self.watch.lost if self.watch is not None else None
+        if looker is not None:
+            engine.pulse.causes["tasks"] = lambda: [(each.words, None) for each in looker.absent]
 
     def end(self, engine: Engine) -> None:
         """Tell all others that training is over, as far as they can be reached."""
@@ -116,10 +127,11 @@ class Station:
 
     def dismiss(self) -> None:
         """Tell all servers that they are not needed any more, as far as they can be reached."""
-        if self.membership is not None:
+        secret = self.membership.secret if self.membership is not None else None
+        if self.membership is not None and secret is not None:
             addresses = [self.membership.cluster.address(each) for each in self.membership.others]
             with ThreadPoolExecutor(MOST_AT_ONCE, "dismiss") as pool:
-                list(pool.map(lambda each: finish(each, PATIENCE), addresses))
+                list(pool.map(lambda each: finish(each, PATIENCE, secret), addresses))
 
 
 def _filter(task: Task) -> str:

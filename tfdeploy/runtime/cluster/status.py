@@ -22,6 +22,7 @@ from tfdeploy.runtime.cluster.membership import find_membership
 from tfdeploy.runtime.directory import RunDirectory
 from tfdeploy.runtime.files import write_whole
 from tfdeploy.runtime.quiet import start_tensorflow
+from tfdeploy.runtime.stop import in_any_case
 from tfdeploy.runtime.words import duration
 
 if TYPE_CHECKING:
@@ -64,16 +65,18 @@ class Launched:
 
 
 @contextmanager
-def noted(spec: ir.Spec, membership: Membership) -> Iterator[None]:
-    """Keep in the run directory where the tasks are that this process has started, while they are there."""
-    directory = RunDirectory.of(spec)
-    directory.make(spec)
-    found = Launched(os.getpid(), membership.spec_sha256, membership.cluster.jobs)
-    write_whole(directory.cluster, json.dumps(asdict(found)) + "\n")
-    try:
+def noted(directory: RunDirectory, membership: Membership | None) -> Iterator[None]:
+    """Keep in the run directory where the tasks are that a launcher has started, while they train.
+
+    To be entered by the process that has the lock of the directory, so that a second run leaves this alone.
+    """
+    if membership is None or membership.launcher is None:
         yield
-    finally:
-        directory.cluster.unlink(missing_ok=True)
+        return
+    found = Launched(membership.launcher, membership.spec_sha256, membership.cluster.jobs)
+    write_whole(directory.cluster, json.dumps(asdict(found)) + "\n")
+    with in_any_case(lambda: directory.cluster.unlink(missing_ok=True)):
+        yield
 
 
 def _launched(spec: ir.Spec) -> Membership | None:

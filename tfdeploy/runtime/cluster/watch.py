@@ -63,7 +63,8 @@ class Missing:
 class Watch:
     """Looks after the tasks `needed`; `say` is told in words who is missing and who is back.
 
-    `check` is called while it waits, and may raise. `timeout` is for how many seconds a task may be missing;
+    `absent` are those that did not answer when they were last looked for. `check` is called while it waits,
+    and may raise. `timeout` is for how many seconds a task may be missing;
     `spec` is what messages point into. Tasks are looked at in parallel, so that a look takes as long as the
     slowest.
     """
@@ -83,7 +84,10 @@ class Watch:
         self.spec = spec
         self.timed_out: RunError | None = None
         self.check: Callable[[], None] = lambda: None
+        self.absent: tuple[Missing, ...] = ()
         self._since: dict[Task, float] = {}
+        self._seen: dict[Task, str] = {}  # the incarnation of each task that has answered last
+        self._known: dict[Task, str] = {}  # the same, when all were there
         self._unnamed: dict[Task, float] = {}
         self._answered: dict[Task, float] = {}
         self._said: set[Task] = set()
@@ -101,10 +105,11 @@ class Watch:
         if trouble is not None:
             raise RunError(trouble)
         if not self.needed:
-            return ()
+            return ()  # and `absent` stays empty
         with ThreadPoolExecutor(min(AT_ONCE, len(self.needed)), "look") as pool:
             found = list(pool.map(lambda each: self._look(each, patience), self.needed))
-        return tuple(each for each in found if each is not None)
+        self.absent = tuple(each for each in found if each is not None)
+        return self.absent
 
     def _look(self, task: Task, patience: float) -> Missing | None:
         address = self.membership.cluster.address(task)
@@ -116,6 +121,7 @@ class Watch:
             if wrong is not None:
                 raise RunError(wrong)
             self._answered[task] = time.monotonic()
+            self._seen[task] = found.identity.incarnation if found.identity is not None else ""
             self._since.pop(task, None)
             self._unnamed.pop(task, None)
             return None
@@ -148,6 +154,9 @@ class Watch:
         ):
             if ours != theirs:
                 return errors.other_version(task.ref, address, what, ours, theirs)
+        secret = self.membership.secret
+        if secret is not None and identity.secret != secret.mark:
+            return errors.other_secret(task.ref, address)
         if identity.spec_sha256 != self.membership.spec_sha256:
             return errors.other_spec(task.ref, address, self.membership.spec_sha256, identity.spec_sha256)
         return None
@@ -189,7 +198,15 @@ class Watch:
                 self._tell(found, why)
             time.sleep(POLL)
         self._welcome(())
+        self._known = dict(self._seen)
         self.progress()
+
+    def lost(self) -> bool:
+        """Whether a needed task is gone, or has been started again since all were there; asked now."""
+        try:
+            return bool(self.missing()) or self._seen != self._known
+        except RunError:  # which whoever waits for the task will be told as well
+            return True
 
     def _raise_if_too_long(self, found: Sequence[Missing], why: str) -> None:
         late = [each for each in found if each.seconds >= self.timeout]
@@ -218,6 +235,7 @@ class Watch:
 
     def progress(self) -> None:
         """Take down that things go on; while this is called often enough nobody is looked for."""
+        self.absent = ()
         self._progress = self._last_well = time.monotonic()
 
     @contextmanager

@@ -1,0 +1,140 @@
+"""A run of which nothing comes says so and what it waits for, and a signal ends it all the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.runtime.cluster.conftest import Process, Tasks
+from tfdeploy.runtime import pulse as module
+from tfdeploy.runtime.pulse import Attendant, Pulse
+from tfdeploy.runtime.reporting import Reporter
+from tfdeploy.runtime.stop import StopSignals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dsl.diagnostics import Diagnostic
+
+SPEC = """
+tfdeploy = 1
+
+model "small" {
+  image = input(float32, [4])
+  digit = input(int32, [])
+  logits = image -> Dense(2, name = "logits")
+  loss = [digit, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}
+
+data { train = python("mine:examples") }
+devices { cpu = 1 }
+clones { batch = 4 }
+update { optimizer = SGD(0.1) }
+train { steps = 100, checkpoint_every = 2, directory = "run" }
+"""
+BLOCKS = """
+import threading
+import numpy as np
+
+def examples():
+    for number in range(20):
+        yield {"image": np.ones([4], np.float32), "digit": np.int32(number % 2)}
+    threading.Event().wait()
+"""
+
+
+class Warned(Reporter):
+    """Keeps the warnings of a run."""
+
+    def __init__(self) -> None:
+        self.found: list[Diagnostic] = []
+
+    def warn(self, diagnostic: Diagnostic) -> None:
+        """Keep it."""
+        self.found.append(diagnostic)
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> Iterator[Tasks]:
+    """Return a folder with the spec of a small cluster; its processes end with the test."""
+    with ExitStack() as stack:
+        yield Tasks(tmp_path, stack)
+
+
+def test_it_is_said_again_when_the_wait_has_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait is told a few times, not every moment; what goes on, or is at nothing, is not told of."""
+    monkeypatch.setattr(module, "AT_FIRST", 0.5)
+    monkeypatch.setattr(module, "LEAST", 0.5)
+    monkeypatch.setattr(module, "LOOK_EVERY", 0.01)
+    pulse, warned = Pulse(), Warned()
+    pulse.causes["data"] = lambda: [("the data have not come", None)]
+    with StopSignals() as stop, Attendant(pulse, stop, warned).attending():
+        time.sleep(0.7)
+        assert warned.found == []
+        with pulse.doing("step 7"):
+            end = time.monotonic() + 60
+            while len(warned.found) < 3 and time.monotonic() < end:
+                time.sleep(0.01)
+            waited = pulse.idle
+    assert waited >= 0.5 * 2 * 2
+    assert all(each.message.startswith("nothing has come of step 7 for ") for each in warned.found)
+    assert {each.notes[0] for each in warned.found} == {"the data have not come"}
+
+
+def test_a_source_that_blocks_is_named_and_can_be_interrupted(tmp_path: Path) -> None:
+    """The function, the example and the place in the spec are told; one Ctrl-C ends the run, in words."""
+    (tmp_path / "spec.tfdeploy").write_text(SPEC)
+    (tmp_path / "mine.py").write_text(BLOCKS)
+    run = Process(["-m", "tfdeploy", "compile-and-run", "spec.tfdeploy", "--allow-python"], {}, tmp_path)
+    try:
+        said = run.until("warning[TFD773]")
+        assert said.startswith("warning[TFD773]: nothing has come of step 6 for ")
+        assert "example 20 of `mine:examples` was asked for" in run.until("was asked for")
+        assert "spec.tfdeploy:11:" in run.text
+        run.send(signal.SIGINT)
+        assert run.end() == 130
+    finally:
+        run.close()
+    assert "SIGINT has ended the run in the middle of step 6" in run.text
+    assert "the newest checkpoint is of step 4; the same command goes on from there" in run.text
+    assert "Traceback" not in run.text
+    assert (tmp_path / "run" / "checkpoints" / "model.ckpt-4.index").exists()
+
+
+@pytest.mark.slow
+def test_a_server_that_is_stopped_is_named_and_the_run_can_be_interrupted(tasks: Tasks) -> None:
+    """In one graph the client sits in a step; one Ctrl-C ends it, and no process or file is left."""
+    tasks.write("tasks = 1", "tasks = 1")
+    more = ("--set", "train.directory=run", "--set", "train.steps=10000000", "--set", "train.log_every=10")
+    run = tasks.start("compile-and-run", str(tasks.spec), *more, TMPDIR=str(tasks.folder))
+    run.until(" 20/10,000,000")
+    there = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
+    pids = [pid for pid in there if parent_of(pid) == run.pid]
+    assert len(pids) == 2
+    (server,) = [pid for pid in pids if b"ps:0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    os.kill(server, signal.SIGSTOP)
+    assert "nothing has come of step " in run.until("warning[TFD773]")
+    run.until("ps:0 at 127.0.0.1:")
+    run.send(signal.SIGINT)
+    assert run.end() == 130
+    assert "SIGINT has ended the run in the middle of step " in run.text
+    end = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert not (tasks.folder / "run" / "cluster.json").exists()
+    assert list(tasks.folder.glob("tfdeploy-*")) == []
+
+
+def parent_of(pid: int) -> int | None:
+    """Return the parent of a process, None where it has gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None

@@ -1,0 +1,128 @@
+"""The secret that the processes of a run share, by which a server knows who may tell it that the run is over.
+
+It is kept in a file that only its user can read. The launcher makes one for each of its runs; where tasks are
+started one by one, it is the file that the environment variable TFDEPLOY_SECRET_FILE names, else one in the
+user's own folder. Whoever needs it first makes it, so storage that all tasks share is enough. It never
+travels: a server is sent a word that only those can make who have the secret, and that is of no use for
+another server, nor for the same one when it is started again.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+
+from dsl.diagnostics import RunError
+from dsl.errors import cluster as errors
+from tfdeploy.runtime.stop import in_any_case
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+VARIABLE = "TFDEPLOY_SECRET_FILE"
+BYTES = 32
+LONGEST = 4096
+MARK = 12
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+@frozen
+class Secret:
+    """The secret of a run."""
+
+    _value: bytes = field(repr=False)
+
+    @property
+    def mark(self) -> str:
+        """What may be shown of it: it differs between secrets, and does not tell them."""
+        return sha256(b"mark" + self._value).hexdigest()[:MARK]
+
+    def word(self, incarnation: str) -> str:
+        """Return the word by which the server of this incarnation is told that the run is over."""
+        return hmac.new(self._value, incarnation.encode(), sha256).hexdigest()
+
+    def is_word(self, word: str, incarnation: str) -> bool:
+        """Whether `word` is that word."""
+        return hmac.compare_digest(word.encode(), self.word(incarnation).encode())
+
+
+def secret_of(environment: Mapping[str, str]) -> Secret:
+    """Return the secret that the environment names, or this user's own; it is made where there is none.
+
+    Raises RunError where its file cannot be had, or where others can read it.
+    """
+    path = path_of(environment)
+    with suppress(FileNotFoundError):
+        return _read(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _make(path)
+    except OSError as fault:
+        raise RunError(errors.no_secret(str(path), (fault.strerror or str(fault)).lower())) from fault
+    try:
+        return _read(path)
+    except FileNotFoundError as gone:
+        raise RunError(errors.no_secret(str(path), "it has been removed")) from gone
+
+
+def path_of(environment: Mapping[str, str]) -> Path:
+    """Return the file of the secret, which need not be there."""
+    if environment.get(VARIABLE):
+        return Path(environment[VARIABLE])
+    home = environment.get("XDG_CONFIG_HOME") or str(Path(environment.get("HOME") or Path.home()) / ".config")
+    return Path(home) / "tfdeploy" / "secret"
+
+
+@contextmanager
+def own_secret() -> Iterator[Path]:
+    """Make a new secret for a while; return its file."""
+    folder = tempfile.mkdtemp(prefix="tfdeploy-")  # which only this user can enter
+    with in_any_case(lambda: shutil.rmtree(folder, ignore_errors=True)):
+        path = Path(folder) / "secret"
+        _make(path)
+        yield path
+
+
+def _make(path: Path) -> None:
+    """Write a new secret, whole or not at all; one that another process has just written stays."""
+    descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=".partial-")  # readable by this user alone
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(f"{secrets.token_hex(BYTES)}\n")
+        with suppress(FileExistsError):
+            os.link(beside, path)
+    finally:
+        Path(beside).unlink()
+
+
+def _read(path: Path) -> Secret:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as fault:
+        raise RunError(errors.no_secret(str(path), (fault.strerror or str(fault)).lower())) from fault
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise RunError(errors.no_secret(str(path), "it is no file"))
+        if found.st_mode & OTHERS:
+            advice = f"let only its user read it: `chmod 600 {path}`; if others may have read it, remove it"
+            raise RunError(errors.no_secret(str(path), "others than its user can read it", advice))
+        value = os.read(descriptor, LONGEST).strip()
+    finally:
+        os.close(descriptor)
+    if len(value) < BYTES:
+        advice = "remove it, and a new one is made"
+        raise RunError(errors.no_secret(str(path), f"it holds less than {BYTES} bytes", advice))
+    return Secret(value)

@@ -1,0 +1,156 @@
+"""What a run is at, since when nothing has come of it, and who says so and ends such a run at a signal.
+
+The main thread may sit in TensorFlow for as long as a step takes, and a step may wait for ever: for a source
+of data that blocks, or a server that is stopped. So a thread looks on.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from contextlib import contextmanager
+from signal import Signals
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from dsl.errors import running as errors
+from tfdeploy.runtime.stop import BASE, end_now
+from tfdeploy.runtime.words import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from dsl.source import Span
+
+    Cause = Callable[[], Iterable[tuple[str, Span | None]]]
+    from compiler.graph.sources.base import Source
+    from tfdeploy.runtime.reporting import Reporter
+    from tfdeploy.runtime.stop import StopSignals
+
+LEAST = 10.0  # seconds without progress that are nothing to speak of
+AT_FIRST = 30.0  # the same for what has never been done before in this process
+USUALLY = 5  # nor are so many times the longest that it has taken so far
+GROWTH = 2  # what is said is said again when the wait is so many times as long
+TO_END = 3.0  # seconds that a run has for ending by itself at a signal
+LOOK_EVERY = 0.25
+
+
+@define
+class Pulse:
+    """What a run is at. `beat` says that it goes on; `causes` tell what it may be waiting for.
+
+    A cause, of which there is one of each name, gives words, and where the spec has what they are about.
+    `last_step` is the step of the newest checkpoint. As long as the run is at nothing that may wait, nothing
+    is expected of it.
+    """
+
+    what: str = "the run"
+    span: Span | None = None
+    last_step: int | None = None
+    causes: dict[str, Cause] = field(factory=dict)
+    _kind: str = ""
+    _since: float = field(factory=time.monotonic)
+    _used: float = field(factory=time.process_time)  # seconds of processor time at `_since`
+    _longest: dict[str, float] = field(factory=dict)
+
+    @contextmanager
+    def doing(self, what: str, span: Span | None = None, kind: str | None = None) -> Iterator[None]:
+        """Say what the run is at meanwhile; things of one `kind` take about equally long."""
+        before = self.what, self.span, self._kind
+        self.what, self.span, self._kind = what, span, what if kind is None else kind
+        self._begin()
+        try:
+            yield
+        finally:
+            self.beat()
+            self.what, self.span, self._kind = before
+
+    def beat(self) -> None:
+        """Say that something has come of it."""
+        self._longest[self._kind] = max(self.idle, self._longest.get(self._kind, 0.0))
+        self._begin()
+
+    def _begin(self) -> None:
+        self._since, self._used = time.monotonic(), time.process_time()
+
+    @property
+    def began(self) -> float:
+        """When it last went on (`time.monotonic()`)."""
+        return self._since
+
+    @property
+    def idle(self) -> float:
+        """For how many seconds nothing has come of it."""
+        return time.monotonic() - self._since
+
+    @property
+    def patience(self) -> float:
+        """How many seconds are nothing to speak of."""
+        longest = self._longest.get(self._kind) if self._kind else math.inf
+        return AT_FIRST if longest is None else max(LEAST, USUALLY * longest)
+
+    def reasons(self) -> tuple[Span | None, tuple[str, ...]]:
+        """Return what is known of why nothing comes of it, and where the spec has that."""
+        found = [each for cause in tuple(self.causes.values()) for each in cause()]
+        span = next((span for _, span in found if span is not None), self.span)
+        used = max(0.0, time.process_time() - self._used)
+        work = f"this process has used {duration(used)} of processor time meanwhile"
+        return span, (*(words for words, _ in found), work)
+
+
+class Attendant:
+    """Says when nothing comes of what a run is at; ends the process at a signal then, if that is its own."""
+
+    def __init__(self, pulse: Pulse, stop: StopSignals, reporter: Reporter) -> None:
+        self._pulse, self._stop, self._reporter = pulse, stop, reporter
+        self._told = 0.0  # for how long nothing had come of it when that was said
+        self._over = threading.Event()
+
+    @contextmanager
+    def attending(self) -> Iterator[None]:
+        """Look on from a thread."""
+        thread = threading.Thread(target=self._look_on, daemon=True, name="attendant")
+        thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            thread.join()
+
+    def _look_on(self) -> None:
+        while not self._over.wait(LOOK_EVERY):
+            idle = self._pulse.idle
+            if idle < self._pulse.patience:
+                self._told = 0.0
+                continue
+            if idle >= GROWTH * self._told:
+                self._told = idle
+                span, reasons = self._pulse.reasons()
+                self._reporter.warn(errors.no_progress(self._pulse.what, duration(idle), span, *reasons))
+            arrived = self._stop.arrived
+            if arrived is not None and time.monotonic() - max(arrived[1], self._pulse.began) > TO_END:
+                self._end(arrived[0], idle)
+
+    def _end(self, number: Signals, idle: float) -> None:
+        """End the process, for what it is at cannot be ended."""
+        pulse, (span, reasons) = self._pulse, self._pulse.reasons()
+        what, last = (pulse.what, duration(idle)), pulse.last_step
+        self._reporter.warn(errors.ended_without_progress(number.name, what, last, span, *reasons))
+        end_now(BASE + number)
+
+
+def waiting_for(source: Source) -> Cause:
+    """Return what tells that an example of a source of data is being waited for."""
+
+    def cause() -> Iterator[tuple[str, Span | None]]:
+        asked = source.asked
+        if asked is not None:
+            words, since = asked
+            yield (
+                f"{words} was asked for {duration(time.monotonic() - since)} ago and has not come",
+                source.span,
+            )
+
+    return cause

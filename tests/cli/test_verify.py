@@ -74,6 +74,42 @@ def test_statistics_of_each_clone_are_held_against_the_same_clones() -> None:
 
 
 @pytest.mark.slow
+def test_a_cluster_of_processes_agrees() -> None:
+    """Servers that are processes train in every way that goes together, one after the other."""
+    result = verify(str(SPECS / "embedding.tfdeploy"), "--launch", "--quick", "--json", "--steps", "2")
+    assert result.return_value == 0, result.stdout
+    found = json.loads(result.stdout)
+    assert found["agrees"]
+    kinds = {(each["mode"], each["aggregate"]) for each in found["cases"]}
+    assert {aggregate for mode, aggregate in kinds if mode == "sync"} >= {"add_n", "tree", "ring", "shuffle"}
+    assert {mode for mode, _ in kinds} == {"sync", "async", "local"}
+
+
+def test_every_row_for_a_cluster_is_there() -> None:
+    """What is launched has every mode, aggregation, placement and replication that a cluster can run."""
+    from compiler.legality import AGGREGATIONS, VARIABLES, conflicts, facts_of
+    from tfdeploy.api import load as load_spec
+    from tfdeploy.runtime.verify.cases import launched_cases, launched_spec
+
+    spec = load_spec(SPECS / "normalized.tfdeploy")
+    kept = [
+        case for case in launched_cases(64) if not list(conflicts(facts_of(case.apply(spec), sparse=False)))
+    ]
+    inside = {
+        (case.mode, case.aggregate.name, case.variables) for case in kept if not case.between and case.workers
+    }
+    summed = {name for name in AGGREGATIONS if name != "collective"}
+    assert {each for each in inside if each[0] != "async"} == {
+        (mode, name, variables) for mode in ("sync", "local") for name in summed for variables in VARIABLES
+    }
+    apart = {(case.mode, case.variables) for case in kept if case.between}
+    alone = {each[::2] for each in inside if each[0] == "async"}
+    assert alone == {("async", "shared"), ("async", "spread")}
+    assert apart <= {(mode, variables) for mode in ("sync", "async") for variables in ("shared", "spread")}
+    assert {case.apply(spec).devices for case in kept} == {launched_spec(spec).devices}
+
+
+@pytest.mark.slow
 def test_a_wrong_sum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """An aggregation that leaves out the last clone makes the command end with 1, and is named."""
     from attrs import evolve

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
@@ -36,6 +37,9 @@ DIFFERENT = 1
     type=click.FloatRange(min=0, min_open=True),
     help="The largest relative difference that passes.  [default: by the precision]",
 )
+@click.option(
+    "--launch", is_flag=True, help="Run what a cluster can run, on one of processes on this machine."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print every combination as JSON.")
 @common_options
 def command(
@@ -46,6 +50,7 @@ def command(
     steps: int,
     synthetic: bool,
     tolerance: float | None,
+    launch: bool,
     as_json: bool,
 ) -> int:
     """Train SPEC a few steps in every way that goes together, and compare what comes out.
@@ -54,7 +59,9 @@ def command(
     equal and unequal batches) runs on logical CPU devices of this process and is held against one tower on
     the whole batch; `async` and `local` against single towers in turn, or averaged. Dropout and the like are
     switched off: every clone draws its own. Devices, clones and placement of the spec do not matter; the
-    rest of `update` counts. Exits with 1 where a difference is larger than rounding explains.
+    rest of `update` counts. With `--launch`, two parameter servers and two workers are started as processes,
+    and every way of training on them is held against the same. Exits with 1 where a difference is larger
+    than rounding explains.
     """
     loaded = read_spec(spec, common)
     from tfdeploy.cli.building import start
@@ -63,8 +70,12 @@ def command(
     from compiler.report.figures import plural
     from tfdeploy.runtime.verify import Options, Verification, report
 
+    flags = ("--allow-python",) if common.allow_python else ()
+    options = Options(
+        steps, quick, synthetic, tolerance, launch, flags, lambda text: click.echo(text, err=True)
+    )
     with busy(f"training {loaded.model.name} as one tower"):
-        verification = Verification(loaded, Options(steps, quick, synthetic, tolerance))
+        verification = Verification(loaded, options)
     outcomes: list[Outcome] = []
     if as_json:
         with busy(f"training {plural(len(verification.choice.cases), 'combination')}"):
@@ -83,8 +94,9 @@ def command(
 
 def _kept(verification: Verification, into: list[Outcome]) -> Iterator[Outcome]:
     """Yield the outcomes and keep them; a terminal shows which one is being waited for."""
-    outcomes, number = verification.outcomes(), len(verification.choice.cases)
-    for at in range(1, number + 1):
-        with busy(f"combination {at} of {number}", plain=False):
-            into.append(next(outcomes))
-        yield into[-1]
+    number = len(verification.choice.cases)
+    with closing(verification.outcomes()) as outcomes:
+        for at in range(1, number + 1):
+            with busy(f"combination {at} of {number}", plain=False):
+                into.append(next(outcomes))
+            yield into[-1]

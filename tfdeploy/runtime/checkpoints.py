@@ -166,7 +166,7 @@ class Checkpoints:
         except INNOCENT:
             raise
         except tf.errors.OpError as fault:
-            if is_loss(fault, self.engine.compiled.plan):
+            if is_loss(fault, self.engine.lost):
                 raise
             raise Damaged(reason_of(fault)) from fault
         averages = [name for name in missing if name.endswith(AVERAGE)]

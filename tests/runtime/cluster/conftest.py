@@ -19,7 +19,8 @@ import pytest
 from tfdeploy.runtime.cluster.secret import VARIABLE, Secret, secret_of
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE = 180.0  # not how long anything takes, but when to give up
+PATIENCE = 180.0  # seconds until a test gives up, counted from when a server listens or a program says a word
+STARTING = 600.0  # seconds until a program says its first word, however busy the machine is
 
 SPEC = """
 tfdeploy = 1
@@ -84,13 +85,19 @@ class Process:
 
     def until(self, words: str, patience: float = PATIENCE) -> str:
         """Read until a line has `words` in it, and return that line."""
-        end = time.monotonic() + patience
+        end = self._end_of(patience)
         while True:
             whole = self.text.rpartition("\n")[0].splitlines()
             found = next((line for line in whole if words in line), None)
             if found is not None:
                 return found
             assert self._read(end), f"{words!r} is not in:\n{self.text}"
+
+    def _end_of(self, patience: float) -> float:
+        """Return when `patience` seconds are over, once the process has said its first word."""
+        if not self.text:
+            self._read(time.monotonic() + STARTING)
+        return time.monotonic() + patience
 
     def _read(self, end: float) -> bool:
         """Read what comes before `end`; return whether more may come."""
@@ -107,7 +114,7 @@ class Process:
 
     def wait_for(self, holds: Callable[[], object], patience: float = PATIENCE) -> None:
         """Read until something holds."""
-        end = time.monotonic() + patience
+        end = self._end_of(patience)
         while not holds():
             assert time.monotonic() < end, self.text
             self.read()
@@ -115,10 +122,10 @@ class Process:
 
     def end(self, patience: float = PATIENCE) -> int:
         """Wait for the process to end and return its exit code."""
-        end = time.monotonic() + patience
+        end = self._end_of(patience)
         while self._read(end):
             pass
-        return self.process.wait(max(1.0, end - time.monotonic()))
+        return self.process.wait(max(5.0, end - time.monotonic()))
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""

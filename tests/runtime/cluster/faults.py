@@ -50,6 +50,7 @@ train {{
 }}
 """
 PATIENCE = 240.0
+STARTING = 600.0
 ENOUGH = {False: 1_500, True: 20_000}  # steps, by whether others go on while one task is missing
 MODES = {
     "in graph, sync": "mode = sync",
@@ -131,8 +132,14 @@ class FaultyRun:
         found = (self.folder / "run" / "checkpoints").glob("*.index")
         return max((int(re.findall(r"\d+", path.name)[-1]) for path in found), default=0)
 
+    def up(self) -> None:
+        """Wait until all processes that were started are there, however long that takes."""
+        for name, each in self.tasks.items():
+            each.until("compiled in" if name == "client" else "listens", STARTING)
+
     def until(self, step: int) -> None:
-        """Wait until training has come to a step."""
+        """Wait until training has come to a step; patience counts from when all are there."""
+        self.up()
         end = time.monotonic() + PATIENCE
         while self.step() < step:
             self.read()
@@ -160,8 +167,9 @@ class FaultyRun:
     def goes_on(self, before: int, saved: int, said: int) -> None:
         """Wait until training has come further than `before`; check that it began no earlier than `saved`.
 
-        `said` is how many times it had begun until then.
+        `said` is how many times it had begun until then. Patience counts from when all are there.
         """
+        self.up()
         end = time.monotonic() + PATIENCE
         while self.step() <= before and not self.is_over():
             self.read()

@@ -111,7 +111,7 @@ class Launcher:
             self._leash = Leash()
             stack.callback(self._leash.close)
             stack.callback(self._leaving.set)
-            stack.callback(self._end)
+            stack.callback(self.end_all)
             for task in self.cluster.tasks:
                 self._start(task)
             self._stack = stack.pop_all()
@@ -123,7 +123,7 @@ class Launcher:
             if kind is None and self.failure is None:
                 children.wait(list(self._children.values()), FINISHING)
 
-    def _end(self) -> None:
+    def end_all(self) -> None:
         """Leave no process behind."""
         self.ending = True
         with self._lock:

@@ -30,6 +30,9 @@ CLUSTERS = {
 }
 """Numbers of workers, and the batch of each clone: one and two clones a worker, equal and not."""
 
+LAUNCHED = ((2, 2), (6, 6, 6, 6), (9, 5, 6, 4))
+"""For real processes: the clones of each worker, and twice the batch of each clone."""
+
 AVERAGE_EVERY = 2
 _CPUS = ir.DeviceSet((ir.DevicePattern("cpu"),))
 _TARGETS: dict[str, ir.Target] = {
@@ -37,7 +40,12 @@ _TARGETS: dict[str, ir.Target] = {
     "spread": ir.Balanced(_CPUS),
     "replicated": ir.Replicated(),
 }
-_SERVERS = ir.Balanced(ir.DeviceSet((ir.DevicePattern("cpu", (0,), "ps"),)))
+_SERVERS = ir.DeviceSet((ir.DevicePattern("cpu", (0,), "ps"),))
+_CLUSTER_TARGETS: dict[str, ir.Target] = {
+    "shared": ir.DeviceSet((ir.DevicePattern("cpu", (0,), "ps", (0,)),)),
+    "spread": ir.Balanced(_SERVERS),
+    "replicated": ir.Replicated(),
+}
 
 
 Mode: TypeAlias = Literal["sync", "async", "local"]
@@ -79,7 +87,7 @@ class Case:
         """Where the variables are, and whether on a cluster and in which graphs."""
         if not self.workers:
             return self.variables
-        return f"{'between' if self.between else 'in'} graph{'s' if self.between else ''}"
+        return f"{self.variables}, {'between graphs' if self.between else 'in graph'}"
 
     @property
     def aggregation(self) -> str:
@@ -113,7 +121,7 @@ class Case:
             replication="between_graph" if self.between else None if not self.workers else "in_graph",
             backup=0,
         )
-        target = _TARGETS[self.variables] if not self.workers else _SERVERS
+        target = (_CLUSTER_TARGETS if self.workers else _TARGETS)[self.variables]
         rules = (ir.Rule(ir.Selector("clones"), _CPUS), ir.Rule(ir.Selector("variables"), target))
         return evolve(
             spec,
@@ -159,6 +167,31 @@ def _clusters() -> Iterator[Case]:
                 yield Case(mode, plain, "spread", batches, workers=workers, between=True)
 
 
+def launched_cases(pack: int) -> Iterator[Case]:
+    """Yield all combinations for two workers with two devices each, on which servers can run them all.
+
+    As `every_case` does for one process: each aggregation meets each placement, packed and not.
+    """
+    splits = LAUNCHED[1:]
+    for number, (call, variables, packed) in enumerate(_sums(sum(LAUNCHED[0]), pack)):
+        batches, other = splits[number % 2], splits[(number + 1) % 2]
+        yield Case("sync", call, variables, batches, packed, workers=len(LAUNCHED[0]))
+        if (packed is None) == bool(number // 2 % 2):
+            slots = number % 3 == 0
+            yield Case("local", call, variables, other, packed, slots, workers=len(LAUNCHED[0]))
+    plain, workers = ir.Call("add_n"), len(LAUNCHED[0])
+    for number, variables in enumerate(VARIABLES):
+        yield Case("async", plain, variables, splits[number % 2], workers=workers)
+        for mode in _MODES:
+            for batches in splits:
+                yield Case(mode, plain, variables, batches, workers=workers, between=True)
+
+
+def launched_spec(spec: ir.Spec) -> ir.Spec:
+    """Return the spec whose servers run all of `launched_cases`."""
+    return Case("sync", ir.Call("add_n"), "spread", LAUNCHED[1], workers=len(LAUNCHED[0])).apply(spec)
+
+
 def _sums(clones: int, pack: int) -> Iterator[tuple[ir.Call, str, int | None]]:
     """Yield what concerns the sums: an aggregation, a placement, and a size of buckets or none."""
     calls = [ir.Call(name) for name in AGGREGATIONS]
@@ -177,14 +210,13 @@ def _sums(clones: int, pack: int) -> Iterator[tuple[ir.Call, str, int | None]]:
                 yield call, variables, None
 
 
-def sample(cases: Sequence[Case]) -> list[Case]:
-    """Return few of the cases in which every value of every aspect still occurs."""
-    wanted = {value for case in cases if case.clones in (2, 3) for value in _values(case)}
+def sample(cases: Sequence[Case], clones: tuple[int, ...] = (2, 3)) -> list[Case]:
+    """Return few of the cases in which every value of every aspect still occurs, for numbers of clones."""
+    few = [case for case in cases if case.clones in clones]
+    wanted = {value for case in few for value in _values(case)}
     chosen: list[Case] = []
     while wanted:
-        best = max(
-            (case for case in cases if case.clones in (2, 3)), key=lambda case: len(wanted & _values(case))
-        )
+        best = max(few, key=lambda case: len(wanted & _values(case)))
         chosen.append(best)
         wanted -= _values(best)
     return chosen
@@ -210,15 +242,18 @@ class Choice:
     left_out: tuple[tuple[str, int], ...]
 
 
-def choose(spec: ir.Spec, *, sparse: bool, pack: int, quick: bool, whole: bool = True) -> Choice:
+def choose(
+    spec: ir.Spec, *, sparse: bool, pack: int, quick: bool, whole: bool = True, launch: bool = False
+) -> Choice:
     """Return the cases for a spec; `sparse` is whether some gradient is rows of a table.
 
     `whole` is whether clones that make a step together amount to one of their whole batch. Where they do not,
-    there is nothing to hold an update of a worker with several clones against.
+    there is nothing to hold an update of a worker with several clones against. `launch` is whether a cluster
+    of processes runs them.
     """
     kept: list[Case] = []
     reasons: dict[str, int] = {}
-    for case in every_case(pack):
+    for case in launched_cases(pack) if launch else every_case(pack):
         if not whole and case.mode == "async" and len(case.updaters) < case.clones:
             continue
         facts = facts_of(case.apply(spec), sparse=sparse)
@@ -228,4 +263,5 @@ def choose(spec: ir.Spec, *, sparse: bool, pack: int, quick: bool, whole: bool =
         else:
             title = found.title(facts)
             reasons[title] = reasons.get(title, 0) + 1
-    return Choice(tuple(sample(kept) if quick else kept), tuple(reasons.items()))
+    few = sample(kept, (sum(LAUNCHED[0]),) if launch else (2, 3)) if quick else kept
+    return Choice(tuple(few), tuple(reasons.items()))

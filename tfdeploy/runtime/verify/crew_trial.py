@@ -22,17 +22,12 @@ class CrewTrial(Trial):
     """A chief and its workers; `compiled` and `session` are the chief's."""
 
     def __init__(self, lab: Lab, spec: ir.Spec) -> None:
-        import tensorflow as tf
-
         self._setters = {}
         self.compiled = lab.compile(spec)
         worker = self.compiled.plan.worker
         assert worker is not None
         self.graphs = [self.compiled, *(lab.compile(spec, at) for at in range(1, worker.count))]
-        self.sessions = [
-            tf.compat.v1.Session(_target(), graph=each.graph, config=each.session_config())
-            for each in self.graphs
-        ]
+        self.sessions = [lab.session(each, _target) for each in self.graphs]
         self.session = self.sessions[0]
         self._begin()
         before, total = 0, self.compiled.plan.global_batch

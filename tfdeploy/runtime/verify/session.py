@@ -16,9 +16,10 @@ from dsl.errors import plan as errors
 from dsl.errors import plan_modes
 from tfdeploy.runtime.clone_threads import CloneThreads
 from tfdeploy.runtime.plans import folder_of
-from tfdeploy.runtime.verify.cases import GLOBAL_BATCH, Case, Choice, choose
+from tfdeploy.runtime.verify.cases import GLOBAL_BATCH, Case, Choice, choose, launched_spec
 from tfdeploy.runtime.verify.compare import Differences, compare
 from tfdeploy.runtime.verify.examples import count_classes, make_examples, read_examples
+from tfdeploy.runtime.verify.launched import launched
 from tfdeploy.runtime.verify.references import (
     PLAIN,
     Course,
@@ -32,7 +33,7 @@ from tfdeploy.runtime.verify.references import (
 from tfdeploy.runtime.verify.trial import Lab, Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from compiler.graph.compiled import CompiledGraph, TrainLoop
     from dsl import ir
@@ -46,12 +47,19 @@ COLLECT_EVERY = 20  # cases after which what graphs leave behind is collected
 
 @frozen
 class Options:
-    """How to verify; without `synthetic` the examples are the spec's own."""
+    """How to verify; without `synthetic` the examples are the spec's own.
+
+    With `launch`, what a cluster can run is verified on one of real processes, whose commands get `flags` and
+    of which `say` is told.
+    """
 
     steps: int = 5
     quick: bool = False
     synthetic: bool = False
     tolerance: float | None = None
+    launch: bool = False
+    flags: tuple[str, ...] = ()
+    say: Callable[[str], None] = field(default=lambda _: None, eq=False, repr=False)
 
 
 @frozen
@@ -100,7 +108,12 @@ class Verification:
         size = sum(each.bytes for each in compiled.weights.values() if each.trainable)
         whole = not self.depends_on_clones
         self.choice = choose(
-            self.spec, sparse=sparse, pack=max(size // 3, 64), quick=self.options.quick, whole=whole
+            self.spec,
+            sparse=sparse,
+            pack=max(size // 3, 64),
+            quick=self.options.quick,
+            whole=whole,
+            launch=self.options.launch,
         )
 
     @property
@@ -109,8 +122,16 @@ class Verification:
         given = self.options.tolerance
         return TOLERANCES[self.spec.update.precision] if given is None else given
 
-    def outcomes(self) -> Iterator[Outcome]:
+    def outcomes(self) -> Generator[Outcome, None, None]:
         """Yield the outcome of every case; those of one mode, aggregation and placement come together."""
+        if not self.options.launch:
+            yield from self._outcomes()
+            return
+        with launched(launched_spec(self.spec), self.options.flags, self.options.say) as servers:
+            self.lab = evolve(self.lab, servers=servers)
+            yield from self._outcomes()
+
+    def _outcomes(self) -> Iterator[Outcome]:
         cases = sorted(self.choice.cases, key=_group)
         with judge(self.lab, self.spec) as exported:
             for number, case in enumerate(cases, start=1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,6 +20,7 @@ from tfdeploy.runtime.verify.calm import without_randomness
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from dsl import ir
+    from tfdeploy.runtime.verify.launched import Launched
 
 Arrays = Mapping[str, Any]
 
@@ -28,19 +29,30 @@ Arrays = Mapping[str, Any]
 class Lab:
     """What all trials of a spec have in common: traced towers, the seed, and the examples.
 
-    `start` are the values with which every trial begins, by the names of a checkpoint.
+    `start` are the values with which every trial begins, by the names of a checkpoint. With `servers`,
+    combinations for a cluster run on these, else on devices of this process.
     """
 
     traces: Traces = field(repr=False)
     seed: int
     arrays: Arrays = field(repr=False)
     start: Arrays = field(factory=dict, repr=False)
+    servers: Launched | None = None
 
     def compile(self, spec: ir.Spec, worker: int = 0) -> CompiledGraph:
         """Return the graph of a combination, or of one of its workers, without random numbers."""
-        plan = make_plan(spec, emulate=True, worker=worker)
+        plan = make_plan(spec, emulate=not self._is_launched(spec), worker=worker)
         calm = evolve(plan, model=without_randomness(plan.model))
         return compile_graph(calm, seed=self.seed, traces=self.traces)
+
+    def _is_launched(self, spec: ir.Spec) -> bool:
+        return self.servers is not None and bool(spec.devices.jobs)
+
+    def session(self, compiled: CompiledGraph, target: Callable[[], str] = str) -> Any:
+        """Open a session for a graph; `target` says where, if it is in this process."""
+        if self.servers is not None and compiled.plan.spec.devices.jobs:
+            return self.servers.session(compiled)
+        return tf.compat.v1.Session(target(), graph=compiled.graph, config=compiled.session_config())
 
     def try_out(self, spec: ir.Spec, arrays: Arrays | None = None) -> Trial:
         """Return a trial of a combination, with the lab's arrays unless others are given."""
@@ -57,7 +69,7 @@ class Trial:
     def __init__(self, lab: Lab, spec: ir.Spec, arrays: Arrays | None = None) -> None:
         self._setters: dict[str, tuple[tf.Tensor, tf.Operation]] = {}
         self.compiled = lab.compile(spec)
-        self.session = tf.compat.v1.Session(graph=self.compiled.graph, config=self.compiled.session_config())
+        self.session = lab.session(self.compiled)
         self.session.run(self.compiled.init_op)
         attach(self.compiled, self.session, lab.arrays if arrays is None else arrays)
         if lab.start:

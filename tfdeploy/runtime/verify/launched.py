@@ -1,0 +1,76 @@
+"""A cluster of real processes on which one combination after the other is verified."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from dsl.diagnostics import RunError
+from tfdeploy.runtime.cluster.addresses import Task
+from tfdeploy.runtime.cluster.launch import Launcher
+from tfdeploy.runtime.cluster.launching import written
+from tfdeploy.runtime.cluster.watch import Watch
+from tfdeploy.runtime.options import RunOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from compiler.graph.compiled import CompiledGraph
+    from dsl import ir
+    from tfdeploy.runtime.cluster.addresses import Cluster
+    from tfdeploy.runtime.cluster.launch import Stream
+
+PATIENCE = 300.0  # seconds, for servers to listen and for a step to be made
+
+
+@frozen
+class Launched:
+    """Where the servers are."""
+
+    cluster: Cluster = field(repr=False)
+
+    def session(self, compiled: CompiledGraph) -> Any:
+        """Open a session for a graph: a worker's own at its server, the graph of all at the chief's."""
+        import tensorflow as tf
+
+        worker = compiled.plan.worker
+        task = self.cluster.chief if worker is None else Task(str(worker.host[0]), worker.host[1])
+        config = compiled.session_config()
+        config.operation_timeout_in_ms = int(PATIENCE * 1000)
+        return tf.compat.v1.Session(
+            f"grpc://{self.cluster.address(task)}", graph=compiled.graph, config=config
+        )
+
+
+@contextmanager
+def launched(spec: ir.Spec, flags: Sequence[str], say: Callable[[str], None]) -> Iterator[Launched]:
+    """Start the servers of a spec in one graph as processes of this machine, and end them in the end.
+
+    Raises RunError where they do not come up; `say` is told who is waited for.
+    """
+
+    def hear(task: Task, line: str, stream: Stream) -> None:
+        if stream == "stderr":
+            say(f"{task.ref} | {line}")
+
+    with (
+        written(spec, flags, RunOptions()) as recipe,
+        Launcher(recipe, hear, say) as launcher,
+        _ended(launcher),
+        launcher.tending(),
+    ):
+        Watch(launcher.client, launcher.cluster.tasks, say, PATIENCE, spec).require("to verify")
+        if launcher.failure is not None:
+            raise RunError(launcher.failure)
+        yield Launched(launcher.cluster)
+
+
+@contextmanager
+def _ended(launcher: Launcher) -> Iterator[None]:
+    """End the servers in the end without waiting for them to end by themselves."""
+    try:
+        yield
+    finally:
+        launcher.end_all()

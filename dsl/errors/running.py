@@ -236,13 +236,9 @@ def no_progress(what: str, idle: str, span: Span | None, *reasons: str) -> Diagn
 
 
 def ended_without_progress(
-    signal: str, what: tuple[str, str], last_step: int | None, span: Span | None, *reasons: str
+    signal: str, doing: str, idle: str, last_step: int | None, span: Span | None, *reasons: str
 ) -> Diagnostic:
-    """Report that a signal has ended a run in the middle of something of which nothing came.
-
-    `what` is that, and for how long.
-    """
-    doing, idle = what
+    """Report that a signal has ended a run in the middle of something of which nothing came."""
     kept = (
         f"the newest checkpoint is of step {last_step:,}; the same command goes on from there"
         if last_step is not None

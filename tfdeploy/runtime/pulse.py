@@ -136,8 +136,8 @@ class Attendant:
     def _end(self, number: Signals, idle: float) -> None:
         """End the process, for what it is at cannot be ended."""
         pulse, (span, reasons) = self._pulse, self._pulse.reasons()
-        what, last = (pulse.what, duration(idle)), pulse.last_step
-        self._reporter.warn(errors.ended_without_progress(number.name, what, last, span, *reasons))
+        what, words, last = pulse.what, duration(idle), pulse.last_step
+        self._reporter.warn(errors.ended_without_progress(number.name, what, words, last, span, *reasons))
         end_now(BASE + number)
 
 

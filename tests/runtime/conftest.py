@@ -82,11 +82,12 @@ class Project:
         return api.load(self.spec, pairs | {key.replace("__", "."): each for key, each in overrides.items()})
 
     def run(self, **overrides: Any) -> Any:
-        """Train the spec in this process and return its result."""
+        """Train the spec in this process and return its result; warnings are for a `reporter` alone."""
         from tfdeploy import api
+        from tfdeploy.runtime.reporting import Reporter
 
         options = {key: overrides.pop(key) for key in ("resume", "emulate", "reporter") if key in overrides}
-        return api.run(self.load(**overrides), **options)
+        return api.run(self.load(**overrides), **{"reporter": Reporter(), **options})
 
     def start(self, *arguments: str, **more: Any) -> subprocess.Popen[str]:
         """Train the spec in a process of its own."""

@@ -46,6 +46,8 @@ class _Builder:
 
     def model(self, model: ir.Model) -> ModelGraph:
         scope = _Scope("")
+        inputs = (each.name for each in model.bindings if isinstance(each.value, ir.Input))
+        self.taken.update(inputs)  # in a Keras model, layers and inputs share their names
         self._bind_all(model.bindings, scope)
         losses = tuple(
             self._objective(snake_case(term.objective.call.name), term.objective, scope, term.weight)

@@ -21,6 +21,10 @@ def split_address(address: str) -> tuple[str, int]:
         raise ValueError("an IPv6 address stands in brackets, as in `[::1]:2222`")
     if not all(sign.isalnum() or sign in _SIGNS for sign in host):
         raise ValueError("names of hosts have letters, digits, dots and hyphens")
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise ValueError("each part of a host's name, between dots, has 1 to 63 characters") from None
     return host, int(port)
 
 

@@ -75,6 +75,8 @@ _ROWS = (
     Code("TFD407", "repeated-argument", "an argument given twice"),
     Code("TFD408", "wrong-reference", "a name of something else than its place takes"),
     Code("TFD409", "unfitting-data", "data that lacks a tensor which the model reads"),
+    Code("TFD410", "labels-as-numbers", "whole-number labels for a loss or metric of one-hot targets"),
+    Code("TFD411", "shared-block", "a shared layer that is made of several"),
     # TFD5xx: the plan.
     Code("TFD501", "uneven-batch", "a global batch that the clones cannot share evenly"),
     Code("TFD502", "batch-list-length", "a list of batches that does not fit the number of clones"),
@@ -112,6 +114,7 @@ _ROWS = (
     Code("TFD543", "too-many-backups", "a step that would wait for no worker"),
     Code("TFD544", "uneven-workers", "backup workers with batches of another size"),
     Code("TFD545", "device-of-another-worker", "ops of a worker's graph on another worker"),
+    Code("TFD555", "several-outputs", "a layer that gives more than one tensor", "plan"),
     # TFD6xx: lint.
     Code("TFD601", "unused-binding", "a binding that nothing uses"),
     Code("TFD602", "unused-constant", "a constant that nothing uses"),

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 _LONGEST = 40
 _MOST = 2000
+_PART = 3  # letters; a word that has another of so many in it is like it
+_ALIKE = 0.7  # of the letters; words that differ in more have nothing in common
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -30,6 +32,24 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         if distance <= allowed and (best is None or distance < best[0]):
             best = (distance, candidate)
     return None if best is None or best[1] == name else best[1]
+
+
+def by_nearness(name: str, known: Iterable[str]) -> list[str]:
+    """Return the names of `known` with those first that are written most like `name`, others as they were."""
+    candidates = list(dict.fromkeys(known))
+    if not name or len(name) > _LONGEST or len(candidates) > _MOST:
+        return candidates
+    return sorted(candidates, key=lambda each: _unlikeness(name, each))
+
+
+def _unlikeness(name: str, candidate: str) -> float:
+    """Return how much of the longer word differs; of what has nothing in common, all does."""
+    if len(candidate) > _LONGEST:
+        return 1.0
+    plain, other = _plain(name), _plain(candidate)
+    part = len(min(plain, other, key=len)) >= _PART and (plain in other or other in plain)
+    share = _distance(name, candidate) / max(len(name), len(candidate))
+    return min(share, 0.5) if part else share if share < _ALIKE else 1.0
 
 
 def _distance(left: str, right: str) -> float:

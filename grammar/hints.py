@@ -53,14 +53,16 @@ def expected(accepted: Iterable[str]) -> tuple[str, ...]:
     return tuple(said)
 
 
-def advice(before: Token | None, token: Token, *, in_brackets: bool) -> str | None:
-    """Say what to do in the cases that people run into most."""
+def advice(before: Token | None, token: Token, *, in_brackets: bool, calls: bool) -> str | None:
+    """Say what to do in the cases that people run into most; `calls` if `token` starts a call."""
     left = before.type if before is not None else ""
     right = token.type
     if (left, right) in _ADVICE:
         return _ADVICE[left, right]
     if left == "EQUALS" and right in {"NEWLINE", "RBRACE", "$END"}:
         return "put the value after the `=`, on the same line"
+    if left in {"RPAREN", "NAME"} and calls and not in_brackets:
+        return "put a `->` between the two"
     if left in _VALUE_ENDS and right in _VALUE_STARTS:
         return "put a `,` between the two" if in_brackets else "put each item on a line of its own"
     return None
@@ -68,7 +70,7 @@ def advice(before: Token | None, token: Token, *, in_brackets: bool) -> str | No
 
 _ADVICE = {
     ("EQUALS", "EQUALS"): "one `=` gives an attribute its value",
-    ("SLASH", "SLASH"): "a comment starts with `#`",
+    ("SLASH", "SLASH"): "a comment starts with `#`, and `/` divides",
     ("STAR", "STAR"): "there is no power operator: write the product out",
     ("MINUS", "COMPARE"): "write `->` without a space",
     ("RPAREN", "EQUALS"): "only a name can be given a value; a condition compares with `==` or `<=`",

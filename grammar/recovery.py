@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import lark
 
+from dsl.errors import habits as errors_of_habits
 from dsl.errors import reading
 from dsl.source import Span
-from grammar import hints
+from grammar import habits, hints
 from grammar.builder import Lost
 from grammar.signs import CLOSER, OPENER
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lark import Token
     from lark.parsers.lalr_interactive_parser import InteractiveParser
 
+    from dsl.diagnostics import Diagnostic
     from dsl.source import Source
     from grammar.reports import Reports
 
@@ -94,11 +96,46 @@ class Recovery:
         span = Span(self._source, token.start_pos or 0, token.end_pos or 0)
         if token.type in OPENER and not span.text:
             return  # a bracket that was put in: that it is lacking has been said
+        habit = self._habit(at)
+        if habit is not None:
+            self._reports.add(habit)
+            return
         accepted = self._parser.accepts()  # type: ignore[no-untyped-call] # lark has no types here
-        advice = hints.advice(before, token, in_brackets=self._opener_around(at) != "LBRACE")
+        calls = [each.type for each in self._tokens[at : at + 2]] == ["NAME", "LPAREN"]
+        advice = hints.advice(before, token, in_brackets=self._opener_around(at) != "LBRACE", calls=calls)
         self._reports.add(
             reading.unexpected_token(hints.shown(token), span, hints.expected(accepted), advice)
         )
+
+    def _habit(self, at: int) -> Diagnostic | None:
+        """Return the error for what is right in another language and common there."""
+        if at >= len(self._tokens):
+            return None
+        token, before = self._tokens[at], self._tokens[at - 1] if at else None
+        if token.type == "LPAREN" and before is not None and before.type == "RPAREN":
+            return self._second_call(at)
+        first = self._start_of_item(at)
+        for each in (at, first):
+            word = self._tokens[each]
+            if word.type == "NAME" and word in errors_of_habits.WORDS:
+                span = Span(self._source, word.start_pos or 0, word.end_pos or 0)
+                return errors_of_habits.foreign_word(str(word), span)
+        return None
+
+    def _second_call(self, at: int) -> Diagnostic:
+        """Return the error for `Dense(64)(x)`, whose second `(` is token `at`."""
+        span = Span(self._source, self._tokens[at].start_pos or 0, self._tokens[at].end_pos or 0)
+        found = habits.flow_of_calls(self._tokens, at, self._source)
+        starts = {token.start_pos: number for number, token in enumerate(self._tokens)}
+        first = starts[found[0].start] if found is not None else 0
+        whole = found is not None and first > 0 and self._tokens[first - 1].type == "EQUALS"
+        return errors_of_habits.called_twice(span, found, whole=whole)
+
+    def _start_of_item(self, at: int) -> int:
+        """Return the place of the first token of the item that token `at` is in, or of its argument."""
+        while at and self._tokens[at - 1].type not in {"NEWLINE", "LBRACE", "RBRACE", "COMMA"}:
+            at -= 1
+        return at
 
     def _taint_from(self, at: int, *, whole_line: bool) -> None:
         """Say nothing about the meaning of what is around token `at`, or of the rest of its line."""

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from compiler.graph.compiled import MetricTensors
 from compiler.graph.keras_scope import stateless
-from compiler.graph.network import make
+from compiler.graph.network import metric_for
 from compiler.graph.stamp import StampedTower
 from compiler.model_graph import ObjectiveNode
 
@@ -33,5 +33,12 @@ def combine_metric(
 def metric_of(node: ObjectiveNode, states: Sequence[tf.Tensor], scope: str) -> MetricTensors:
     """Return the metric that states add up to, made on the current device."""
     with tf.name_scope(f"{scope}/{node.name}/"), stateless():
-        result = tf.identity(make(node.call, "metric").stateless_result(list(states)), name="result")
+        example = tf.TensorSpec((1, _width(states)), tf.float32)
+        metric = metric_for(node.call, example, example)
+        result = tf.identity(metric.stateless_result(list(states)), name="result")
     return MetricTensors(tuple(states), result)
+
+
+def _width(states: Sequence[tf.Tensor]) -> int:
+    """Return how many classes or columns the states are about, which is 1 if they have no axis for them."""
+    return max((int(each.shape[-1]) for each in states if each.shape.rank), default=1)

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import keras
+import tensorflow as tf
 from attrs import define, evolve, field
 from keras.src.utils import file_utils  # where the applications look `get_file` up
 
-from compiler.graph.keras_scope import replaced
+from compiler.graph.keras_scope import replaced, stateless
 from compiler.graph.user_code import load_function
 from compiler.model_graph import CallNode, LayerNode, ModelGraph
 from dsl import ir
@@ -35,6 +36,7 @@ _ANY = (
     keras.optimizers.schedules,
     keras.dtype_policies,
 )
+_NAMED_BY_KERAS = "EfficientNetV2"  # these look up what they are made of by their own name
 
 
 def make(
@@ -82,7 +84,21 @@ def first_sentence(fault: Exception) -> str:
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith("Exception encountered when calling")]
     text = lines[0] if lines else type(fault).__name__
-    return text.split(". ")[0].removesuffix(".")
+    return text.split(". ")[0].split(" for '{{node ")[0].removesuffix(".")
+
+
+def metric_for(call: ir.Call, target: Any, prediction: Any) -> Any:
+    """Return the Keras metric of a call, with its variables, for tensors like `target` and `prediction`.
+
+    Some metrics make their variables when they see the first batch; they are shown one in a graph that is
+    thrown away. Raises SpecError if Keras refuses the arguments.
+    """
+    metric = make(call, "metric")
+    if getattr(metric, "_built", True) is False:  # Keras has no public name for it
+        with tf.Graph().as_default(), stateless():
+            twins = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in (target, prediction)]
+            metric.update_state(*twins)
+    return metric
 
 
 @define
@@ -137,8 +153,12 @@ def make_layer(node: LayerNode, base: str, *, read: bool = False) -> keras.Layer
         return _python_layer(node, base)
     if node.kind != "application":
         return _construct(node.call, _find(node.call.name, (keras.layers,)), more)
+    named = node.call.name.rpartition(".")[2].startswith(_NAMED_BY_KERAS)
     with nullcontext() if read else _reading_no_weights():
-        return _construct(_beside(node.call, base), _find(node.call.name, (keras.applications,)), more)
+        maker = _find(node.call.name, (keras.applications,))
+        layer: keras.Layer = _construct(_beside(node.call, base), maker, {} if named else more)
+    layer.name = node.keras_name
+    return layer
 
 
 def _beside(call: ir.Call, base: str) -> ir.Call:

@@ -16,22 +16,21 @@ from typing import Any
 import keras
 import tensorflow as tf
 from attrs import define, evolve, field
+from keras.src.layers.merging.base_merge import Merge
 
 from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.keras_scope import own_names, stateless
 from compiler.graph.losses import MeasuredLoss, measure
 from compiler.graph.naming import NamingGraph
-from compiler.graph.network import Network, first_sentence, make
+from compiler.graph.network import Network, make, metric_for
 from compiler.graph.numerics.batch_norm import Exchanges, SyncPolicy
 from compiler.graph.numerics.fused_norm import fused_normalisation
 from compiler.graph.numerics.precision import dtype_policy, keep_tables
 from compiler.graph.ports import make_port
+from compiler.graph.refusals import check_call, check_output, refusal
 from compiler.graph.template import Template, WeightInfo
 from compiler.graph.trim import TracedPart, TracedTensors, trim
 from compiler.model_graph import CallNode, ModelGraph, ObjectiveNode
-from dsl.diagnostics import SpecError
-from dsl.errors import plan as errors
-from dsl.source import Span
 
 SEED_STATE = "seed_generator_state"  # what Keras calls the state of every SeedGenerator
 
@@ -147,6 +146,7 @@ class _Trace:
     def _call(self, call: CallNode) -> Any:
         node, layer = self.model.layers[call.layer], self.network.layers[call.layer]
         values = [self.values[each] for each in call.inputs]
+        check_call(layer, node.call.name, values, call.span)
         if not layer.built:
             self._build(call, layer, values)
         with layer._open_name_scope():  # noqa: SLF001  # else Keras opens it twice, and ops are called `conv1_1/...`
@@ -154,7 +154,10 @@ class _Trace:
             keep_tables(layer)
             within = self.exchanges.within(layer, node.path) if self.exchanges is not None else nullcontext()
             with within, fused_normalisation(layer, apart=self._meets_others):
-                return self.network.apply(call, values, training=self.training)
+                made = self.network.apply(call, values, training=self.training)
+        stacks = isinstance(layer, Merge) or node.kind == "python"
+        check_output(made, node.call.name, values[:1] if stacks else values, call.span)
+        return made
 
     def _meets_others(self, layer: keras.Layer) -> bool:
         """Whether a layer normalises by the batches of all clones."""
@@ -213,7 +216,7 @@ class _Trace:
     def _objective_loss(self, node: ObjectiveNode) -> MeasuredLoss:
         loss = make(node.call, "loss")
         target, prediction = self.values[node.target], self.values[node.prediction]
-        with tf.name_scope("loss/"), _refusal(node.call.name, [target, prediction], node.span):
+        with tf.name_scope("loss/"), refusal(node.call.name, [target, prediction], node.span):
             found = measure(loss, target, prediction, self._examples())
             value = found.value
             if loss.reduction == "sum":
@@ -239,9 +242,9 @@ class _Trace:
 
     def _metric(self, node: ObjectiveNode) -> tuple[tf.Tensor, ...]:
         """Return what this tower's examples add to the state of a metric, from zero."""
-        metric = make(node.call, "metric")
         target, prediction = self.values[node.target], self.values[node.prediction]
-        with tf.name_scope(f"metrics/{node.name}"), _refusal(node.call.name, [target, prediction], node.span):
+        with tf.name_scope(f"metrics/{node.name}"), refusal(node.call.name, [target, prediction], node.span):
+            metric = metric_for(node.call, target, prediction)
             start = [tf.zeros(each.shape, each.dtype) for each in metric.variables]
             return tuple(
                 tf.identity(each) for each in metric.stateless_update_state(start, target, prediction)
@@ -270,18 +273,8 @@ def _sum(terms: Sequence[tf.Tensor]) -> tf.Tensor:
 @contextmanager
 def _located(trace: _Trace, call: CallNode) -> Iterator[None]:
     step = trace.model.layers[call.layer].call.name
-    with _refusal(step, [trace.values[each] for each in call.inputs], call.span):
+    with refusal(step, [trace.values[each] for each in call.inputs], call.span):
         yield
-
-
-@contextmanager
-def _refusal(step: str, values: list[Any], span: Span | None) -> Iterator[None]:
-    """Turn what Keras and TensorFlow say of shapes and types into a diagnostic at the step."""
-    try:
-        yield
-    except (TypeError, ValueError, IndexError, tf.errors.InvalidArgumentError) as fault:
-        shapes = [f"{tuple(each.shape)} {tf.as_dtype(each.dtype).name}" for each in values]
-        raise SpecError([errors.shape_mismatch(step, shapes, first_sentence(fault), span)]) from fault
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from dsl.checks.device_indices import device_indices
 from dsl.checks.facts import Facts
 from dsl.checks.hosts import hosts
 from dsl.checks.ineffective_rules import ineffective_rules
+from dsl.checks.labels import labels
 from dsl.checks.layer_names import layer_names
 from dsl.checks.unused_bindings import unused_bindings
 from dsl.checks.unused_constants import unused_constants
@@ -32,6 +33,7 @@ CHECKS: tuple[Rule, ...] = (
     device_indices,
     data_tensors,
     layer_names,
+    labels,
     averaging,
     best_score,
 )

@@ -21,11 +21,18 @@ def layer_names(facts: Facts) -> Iterator[Diagnostic]:
         if block is None:
             continue
         first: dict[str, Span] = {}
+        inputs = _inputs(block) if isinstance(block, ir.Model) else {}
         for name, span in _named(block):
-            if name in first:
+            if name in inputs:
+                yield names.name_of_input(name, span, inputs[name])
+            elif name in first:
                 yield names.duplicate("layer name", name, span, first[name])
             else:
                 first[name] = span
+
+
+def _inputs(model: ir.Model) -> dict[str, Span | None]:
+    return {each.name: each.span for each in model.bindings if isinstance(each.value, ir.Input)}
 
 
 def _named(block: ir.Model | ir.LayerBlock) -> Iterator[tuple[str, Span]]:

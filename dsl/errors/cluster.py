@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics import Label
 from dsl.errors.making import error, warning
-from dsl.errors.words import counted, joined, listed, quoted
+from dsl.errors.words import alternatives, counted, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ def bad_tf_config(reason: str, *notes: str, advice: str | None = None) -> Diagno
 
 def no_such_task(ref: str, refs: Sequence[str], span: Span | None) -> Diagnostic:
     """Report a task that the cluster does not have."""
-    notes = (f"the tasks are {_some(refs)}",) if refs else ("the spec declares no jobs",)
+    notes = (f"the tasks are {alternatives(refs)}",) if refs else ("the spec declares no jobs",)
     return error("TFD761", f"the cluster has no task `{ref}`", span, notes=notes)
 
 
@@ -70,7 +70,7 @@ def which_task(refs: Sequence[str], span: Span | None) -> Diagnostic:
         "TFD761",
         "nothing says which worker this process is",
         span,
-        notes=(f"the workers are {_some(refs)}",),
+        notes=(f"the workers are {alternatives(refs)}",),
         help=f"say it, as in `--task {refs[0]}`, or start all tasks on this machine: `--launch`",
     )
 
@@ -213,9 +213,3 @@ def disbelieved(ref: str) -> Diagnostic:
 def task_failed(ref: str, how: str, *notes: str, advice: str | None = None) -> Diagnostic:
     """Report a task whose end ends the run."""
     return error("TFD768", f"`{ref}` {how}", None, notes=notes, help=advice)
-
-
-def _some(names: Sequence[str]) -> str:
-    if len(names) <= MOST_NAMED:
-        return listed(names)
-    return joined([f"`{each}`" for each in names[:MOST_NAMED]] + [f"{len(names) - MOST_NAMED} more"])

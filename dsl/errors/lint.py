@@ -80,6 +80,6 @@ def unknown_lint(name: str, span: Span, near: str | None, known: Sequence[str]) 
         f"there is no lint {quoted(name)}",
         span,
         text="unknown lint",
-        notes=similar("lint", near) or options("the lints are", known),
+        notes=similar("lint", near) or options("the lints are", known, name),
         fix=replacing(f"write {quoted(near)}", span, near) if near else None,
     )

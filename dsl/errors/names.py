@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import Diagnostic, Edit, Fix, Label
+from dsl.errors.habits import ATTRIBUTES
 from dsl.errors.making import error, replacing, warning
-from dsl.errors.words import article, listed, options, quoted
+from dsl.errors.words import article, options, quoted
 from dsl.source import Span
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def unknown_block(
         f"there is no block {quoted(name)}" + (f" in {place}" if place else ""),
         span,
         text="unknown block",
-        notes=similar("block", near) or options("the blocks are", known),
+        notes=similar("block", near) or options("the blocks are", known, name),
         fix=_to_nearest(near, span),
     )
 
@@ -55,16 +56,18 @@ def unknown_attribute(
     name: str, span: Span, near: str | None, known: Iterable[str], place: str
 ) -> Diagnostic:
     """An attribute that its block does not have."""
-    known = tuple(known)
-    notes = similar("attribute", near)
-    if not notes and known:
-        notes = (f"its attributes are {listed(known)}",)
+    elsewhere = ATTRIBUTES.get(name)
+    near = near if elsewhere is None else None
+    notes = similar("attribute", near) or (
+        options("its attributes are", known, name) if not elsewhere else ()
+    )
     return error(
         "TFD202",
         f"{place} has no attribute {quoted(name)}",
         span,
         text="unknown attribute",
         notes=notes,
+        help=elsewhere,
         fix=_to_nearest(near, span),
     )
 
@@ -88,6 +91,32 @@ def duplicate(kind: str, name: str, span: Span, first: Span) -> Diagnostic:
         span,
         text="defined again",
         labels=(Label(first, "first defined here"),),
+    )
+
+
+def name_of_input(name: str, span: Span, first: Span | None) -> Diagnostic:
+    """A layer that is given the name of an input, which Keras has for both."""
+    return error(
+        "TFD203",
+        f"the layer name {quoted(name)} is that of an input",
+        span,
+        text="defined again",
+        labels=() if first is None else (Label(first, "first defined here"),),
+        help="choose another name: in a Keras model, layers and inputs share their names",
+    )
+
+
+def second_model(span: Span, first: Span) -> Diagnostic:
+    """A second `model` block, as the two networks of a GAN would have."""
+    return error(
+        "TFD203",
+        "the block `model` is defined twice",
+        span,
+        text="defined again",
+        labels=(Label(first, "first defined here"),),
+        notes=("a spec trains one model by the gradients of one loss, which may be a sum of several",),
+        help="give each model a spec of its own, or make both parts of one model and add their losses up; "
+        "networks that are trained in turns, as a GAN's, cannot be described",
     )
 
 
@@ -276,7 +305,7 @@ def unknown_path(path: str, span: Span, near: str | None, known: Iterable[str]) 
         f"the spec has nothing at {quoted(path)}",
         span,
         text="unknown path",
-        notes=similar("path", near) or options("it may go on with", known),
+        notes=similar("path", near) or options("it may go on with", known, path.rpartition(".")[2]),
         help=f"write {quoted(near)}" if near else None,
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dsl.diagnostics import Diagnostic, Label
 from dsl.errors.making import error, replacing
 from dsl.errors.names import similar
-from dsl.errors.words import counted, joined, listed, quoted
+from dsl.errors.words import counted, joined, listed, options, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,7 +55,7 @@ def no_such_device(name: str, span: Span, near: str | None, known: Iterable[str]
         f"{quoted(name)} is no device of this spec",
         span,
         text="unknown device",
-        notes=similar("device", near) or (f"the devices are called {listed(known)}",),
+        notes=similar("device", near) or options("the devices are called", known, name),
         fix=replacing(f"write {quoted(near)}", span, near) if near else None,
     )
 
@@ -118,7 +118,7 @@ def unknown_selector(name: str, span: Span, near: str | None, known: Sequence[st
         f"there is no selector {quoted(name)}",
         span,
         text="unknown selector",
-        notes=similar("selector", near) or (f"the selectors are {listed(known)}",),
+        notes=similar("selector", near) or options("the selectors are", known, name),
         fix=replacing(f"write {quoted(near)}", span, near) if near else None,
     )
 

@@ -60,8 +60,10 @@ def device_not_present(ref: str, span: Span | None, found: Sequence[str]) -> Dia
     )
 
 
-def shape_mismatch(step: str, shapes: Sequence[str], reason: str, span: Span | None) -> Diagnostic:
-    """Report a step of the model that cannot take the shapes that reach it."""
+def shape_mismatch(
+    step: str, shapes: Sequence[str], reason: str, span: Span | None, advice: str | None = None
+) -> Diagnostic:
+    """Report a step of the model that cannot take the shapes that reach it, the batch axis left out."""
     reach = " and ".join(f"`{each}`" for each in shapes)
     return error(
         "TFD506",
@@ -69,6 +71,44 @@ def shape_mismatch(step: str, shapes: Sequence[str], reason: str, span: Span | N
         span,
         text=f"gets {reach}",
         notes=(reason,) if reason else (),
+        help=advice,
+    )
+
+
+def wrong_rank(
+    step: str, shape: Sequence[int | None], dtype: str, wanted: int, span: Span | None, *, at_least: bool
+) -> Diagnostic:
+    """Report a step that takes tensors of another rank; `shape` and `wanted` count no batch axis."""
+    more = "or more " if at_least else ""
+    sizes = ", ".join("?" if each is None else str(each) for each in shape)
+    missing = wanted - len(shape)
+    if missing <= 0:
+        advice = "make one axis of several before it: `-> Flatten()`, or `-> Reshape([...])`"
+    else:
+        example = ", ".join([sizes, *["1"] * missing]) if sizes else ", ".join(["1"] * missing)
+        advice = (
+            f"give it more axes before: `-> Reshape([{example}])`, or leave out the `Flatten()` before it"
+        )
+    return error(
+        "TFD506",
+        f"`{step}` takes {counted(wanted, 'axis')} {more}for each example, not {len(shape)}".replace(
+            "axiss", "axes"
+        ),
+        span,
+        text=f"gets `{dtype} [{sizes}]`",
+        help=advice,
+    )
+
+
+def several_outputs(step: str, count: int, span: Span | None) -> Diagnostic:
+    """Report a layer that gives several tensors, of which a flow can hold one."""
+    return error(
+        "TFD555",
+        f"`{step}` gives {count} tensors, and a step gives one",
+        span,
+        text="several outputs",
+        help="leave out what makes it give more, such as `return_state` or `return_attention_scores`, or let "
+        'a layer of your own choose one: `python("module:function")`',
     )
 
 
@@ -89,9 +129,27 @@ def no_optimizer(span: Span | None) -> Diagnostic:
     )
 
 
-def nothing_to_train_on(span: Span | None, missing: str) -> Diagnostic:
+def nothing_to_train_on(span: Span | None, missing: str, advice: str | None = None) -> Diagnostic:
     """Report a spec that is to be trained and lacks `data.train` or a length of training."""
-    return error("TFD509", f"there is no {missing}, which training needs", span)
+    return error("TFD509", f"there is no {missing}, which training needs", span, help=advice)
+
+
+def no_training_data(
+    span: Span | None, inputs: Mapping[str, int], missing: str = "`data.train`", *, block: bool
+) -> Diagnostic:
+    """Report a spec to be trained without `data.train`; `inputs` are those of the model, with ranks.
+
+    `block` says that the spec has a block `data`, with other splits.
+    """
+    if all(rank <= 1 for rank in inputs.values()):
+        columns = [f'{name} = "{name}{"_*" if rank else ""}"' for name, rank in inputs.items()]
+        source = f'csv("train.csv", {", ".join(columns)})'
+    else:
+        source = 'npz("train.npz")'
+    line = f"train = {source}"
+    return nothing_to_train_on(
+        span, missing, f"add `{line}`" + (" to `data`" if block else ", in `data { ... }`")
+    )
 
 
 def no_gradient(variables: Sequence[str], span: Span | None) -> Diagnostic:

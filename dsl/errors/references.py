@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from dsl.diagnostics import Diagnostic, Label
 from dsl.errors.making import error, replacing
 from dsl.errors.names import similar
-from dsl.errors.words import article, counted, joined, listed, options, quoted
+from dsl.errors.words import alternatives, article, counted, joined, listed, options, quoted
+from dsl.source import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from dsl.source import Span
 
 
 def unknown_name(
@@ -29,8 +28,8 @@ def unknown_name(
 ) -> Diagnostic:
     """A name that nothing bears; `near` is the nearest one in scope and `word` the nearest allowed word."""
     hints = (*similar(kind, near), *similar("word", word)) or (
-        *options(f"the {kind}s here are", known),
-        *options("the words are", words),
+        *options(f"the {kind}s here are", known, name),
+        *options("the words are", words, name),
         *((wanted,) if wanted else ()),
     )
     best = near or word
@@ -72,14 +71,15 @@ def unknown_function(
     advice: str | None = None,
 ) -> Diagnostic:
     """A call of something that there is not."""
+    if kind == "layer" and name in LAYERS:
+        near, advice = None, LAYERS[name]
     return error(
         "TFD404",
         f"there is no {kind} {quoted(name)}",
         span,
         text=f"unknown {kind}",
         notes=similar(kind, near)
-        or options(f"the {kind}s are", known)
-        or (() if advice else _OF_KERAS.get(kind, ())),
+        or (() if advice else _OF_KERAS.get(kind) or options(f"the {kind}s are", known, name)),
         help=advice,
         fix=replacing(f"write {quoted(near)}", span, near) if near else None,
     )
@@ -101,19 +101,48 @@ def unknown_argument(
     callee: str, name: str, span: Span | None, near: str | None, known: Sequence[str]
 ) -> Diagnostic:
     """A keyword that a call does not take."""
-    takes = f"{quoted(callee)} takes {listed(known)}" if known else f"{quoted(callee)} takes no arguments"
+    takes = (
+        f"{quoted(callee)} takes {alternatives(known, name)}"
+        if known
+        else f"{quoted(callee)} takes no arguments"
+    )
     elsewhere = ELSEWHERE.get(name)
-    near = near if elsewhere is None else None
+    advice = (
+        _FROZEN if name == "trainable" else elsewhere and f"write {quoted(elsewhere)} in the block `update`"
+    )
+    near = near if advice is None else None
     return error(
         "TFD405",
         f"{quoted(callee)} has no argument {quoted(name)}",
         span,
         text="unknown argument",
         notes=similar("argument", near) or (takes,),
-        help=f"write {quoted(elsewhere)} in the block `update`" if elsewhere is not None else None,
+        help=advice,
         fix=replacing(f"write {quoted(near)}", span, near) if near and span is not None else None,
     )
 
+
+_FROZEN = (
+    "give `trainable = false` to single layers; a whole Keras model is frozen by a function that returns "
+    'it with `trainable = False`: `python("module:function")`'
+)
+_NO_FUNCTIONS = (
+    "a spec holds no Python: write it with layers such as `Rescaling(1 / 255)` or `Multiply()`, or take it "
+    'from a module, `python("module:function")`, whose function returns a Keras layer'
+)
+
+LAYERS = {
+    "Lambda": _NO_FUNCTIONS,
+    "Input": "an input is a binding: `image = input(float32, [28, 28, 1])`",
+    "InputLayer": "an input is a binding: `image = input(float32, [28, 28, 1])`",
+    "Sequential": "layers follow each other by `->`: `logits = image -> Flatten() -> Dense(10)`",
+    "Model": "layers follow each other by `->`: `logits = image -> Flatten() -> Dense(10)`",
+    "Linear": "write `Dense(...)`",
+    "Conv2d": "write `Conv2D(...)`",
+    "ReduceMean": "write `GlobalAveragePooling1D()`, or `2D`, or `3D`",
+    "Resize": "write `Resizing(height, width)`",
+}
+"""What to write instead of layers that the language does not have."""
 
 ELSEWHERE = {
     "clipnorm": "clip = norm(x)",
@@ -194,9 +223,29 @@ def input_without_data(
         "TFD409",
         f"the examples of {quoted(split)} have no tensor {quoted(name)}",
         source,
-        text=f"its tensors are {listed(known)}" if known else "it has no tensors",
+        text=f"its tensors are {alternatives(known, name)}" if known else "it has no tensors",
         labels=(Label(span, "the model reads it here"),),
         notes=similar("tensor", near),
+    )
+
+
+def labels_as_numbers(
+    name: str, target: str, sparse: str | None, span: Span | None, defined: Span | None
+) -> Diagnostic:
+    """A loss or metric of one-hot targets that is given a whole number for each example."""
+    instead = f"write {quoted(sparse)}, which takes" if sparse else "take a loss that takes"
+    only = Span(span.source, span.start, span.start + len(name)) if span is not None else None
+    fits = only is not None and only.text == name
+    return error(
+        "TFD410",
+        f"{quoted(name)} compares with a one-hot target, and {quoted(target)} is one whole number",
+        only if fits else span,
+        text="takes one figure for each class",
+        labels=() if defined is None else (Label(defined, "one number for each example"),),
+        help=f"{instead} the number of the class",
+        fix=replacing(f"write {quoted(sparse)}", only, sparse)
+        if sparse and fits and only is not None
+        else None,
     )
 
 
@@ -207,16 +256,16 @@ def unknown_tensor(name: str, span: Span, near: str | None, known: Sequence[str]
         f"the examples have no tensor {quoted(name)}",
         span,
         text="unknown tensor",
-        notes=similar("tensor", near) or ((f"their tensors are {listed(known)}",) if known else ()),
+        notes=similar("tensor", near) or (options("their tensors are", known, name)),
         fix=replacing(f"write {quoted(near)}", span, near) if near else None,
     )
 
 
-def not_called(kind: str, name: str, span: Span) -> Diagnostic:
-    """`-> Flatten` without its brackets."""
+def not_called(kind: str, name: str, span: Span, written: str | None = None) -> Diagnostic:
+    """`-> Flatten` without its brackets, perhaps `written` a little otherwise."""
     return error(
         "TFD408",
-        f"the {kind} {quoted(name)} is named but not called",
+        f"the {kind} {quoted(written or name)} is named but not called",
         span,
         text="expected `(` after this",
         help=f"write `{name}()`",
@@ -243,6 +292,17 @@ def repeat_shared(span: Span) -> Diagnostic:
         span,
         text="expected a layer to be made",
         help="write the step several times to share its weights, or repeat a call such as `Dense(64)`",
+    )
+
+
+def shared_block(name: str, span: Span) -> Diagnostic:
+    """`layer(...)` of what is not one layer of Keras."""
+    return error(
+        "TFD411",
+        f"`layer` shares one Keras layer, and {quoted(name)} is made of several",
+        span,
+        text="expected one layer, such as `Dense(64)`",
+        help="share the layers inside it one by one: `first = layer(Dense(64))`, used by `-> first`",
     )
 
 

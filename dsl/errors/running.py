@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics import Diagnostic
 from dsl.errors.making import error, warning
-from dsl.errors.words import counted, in_full, listed, quoted
+from dsl.errors.words import counted, in_full, listed, options, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,7 +166,7 @@ def no_history(path: str, reason: str) -> Diagnostic:
 
 def nothing_to_plot(score: str, known: Sequence[str]) -> Diagnostic:
     """Report a score that no line of the histories has."""
-    notes = (f"there are {listed(known)}",) if known else ("no step has been logged yet",)
+    notes = options("there are", known, score) or ("no step has been logged yet",)
     return error("TFD745", f"no run has a score `{score}`", None, notes=notes)
 
 

@@ -13,6 +13,7 @@ from attrs import field, frozen
 
 from dsl.codes import name_of
 from dsl.diagnostics import Diagnostic, Label
+from dsl.errors.words import alternatives, options
 from dsl.source import Position, Source, Span
 
 if TYPE_CHECKING:
@@ -91,11 +92,6 @@ def _spec_fault(
     return Diagnostic(code, name_of(code), message, span, text, notes=tuple(notes), help=advice)
 
 
-def _listed(names: Sequence[str], most: int = 10) -> str:
-    shown = ", ".join(f"`{name}`" for name in names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
-
-
 # --- files ------------------------------------------------------------------------------------------------
 
 
@@ -136,7 +132,7 @@ def missing_field(
         where,
         f"there is no {kind} `{name}`",
         "not found",
-        notes=(f"there is {_listed(names)}" if names else f"there is no {kind} at all",),
+        notes=(f"there is {alternatives(names, name)}" if names else f"there is no {kind} at all",),
         advice=f"there is a {kind} with a similar name: `{nearest}`" if nearest else None,
     )
 
@@ -216,7 +212,7 @@ def unknown_tensor(name: str, names: Sequence[str], nearest: str | None, span: S
         f"the examples have no tensor `{name}`",
         span,
         "not in the examples",
-        (f"they have {_listed(names)}",) if names else (),
+        options("they have", names, name),
         f"there is a tensor with a similar name: `{nearest}`" if nearest else None,
     )
 
@@ -230,7 +226,7 @@ def lacks_input(
         "TFD721",
         f"the examples of `{split}` lack `{name}`, an input of the model",
         span,
-        f"gives {_listed(names)}" if names else "",
+        f"gives {alternatives(names, name)}" if names else "",
         (),
         advice,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dsl.diagnostics import Diagnostic, Label
 from dsl.errors.making import error, replacing
 from dsl.errors.names import similar
-from dsl.errors.words import joined, listed, quoted
+from dsl.errors.words import joined, listed, options, quoted
 from dsl.values import EXAMPLES, NOUNS, Dimension, units_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dsl.source import Span
 
 _FEW = 6
-_MANY = 12
+_PAIR = 2
 
 
 def wrong_type(
@@ -90,7 +90,7 @@ def invalid_choice(
         span,
         text=expected,
         labels=labels,
-        notes=similar("word", near) or (() if few else (choices(words),)),
+        notes=similar("word", near) or (() if few else options("the words are", words, found)),
         fix=replacing(f"write {quoted(near)}", span, near) if near else None,
     )
 
@@ -131,14 +131,6 @@ def no_result(why: str, span: Span | None, labels: tuple[Label, ...] = ()) -> Di
     return error("TFD306", why, span, text="this has no result", labels=labels)
 
 
-def choices(words: Sequence[str]) -> str:
-    """Return the note that lists the words of a place, the first ones where there are many."""
-    shown = [quoted(word) for word in words[:_MANY]]
-    return (
-        f"the words are {joined(shown)}" if len(words) <= _MANY else f"some of the words are {joined(shown)}"
-    )
-
-
 def input_of_layer(span: Span) -> Diagnostic:
     """`input(float32, [8])` in a `layer` block."""
     return error(
@@ -162,14 +154,30 @@ def loss_expected(kind: str, found: str, span: Span) -> Diagnostic:
     )
 
 
-def pair_expected(kind: str, span: Span) -> Diagnostic:
-    """A loss or metric that does not get a target and a prediction."""
+def several_tensors(what: str, span: Span) -> Diagnostic:
+    """A list where one tensor belongs, such as the output of a model."""
     return error(
         "TFD301",
-        f"a {kind} takes two tensors",
+        f"{what} takes one tensor, not a list",
+        span,
+        text="this is a list",
+        help="put the tensors together first, as in `[a, b] -> Concatenate()`, or name one of them",
+    )
+
+
+def pair_expected(kind: str, span: Span, given: int) -> Diagnostic:
+    """A loss or metric that does not get a target and a prediction, but `given` tensors."""
+    sample = f"`[target, prediction] -> {_SAMPLES[kind]}()`"
+    more = given > _PAIR
+    return error(
+        "TFD301",
+        f"a {kind} takes two tensors" + (f", and {given} are given" if more else ""),
         span,
         text="expected `[target, prediction]`",
-        help=f"write it as in `[target, prediction] -> {_SAMPLES[kind]}()`",
+        notes=(_OF_MORE[kind],) if more else (),
+        help=f"put tensors together by layers first, such as `[a, b] -> Concatenate()`, or write {sample}"
+        if more
+        else f"write it as in {sample}",
     )
 
 
@@ -197,3 +205,8 @@ def brackets_around_flows(kind: str, span: Span) -> Diagnostic:
 
 
 _SAMPLES = {"loss": "MeanSquaredError", "metric": "Accuracy"}
+_OF_MORE = {
+    "loss": "losses of several pairs are added up: "
+    "`([a, b] -> MeanSquaredError()) + 0.5 * ([a, c] -> MeanSquaredError())`",
+    "metric": "each pair has a metric of its own",
+}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsl.suggest import by_nearness
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LONGEST = 60
-FEW = 12
+MOST_LISTED = 8
 
 
 def quoted(text: str) -> str:
@@ -44,7 +46,15 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def options(lead: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the note that lists names after `lead`, none where there are none or too many to read."""
+def alternatives(names: Iterable[str], to: str = "") -> str:
+    """Return names as a list in a sentence: those like `to` first, at most eight, and how many are left."""
+    known = by_nearness(to, names)
+    shown = [quoted(each) for each in known[:MOST_LISTED]]
+    left = len(known) - len(shown)
+    return joined([*shown, f"{left} more"] if left else shown)
+
+
+def options(lead: str, names: Iterable[str], to: str = "") -> tuple[str, ...]:
+    """Return the note that lists alternatives to `to` after `lead`, none if there are none."""
     known = tuple(names)
-    return (f"{lead} {listed(known)}",) if 0 < len(known) <= FEW else ()
+    return (f"{lead} {alternatives(known, to)}",) if known else ()

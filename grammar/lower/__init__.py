@@ -172,7 +172,9 @@ def _kind(item: syntax.Block, top: dict[str, list[syntax.Block]], context: Conte
         blocks.unknown_block(item, schema.ROOT, known, None, context)
         kind = nearest(item.kind, [each for each in schema.ROOT if each not in top])
     elif item.kind in top and item.kind != "layer":
-        context.reports.add(names.duplicate("block", item.kind, item.kind_span, top[item.kind][0].kind_span))
+        first = top[item.kind][0].kind_span
+        twice = names.second_model(item.kind_span, first) if item.kind == "model" else None
+        context.reports.add(twice or names.duplicate("block", item.kind, item.kind_span, first))
         kind = None
     return kind
 

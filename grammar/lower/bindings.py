@@ -67,7 +67,7 @@ def _value(item: syntax.Attribute, tensors: Tensors, *, in_layer: bool) -> Any:
         return _input(value, tensors, in_layer=in_layer)
     if isinstance(value, syntax.Call) and value.callee.name == "layer":
         return flows.layer_made(value, tensors)
-    return flows.expression(value, tensors, what=f"`{item.name}`")
+    return flows.tensor(value, tensors, what=f"`{item.name}`")
 
 
 _INPUT = schema.Function(

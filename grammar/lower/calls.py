@@ -16,7 +16,7 @@ from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import described, evaluate, labels_of
 
 
-def called(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002
+def called(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002, PLR0911 one for each kind
     """Return the call, or the word, that `expression` is where `type` asks for a call."""
     from grammar.lower import typed
 
@@ -35,7 +35,28 @@ def called(expression: syntax.Expr, type: Type, what: str, context: Context) -> 
     if isinstance(expression, syntax.Path) and _known(type.of, expression.name):
         context.reports.add(references.not_called(type.of, expression.name, expression.span))
         return BAD
+    near = _near_call(expression, type, context)
+    if near is not None:
+        context.reports.add(
+            references.not_called(type.of or "", near, expression.span, written=expression.span.text)
+        )
+        return BAD
     return _not_a_call(expression, type, what, context)
+
+
+def _near_call(expression: syntax.Expr, type: Type, context: Context) -> str | None:  # noqa: A002
+    """Return the Keras object that a bare word is like, as `adam` is like `Adam`, if it is nothing else."""
+    if (
+        not isinstance(expression, syntax.Path)
+        or expression.bare is None
+        or type.kind != "keras"
+        or not type.of
+    ):
+        return None
+    if expression.bare in context.constants or expression.bare in context.parameters:
+        return None
+    near = nearest(expression.bare, [*context.constants, *context.parameters, *signatures.names(type.of)])
+    return near if near is not None and signatures.find(type.of, near) is not None else None
 
 
 def _not_a_call(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002
@@ -50,8 +71,18 @@ def _not_a_call(expression: syntax.Expr, type: Type, what: str, context: Context
             return value
         found = kind_of(value)
     labels = () if isinstance(expression, syntax.Flow) else labels_of(expression, context)
-    context.reports.add(types.wrong_type(what, type.described(), found, expression.span, labels))
+    advice = _as_call(expression, type)
+    context.reports.add(types.wrong_type(what, type.described(), found, expression.span, labels, advice))
     return BAD
+
+
+def _as_call(expression: syntax.Expr, type: Type) -> str | None:  # noqa: A002
+    """Return the advice to call what a string names, as in `optimizer = "adam"`."""
+    if not isinstance(expression, syntax.Text) or type.kind != "keras" or not type.of:
+        return None
+    near = nearest(expression.value, signatures.names(type.of))
+    known = near or (expression.value if signatures.find(type.of, expression.value) else None)
+    return None if known is None else f"write `{known}()`"
 
 
 def _bare(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002

@@ -36,7 +36,7 @@ def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this plac
         case syntax.Path():
             return _reference(written, tensors)
         case syntax.List():
-            items = [expression(item, tensors, what=what) for item in written.items]
+            items = [tensor(item, tensors, what="an item of a list") for item in written.items]
             if not items:
                 tensors.context.reports.add(
                     types.misplaced_expression(what, "tensors", "an empty list", written.span)
@@ -52,6 +52,15 @@ def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this plac
     found = described(written)
     tensors.context.reports.add(types.misplaced_expression(what, "a tensor", found, written.span))
     return BAD
+
+
+def tensor(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") -> Any:
+    """Return what `written` gives if that is one tensor: a Ref or a Flow; BAD where it is not."""
+    found = expression(written, tensors, what=what)
+    if isinstance(found, ir.Group):
+        tensors.context.reports.add(types.several_tensors(what, written.span))
+        return BAD
+    return found
 
 
 def flow(written: syntax.Flow, tensors: Tensors) -> Any:
@@ -295,5 +304,8 @@ def layer_made(call: syntax.Call, tensors: Tensors) -> Any:
         return BAD
     inner = step(call.arguments[0].value, tensors)
     if inner is BAD:
+        return BAD
+    if inner.kind in {"block", "repeat", "shared"}:
+        context.reports.add(references.shared_block(inner.call.name, call.arguments[0].value.span))
         return BAD
     return ir.SharedLayer(inner, span=call.span)

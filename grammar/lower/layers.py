@@ -92,7 +92,7 @@ class LayerReader:
         written, output = _sorted(block, first, context)
         kept = bindings.declare(written, tensors, first)
         read = bindings.read(kept, tensors, in_layer=True)
-        given: Any = BAD if output is None else flows.expression(output.value, tensors, what="`output`")
+        given: Any = BAD if output is None else flows.tensor(output.value, tensors, what="`output`")
         damaged = name in context.notes.incomplete
         if output is None and not damaged:
             context.reports.add(names.missing_output(name, block.header))

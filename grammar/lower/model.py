@@ -94,7 +94,7 @@ def _assembled(
         regularize = typed(
             own["regularize"].value, kinds.keras("regularizer", optional=True), "`regularize`", context
         )
-    output = flows.expression(own["output"].value, tensors, what="`output`") if "output" in own else None
+    output = flows.tensor(own["output"].value, tensors, what="`output`") if "output" in own else None
     if read is None or metrics is None or BAD in (loss, regularize, output) or block.label is None:
         return None
     return ir.Model(
@@ -194,10 +194,14 @@ def _pair(written: syntax.Flow, category: str, tensors: Tensors) -> Any:
         if not (
             isinstance(source, syntax.List) and any(isinstance(item, syntax.Broken) for item in source.items)
         ):
-            tensors.context.reports.add(types.pair_expected(category, source.span))
+            tensors.context.reports.add(types.pair_expected(category, source.span, _count(source)))
         return BAD
-    items = [flows.expression(item, tensors, what=f"a {category}") for item in source.items]
+    items = [flows.tensor(item, tensors, what=f"a {category}") for item in source.items]
     return BAD if any(item is BAD for item in items) else items
+
+
+def _count(source: syntax.Expr) -> int:
+    return len(source.items) if isinstance(source, syntax.List) else 1
 
 
 def _objective_call(step: syntax.Expr, category: str, context: Context) -> Any:  # noqa: PLR0911 one for each kind

@@ -185,6 +185,17 @@ def test_fix_keeps_line_ends_and_what_it_cannot_mend(command: Command) -> None:
     assert text.endswith("  y = x -> Dens(2)\r\n  output = y\r\n}\r\n")
 
 
+def test_fix_that_needs_two_rounds(command: Command) -> None:
+    """A line with two faults, of which one is told at a time, is right after a single `--fix`."""
+    text = WRONG.replace("x -> Dens(2)", "x => Dense(2) -> -> Dense(2)")
+    command.write("odd.tfdeploy", text)
+    assert command("check", "odd.tfdeploy").err.count("error[") == 1
+    done = command("check", "odd.tfdeploy", "--fix")
+    said = "odd.tfdeploy: 1 fixed\n" * 2 + "odd.tfdeploy: no errors\n"
+    assert (done.code, done.out, done.err) == (0, said, "")
+    assert command.read("odd.tfdeploy") == WRONG.replace("Dens(2)", "Dense(2) -> Dense(2)")
+
+
 def test_without_fix_nothing_is_written(command: Command, replacing_good: Callable[[str, str], str]) -> None:
     """`check` alone leaves every byte as it is."""
     text = replacing_good("tfdeploy = 1\n\n", "")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from compiler.pipeline import make_plan
 from compiler.report.refs import label
 from compiler.topology import PARAMETER_SERVER
-from dsl.diagnostics import SpecError
+from dsl import ir
+from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
 from tfdeploy.runtime.quiet import start_tensorflow
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.plan import Plan
-    from dsl import ir
     from tfdeploy.runtime.cluster.addresses import Membership
 
 
@@ -23,13 +23,24 @@ def require_trainable(spec: ir.Spec) -> None:
     """Raise SpecError for what training needs and the spec lacks."""
     found = []
     if spec.data is None or spec.data.train is None:
-        found.append(errors.nothing_to_train_on(spec.data.span if spec.data else spec.span, "`data.train`"))
+        found.append(no_training_data(spec))
     if spec.update.optimizer is None:
         found.append(errors.no_optimizer(spec.update.span))
     if spec.train.steps is None and spec.train.epochs is None:
         found.append(errors.nothing_to_train_on(spec.train.span, "`steps` or `epochs` in `train`"))
     if found:
         raise SpecError(found)
+
+
+def no_training_data(spec: ir.Spec, missing: str = "`data.train`") -> Diagnostic:
+    """Return the error of a spec without training data, which shows what to write for its inputs."""
+    inputs = {
+        each.name: len(each.value.shape or ())
+        for each in spec.model.bindings
+        if isinstance(each.value, ir.Input)
+    }
+    span = spec.data.span if spec.data is not None else spec.span
+    return errors.no_training_data(span, inputs, missing, block=spec.data is not None)
 
 
 def folder_of(spec: ir.Spec) -> Path:

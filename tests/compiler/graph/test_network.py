@@ -72,7 +72,10 @@ def test_a_layer_that_does_not_fit_names_the_step_and_the_shapes() -> None:
     with pytest.raises(SpecError) as caught:
         compile_graph(make_plan(spec_of(text)))
     (diagnostic,) = caught.value.diagnostics
-    assert (diagnostic.code, diagnostic.message) == ("TFD506", "`Conv2D` cannot be applied here")
-    assert diagnostic.text == "gets `(32, 4) float32`"
+    message = "`Conv2D` takes 3 axes or more for each example, not 1"
+    assert (diagnostic.code, diagnostic.message) == ("TFD506", message)
+    assert diagnostic.text == "gets `float32 [4]`"
+    assert diagnostic.help is not None
+    assert "`-> Reshape([4, 1, 1])`" in diagnostic.help
     assert diagnostic.span is not None
     assert diagnostic.span.text == "Conv2D(3, 3)"

@@ -9,8 +9,7 @@ import tensorflow as tf
 
 from compiler.graph.sources import StreamOptions, Wanted, open_split
 from dsl.diagnostics import SpecError
-from dsl.errors import plan as errors
-from tfdeploy.runtime.plans import folder_of
+from tfdeploy.runtime.plans import folder_of, no_training_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +24,7 @@ def read_examples(spec: ir.Spec, model: ModelGraph, count: int, seed: int) -> di
     Raises SpecError where the spec has none, RunError where it cannot be read.
     """
     if spec.data is None or spec.data.train is None:
-        raise SpecError([errors.nothing_to_train_on(spec.span, "`data.train` (or `--synthetic`)")])
+        raise SpecError([no_training_data(spec, "`data.train` (or `--synthetic`)")])
     wanted = [Wanted(each.name, each.dtype, each.shape) for each in model.inputs]
     options = StreamOptions(base=folder_of(spec), seed=seed, deterministic=True, training=True)
     stream = open_split(spec.data.train, wanted, options)

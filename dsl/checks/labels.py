@@ -1,0 +1,38 @@
+"""A loss or metric of one-hot targets is not given whole-number labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl import ir, signatures
+from dsl.errors import references
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dsl.checks.facts import Facts
+    from dsl.diagnostics import Diagnostic
+
+_PREFIX = "Categorical"
+_SPARSE = {
+    "TopKCategoricalAccuracy": "SparseTopKCategoricalAccuracy",
+}
+_ONE_PER_EXAMPLE = ((), (1,))
+
+
+def labels(facts: Facts) -> Iterator[Diagnostic]:
+    """Report a target of one whole number per example for a loss or metric that compares distributions."""
+    if facts.model is None:
+        return
+    inputs = {each.name: each for each in facts.model.bindings if isinstance(each.value, ir.Input)}
+    losses = [("loss", term.objective) for term in facts.model.loss]
+    for category, objective in [*losses, *(("metric", each.objective) for each in facts.model.metrics)]:
+        name, target = objective.call.name, objective.target
+        given = inputs.get(target.name) if isinstance(target, ir.Ref) else None
+        wanted = _SPARSE.get(name) or (f"Sparse{name}" if name.startswith(_PREFIX) else None)
+        if given is None or wanted is None or not isinstance(given.value, ir.Input):
+            continue
+        dtype, shape = given.value.dtype or "float32", given.value.shape
+        if shape in _ONE_PER_EXAMPLE and "int" in dtype:
+            known = wanted if signatures.find(category, wanted) is not None else None
+            yield references.labels_as_numbers(name, given.name, known, objective.call.span, given.span)

@@ -77,6 +77,7 @@ _ROWS = (
     Code("TFD409", "unfitting-data", "data that lacks a tensor which the model reads"),
     Code("TFD410", "labels-as-numbers", "whole-number labels for a loss or metric of one-hot targets"),
     Code("TFD411", "shared-block", "a shared layer that is made of several"),
+    Code("TFD412", "one-device-only", "several devices for what is in one place"),
     # TFD5xx: the plan.
     Code("TFD501", "uneven-batch", "a global batch that the clones cannot share evenly"),
     Code("TFD502", "batch-list-length", "a list of batches that does not fit the number of clones"),
@@ -122,6 +123,8 @@ _ROWS = (
     Code("TFD604", "ineffective-rule", "a placement rule that never decides"),
     Code("TFD605", "unused-layer", "a layer block that nothing uses"),
     Code("TFD606", "unknown-lint", "a comment that allows a lint which there is not"),
+    Code("TFD607", "uneven-clones", "devices with more clones than others"),
+    Code("TFD608", "device-without-clone", "devices given to the clones that get none"),
     # TFD7xx: running. TFD70x and TFD71x: data, with file, record and field; TFD72x: a spec and its data.
     Code("TFD701", "data-missing", "a data file or folder is not there", "run"),
     Code("TFD702", "data-unreadable", "a data file cannot be opened or is of another format", "run"),

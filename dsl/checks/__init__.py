@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dsl.checks.averaging import averaging
 from dsl.checks.best_score import best_score
+from dsl.checks.clone_shares import clone_shares
 from dsl.checks.data_tensors import data_tensors
 from dsl.checks.device_indices import device_indices
 from dsl.checks.facts import Facts
@@ -16,6 +17,7 @@ from dsl.checks.hosts import hosts
 from dsl.checks.ineffective_rules import ineffective_rules
 from dsl.checks.labels import labels
 from dsl.checks.layer_names import layer_names
+from dsl.checks.single_places import single_places
 from dsl.checks.unused_bindings import unused_bindings
 from dsl.checks.unused_constants import unused_constants
 from dsl.checks.unused_devices import unused_devices
@@ -31,6 +33,7 @@ Rule: TypeAlias = "Callable[[Facts], Iterator[Diagnostic]]"
 CHECKS: tuple[Rule, ...] = (
     hosts,
     device_indices,
+    single_places,
     data_tensors,
     layer_names,
     labels,
@@ -44,6 +47,7 @@ LINTS: tuple[Rule, ...] = (
     unused_bindings,
     unused_layers,
     unused_devices,
+    clone_shares,
     ineffective_rules,
 )
 """What is only strange; asked where nothing is wrong."""

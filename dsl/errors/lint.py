@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dsl.diagnostics import Diagnostic, Label
 from dsl.errors.making import replacing, warning
 from dsl.errors.names import similar
-from dsl.errors.words import counted, listed, options, quoted
+from dsl.errors.words import alternatives, counted, listed, options, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +51,33 @@ def unused_gpus(names: Sequence[str], of: int, span: Span) -> Diagnostic:
         text="declared here",
         notes=(f"idle: {shown}",),
         help="raise `clones.count`, place something there, or declare fewer",
+    )
+
+
+def uneven_clones(count: int, places: int, size: int, span: Span) -> Diagnostic:
+    """More clones than devices, and not a multiple of them."""
+    less, more = count // places, count // places + 1
+    what = "device" if size == 1 else "group"
+    return warning(
+        "TFD607",
+        f"{count} clones on {counted(places, what)}: some have {more}, others {less}",
+        span,
+        text=f"{count % places} of {places} {what}s with {counted(more, 'clone')}",
+        notes=("each step waits for the device with most work",),
+        help=f"use {count - count % places} or {count - count % places + places} clones, or other devices",
+    )
+
+
+def devices_without_clones(names: Sequence[str], of: int, rule: Span | None, span: Span) -> Diagnostic:
+    """Devices that the rule for clones names and that no clone is left for."""
+    return warning(
+        "TFD608",
+        f"{len(names)} of {counted(of, 'device')} for the clones have none",
+        span,
+        text="fewer clones than devices",
+        labels=() if rule is None else (Label(rule, "more devices than clones"),),
+        notes=(f"without a clone: {alternatives(names)}",),
+        help="raise `clones.count`, or give the clones fewer devices",
     )
 
 

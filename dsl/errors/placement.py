@@ -111,6 +111,17 @@ def two_targets(span: Span) -> Diagnostic:
     )
 
 
+def one_device_only(role: str, count: int, span: Span | None) -> Diagnostic:
+    """A rule that gives several devices to what runs on one."""
+    return error(
+        "TFD412",
+        f"{quoted(role)} is in one place, and {counted(count, 'device')} are named",
+        span,
+        text="expected one device",
+        help="name the one device to use, as in `cpu[0]`",
+    )
+
+
 def unknown_selector(name: str, span: Span, near: str | None, known: Sequence[str]) -> Diagnostic:
     """A rule for what there is not."""
     return error(

@@ -160,7 +160,7 @@ def test_statistics_have_neither_slots_nor_gradients_to_place() -> None:
 
 def test_single_roles_have_rules_and_defaults() -> None:
     """Inputs, summaries and evaluation: the rule's first device, or the default with its own text."""
-    ruled = place("inputs -> cpu[1]\n summaries -> cpu[1]\n evaluation -> gpu[2..3]")
+    ruled = place("inputs -> cpu[1]\n summaries -> cpu[1]\n evaluation -> gpu[2]")
     tower = ruled.towers[0]
     assert ruled.book.inputs().device.ref == "cpu[1]"
     assert ruled.book.summaries().device.ref == "cpu[1]"

@@ -1,0 +1,50 @@
+"""The devices that a spec declares, one by one, and those of them that a set names."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from dsl import ir
+
+MOST = 100_000
+
+Device: TypeAlias = tuple[str | None, int, str, int]
+"""Job (None on this machine), task, kind (`cpu` or `gpu`) and index."""
+
+
+def declared(devices: ir.Devices, kinds: tuple[str, ...] = ("cpu", "gpu")) -> list[Device]:
+    """Return the declared devices of some kinds in order, none if they are too many to be counted.
+
+    A machine whose CPUs are not counted has one; GPUs that are not counted are none here.
+    """
+    found: list[Device] = []
+    for kind in kinds:
+        for owner in devices.jobs or (devices,):
+            count = getattr(owner, kind)
+            count = (1 if kind == "cpu" else 0) if count is None else count
+            tasks, job = (owner.tasks, owner.name) if isinstance(owner, ir.Job) else (1, None)
+            if len(found) + tasks * count > MOST:
+                return []
+            found += [(job, task, kind, index) for task in range(tasks) for index in range(count)]
+    return found
+
+
+def named(devices: list[Device], target: ir.DeviceSet) -> list[Device]:
+    """Return those of `devices` that `target` names, in its order."""
+    return [each for pattern in target.patterns for each in devices if _is_named(each, pattern)]
+
+
+def written(device: Device) -> str:
+    """Return a device as a spec has it."""
+    job, task, kind, index = device
+    return f"{kind}[{index}]" if job is None else f"{job}[{task}].{kind}[{index}]"
+
+
+def _is_named(device: Device, pattern: ir.DevicePattern) -> bool:
+    job, task, kind, index = device
+    return (
+        pattern.kind == kind
+        and (pattern.job == job or (pattern.job is None and job != "ps"))
+        and (pattern.tasks is None or task in pattern.tasks)
+        and (pattern.indices is None or index in pattern.indices)
+    )

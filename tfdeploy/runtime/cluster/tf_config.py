@@ -16,7 +16,7 @@ from attrs import frozen
 from dsl.addresses import split_address
 from dsl.diagnostics import RunError
 from dsl.errors import cluster as errors
-from dsl.errors.words import FEW, counted, listed
+from dsl.errors.words import MOST_LISTED, counted, listed
 from dsl.typed_json import BadRecord, Digits, parse_record
 from tfdeploy.runtime.cluster.addresses import Cluster, Task, chief_job
 
@@ -74,7 +74,7 @@ def read_tf_config(text: str, jobs: tuple[ir.Job, ...]) -> Given | None:
     _require_addresses(addresses)
     cluster = Cluster.of({name: addresses[name] for name in names})
     if task is not None and task not in cluster:
-        known = listed([each.ref for each in cluster.tasks][:FEW])
+        known = listed([each.ref for each in cluster.tasks][:MOST_LISTED])
         raise _bad("names a task that the cluster does not have", f"it has {known}")
     return Given(cluster, task)
 

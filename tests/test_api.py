@@ -11,9 +11,9 @@ import pytest
 
 import tfdeploy
 from dsl import ir
+from tests.folders import ROOT
 from tfdeploy.api import load
 
-ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "examples" / "digits.tfdeploy"
 
 

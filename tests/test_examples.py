@@ -11,8 +11,9 @@ from compiler.graph.build import compile_graph
 from compiler.pipeline import make_plan
 from dsl.source import Source
 from grammar.format import format_text
+from tests.folders import ROOT
 
-EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("*.tfdeploy"))
+EXAMPLES = sorted((ROOT / "examples").glob("*.tfdeploy"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

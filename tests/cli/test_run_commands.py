@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.folders import ROOT
+
 DIGITS = ROOT / "examples" / "digits.tfdeploy"
 CIFAR10 = ROOT / "examples" / "cifar10.tfdeploy"
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.folders import ROOT
+
 HEAVY = {"tensorflow", "keras", "rich", "cattrs", "numpy", "jsonschema"}
 PROGRAM = (
     "import sys, atexit; sys.argv = ['tfdeploy', {arguments}]; "

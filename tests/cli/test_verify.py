@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
+from tests.folders import ROOT
 from tfdeploy.cli.group import load
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from compiler.graph.aggregate import Reduction
 
 SPECS = Path(__file__).parent / "specs"
-DIGITS = str(Path(__file__).resolve().parents[2] / "examples" / "digits.tfdeploy")
+DIGITS = str(ROOT / "examples" / "digits.tfdeploy")
 
 
 def verify(*arguments: str) -> Result:

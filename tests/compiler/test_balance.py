@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +14,9 @@ from compiler.pipeline import make_plan
 from compiler.plan import VariableInfo
 from compiler.topology import Device
 from tests.compiler.places import places, variables
+from tests.folders import ROOT
 
-RESNET50 = Path(__file__).resolve().parents[2] / "examples" / "resnet50.tfdeploy"
+RESNET50 = ROOT / "examples" / "resnet50.tfdeploy"
 
 
 def servers(count: int) -> list[Device]:

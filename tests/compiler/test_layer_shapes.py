@@ -17,8 +17,8 @@ from compiler.graph.network import make, spread
 from compiler.layer_shapes import RULES, ShapeError, shape_after
 from dsl import ir
 from dsl.diagnostics import SpecError
+from tests.folders import ROOT
 
-ROOT = Path(__file__).parents[2]
 SMALL = st.integers(1, 4)
 PADDING = st.sampled_from(["valid", "same"])
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from attrs import frozen
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.folders import ROOT
+
 DOCS = ROOT / "docs"
 OPENING = re.compile(r'^(?P<fence>`{3,})(?P<kind>[\w-]+)?(?: title="(?P<title>[^"]+)")?\s*$')
 COMMENT = re.compile(r"^<!-- (?P<text>.*) -->$")

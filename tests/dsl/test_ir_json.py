@@ -11,8 +11,8 @@ import pytest
 import grammar
 from dsl import ir
 from dsl.ir_json import FormatError, from_json, to_json
+from tests.folders import ROOT
 
-ROOT = Path(__file__).parents[2]
 SPECS = [*(ROOT / "examples").glob("*.tfdeploy"), *(ROOT / "tests/grammar/specs").glob("*.tfdeploy")]
 
 

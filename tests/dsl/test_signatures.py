@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsl.signatures import CATEGORIES, Argument, Signature, find, names, words
+from tests.folders import ROOT
 
 if TYPE_CHECKING:
     from types import ModuleType
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")

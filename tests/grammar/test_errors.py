@@ -13,8 +13,9 @@ import pytest
 
 import grammar
 from dsl.render import render
+from tests.folders import ROOT
 
-ERRORS = Path(__file__).parents[1] / "golden" / "errors"
+ERRORS = ROOT / "tests" / "golden" / "errors"
 NAMES = sorted(path.stem for path in ERRORS.glob("*.tfdeploy"))
 
 

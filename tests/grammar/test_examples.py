@@ -1,11 +1,8 @@
 """The specs that ship with the project, read whole."""
 
-from pathlib import Path
-
 import grammar
 from dsl import ir
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from tests.folders import EXAMPLES
 
 
 def test_digits_reads_to_its_ir() -> None:

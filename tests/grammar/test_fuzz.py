@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from pathlib import Path
 
 import grammar
 from dsl.render import render
+from tests.folders import ROOT
 from tests.grammar.mutants import mutants
 
-ROOT = Path(__file__).parents[2]
 SPECS = [*(ROOT / "examples").glob("*.tfdeploy"), *(ROOT / "tests/grammar/specs").glob("*.tfdeploy")]
 
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import grammar
+from tests.folders import ROOT
 from tfdeploy.cli.fixes import apply_safe
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostics
 
-ERRORS = Path(__file__).parents[1] / "golden" / "errors"
+ERRORS = ROOT / "golden" / "errors"
 MENDED = (
     "comments-with-slashes",
     "comment-of-several-lines",

@@ -16,12 +16,12 @@ from dsl.values import quantity as quantity_of
 from grammar.format import format_text
 from grammar.unparse import unparse
 from grammar.unparse.values import quantity, quoted
+from tests.folders import ROOT
 from tests.grammar.mutants import mutants
 
 if TYPE_CHECKING:
     from dsl import ir
 
-ROOT = Path(__file__).parents[2]
 SPECS = [*(ROOT / "examples").glob("*.tfdeploy"), *(Path(__file__).parent / "specs").glob("*.tfdeploy")]
 
 HEAD = 'tfdeploy = 1\nmodel "m" { x = input(float32, [4]), y = x -> Dense(2), output = y }\n'

@@ -12,10 +12,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from tests.folders import ROOT
 from tests.kubernetes.published import hold
 from tfdeploy.cli.group import load
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+DEPLOY = ROOT / "deploy"
 TEXT = (DEPLOY / "README.md").read_text().replace("\\\n", " ")
 COMMANDS = [shlex.split(line)[1:] for line in re.findall(r"^\$ tfdeploy( export .*)$", TEXT, re.MULTILINE)]
 

@@ -15,11 +15,11 @@ import pytest
 import yaml
 
 import grammar
+from tests.folders import ROOT
 from tests.kubernetes.published import hold
 from tfdeploy.runtime.cluster.addresses import Task
 from tfdeploy.runtime.cluster.tf_config import read_tf_config
 
-ROOT = Path(__file__).parents[2]
 RUN = {"app.kubernetes.io/name": "tfdeploy", "app.kubernetes.io/instance": "my-digits"}
 Container = Callable[[dict[str, Any]], dict[str, Any]]
 

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-ROOT = Path(__file__).parents[2]
+from tests.folders import ROOT
+
 DATA = "a,b,c,d,label\n" + "".join(f"0.{n},0.2,0.3,0.4,{n % 2}\n" for n in range(8))
 
 

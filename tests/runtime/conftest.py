@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.folders import ROOT
+
 DIGITS = ROOT / "examples" / "data" / "digits"
 
 SPEC = f"""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -14,6 +12,7 @@ from compiler.pipeline import make_plan
 from compiler.placement_map import MapTransfer
 from dsl import ir
 from dsl.diagnostics import SpecError
+from tests.folders import ROOT
 from tests.support import rounding, spec_of
 
 MODEL = """
@@ -39,7 +38,7 @@ place {{
 update {{ optimizer = Momentum(0.1, momentum = 0.9), {update} }}
 train {{ seed = 7 }}
 """
-RESNET = Path(__file__).parents[3] / "examples" / "resnet50.tfdeploy"
+RESNET = ROOT / "examples" / "resnet50.tfdeploy"
 KERNELS = (4 * 3 + 3 + 3 + 3 + 3 * 2 + 2) * 4  # bytes of the trainable weights of MODEL
 
 

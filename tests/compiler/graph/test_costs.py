@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +13,11 @@ from compiler.graph.build import compile_graph
 from compiler.graph.saving import add_saving
 from compiler.graph.trace import Tracer
 from compiler.pipeline import make_plan
+from tests.folders import ROOT
 from tests.support import Training, classifier, examples, spec_of
 from tfdeploy.runtime.engine import Engine
 
-DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits.tfdeploy"
+DIGITS = ROOT / "examples" / "digits.tfdeploy"
 
 RESNET = """
 tfdeploy = 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +12,8 @@ import grammar
 from compiler.graph.build import compile_graph
 from compiler.pipeline import make_plan
 from tests.compiler.graph.test_transfers import CIFAR, DIGITS, SEVERAL, SEVERAL_DATA, WAITING, made_up
+from tests.folders import EXAMPLES
 from tests.support import Training, spec_of
-
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 
 def measured_peaks(training: Training) -> dict[str, int]:

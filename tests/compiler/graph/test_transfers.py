@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,8 @@ import grammar
 from compiler.graph.transfers import tensor_bytes
 from compiler.reasons import Placed, Why
 from dsl import ir
+from tests.folders import EXAMPLES
 from tests.support import Training, spec_of
-
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 DIGITS = {"image": ((8, 8, 1), 10), "digit": ((), 10)}
 CIFAR = {"image": ((32, 32, 3), 10), "label": ((), 10)}

@@ -12,8 +12,9 @@ from compiler.report.spec_lines import lines_of, texts_of
 from compiler.report.terminal import terminal_map
 from compiler.report.view import View
 from tests.browser import find_chromium, start_browser
+from tests.folders import ROOT
 
-SPEC = Path(__file__).parents[3] / "examples" / "resnet50.tfdeploy"
+SPEC = ROOT / "examples" / "resnet50.tfdeploy"
 MOST_BYTES = 3_000_000
 CHROMIUM = find_chromium()
 FOUND = "document.getElementById('found').innerText"

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.folders import ROOT
+
 XY = {"x": ("float32", (2,)), "y": ("int32", ())}
 TWO_ROWS = {"x": [[1.0, 2.5], [4.0, 5.0]], "y": [3, 6]}
 
@@ -148,7 +150,7 @@ def test_a_path_is_relative_to_the_spec_or_absolute(reader: Any, tmp_path_factor
 
 def test_the_digits_are_read_as_numpy_reads_them(reader: Any) -> None:
     """The example data comes out as NumPy loads it, reshaped and scaled as the example spec says."""
-    reader.base = Path(__file__).parents[4] / "examples"
+    reader.base = ROOT / "examples"
     expected = np.loadtxt(reader.base / "data/digits/train.csv", delimiter=",", skiprows=1, dtype=np.float32)
     stream = reader.open(
         reader.call("csv", "data/digits/train.csv", image="pixel_*", digit="digit"),

@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[4] / "examples" / "data" / "digits"
+from tests.folders import ROOT
+
+FOLDER = ROOT / "examples" / "data" / "digits"
 
 
 def test_the_script_reproduces_the_files(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from attrs import frozen
 
 import grammar
 from compiler.graph.sources import SOURCES, TRANSFORMS
+from tests.folders import ROOT
 
-PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "data.md"
+PAGE = ROOT / "docs" / "how-to" / "data.md"
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 INPUT = re.compile(r"`(\w+) = input\((\w+), \[([^\]]*)\]\)`")
 

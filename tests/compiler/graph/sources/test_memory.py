@@ -12,8 +12,9 @@ from typing import IO
 import numpy as np
 import pytest
 
+from tests.folders import ROOT
+
 WORKER = Path(__file__).with_name("memory_of_reading.py")
-ROOT = Path(__file__).parents[4]
 WIDTH = 16384
 
 

@@ -15,8 +15,8 @@ import pytest
 import tensorflow as tf
 
 from tests.compiler.graph.sources.shared_files import KINDS, NUMBER, ORDERS, two_passes
+from tests.folders import ROOT
 
-ROOT = Path(__file__).parents[4]
 SPEC = """\
 tfdeploy = 1
 

@@ -22,7 +22,7 @@ from dsl.ir import Spec
 from dsl.source import Source
 from grammar.format import format_text
 from grammar.unparse import unparse
-from tests.grammar.mutants import mutants
+from tests.grammar.broken_specs import mutants
 
 
 def main(count: int = 2000, seed: int = 1, part: str = "1/1") -> int:

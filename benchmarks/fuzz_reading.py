@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import grammar
 from dsl.render import render
-from tests.grammar.mutants import mutants
+from tests.grammar.broken_specs import mutants
 
 ROOT = Path(__file__).parents[1]
 SPECS = [

@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.sources import StreamOptions, Wanted, open_split
 from dsl import ir
+from tfdeploy.data import StreamOptions, Wanted, open_split
 
 Make = Callable[[], Any]
 """Makes batches as a dataset of the current graph."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.rules import Rulebook
+from compiler.placement.rules import Rulebook
 from compiler.topology import Topology
 from dsl import ir
 

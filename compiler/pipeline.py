@@ -9,10 +9,10 @@ from attrs import evolve
 
 from compiler import topology
 from compiler.checks import CHECKS
-from compiler.elaborate import elaborate
-from compiler.legality import replication_of
-from compiler.passes.towers import lay_out_towers, workers_of
+from compiler.compatibility import replication_of
+from compiler.model.elaborate import elaborate
 from compiler.plan import Plan, Worker
+from compiler.towers import lay_out_towers, workers_of
 from dsl import ir
 from dsl.diagnostics import Diagnostics, SpecError
 

@@ -13,7 +13,7 @@ from dsl.diagnostics import Diagnostic
 from dsl.records import Record
 
 if TYPE_CHECKING:
-    from compiler.model_graph import ModelGraph
+    from compiler.model.graph import ModelGraph
 
 
 @frozen(eq=False, repr=False)

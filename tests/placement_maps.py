@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from compiler.placement_map import (
+from compiler.mapping.records import (
     MapClone,
     MapDevice,
     MapMode,

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from dsl.diagnostics import Diagnostic
     from dsl.ir import Spec
-    from tfdeploy.runtime.reporting import Reporter
-    from tfdeploy.runtime.result import Result
-    from tfdeploy.runtime.trained import Evaluated
+    from tfdeploy.runtime.records.result import Result
+    from tfdeploy.runtime.show.reporting import Reporter
+    from tfdeploy.runtime.trained.trained import Evaluated
 
 
 def load(
@@ -57,8 +57,8 @@ def compile(  # noqa: A001
     from tfdeploy.runtime.plans import graph_of, plan_of
 
     compiled = graph_of(plan_of(spec, emulate=emulate, verbose=verbose), verbose=verbose)
-    from compiler.capacity import warnings_of
-    from compiler.expect import require_expectations
+    from compiler.conditions.capacity import warnings_of
+    from compiler.conditions.expect import require_expectations
 
     for each in warnings_of(compiled):
         (warn or _as_python_warning)(each)
@@ -84,15 +84,15 @@ def run(
     worker this process is, as in `worker:1`, unless TF_CONFIG says it. Raises SpecError, RunError, and
     KeyboardInterrupt or SystemExit where a signal ends the run, after a checkpoint.
     """
-    from tfdeploy.runtime import start
     from tfdeploy.runtime.options import RunOptions
-    from tfdeploy.runtime.reporting import Quiet
+    from tfdeploy.runtime.show.reporting import Quiet
+    from tfdeploy.runtime.train import start
 
     chosen = reporter if reporter is not None else Quiet(_as_python_warning)
     options = RunOptions(emulate, resume, verbose, reporter=chosen)
     if emulate or not spec.devices.jobs:
         return start.run(spec, options)
-    from tfdeploy.runtime.cluster.launching import run_on_cluster
+    from tfdeploy.runtime.launch.launching import run_on_cluster
 
     return run_on_cluster(spec, options, task)
 
@@ -115,7 +115,7 @@ def evaluate(
     from tfdeploy.runtime.quiet import start_tensorflow
 
     start_tensorflow(verbose=verbose)
-    from tfdeploy.runtime.trained import Trained, evaluate_trained
+    from tfdeploy.runtime.trained.trained import Trained, evaluate_trained
 
     with Trained.load(
         spec, warn or _silent, checkpoint=checkpoint, emulate=emulate, verbose=verbose
@@ -141,13 +141,13 @@ def predict(
     default where there is one. `predictions` may be there if it has such predictions, else only with `force`,
     and is never a file that is read. See `evaluate` for the rest. Raises SpecError and RunError.
     """
-    from tfdeploy.runtime.outputs import Reading
     from tfdeploy.runtime.quiet import start_tensorflow
+    from tfdeploy.runtime.records.outputs import Reading
 
     Reading.of(spec, examples).require_apart(Path(predictions))
     start_tensorflow(verbose=verbose)
-    from tfdeploy.runtime.predict import predict as write
-    from tfdeploy.runtime.trained import Trained
+    from tfdeploy.runtime.trained.predict import predict as write
+    from tfdeploy.runtime.trained.trained import Trained
 
     with Trained.load(
         spec, warn or _silent, checkpoint=checkpoint, emulate=emulate, verbose=verbose
@@ -171,8 +171,8 @@ def export(
     from tfdeploy.runtime.quiet import start_tensorflow
 
     start_tensorflow(verbose=verbose)
-    from tfdeploy.runtime.artifacts import write_saved_model
-    from tfdeploy.runtime.trained import Trained
+    from tfdeploy.runtime.trained.artifacts import write_saved_model
+    from tfdeploy.runtime.trained.trained import Trained
 
     with Trained.load(
         spec, warn or _silent, checkpoint=checkpoint, emulate=emulate, verbose=verbose

@@ -12,7 +12,7 @@ from benchmarks.models import Problem, spec_text
 def build(problem: Problem, towers: int) -> Built:
     """Build the graph of the spec; then trace one tower once more, to compare what a clone adds to it."""
     import grammar
-    from compiler.graph.trace import Tracer
+    from compiler.graph.tower.trace import Tracer
     from compiler.pipeline import make_plan
 
     compiled, seconds = _compiled(problem, towers)

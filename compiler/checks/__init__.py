@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 from compiler import topology
 from compiler.checks.batches import batches_fit_clones
+from compiler.checks.compatibility import choices_go_together
 from compiler.checks.data_files import data_is_there
 from compiler.checks.groups import groups_fit_devices
-from compiler.checks.legality import choices_go_together
 from compiler.checks.link import link_is_used
 from compiler.checks.loss import model_has_a_loss
 from compiler.checks.shapes import shapes_fit

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from compiler.elaborate import elaborate
-from compiler.layer_shapes import Shape, ShapeError, shape_after
-from compiler.model_graph import ModelGraph
+from compiler.model.elaborate import elaborate
+from compiler.model.graph import ModelGraph
+from compiler.model.layer_shapes import Shape, ShapeError, shape_after
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors

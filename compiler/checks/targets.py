@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.rules import Rulebook, rule_text
+from compiler.placement.rules import Rulebook, rule_text
 from compiler.topology import Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from compiler.legality import replication_of
+from compiler.compatibility import replication_of
 from compiler.topology import PARAMETER_SERVER, Host, Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
@@ -17,7 +17,7 @@ def workers_are_whole(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]
     """Report tasks without a clone, clones on parameter servers, and backup workers that cannot be spared."""
     if replication_of(spec) == "in_graph":
         return
-    from compiler.passes.towers import lay_out_towers, workers_of  # no other check needs towers
+    from compiler.towers import lay_out_towers, workers_of  # no other check needs towers
 
     workers = workers_of(lay_out_towers(spec, topology), topology)
     tasks = {device.host for device in topology.devices if device.job != PARAMETER_SERVER}

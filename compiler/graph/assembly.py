@@ -7,14 +7,14 @@ from typing import Any
 import tensorflow as tf
 from attrs import define, evolve, field
 
+from compiler.graph.gradients.loss_scale import LossScale
 from compiler.graph.ledger import Ledger
-from compiler.graph.numerics.loss_scale import LossScale
 from compiler.graph.optimizers import Optimizer
-from compiler.graph.stamp import StampedTower
-from compiler.graph.variables import GraphVariable
+from compiler.graph.stamp.stamp import StampedTower
+from compiler.graph.variables.variables import GraphVariable
+from compiler.placement.rules import Rulebook
 from compiler.plan import Plan
 from compiler.reasons import Placed
-from compiler.rules import Rulebook
 
 
 @define

@@ -9,34 +9,34 @@ from typing import Any
 
 import tensorflow as tf
 
-from compiler.checks.legality import gradients_can_be_summed
+from compiler.checks.compatibility import gradients_can_be_summed
 from compiler.checks.matches import rules_decide, rules_match
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
-from compiler.graph.evaluation import build_evaluation
-from compiler.graph.feeding import Feeds, feed_towers
-from compiler.graph.lean import only_first_keeps_statistics, without_statistics
+from compiler.graph.gradients.loss_scale import LossScale
+from compiler.graph.gradients.regularize import with_regularizers
+from compiler.graph.gradients.weighting import tower_loss
+from compiler.graph.inputs.feeding import Feeds, feed_towers
+from compiler.graph.inputs.staging import time_after
+from compiler.graph.inspect.own_devices import require_own_devices
+from compiler.graph.inspect.verify_placement import verify_placement
 from compiler.graph.ledger import Ledger
-from compiler.graph.metrics import combine_metric
-from compiler.graph.numerics.loss_scale import LossScale
-from compiler.graph.numerics.regularize import with_regularizers
-from compiler.graph.numerics.weighting import tower_loss
 from compiler.graph.optimizers import Optimizer, make_optimizer
-from compiler.graph.own_devices import require_own_devices
 from compiler.graph.randomness import draw_seed, tower_seed
-from compiler.graph.scores import scores_of, scores_of_all
-from compiler.graph.staging import time_after
-from compiler.graph.stamp import Bindings, StampedTower, stamp
-from compiler.graph.summaries import build_summaries
-from compiler.graph.template import Template, WeightInfo
-from compiler.graph.traces import Traces
+from compiler.graph.scores.evaluation import build_evaluation
+from compiler.graph.scores.metrics import combine_metric
+from compiler.graph.scores.scores import scores_of, scores_of_all
+from compiler.graph.scores.summaries import build_summaries
+from compiler.graph.stamp.stamp import Bindings, StampedTower, stamp
+from compiler.graph.tower.template import Template, WeightInfo
+from compiler.graph.tower.traces import Traces
+from compiler.graph.tower.without_statistics import only_first_keeps_statistics, without_statistics
 from compiler.graph.update import UPDATE_MODES, Updates
-from compiler.graph.update.between import build_between
-from compiler.graph.variables import create_variable, create_variables, place_variables
-from compiler.graph.verify_placement import verify_placement
+from compiler.graph.variables.variables import create_variable, create_variables, place_variables
+from compiler.graph.workers.updates import build_between
+from compiler.placement.rules import Rulebook
 from compiler.plan import Plan
 from compiler.reasons import Placed
-from compiler.rules import Rulebook
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
 

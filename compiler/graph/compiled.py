@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from attrs import define, field, frozen
 
-from compiler.graph.inputs import InputPipe
+from compiler.graph.gradients.weighting import LossSum
+from compiler.graph.inputs.iterators import InputPipe
 from compiler.graph.ledger import Ledger
-from compiler.graph.numerics.weighting import LossSum
-from compiler.graph.template import WeightInfo
-from compiler.graph.variables import GraphVariable
-from compiler.placement_map import PlacementMap
+from compiler.graph.tower.template import WeightInfo
+from compiler.graph.variables.variables import GraphVariable
+from compiler.mapping.records import PlacementMap
 from compiler.plan import Plan
 from dsl.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
-    from compiler.graph.forecast import StepMemory
-    from compiler.graph.update.between import Exchange
+    from compiler.graph.inspect.forecast import StepMemory
+    from compiler.graph.workers.updates import Exchange
 
 
 @frozen
@@ -141,20 +141,20 @@ class CompiledGraph:
 
         `assigned` is filled in for ops that `record_assigned` has seen, memory after `forecast_memory`.
         """
-        from compiler.graph.mapping import map_placement
+        from compiler.graph.inspect.mapping import map_placement
 
         return map_placement(self, self._assigned, self._memory)
 
     def forecast_memory(self) -> None:
         """Work out what a step needs at its peak on each device (seconds, for tens of thousands of ops)."""
-        from compiler.graph.forecast import forecast_step_memory
+        from compiler.graph.inspect.forecast import forecast_step_memory
 
         if not self._memory:
             self._memory = forecast_step_memory(self)
 
     def record_assigned(self, metadata: Any) -> None:
         """Take the devices that TensorFlow really chose from a `RunMetadata` with partition graphs."""
-        from compiler.graph.assigned import read_assigned
+        from compiler.graph.inspect.assigned import read_assigned
 
         self._assigned.update(read_assigned(self.graph, metadata))
 

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 from attrs import define, field, frozen
 
-from compiler.graph.template import Role
+from compiler.graph.tower.template import Role
 from compiler.plan import Plan
 from compiler.reasons import Placed
 from compiler.topology import Device

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from fnmatch import translate
 
-from compiler.placement_map import MapOp, PlacementMap
+from compiler.mapping.records import MapOp, PlacementMap
 from compiler.report.scopes import clone_scopes, inner_name
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from attrs import define, field, frozen
 
-from compiler.placement_map import MapOp, PlacementMap
+from compiler.figures import plural, size_of_known
+from compiler.mapping.records import MapOp, PlacementMap
+from compiler.mapping.step_graph import Edge, StepGraph
 from compiler.report import scopes
 from compiler.report.columns import Group, first_that_fits
 from compiler.report.cut import Part, cut, finder
-from compiler.report.figures import plural, size_of_known
-from compiler.step_graph import Edge, StepGraph
 
 MOST_NODES = 60
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from attrs import define, field
 
-from compiler.placement_map import MapOp, PlacementMap
+from compiler.mapping.records import MapOp, PlacementMap
 from compiler.report import refs
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 
-from compiler.placement_map import PlacementMap, RuleRef
+from compiler.mapping.records import PlacementMap, RuleRef
 from dsl import ir
 from dsl.regular import read_regular
 

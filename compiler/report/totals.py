@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from compiler.placement_map import PlacementMap
+from compiler.mapping.records import PlacementMap
 from compiler.report.columns import Group
 
 

@@ -15,7 +15,7 @@ from benchmarks.page import write_page
 from benchmarks.race import Race, run_race
 from benchmarks.results import Machine, Results, Spread
 from benchmarks.targets import TARGETS
-from compiler.graph.trace import Tracer
+from compiler.graph.tower.trace import Tracer
 from compiler.pipeline import make_plan
 
 MACHINE = Machine("2026-01-31", 2, 24, "3.11.7", "2.21.0", "3.15.1")

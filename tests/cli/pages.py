@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 from click.testing import CliRunner
 
-from tfdeploy.cli.explain import page
+from tfdeploy.cli.commands.explain import page
 from tfdeploy.cli.group import load
 
 if TYPE_CHECKING:

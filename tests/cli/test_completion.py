@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler.placement_json import dump
+from compiler.mapping.json_format import dump
 from dsl.completions import override_completions
 from tests.cli.conftest import GOOD
 from tests.docs.pages import DOCS

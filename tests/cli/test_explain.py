@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from dsl.codes import CODES, Code
 from tests.cli.pages import Example, example, sections
-from tfdeploy.cli.explain import page
+from tfdeploy.cli.commands.explain import page
 from tfdeploy.cli.group import load
 
 if TYPE_CHECKING:

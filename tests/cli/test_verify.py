@@ -88,7 +88,7 @@ def test_a_cluster_of_processes_agrees() -> None:
 
 def test_every_row_for_a_cluster_is_there() -> None:
     """What is launched has every mode, aggregation, placement and replication that a cluster can run."""
-    from compiler.legality import AGGREGATIONS, VARIABLES, conflicts, facts_of
+    from compiler.compatibility import AGGREGATIONS, VARIABLES, conflicts, facts_of
     from tfdeploy.api import load as load_spec
     from tfdeploy.runtime.verify.cases import launched_cases, launched_spec
 
@@ -150,7 +150,7 @@ def test_an_evaluation_of_other_weights_is_found(monkeypatch: pytest.MonkeyPatch
     """The penalty of the training's weights beside the loss of averages, or of a mean of copies, is named."""
     from attrs import evolve
 
-    from compiler.graph import evaluation
+    from compiler.graph.scores import evaluation
     from dsl import ir
     from tests.support import spec_of
     from tfdeploy.runtime.verify import Options, Verification
@@ -194,7 +194,7 @@ def test_made_up_examples_fit_the_model(tmp_path: Path) -> None:
 
 def test_every_combination_is_there() -> None:
     """The cases of a full run have every aggregation with every placement, packed and not, for every K."""
-    from compiler.legality import AGGREGATIONS, VARIABLES
+    from compiler.compatibility import AGGREGATIONS, VARIABLES
     from tfdeploy.runtime.verify.cases import GLOBAL_BATCH, every_case
 
     cases = list(every_case(64))

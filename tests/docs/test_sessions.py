@@ -14,11 +14,11 @@ from rich.console import Console
 from dsl import ir
 from tests.docs.pages import DOCS, TESTED_ELSEWHERE, Block, blocks_of, name_of, page_files, replace
 from tests.docs.sessions import Session, matches, plain, same
-from tfdeploy.runtime.cluster.addresses import Cluster, Membership, Task
-from tfdeploy.runtime.cluster.probe import knock
-from tfdeploy.runtime.cluster.watch import Missing, Watch
-from tfdeploy.runtime.console import Lines
-from tfdeploy.runtime.waiting import remedy
+from tfdeploy.runtime.cluster.health.monitor import Missing, Watch
+from tfdeploy.runtime.cluster.server.probe import knock
+from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
+from tfdeploy.runtime.show.console import Lines
+from tfdeploy.runtime.train.waiting import remedy
 
 SESSIONS = [
     path

@@ -74,8 +74,8 @@ def test_every_reader_refuses_a_pipe(tmp_path: Path) -> None:
 
 def test_data_is_no_pipe(tmp_path: Path) -> None:
     """The file of any source is refused before TensorFlow opens it."""
-    from compiler.graph.sources import StreamOptions, open_split
     from dsl.diagnostics import RunError
+    from tfdeploy.data import StreamOptions, open_split
 
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "pictures" / "cats").mkdir(parents=True)

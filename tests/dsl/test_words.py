@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from compiler.legality import CONFLICTS
+from compiler.compatibility import CONFLICTS
 from dsl.codes import CODES
 from dsl.diagnostics import Diagnostic
 from dsl.errors.expect import not_met

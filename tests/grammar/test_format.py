@@ -14,7 +14,7 @@ from dsl.source import Source
 from grammar import format as formatter
 from grammar.format import format_text
 from tests.folders import ROOT
-from tests.grammar.mutants import mutants
+from tests.grammar.broken_specs import mutants
 
 SPECS = [*(ROOT / "examples").glob("*.tfdeploy"), *(Path(__file__).parent / "specs").glob("*.tfdeploy")]
 TEXTS = [path.read_text(encoding="utf-8") for path in SPECS]

@@ -8,7 +8,7 @@ from collections import Counter
 import grammar
 from dsl.render import render
 from tests.folders import ROOT
-from tests.grammar.mutants import mutants
+from tests.grammar.broken_specs import mutants
 
 SPECS = [*(ROOT / "examples").glob("*.tfdeploy"), *(ROOT / "tests/grammar/specs").glob("*.tfdeploy")]
 

@@ -17,7 +17,7 @@ from grammar.format import format_text
 from grammar.unparse import unparse
 from grammar.unparse.values import quantity, quoted
 from tests.folders import ROOT
-from tests.grammar.mutants import mutants
+from tests.grammar.broken_specs import mutants
 
 if TYPE_CHECKING:
     from dsl import ir

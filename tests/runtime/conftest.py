@@ -85,7 +85,7 @@ class Project:
     def run(self, **overrides: Any) -> Any:
         """Train the spec in this process and return its result; warnings are for a `reporter` alone."""
         from tfdeploy import api
-        from tfdeploy.runtime.reporting import Reporter
+        from tfdeploy.runtime.show.reporting import Reporter
 
         options = {key: overrides.pop(key) for key in ("resume", "emulate", "reporter") if key in overrides}
         return api.run(self.load(**overrides), **{"reporter": Reporter(), **options})

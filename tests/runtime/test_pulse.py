@@ -14,7 +14,7 @@ import pytest
 from tests.runtime.cluster.conftest import Process, Tasks
 from tfdeploy.runtime import pulse as module
 from tfdeploy.runtime.pulse import Attendant, Pulse
-from tfdeploy.runtime.reporting import Reporter
+from tfdeploy.runtime.show.reporting import Reporter
 from tfdeploy.runtime.stop import StopSignals
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
 """The command line. `tfdeploy COMMAND ...` and `compile-and-run ...` start here.
 
-To add a command: write `tfdeploy/cli/NAME.py` with a click command `command` of class `Command`, whose
-function is decorated with `@common_options`, takes a `Common` first and returns an exit code, and add a row
-to `COMMANDS` in `tfdeploy/cli/group.py`. Heavy imports (TensorFlow, rich, cattrs) stand inside the function.
-Faults are left to rise: `tfdeploy/cli/faults.py` makes diagnostics and exit codes of `SpecError`, `RunError`
-and others. A few lines suffice:
+To add a command: write `tfdeploy/cli/commands/NAME.py` with a click command `command` of class `Command`,
+whose function is decorated with `@common_options`, takes a `Common` first and returns an exit code, and add a
+row to `COMMANDS` in `tfdeploy/cli/group.py`. Heavy imports (TensorFlow, rich, cattrs) stand inside the
+function. Faults are left to rise: `tfdeploy/cli/faults.py` makes diagnostics and exit codes of `SpecError`,
+`RunError` and others. A few lines suffice:
 
     @click.command(cls=Command)
     @click.argument("spec")

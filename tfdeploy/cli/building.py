@@ -32,7 +32,7 @@ def build(spec: ir.Spec, common: Common, *, emulate: bool = False, forecast: boo
     start(common)
     with busy(f"building the graph of {name}"):
         compiled = graph_of(plan, verbose=common.verbose)
-        from compiler.capacity import warnings_of
+        from compiler.conditions.capacity import warnings_of
 
         strange = warnings_of(compiled)
     if strange:

@@ -11,9 +11,9 @@ from attrs import evolve
 if TYPE_CHECKING:
     from dsl import ir
     from tfdeploy.cli.options import Common
-    from tfdeploy.runtime.cluster.addresses import Membership, Task
+    from tfdeploy.runtime.membership.addresses import Membership, Task
     from tfdeploy.runtime.options import RunOptions
-    from tfdeploy.runtime.result import Result
+    from tfdeploy.runtime.records.result import Result
 
 
 def membership_of(spec: ir.Spec, task: Task | None, *, launch: bool) -> Membership | None:
@@ -28,7 +28,7 @@ def membership_of(spec: ir.Spec, task: Task | None, *, launch: bool) -> Membersh
         raise click.UsageError("--launch needs a spec with jobs, and this one has none")
     if launch:
         return None
-    from tfdeploy.runtime.cluster.membership import find_membership, require_trainer, taking_part
+    from tfdeploy.runtime.membership.membership import find_membership, require_trainer, taking_part
 
     found = find_membership(spec, os.environ, task)
     if found is not None:
@@ -43,9 +43,9 @@ def launch(spec: ir.Spec, path: str, common: Common, options: RunOptions) -> tup
     Tasks read the same file with the same options as this process did; those that are started again read what
     that came to then. Raises what a run raises.
     """
-    from compiler.legality import replication_of
+    from compiler.compatibility import replication_of
     from tfdeploy.cli.faults import show
-    from tfdeploy.runtime.cluster import launching
+    from tfdeploy.runtime.launch import launching
 
     launching.require_launchable(spec)
     voices = launching.Voices(spec, launching.write)

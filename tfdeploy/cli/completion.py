@@ -149,7 +149,7 @@ def _names_of_map(path: str) -> list[str]:
     file = map_file(path)
     if file is None:
         import grammar
-        from tfdeploy.runtime.directory import RunDirectory
+        from tfdeploy.runtime.records.directory import RunDirectory
 
         spec = grammar.read(path).spec
         if spec is None:

@@ -8,32 +8,31 @@ import click
 
 from tfdeploy.cli.options import Command
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    # name: (module, one line for the list of commands), in the order in which `--help` shows them
-    "check": ("tfdeploy.cli.check", "Find every error in specs, without TensorFlow."),
-    "fmt": ("tfdeploy.cli.fmt", "Put specs in the one style."),
-    "show": ("tfdeploy.cli.show", "Print a spec with includes, overrides and defaults filled in."),
-    "plan": ("tfdeploy.cli.plan", "Build the graph, run nothing, and print the placement map."),
-    "why": ("tfdeploy.cli.why", "Say which rule placed an op or a variable."),
-    "diff": ("tfdeploy.cli.diff", "Compare two placements: what moved, and the bytes of devices and links."),
-    "compile": ("tfdeploy.cli.compile", "Write the graph, its placement map and its spec to files."),
-    "compile-and-run": ("tfdeploy.cli.compile_and_run", "Train a spec."),
-    "serve": ("tfdeploy.cli.serve", "Run the server of one task of a cluster."),
-    "status": ("tfdeploy.cli.status", "Say of every task of a cluster whether it is there."),
-    "verify": ("tfdeploy.cli.verify", "Train every layout of a spec a few steps and compare the weights."),
-    "evaluate": ("tfdeploy.cli.evaluate", "Evaluate what a spec has trained."),
-    "predict": ("tfdeploy.cli.predict", "Predict for a file of examples."),
-    "export": ("tfdeploy.cli.export", "Write what a spec has trained as a SavedModel."),
-    "plot": ("tfdeploy.cli.plot", "Draw the curves of runs."),
-    "explain": ("tfdeploy.cli.explain", "Explain the code of an error."),
+COMMANDS: dict[str, str] = {
+    # name: one line for the list of commands, in the order in which `--help` shows them
+    "check": "Find every error in specs, without TensorFlow.",
+    "fmt": "Put specs in the one style.",
+    "show": "Print a spec with includes, overrides and defaults filled in.",
+    "plan": "Build the graph, run nothing, and print the placement map.",
+    "why": "Say which rule placed an op or a variable.",
+    "diff": "Compare two placements: what moved, and the bytes of devices and links.",
+    "compile": "Write the graph, its placement map and its spec to files.",
+    "compile-and-run": "Train a spec.",
+    "serve": "Run the server of one task of a cluster.",
+    "status": "Say of every task of a cluster whether it is there.",
+    "verify": "Train every layout of a spec a few steps and compare the weights.",
+    "evaluate": "Evaluate what a spec has trained.",
+    "predict": "Predict for a file of examples.",
+    "export": "Write what a spec has trained as a SavedModel.",
+    "plot": "Draw the curves of runs.",
+    "explain": "Explain the code of an error.",
 }
 """Every command there is."""
 
 
 def load(name: str) -> click.Command:
     """Import the module of command `name` and return its `command`."""
-    module, _ = COMMANDS[name]
-    command: click.Command = import_module(module).command
+    command: click.Command = import_module(f"tfdeploy.cli.commands.{name.replace('-', '_')}").command
     return command
 
 
@@ -64,7 +63,7 @@ class CommandGroup(Command, click.Group):
         del ctx
         if COMMANDS:
             with formatter.section("Commands"):
-                formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+                formatter.write_dl(list(COMMANDS.items()))
 
 
 def _unknown(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from compiler.placement_map import PlacementMap
+    from compiler.mapping.records import PlacementMap
 
 FILE = "placement.json"
 
@@ -25,8 +25,8 @@ def map_file(path: str) -> str | None:
 
 def read_map(path: str) -> PlacementMap:
     """Return the placement map in the file `path`; OSError and click.ClickException end a command with 2."""
-    from compiler.placement_json import LIMIT
-    from compiler.placement_map import PlacementMap
+    from compiler.mapping.json_format import LIMIT
+    from compiler.mapping.records import PlacementMap
     from dsl.typed_json import BadRecord, read_record
 
     try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from grammar.unparse import unparse
 from tfdeploy.kubernetes.deployment import DATA_FOLDER, RUNS_FOLDER, SPEC_FOLDER, Deployment
-from tfdeploy.runtime.cluster.secret import VARIABLE as SECRET
+from tfdeploy.runtime.membership.secret import VARIABLE as SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from attrs import evolve, field, frozen
 
-from compiler.legality import replication_of
+from compiler.compatibility import replication_of
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors import deployment as errors
-from tfdeploy.runtime.cluster.addresses import PARAMETER_SERVER, Cluster
-from tfdeploy.runtime.effective import with_paths
+from tfdeploy.runtime.membership.addresses import PARAMETER_SERVER, Cluster
+from tfdeploy.runtime.records.effective import with_paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

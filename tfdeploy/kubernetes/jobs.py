@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from tfdeploy.kubernetes.common import CONTAINER, Manifest, command, labels, metadata, pod, task_command
 from tfdeploy.kubernetes.deployment import CLIENT
-from tfdeploy.runtime.cluster.addresses import Task
-from tfdeploy.runtime.cluster.tf_config import VARIABLE, to_tf_config
+from tfdeploy.runtime.membership.addresses import Task
+from tfdeploy.runtime.membership.tf_config import VARIABLE, to_tf_config
 
 if TYPE_CHECKING:
     from dsl import ir

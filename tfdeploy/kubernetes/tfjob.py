@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tfdeploy.kubernetes.common import Manifest, metadata, pod, task_command
 from tfdeploy.kubernetes.jobs import RESTARTS
-from tfdeploy.runtime.cluster.addresses import PARAMETER_SERVER
+from tfdeploy.runtime.membership.addresses import PARAMETER_SERVER
 
 if TYPE_CHECKING:
     from dsl import ir

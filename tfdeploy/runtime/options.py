@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Literal
 
 from attrs import field, frozen
 
-from tfdeploy.runtime.reporting import Reporter
+from tfdeploy.runtime.show.reporting import Reporter
 
 if TYPE_CHECKING:
-    from tfdeploy.runtime.cluster.addresses import Membership
+    from tfdeploy.runtime.membership.addresses import Membership
 
 Resume = Literal["auto", "never", "must"]
 

@@ -16,7 +16,7 @@ from tfdeploy.runtime.quiet import start_tensorflow
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.plan import Plan
-    from tfdeploy.runtime.cluster.addresses import Membership
+    from tfdeploy.runtime.membership.addresses import Membership
 
 
 def require_trainable(spec: ir.Spec) -> None:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from attrs import define, field
 
 from dsl.errors import running as errors
+from tfdeploy.runtime.show.words import duration
 from tfdeploy.runtime.stop import BASE, end_now
-from tfdeploy.runtime.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from dsl.source import Span
 
     Cause = Callable[[], Iterable[tuple[str, Span | None]]]
-    from compiler.graph.sources.base import Source
-    from tfdeploy.runtime.reporting import Reporter
+    from tfdeploy.data.sources.base import Source
+    from tfdeploy.runtime.show.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
 
 LEAST = 10.0  # seconds without progress that are nothing to speak of

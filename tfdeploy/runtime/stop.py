@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
-    from tfdeploy.runtime.result import Result
+    from tfdeploy.runtime.records.result import Result
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 BASE = 128  # a process that ends by a signal has, to a shell, the exit code 128 + its number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.legality import CONFLICTS, Conflict
+from compiler.compatibility import CONFLICTS, Conflict
 from tools.reference.markdown import NOTICE, table
 
 INTRODUCTION = """\

@@ -11,7 +11,7 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.optimizers.base import Optimizer, Scalars, constant, rate_for
-from compiler.graph.variables import SlotSpec
+from compiler.graph.variables.variables import SlotSpec
 
 
 @frozen

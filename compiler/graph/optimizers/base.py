@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.variables import SlotSpec
+from compiler.graph.variables.variables import SlotSpec
 
 Gradient = Any  # a tensor, or tf.IndexedSlices of an embedding
 Scalars = Mapping[str, tf.Tensor]

@@ -7,9 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from compiler.graph.network import first_sentence, make
 from compiler.graph.optimizers.base import Optimizer
 from compiler.graph.optimizers.table import OPTIMIZERS
+from compiler.graph.tower.network import first_sentence, make
 from dsl import ir, signatures
 from dsl.diagnostics import SpecError
 from dsl.errors import plan as errors

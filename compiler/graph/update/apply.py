@@ -9,14 +9,14 @@ import tensorflow as tf
 
 from compiler.graph.aggregate.base import Gradient
 from compiler.graph.assembly import Assembly
-from compiler.graph.numerics.loss_scale import Gate
-from compiler.graph.numerics.statistics import new_statistic
-from compiler.graph.numerics.summed import SummedGradient
+from compiler.graph.gradients.collect import copy_name
+from compiler.graph.gradients.loss_scale import Gate
+from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.optimizers.base import Scalars
-from compiler.graph.update.apart import apply_at_slots, slots_apart
-from compiler.graph.update.exclusive import take_turn
-from compiler.graph.update.gradients import copy_name
-from compiler.graph.variables import GraphVariable
+from compiler.graph.update.mutex import take_turn
+from compiler.graph.update.remote_slots import apply_at_slots, slots_apart
+from compiler.graph.update.statistics import new_statistic
+from compiler.graph.variables.variables import GraphVariable
 
 AVERAGE_RATE = "average_rate"
 """The scalar of a step that says how far averages move, where that changes from step to step."""

@@ -17,7 +17,7 @@ from compiler.graph.assembly import Assembly
 from compiler.graph.ledger import Ledger
 from compiler.graph.update.apply import step_scalars
 from compiler.graph.update.step import Updates, build_update, count_update
-from compiler.graph.variables import GraphVariable
+from compiler.graph.variables.variables import GraphVariable
 from compiler.reasons import Placed
 
 

@@ -8,14 +8,14 @@ import tensorflow as tf
 from attrs import field, frozen
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.numerics.clip import clip_gradients
-from compiler.graph.numerics.copies import values_of
-from compiler.graph.numerics.summed import SummedGradient
-from compiler.graph.numerics.weighting import own_inverses
+from compiler.graph.gradients.clip import clip_gradients
+from compiler.graph.gradients.collect import regularize_gradients, sum_gradients
+from compiler.graph.gradients.copies import values_of
+from compiler.graph.gradients.parts import join_parts
+from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.weighting import own_inverses
 from compiler.graph.optimizers.base import Scalars
 from compiler.graph.update.apply import apply_gradients, update_statistics
-from compiler.graph.update.gradients import regularize_gradients, sum_gradients
-from compiler.graph.update.parts import join_parts
 
 
 @frozen

@@ -10,12 +10,12 @@ import pytest
 import grammar
 from compiler.graph import importing
 from compiler.graph.build import compile_graph
-from compiler.graph.saving import add_saving
-from compiler.graph.trace import Tracer
+from compiler.graph.storage.saving import add_saving
+from compiler.graph.tower.trace import Tracer
 from compiler.pipeline import make_plan
 from tests.folders import ROOT
 from tests.support import Training, classifier, examples, spec_of
-from tfdeploy.runtime.engine import Engine
+from tfdeploy.runtime.session.engine import Engine
 
 DIGITS = ROOT / "examples" / "digits.tfdeploy"
 

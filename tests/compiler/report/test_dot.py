@@ -7,9 +7,9 @@ import re
 import pytest
 from attrs import define, evolve, field
 
-from compiler.placement_map import PlacementMap
+from compiler.mapping.records import PlacementMap
+from compiler.mapping.step_graph import Edge, StepGraph
 from compiler.report.dot import MOST_NODES, dot
-from compiler.step_graph import Edge, StepGraph
 from tests.placement_maps import make_map
 
 TOKEN = re.compile(r'\s*(?:(->|[{}\[\]=;,])|("(?:[^"\\]|\\.)*")|([A-Za-z_][A-Za-z0-9_]*|#?[0-9.]+))')

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from compiler.figures import count, size, size_of_known
 from compiler.report import refs, scopes
 from compiler.report.choose import choose_ops
 from compiler.report.columns import Group, first_that_fits
 from compiler.report.cut import cut, finder
-from compiler.report.figures import count, size, size_of_known
 from compiler.report.table import shorten, table
 from tests.placement_maps import make_map
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from compiler import placement_json
-from compiler.report.html import html_page
+from compiler.mapping import json_format as placement_json
+from compiler.report.page.html import html_page
 from compiler.report.spec_lines import lines_of, texts_of
-from compiler.report.terminal import terminal_map
+from compiler.report.text.terminal import terminal_map
 from compiler.report.view import View
 from tests.browser import find_chromium, start_browser
 from tests.folders import ROOT

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.folders import ROOT
-from tfdeploy.runtime.cluster.secret import VARIABLE, Secret, secret_of
+from tfdeploy.runtime.membership.secret import VARIABLE, Secret, secret_of
 
 PATIENCE = 180.0  # seconds until a test gives up, counted from when a server listens or a program says a word
 STARTING = 600.0  # seconds until a program says its first word, however busy the machine is

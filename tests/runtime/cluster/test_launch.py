@@ -17,11 +17,11 @@ import pytest
 from dsl import ir
 from dsl.diagnostics import SpecError
 from tfdeploy import api
-from tfdeploy.runtime.cluster import launch
-from tfdeploy.runtime.cluster.addresses import Task
-from tfdeploy.runtime.cluster.identity import Answer, ask, finish
-from tfdeploy.runtime.cluster.launch import Launcher, Recipe, gpus_of
-from tfdeploy.runtime.cluster.launching import written
+from tfdeploy.runtime.cluster.server.identity import Answer, ask, finish
+from tfdeploy.runtime.launch import launch
+from tfdeploy.runtime.launch.launch import Launcher, Recipe, gpus_of
+from tfdeploy.runtime.launch.launching import written
+from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.options import RunOptions
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ def test_from_python(tasks: Tasks, tmp_path: Path) -> None:
     tasks.write("tasks = 1", "tasks = 2")
     script = (
         "import sys, tfdeploy\n"
-        "from tfdeploy.runtime.reporting import Reporter\n"
+        "from tfdeploy.runtime.show.reporting import Reporter\n"
         "class Notes(Reporter):\n"
         "    def note(self, text): print('note ' + text, flush=True)\n"
         "spec = tfdeploy.load(sys.argv[1], {'train.directory': sys.argv[2], 'train.steps': 5})\n"

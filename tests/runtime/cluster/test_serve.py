@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.runtime.cluster.conftest import secret_of_folder
-from tfdeploy.runtime.cluster.addresses import Task
-from tfdeploy.runtime.cluster.identity import Answer, ask, fingerprint, finish, leave_word
-from tfdeploy.runtime.cluster.status import Status, look
+from tfdeploy.runtime.cluster.health.status import Status, look
+from tfdeploy.runtime.cluster.server.identity import Answer, ask, fingerprint, finish, leave_word
+from tfdeploy.runtime.membership.addresses import Task
 
 if TYPE_CHECKING:
     from tests.runtime.cluster.conftest import Tasks

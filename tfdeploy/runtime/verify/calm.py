@@ -13,7 +13,7 @@ from attrs import evolve
 from dsl import ir
 
 if TYPE_CHECKING:
-    from compiler.model_graph import LayerNode, ModelGraph
+    from compiler.model.graph import LayerNode, ModelGraph
 
 RATES = frozenset(
     (

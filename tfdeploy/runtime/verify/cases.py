@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from attrs import evolve, frozen
 
-from compiler.legality import AGGREGATIONS, VARIABLES, conflicts, facts_of
+from compiler.compatibility import AGGREGATIONS, VARIABLES, conflicts, facts_of
 from dsl import ir
 
 GLOBAL_BATCH = 24

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from compiler.graph.sources import StreamOptions, Wanted, open_split
 from dsl.diagnostics import SpecError
+from tfdeploy.data import StreamOptions, Wanted, open_split
 from tfdeploy.runtime.plans import folder_of, no_training_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from compiler.model_graph import InputNode, ModelGraph
+    from compiler.model.graph import InputNode, ModelGraph
     from dsl import ir
 
 

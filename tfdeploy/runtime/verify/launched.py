@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 
 from dsl.diagnostics import RunError
-from tfdeploy.runtime.cluster.addresses import Task
-from tfdeploy.runtime.cluster.launch import Launcher
-from tfdeploy.runtime.cluster.launching import written
-from tfdeploy.runtime.cluster.watch import Watch
+from tfdeploy.runtime.cluster.health.monitor import Watch
+from tfdeploy.runtime.launch.launch import Launcher
+from tfdeploy.runtime.launch.launching import written
+from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.options import RunOptions
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from dsl import ir
-    from tfdeploy.runtime.cluster.addresses import Cluster
-    from tfdeploy.runtime.cluster.launch import Stream
+    from tfdeploy.runtime.launch.launch import Stream
+    from tfdeploy.runtime.membership.addresses import Cluster
 
 PATIENCE = 300.0  # seconds, for servers to listen and for a step to be made
 

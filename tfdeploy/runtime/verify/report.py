@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING
 
-from compiler.report.figures import plural
+from compiler.figures import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

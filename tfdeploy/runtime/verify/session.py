@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field, frozen
 
-from compiler.graph.traces import Traces
-from compiler.legality import AGGREGATIONS, MODES, VARIABLES
+from compiler.compatibility import AGGREGATIONS, MODES, VARIABLES
+from compiler.graph.tower.traces import Traces
 from dsl.diagnostics import SpecError
 from dsl.errors import plan as errors
 from dsl.errors import plan_modes
-from tfdeploy.runtime.clone_threads import CloneThreads
 from tfdeploy.runtime.plans import folder_of
+from tfdeploy.runtime.session.clone_threads import CloneThreads
 from tfdeploy.runtime.verify.cases import GLOBAL_BATCH, Case, Choice, choose, launched_spec
 from tfdeploy.runtime.verify.compare import Differences, compare
 from tfdeploy.runtime.verify.examples import count_classes, make_examples, read_examples

@@ -10,10 +10,10 @@ import numpy as np
 import tensorflow as tf
 from attrs import evolve, field, frozen
 
+from compiler.compatibility import replication_of
 from compiler.graph.build import compile_graph
-from compiler.graph.export import final_weights
-from compiler.graph.traces import Traces
-from compiler.legality import replication_of
+from compiler.graph.storage.export import final_weights
+from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from tfdeploy.runtime.verify.calm import without_randomness
 
@@ -57,7 +57,7 @@ class Lab:
     def try_out(self, spec: ir.Spec, arrays: Arrays | None = None) -> Trial:
         """Return a trial of a combination, with the lab's arrays unless others are given."""
         if replication_of(spec) == "between_graph":
-            from tfdeploy.runtime.verify.crew_trial import CrewTrial
+            from tfdeploy.runtime.verify.worker_trial import CrewTrial
 
             return CrewTrial(self, spec)
         return Trial(self, spec, arrays)

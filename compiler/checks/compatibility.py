@@ -1,0 +1,53 @@
+"""What the spec asks for goes together, by the one table of what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from compiler.compatibility import Aspect, Conflict, Facts, conflicts, facts_of, layout_of, variable_rules
+from compiler.topology import Topology
+from dsl import ir
+from dsl.diagnostics import Diagnostic
+from dsl.errors import plan_modes as errors
+from dsl.source import Span
+
+
+def choices_go_together(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
+    """Report every conflict that can be seen before the model is traced."""
+    del topology
+    facts = facts_of(spec)
+    for each in conflicts(facts):
+        yield _diagnostic(spec, each, facts)
+
+
+def gradients_can_be_summed(spec: ir.Spec, sparse: Sequence[str]) -> Iterator[Diagnostic]:
+    """Report what the tracing brought to light; `sparse` are the weights whose gradients are rows."""
+    facts = facts_of(spec, sparse=bool(sparse))
+    for each in conflicts(facts):
+        if any(aspect == "gradients" for aspect, _ in each.when):
+            yield _diagnostic(spec, each, facts, (f"rows are looked up in `{sparse[0]}`",))
+
+
+def _diagnostic(spec: ir.Spec, found: Conflict, facts: Facts, notes: tuple[str, ...] = ()) -> Diagnostic:
+    places = [_place(spec, aspect, values) for aspect, values in found.when]
+    written = [each for each in places if each is not None]
+    return errors.conflict(
+        found.code,
+        found.title(facts),
+        (found.reason, *notes),
+        found.nearest,
+        next(iter(written), spec.update.span),
+        next(iter(written[1:]), None),
+    )
+
+
+def _place(spec: ir.Spec, aspect: Aspect, values: Sequence[str]) -> Span | None:
+    """Return where an aspect was written, None where it is a default."""
+    if aspect == "variables":
+        rules = (rule for rule in variable_rules(spec) if layout_of(rule.target) in values)
+        return next((rule.target.span or rule.span for rule in rules), None)
+    if aspect == "machines":
+        return spec.devices.span
+    if aspect == "deterministic":
+        return spec.train.spans.get(aspect)
+    return spec.update.spans.get(aspect)

@@ -1,0 +1,1 @@
+"""What a spec expects of its placement, and whether the memory suffices."""

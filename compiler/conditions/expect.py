@@ -1,0 +1,202 @@
+"""The conditions of `expect`, held against a compiled placement: `require_expectations(compiled)`.
+
+`check_expectations(plan, placement)` returns a diagnostic (TFD531 to TFD534) for every condition that does
+not hold, with the figure and what contributes most to it. `memory(...)` needs a map with a forecast, which
+`needs_memory(spec)` tells beforehand; `require_expectations` sees to it and raises SpecError.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from compiler.figures import plural, size
+from compiler.mapping.records import MapDevice, MapOp, MapTensor, PlacementMap
+from compiler.placement.rules import Rulebook
+from compiler.placement.variable_rules import homes_of
+from compiler.plan import Plan
+from dsl import ir
+from dsl.diagnostics import Diagnostic, SpecError
+from dsl.errors import expect as errors
+
+if TYPE_CHECKING:
+    from compiler.graph.compiled import CompiledGraph
+
+MOST_NAMED = 5
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    "<": operator.lt,
+    ">=": operator.ge,
+    ">": operator.gt,
+    "==": operator.eq,
+}
+
+
+@frozen
+class Figure:
+    """What a condition is about, as a number and in words, and what makes it up, the largest part first."""
+
+    value: float
+    text: str
+    parts: tuple[str, ...]
+
+
+def needs_memory(spec: ir.Spec) -> bool:
+    """Whether a condition asks for the memory of devices, which has to be forecast."""
+    return any(each.function == "memory" for each in spec.expect.conditions)
+
+
+def require_expectations(compiled: CompiledGraph) -> None:
+    """Raise SpecError for the conditions of the spec that its compiled graph does not meet."""
+    spec = compiled.plan.spec
+    if not spec.expect.conditions:
+        return
+    if needs_memory(spec):
+        compiled.forecast_memory()
+    found = check_expectations(compiled.plan, compiled.placement)
+    if found:
+        raise SpecError(found)
+
+
+def check_expectations(plan: Plan, placement: PlacementMap) -> tuple[Diagnostic, ...]:
+    """Return a diagnostic for each condition that does not hold."""
+    return tuple(
+        errors.not_met(condition, figure.text, figure.parts)
+        for condition in plan.spec.expect.conditions
+        for figure in _failing(condition, _MEASURES[condition.function](condition, plan, placement))
+    )
+
+
+def _failing(condition: ir.Condition, figures: Iterable[Figure]) -> Iterator[Figure]:
+    """Yield the figure that is furthest from what the condition asks for, if any fails it."""
+    holds = _COMPARE[condition.operator]
+    failing = [each for each in figures if not holds(each.value, condition.value)]
+    if failing:
+        yield max(failing, key=lambda each: abs(each.value - condition.value))
+
+
+# --- measures ---------------------------------------------------------------------------------------------
+
+
+def _imbalance(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[Figure]:
+    """Say how far the fullest of the devices that variables are spread over is above their mean."""
+    del condition
+    book = Rulebook(plan.spec.place.rules, plan.topology)
+    names = [each.name for each in placement.variables]
+    refs = {each.ref for each in homes_of(book, names, plan.towers)}
+    devices = [each for each in placement.devices if each.ref in refs]
+    loads = {each.ref: each.variable_bytes + each.slot_bytes for each in devices}
+    mean = sum(loads.values()) / len(loads) if loads else 0
+    if not mean:
+        return [Figure(0.0, "0%", ())]
+    fullest = max(loads, key=lambda ref: loads[ref])
+    excess = loads[fullest] / mean - 1
+    of_all = f"the mean of {plural(len(loads), 'device')} is {_size(int(mean))}"
+    parts = [f"`{fullest}` holds {_size(loads[fullest])}; {of_all}", *largest_variables(fullest, placement)]
+    return [Figure(excess, f"{excess:.1%}", tuple(parts))]
+
+
+def largest_variables(ref: str, placement: PlacementMap) -> list[str]:
+    """Say which variables, with their slots, are the largest on a device; nothing if it has none."""
+    held = {
+        each.name: (each.bytes if ref in (each.device, *each.copies) else 0)
+        + sum(slot.bytes for slot in each.slots if slot.device == ref)
+        for each in placement.variables
+    }
+    largest = sorted((name for name in held if held[name]), key=lambda name: (-held[name], name))[:MOST_NAMED]
+    listed = ", ".join(f"`{name}` ({_size(held[name])})" for name in largest)
+    return [f"largest there, with slots: {listed}"] if largest else []
+
+
+def _memory(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[Figure]:
+    """Say what each of the devices needs for a step."""
+    refs = _refs(condition.arguments[0], plan)
+    return [_device_memory(each) for each in placement.devices if each.ref in refs]
+
+
+def _device_memory(device: MapDevice) -> Figure:
+    parts = memory_parts(device)
+    assert device.memory_bytes is not None
+    return Figure(device.memory_bytes, f"{_size(device.memory_bytes)} on `{device.ref}`", tuple(parts))
+
+
+def memory_parts(device: MapDevice) -> list[str]:
+    """Say what the forecast for a device is made of, with the largest tensors of its peak."""
+    if device.memory_bytes is None or device.step_bytes is None:
+        raise ValueError("the map has no forecast of memory")
+    held = device.variable_bytes + device.other_bytes
+    of_step = f"tensors of a step {_size(device.step_bytes)}"
+    parts = [f"on `{device.ref}`: variables {_size(held)}, slots {_size(device.slot_bytes)}, {of_step}"]
+    return parts + _tensors("largest when a step needs most", device.largest)
+
+
+def _traffic(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[Figure]:
+    """Say what goes from the first devices to the second in a step."""
+    sources, targets = (_refs(each, plan) for each in condition.arguments)
+    links = [
+        each for each in placement.transfers if each.from_device in sources and each.to_device in targets
+    ]
+    total, unknown = sum(each.bytes for each in links), sum(each.bytes_unknown for each in links)
+    parts = []
+    if links:
+        busiest = max(links, key=lambda each: each.bytes)
+        parts.append(
+            f"most from `{busiest.from_device}` to `{busiest.to_device}`: "
+            f"{_size(busiest.bytes)} in {plural(busiest.tensors, 'tensor')}"
+        )
+        parts += _tensors("largest on that way", busiest.largest)
+    if unknown:
+        parts.append(f"{plural(unknown, 'tensor')} of unknown size not counted")
+    return [Figure(total, f"{_size(total)} a step", tuple(parts))]
+
+
+def _tensors(what: str, tensors: Sequence[MapTensor]) -> list[str]:
+    listed = ", ".join(
+        f"`{each.name.removesuffix(':0')}` ({_size(each.bytes)})" for each in tensors[:MOST_NAMED]
+    )
+    return [f"{what}: {listed}"] if tensors else []
+
+
+def _ops(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[Figure]:
+    """Count the ops on the devices whose names, in the graph or inside their tower, match the glob."""
+    refs, glob = _refs(condition.arguments[0], plan), condition.arguments[1]
+    assert isinstance(glob, str)
+    found = [each for each in placement.ops if each.requested in refs and _matches(each, glob, plan)]
+    if plan.worker is not None:  # the ops of one worker are listed, and the others have the same
+        twins = Counter(twin for ref, twin in plan.twins.items() if ref in refs)
+        own = [each for each in placement.ops if _matches(each, glob, plan)]
+        found += [each for each in own for _ in range(twins[each.requested])]
+    parts = []
+    if found:
+        named = ", ".join(f"`{each.name}` on `{each.requested}`" for each in found[:MOST_NAMED])
+        more = f" and {len(found) - MOST_NAMED:,} more" if len(found) > MOST_NAMED else ""
+        parts.append(f"these are {named}{more}")
+    return [Figure(len(found), plural(len(found), "op"), tuple(parts))]
+
+
+def _matches(op: MapOp, glob: str, plan: Plan) -> bool:
+    scope = plan.towers[op.clone].scope if op.clone is not None else ""
+    inner = op.name.removeprefix(f"{scope}/") if scope else op.name
+    return fnmatchcase(op.name, glob) or fnmatchcase(inner, glob)
+
+
+def _size(number: int) -> str:
+    return size(number) if number else "0 B"
+
+
+def _refs(argument: ir.DeviceSet | str, plan: Plan) -> set[str]:
+    assert isinstance(argument, ir.DeviceSet)
+    return {each.ref for each in plan.topology.resolve_set(argument)}
+
+
+_MEASURES: dict[str, Callable[[ir.Condition, Plan, PlacementMap], list[Figure]]] = {
+    "imbalance": _imbalance,
+    "memory": _memory,
+    "traffic": _traffic,
+    "ops": _ops,
+}

@@ -1,0 +1,64 @@
+"""Clipping of gradients after they were summed over all clones and regularisation was added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from compiler.graph.assembly import Assembly
+from compiler.graph.gradients.copies import Gradient, beside, change_copies, map_values, times, values_of
+
+if TYPE_CHECKING:
+    from compiler.graph.gradients.summed import SummedGradient
+
+SCOPE = "clip"
+
+
+def clip_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> list[SummedGradient]:
+    """Clip as `update.clip` says: all by their norm together, each by its own norm, or every element.
+
+    Where a norm is not finite, what it scales comes out as NaN, so that the fault stays in sight.
+    """
+    clip = assembly.plan.update.clip
+    if clip is None:
+        return list(gradients)
+    value = clip.args[0] if clip.args else clip.kwargs["x"]
+    assert isinstance(value, int | float)
+    if clip.name == "global_norm":
+        return _by_global_norm(assembly, gradients, float(value))
+    change = _clip_value if clip.name == "value" else _clip_norm
+    return [
+        change_copies(assembly, each, SCOPE, lambda copy: change(copy, float(value))) for each in gradients
+    ]
+
+
+def _by_global_norm(
+    assembly: Assembly, gradients: Sequence[SummedGradient], limit: float
+) -> list[SummedGradient]:
+    """Scale all gradients alike; what each adds to the norm is the same for every copy of its variable."""
+    squares = []
+    for each in gradients:
+        with beside(assembly, each, SCOPE):
+            squares.append(_squares(each.copies[0]))
+    with assembly.ledger.place(assembly.step_place, "update"), tf.name_scope(f"{assembly.scope}/{SCOPE}/"):
+        factor = _factor(tf.sqrt(tf.add_n(squares), name="global_norm"), limit)
+    return [change_copies(assembly, each, SCOPE, lambda copy: times(copy, factor)) for each in gradients]
+
+
+def _clip_norm(gradient: Gradient, limit: float) -> Gradient:
+    return times(gradient, _factor(tf.sqrt(_squares(gradient)), limit))
+
+
+def _clip_value(gradient: Gradient, limit: float) -> Gradient:
+    return map_values(gradient, lambda values: tf.clip_by_value(values, -limit, limit))
+
+
+def _squares(gradient: Gradient) -> tf.Tensor:
+    return tf.reduce_sum(tf.square(tf.cast(values_of(gradient), tf.float32)))
+
+
+def _factor(norm: tf.Tensor, limit: float) -> tf.Tensor:
+    """Return what brings a norm down to `limit`: one for a smaller norm, NaN for one that is not finite."""
+    return limit / tf.maximum(norm, limit) + (norm - norm)

@@ -1,0 +1,128 @@
+"""Gradients of a step on their way from the towers to the variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+from attrs import evolve
+
+from compiler.graph.aggregate import reduce_all
+from compiler.graph.aggregate.base import Reduction
+from compiler.graph.assembly import Assembly
+from compiler.graph.gradients.copies import times
+from compiler.graph.gradients.regularize import add_regularization
+from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.weighting import SCOPE, inverse_weights
+from compiler.graph.stamp.stamp import StampedTower
+from compiler.graph.variables.variables import GraphVariable
+from compiler.placement.rules import following
+from compiler.reasons import Placed
+
+
+def sum_gradients(assembly: Assembly) -> list[SummedGradient]:
+    """Sum every variable's gradient of every part of the loss over the towers, where it is wanted.
+
+    Parts with a weight are still to be divided by it, unless the sum is one of the means of the towers.
+    """
+    wanted = _in_order_of_backprop(assembly)
+    inverses = {tower.tower.index: _inverses(assembly, tower) for tower in assembly.towers}
+    reductions = [
+        _reduction(assembly, part, variable, number, inverses)
+        for number, (part, variable) in enumerate(wanted)
+    ]
+    sums = reduce_all(reductions, assembly.plan.update)
+    return [
+        SummedGradient(variable, tuple(copies), part)
+        for (part, variable), copies in zip(wanted, sums, strict=True)
+    ]
+
+
+def _in_order_of_backprop(assembly: Assembly) -> list[tuple[int, GraphVariable]]:
+    """Return the variables that get a gradient of a part, those first whose gradient is ready first.
+
+    Left out are statistics, and weights that the part does not depend on.
+    """
+    template = assembly.towers[0].template
+    position = {node.name: at for at, node in enumerate(template.graph_def.node)}
+    found = [
+        (position[gradient.values.partition(":")[0]], part, name)
+        for part, each in enumerate(template.losses)
+        for name, gradient in each.gradients.items()
+        if all(name in tower.template.losses[part].gradients for tower in assembly.towers)
+    ]
+    return [(part, assembly.variables[name]) for _, part, name in sorted(found, key=lambda each: each[0])]
+
+
+def _inverses(assembly: Assembly, tower: StampedTower) -> list[tf.Tensor | None]:
+    """Return by part of the loss what a tower's gradient is multiplied by before it is summed.
+
+    That is one over its own weight where every tower's own mean counts; else None.
+    """
+    parts = tower.template.losses
+    if assembly.plan.update.reduce != "sum" or all(each.weight is None for each in parts):
+        return [None] * len(parts)
+    place = Placed(tower.tower.device, tower.tower.why)
+    scope = f"aggregate/{SCOPE}/clone_{tower.tower.index}/"
+    with assembly.ledger.place(place, "aggregate"), tf.name_scope(scope):
+        return inverse_weights([None if each.weight is None else tower.tensor(each.weight) for each in parts])
+
+
+def _reduction(
+    assembly: Assembly,
+    part: int,
+    variable: GraphVariable,
+    number: int,
+    inverses: Mapping[int, Sequence[tf.Tensor | None]],
+) -> Reduction:
+    homes = [_home_of(assembly, tower, part, variable.name) for tower in assembly.towers]
+    name = f"{variable.name}/part_{part}" if part else variable.name
+    values = []
+    for tower, home in zip(assembly.towers, homes, strict=True):
+        value, factor = tower.gradient(part, variable.name), inverses[tower.tower.index][part]
+        if factor is not None:
+            with assembly.ledger.place(home, "aggregate"), tf.name_scope(f"aggregate/{name}/"):
+                value = times(value, factor)
+        values.append(value)
+    destinations = _destinations(assembly, variable, homes[number % len(homes)])
+    return Reduction(name, values, homes, destinations, assembly.ledger, number)
+
+
+def _home_of(assembly: Assembly, tower: StampedTower, part: int, weight: str) -> Placed:
+    """Return where a tower has made a gradient."""
+    inner = tower.template.losses[part].gradients[weight].values
+    placed = assembly.ledger.entries[tower.tensor(inner).op.name].placed
+    return Placed(placed.device, following(inner.partition(":")[0], placed))
+
+
+def _destinations(assembly: Assembly, variable: GraphVariable, home: Placed) -> Sequence[Placed]:
+    """Return where a sum is wanted: where the variable is updated, or first of all with a clone (`home`).
+
+    The latter where a worker sends its gradients to others: the sum of all its clones is sent once.
+    """
+    if assembly.plan.worker is not None:
+        return [home]
+    if variable.replicated:
+        return [variable.beside(copy) for copy in range(len(variable.copies))]
+    return [assembly.rulebook.updates(variable.placement)]
+
+
+def regularize_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> list[SummedGradient]:
+    """Add the gradients of regularizers, once per step however many clones there are."""
+    return [
+        evolve(each, copies=tuple(_regularized(assembly, each, copy) for copy in range(len(each.copies))))
+        for each in gradients
+    ]
+
+
+def _regularized(assembly: Assembly, gradient: SummedGradient, copy: int) -> Any:
+    variable = gradient.variable
+    place = assembly.ledger.place(variable.beside(copy), "update")
+    with place, tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"):
+        return add_regularization(variable, copy, gradient.copies[copy])
+
+
+def copy_name(variable: GraphVariable, copy: int) -> str:
+    """Return the name of a copy of a variable; copy 0 has the variable's own."""
+    return f"{variable.name}/replica_{copy}" if copy else variable.name

@@ -1,0 +1,53 @@
+"""Changing summed gradients beside the copies of their variables, tensors and rows of embeddings alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from attrs import evolve
+
+if TYPE_CHECKING:
+    from compiler.graph.assembly import Assembly
+    from compiler.graph.gradients.summed import SummedGradient
+
+Gradient = Any  # a tensor, or tf.IndexedSlices with distinct indices
+
+
+@contextmanager
+def beside(assembly: Assembly, gradient: SummedGradient, scope: str, copy: int = 0) -> Iterator[None]:
+    """Make ops on the device of a copy of the gradient's variable."""
+    variable = gradient.variable
+    place = assembly.ledger.place(variable.beside(copy), "update")
+    with place, tf.name_scope(f"{assembly.scope}/{scope}/{variable.name}/"):
+        yield
+
+
+def change_copies(
+    assembly: Assembly, gradient: SummedGradient, scope: str, change: Callable[[Gradient], Gradient]
+) -> SummedGradient:
+    """Change the gradient of every copy of a variable, each on the copy's device."""
+    copies = []
+    for copy, value in enumerate(gradient.copies):
+        with beside(assembly, gradient, scope, copy):
+            copies.append(change(value))
+    return evolve(gradient, copies=tuple(copies))
+
+
+def values_of(gradient: Gradient) -> tf.Tensor:
+    """Return the elements of a gradient, of a sparse one those of its rows."""
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+
+
+def map_values(gradient: Gradient, change: Callable[[tf.Tensor], tf.Tensor]) -> Gradient:
+    """Change the elements of a gradient; a sparse one stays sparse."""
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(change(gradient.values), gradient.indices)
+    return change(gradient)
+
+
+def times(gradient: Gradient, factor: tf.Tensor) -> Gradient:
+    """Multiply a gradient by a number."""
+    return map_values(gradient, lambda values: values * tf.cast(factor, values.dtype))

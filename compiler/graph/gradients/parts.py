@@ -1,0 +1,59 @@
+"""Joining the gradients of the parts of a loss, each divided by what it is a mean over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+from attrs import evolve
+
+from compiler.graph.aggregate.base import Gradient
+from compiler.graph.aggregate.parts import join_rows, merge_rows
+from compiler.graph.assembly import Assembly
+from compiler.graph.gradients.copies import beside, times
+from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.weighting import SCOPE
+
+
+def join_parts(
+    assembly: Assembly, gradients: Sequence[SummedGradient], inverses: Sequence[tf.Tensor | None]
+) -> list[SummedGradient]:
+    """Return the gradient of the loss by each variable from those of its parts.
+
+    Each is multiplied by the number for its part in `inverses`, beside the variable.
+    """
+    found: dict[str, list[SummedGradient]] = {}
+    for each in gradients:
+        found.setdefault(each.variable.name, []).append(each)
+    return [_joined(assembly, each, inverses) for each in found.values()]
+
+
+def _joined(
+    assembly: Assembly, parts: Sequence[SummedGradient], inverses: Sequence[tf.Tensor | None]
+) -> SummedGradient:
+    first = parts[0]
+    if len(parts) == 1 and inverses[first.part] is None:
+        return first
+    copies = []
+    for copy in range(len(first.copies)):
+        with beside(assembly, first, SCOPE, copy):
+            weighted = [_times(each.copies[copy], inverses[each.part]) for each in parts]
+            copies.append(_add(weighted))
+    return evolve(first, copies=tuple(copies), part=0)
+
+
+def _times(gradient: Gradient, factor: tf.Tensor | None) -> Gradient:
+    return gradient if factor is None else times(gradient, factor)
+
+
+def _add(gradients: Sequence[Gradient]) -> Gradient:
+    """Return the sum of gradients, of which some may be rows; if all are, with distinct indices."""
+    rows = [each for each in gradients if isinstance(each, tf.IndexedSlices)]
+    dense: list[Any] = [each for each in gradients if not isinstance(each, tf.IndexedSlices)]
+    if not dense:
+        return rows[0] if len(rows) == 1 else merge_rows(join_rows(rows))
+    total = dense[0] if len(dense) == 1 else tf.add_n(dense)
+    for each in rows:
+        total = tf.tensor_scatter_nd_add(total, tf.expand_dims(each.indices, 1), each.values)
+    return total

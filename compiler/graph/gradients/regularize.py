@@ -1,0 +1,85 @@
+"""Regularisation: once per step however many clones there are, beside the variable it concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+from attrs import evolve
+
+from compiler.graph.ledger import Ledger
+from compiler.graph.tower.network import make
+from compiler.graph.tower.template import WeightInfo
+from compiler.graph.variables.variables import GraphVariable
+from compiler.placement.rules import following
+from compiler.reasons import Placed
+from dsl import ir
+
+
+def with_regularizers(weights: Mapping[str, WeightInfo], regularize: ir.Call | None) -> dict[str, WeightInfo]:
+    """Give every kernel without a regularizer of its own that of the model."""
+    if regularize is None:
+        return dict(weights)
+    shared = make(regularize, "regularizer")
+    return {
+        name: evolve(info, regularizer=shared) if info.regularizer is None and _is_kernel(info) else info
+        for name, info in weights.items()
+    }
+
+
+def _is_kernel(info: WeightInfo) -> bool:
+    return info.trainable and info.name.rpartition("/")[2].endswith("kernel")
+
+
+def add_regularization(variable: GraphVariable, copy: int, gradient: Any) -> Any:
+    """Return `gradient` with that of the variable's regularizer added, which makes a sparse one dense."""
+    regularizer = variable.info.regularizer
+    if regularizer is None:
+        return gradient
+    weight = tf.raw_ops.ReadVariableOp(resource=variable.copies[copy].handle, dtype=variable.info.dtype)
+    own = tf.gradients(regularizer(weight), weight)[0]
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.tensor_scatter_nd_add(own, tf.expand_dims(gradient.indices, 1), gradient.values)
+    return gradient + own
+
+
+def regularization_loss(
+    variables: Iterable[GraphVariable], shares: Sequence[float], ledger: Ledger
+) -> list[tf.Tensor]:
+    """Return the terms that regularizers add to the loss of a step, each made beside its variable.
+
+    Copies that are trained each by itself count by the `shares` of their clones in the batch, as the losses
+    of these do; other copies are all equal.
+    """
+    terms = []
+    for variable in variables:
+        if not _is_regularized(variable):
+            continue
+        apart = variable.mean is not None
+        for copy, share in enumerate(shares if apart else (1.0,)):
+            with ledger.place(variable.beside(copy), "metric"):
+                penalty = _penalty(variable, variable.copies[copy].handle)
+                terms.append(penalty * share if apart else penalty)
+    return terms
+
+
+def evaluated_regularization(variables: Iterable[GraphVariable], ledger: Ledger) -> list[tf.Tensor]:
+    """Return the terms of the weights that are evaluated, each made beside what is read."""
+    terms = []
+    for variable in variables:
+        if _is_regularized(variable):
+            source = variable.evaluated
+            beside = Placed(source.placed.device, following(variable.name, source.placed))
+            with ledger.place(beside, "evaluation"):
+                terms.append(_penalty(variable, source.handle))
+    return terms
+
+
+def _is_regularized(variable: GraphVariable) -> bool:
+    return variable.info.regularizer is not None and variable.info.trainable
+
+
+def _penalty(variable: GraphVariable, handle: tf.Tensor) -> tf.Tensor:
+    weight = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.info.dtype)
+    return tf.cast(variable.info.regularizer(weight), tf.float32)

@@ -1,0 +1,1 @@
+"""Where examples enter the graph and how they reach the towers."""

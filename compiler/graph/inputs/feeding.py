@@ -1,0 +1,108 @@
+"""From data to towers: which pipes there are, on which devices, and what each tower takes from which.
+
+One stream is cut up among all clones of a host. Where the clones are on several hosts, each host reads its
+own shard of the data beside them; under `per_clone = shard` each clone does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import gcd
+
+import tensorflow as tf
+from attrs import define, field, frozen
+
+from compiler.graph.assembly import Assembly
+from compiler.graph.inputs.iterators import InputPipe, cut_rounds, draw_batches, open_pipe, split_batch
+from compiler.graph.inputs.staging import is_staged, stage
+from compiler.plan import Plan, Tower
+from compiler.reasons import Placed
+from compiler.topology import Device
+
+Piece = Mapping[str, tf.Tensor]
+
+
+@frozen
+class _Group:
+    """Towers that are fed from one pipe; `shard` is (index, of how many) where it has a part of the data."""
+
+    placed: Placed
+    towers: Sequence[Tower]
+    shard: tuple[int, int] | None = None
+
+
+@define
+class Feeds:
+    """All pipes of a graph; `pieces` and `waits` are by tower.
+
+    `waits` are the seconds that a tower's batch took to come, None where that is not measured; `ahead` are
+    the towers that have their next batch put beside them.
+    """
+
+    pipes: list[InputPipe] = field(factory=list)
+    pieces: dict[int, Piece] = field(factory=dict)
+    waits: dict[int, tf.Tensor | None] = field(factory=dict)
+    ahead: list[int] = field(factory=list)
+
+
+def feed_towers(assembly: Assembly) -> Feeds:
+    """Open the pipes of a graph, and cut up what they give."""
+    plan, feeds = assembly.plan, Feeds()
+    for number, group in enumerate(_groups(assembly)):
+        sizes = [tower.batch * plan.rounds for tower in group.towers]
+        size = gcd(*sizes) if plan.clones_update_alone else sum(sizes)
+        name = f"input/{number}" if number else "input"
+        pipe = open_pipe(plan.model.inputs, size, group.placed, assembly.ledger, name, timed=True)
+        pipe.shard, pipe.examples = group.shard, sum(sizes)
+        pieces = draw_batches(pipe, sizes) if plan.clones_update_alone else split_batch(pipe, sizes)
+        if plan.rounds > 1:
+            pieces = [cut_rounds(pipe, piece, plan.rounds) for piece in pieces]
+        feeds.pipes.append(pipe)
+        for at, (tower, piece) in enumerate(zip(group.towers, pieces, strict=True)):
+            feeds.pieces[tower.index] = _ahead(assembly, feeds, pipe, tower, piece)
+            feeds.waits[tower.index] = pipe.waits[min(at, len(pipe.waits) - 1)] if pipe.waits else None
+    return feeds
+
+
+def _ahead(assembly: Assembly, feeds: Feeds, pipe: InputPipe, tower: Tower, piece: Piece) -> Piece:
+    """Return what a tower takes: its piece, or what was put beside it in the step before."""
+    if not is_staged(assembly.plan, tower, pipe.placed, piece):
+        return piece
+    staged = stage(tower, pipe.placed, piece, assembly.ledger)
+    pipe.puts.append(staged.put)
+    pipe.clears += staged.clears
+    feeds.ahead.append(tower.index)
+    return staged.piece
+
+
+def _groups(assembly: Assembly) -> list[_Group]:
+    """Return the groups of towers that read together, in the order of their first tower."""
+    plan, book = assembly.plan, assembly.rulebook
+    if plan.spec.data is not None and plan.spec.data.per_clone == "shard":
+        count = len(plan.all_towers)
+        return [_Group(book.inputs(tower), [tower], _part(tower.number, count)) for tower in plan.towers]
+    if plan.worker is not None:
+        shard = _part(plan.worker.index, plan.worker.count)
+        return [_Group(book.inputs(), plan.towers, shard)]
+    apart: dict[Device, list[Tower]] = {}
+    for tower in plan.towers:
+        apart.setdefault(book.inputs(tower).device, []).append(tower)
+    if not _several_hosts(plan) or not _even(list(apart.values())):
+        return [_Group(book.inputs(), plan.towers)]
+    return [
+        _Group(book.inputs(towers[0]), towers, _part(number, len(apart)))
+        for number, towers in enumerate(apart.values())
+    ]
+
+
+def _several_hosts(plan: Plan) -> bool:
+    return len({tower.device.host for tower in plan.towers}) > 1
+
+
+def _even(groups: Sequence[Sequence[Tower]]) -> bool:
+    """Whether all groups take as many examples in a step, so that equal shards last equally long."""
+    return len({sum(tower.batch for tower in towers) for towers in groups}) == 1
+
+
+def _part(index: int, count: int) -> tuple[int, int] | None:
+    return (index, count) if count > 1 else None

@@ -1,0 +1,149 @@
+"""Where examples enter the graph: an iterator on the input device, its batches cut into one piece per clone.
+
+The iterator knows only types and shapes. The data set is attached when it is needed, so that a graph can be
+built, looked at and saved where its data is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+from attrs import define, field
+
+from compiler.graph.ledger import Ledger
+from compiler.model.graph import InputNode
+from compiler.reasons import Placed
+
+
+@define
+class InputPipe:
+    """An iterator over batches, and the tensors that it gives.
+
+    `size` is how many examples the batches of its data set must have; None where any number will do.
+    `asked` is the time at which a step asks for its batch, where that is taken, and `waits` are the seconds
+    that it then waits: one scalar for the step, or one per clone where each draws by itself. Only steps that
+    fetch these take the time. `shard` is (index, of how many) where it is to have a part of the data only.
+    `puts` are to be run once when the data is attached: they fill the towers' staging areas, which `clears`
+    have emptied by then.
+    """
+
+    wanted: tuple[InputNode, ...]
+    placed: Placed
+    ledger: Ledger = field(repr=False)
+    graph: tf.Graph = field(repr=False)
+    iterator: Any = field(repr=False)
+    batch: Mapping[str, tf.Tensor] = field(repr=False)
+    size: int | None = None
+    asked: tf.Tensor | None = field(default=None, repr=False)
+    waits: list[tf.Tensor] = field(factory=list, repr=False)
+    name: str = "input"
+    shard: tuple[int, int] | None = None
+    examples: int = 0
+    puts: list[tf.Operation] = field(factory=list, repr=False)
+    clears: list[tf.Operation] = field(factory=list, repr=False)
+
+    def attach(self, make_dataset: Callable[[], tf.data.Dataset]) -> tf.Operation:
+        """Connect the data set that `make_dataset` makes in the graph; return the op that starts it.
+
+        The data set's elements are dicts of batched tensors under the names of the model's inputs.
+        """
+        with self.graph.as_default(), self.ledger.place(self.placed, "input"):
+            dataset = make_dataset()
+            with tf.control_dependencies(self.clears):
+                return self.iterator.make_initializer(dataset)
+
+
+def open_pipe(
+    wanted: Sequence[InputNode],
+    batch: int | None,
+    placed: Placed,
+    ledger: Ledger,
+    name: str,
+    *,
+    timed: bool = False,
+) -> InputPipe:
+    """Make an iterator for batches of a known size, or of any (`batch` None), on the device of `placed`.
+
+    With `timed`, steps can take down how long they wait for data; GPUs have no op that tells the time.
+    """
+    types = {each.name: tf.as_dtype(each.dtype) for each in wanted}
+    shapes = {each.name: tf.TensorShape((batch, *each.shape)) for each in wanted}
+    with ledger.place(placed, "input"), tf.name_scope(f"{name}/"):
+        iterator = tf.compat.v1.data.Iterator.from_structure(types, shapes)
+        asked = tf.timestamp("asked") if timed and placed.device.kind == "cpu" else None
+        batches = iterator.get_next(name="next")
+    graph = tf.compat.v1.get_default_graph()
+    return InputPipe(tuple(wanted), placed, ledger, graph, iterator, batches, batch, asked, name=name)
+
+
+def _take_time(pipe: InputPipe, asked: tf.Tensor | None, given: Mapping[str, tf.Tensor], scope: str) -> None:
+    """Take down how long it is from `asked` until all of `given` is there."""
+    if asked is None:
+        return
+    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(scope):
+        with tf.control_dependencies(list(given.values())):
+            now = tf.timestamp("given")
+        pipe.waits.append(tf.subtract(now, asked, name="waited"))
+
+
+def split_batch(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Tensor]]:
+    """Cut the pipe's global batch into consecutive pieces of `sizes` examples, one per clone."""
+    _take_time(pipe, pipe.asked, pipe.batch, f"{pipe.name}/")
+    if len(sizes) == 1:
+        return [dict(pipe.batch)]
+    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"{pipe.name}/"):
+        pieces = {
+            name: tf.split(tensor, list(sizes), name=f"split/{name}") for name, tensor in pipe.batch.items()
+        }
+    return [{name: parts[clone] for name, parts in pieces.items()} for clone in range(len(sizes))]
+
+
+def cut_rounds(pipe: InputPipe, piece: Mapping[str, tf.Tensor], rounds: int) -> dict[str, tf.Tensor]:
+    """Give a clone's piece a first axis of `rounds` consecutive micro-batches."""
+    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"{pipe.name}/"):
+        return {
+            name: tf.reshape(tensor, [rounds, -1, *tensor.shape[1:]], name=f"rounds/{name}")
+            for name, tensor in piece.items()
+        }
+
+
+def draw_batches(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Tensor]]:
+    """Let every clone draw from the pipe by itself: whoever is ready takes what comes next in the stream.
+
+    A clone's batch is made of as many batches of the pipe as fill its size.
+    """
+    assert pipe.size is not None
+    drawn = []
+    for clone, size in enumerate(sizes):
+        asked, parts = _ask(pipe, clone), list[Mapping[str, tf.Tensor]]()
+        for number in range(size // pipe.size):
+            first = clone == number == 0
+            after = list(parts[-1].values()) if parts else []
+            parts.append(pipe.batch if first else _draw(pipe, clone, after))
+        _take_time(pipe, asked, parts[-1], f"{pipe.name}/clone_{clone}/")
+        drawn.append(_joined(pipe, clone, parts))
+    return drawn
+
+
+def _ask(pipe: InputPipe, clone: int) -> tf.Tensor | None:
+    """Return the time at which a clone asks for its batch."""
+    if pipe.asked is None or clone == 0:
+        return pipe.asked
+    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"{pipe.name}/clone_{clone}/"):
+        return tf.timestamp("asked")
+
+
+def _draw(pipe: InputPipe, clone: int, after: Sequence[tf.Tensor]) -> Mapping[str, tf.Tensor]:
+    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"{pipe.name}/clone_{clone}/"):
+        with tf.control_dependencies(after):
+            found: Mapping[str, tf.Tensor] = pipe.iterator.get_next(name="next")
+        return found
+
+
+def _joined(pipe: InputPipe, clone: int, parts: Sequence[Mapping[str, tf.Tensor]]) -> dict[str, tf.Tensor]:
+    if len(parts) == 1:
+        return dict(parts[0])
+    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"{pipe.name}/clone_{clone}/"):
+        return {name: tf.concat([each[name] for each in parts], 0, name=name) for name in parts[0]}

@@ -1,0 +1,115 @@
+"""The placement map of a whole cluster whose workers have graphs of their own, from that of the chief.
+
+Workers with the same clones have the same graph but for the number of their task, and the chief's has some
+ops more. So the map lists the ops of the chief's graph, and counts and adds up for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from compiler.graph.inspect.transfers import list_transfers
+from compiler.mapping.records import MapClone, MapDevice, MapOp, MapTransfer, MapWorker, PlacementMap
+from compiler.topology import Device, Host
+
+if TYPE_CHECKING:
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.plan import Worker
+
+
+def widen(own: PlacementMap, compiled: CompiledGraph) -> PlacementMap:
+    """Return the map of all tasks, given the map of the chief's graph."""
+    plan, worker = compiled.plan, compiled.plan.worker
+    assert worker is not None
+    hosts = [tower[0].device.host for tower in worker.everyone]
+    return evolve(
+        own,
+        devices=_devices(own, compiled, hosts),
+        clones=tuple(
+            MapClone(tower.number, tower.scope, tuple(each.ref for each in tower.devices), tower.batch)
+            for tower in plan.all_towers
+        ),
+        transfers=_transfers(own.transfers, compiled, hosts),
+        workers=tuple(_worker(worker, index) for index in range(worker.count)),
+    )
+
+
+def _worker(worker: Worker, index: int) -> MapWorker:
+    numbers = tuple(tower.number for tower in worker.everyone[index])
+    return MapWorker(worker.task(index), numbers, index == worker.index)
+
+
+def _devices(own: PlacementMap, compiled: CompiledGraph, hosts: list[Host]) -> tuple[MapDevice, ...]:
+    """Give the devices of other workers the figures of the chief's, and add up what all have on servers."""
+    plan, worker = compiled.plan, compiled.plan.worker
+    assert worker is not None
+    rows = {each.ref: each for each in own.devices}
+    twins, shared = plan.twins, _ops_of_a_member(own.ops, compiled)
+    found = []
+    for device in plan.topology.devices:
+        row = rows[device.ref]
+        twin = twins.get(device.ref)
+        if twin is not None:
+            found.append(evolve(rows[twin], ref=row.ref, device=row.device))
+        elif device.host == worker.host:
+            found.append(row)
+        else:
+            found.append(evolve(row, ops=row.ops + shared.get(device.ref, 0) * (len(hosts) - 1)))
+    return tuple(found)
+
+
+def _ops_of_a_member(ops: Iterable[MapOp], compiled: CompiledGraph) -> Mapping[str, int]:
+    """Count by device the ops that a worker has which is not the chief."""
+    exchange = compiled.exchange
+    chief = exchange.chief_ops if exchange is not None else frozenset[str]()
+    counts: dict[str, int] = {}
+    for op in ops:
+        if op.name not in chief:
+            counts[op.requested] = counts.get(op.requested, 0) + 1
+    return counts
+
+
+def _transfers(
+    own: tuple[MapTransfer, ...], compiled: CompiledGraph, hosts: list[Host]
+) -> tuple[MapTransfer, ...]:
+    """Add what the other workers send and are sent in a step of theirs."""
+    plan, worker = compiled.plan, compiled.plan.worker
+    assert worker is not None
+    member = list_transfers(compiled, member=True)
+    known = {each.ref: each for each in plan.topology.devices}
+    found = list(own)
+    for host in hosts:
+        if host != worker.host:
+            found += [_moved(each, known, worker.host, host) for each in member]
+    order = {ref: at for at, ref in enumerate(known)}
+    return tuple(sorted(_joined(found), key=lambda each: (order[each.from_device], order[each.to_device])))
+
+
+def _moved(transfer: MapTransfer, known: Mapping[str, Device], own: Host, host: Host) -> MapTransfer:
+    def ref(name: str) -> str:
+        device = known[name]
+        return evolve(device, job=host[0], task=host[1]).ref if device.host == own else name
+
+    return evolve(transfer, from_device=ref(transfer.from_device), to_device=ref(transfer.to_device))
+
+
+def _joined(transfers: Iterable[MapTransfer]) -> Iterable[MapTransfer]:
+    """Add up transfers between the same devices: those of several graphs between two servers."""
+    found: dict[tuple[str, str], MapTransfer] = {}
+    for each in transfers:
+        pair = each.from_device, each.to_device
+        before = found.get(pair)
+        found[pair] = (
+            each
+            if before is None
+            else evolve(
+                before,
+                tensors=before.tensors + each.tensors,
+                bytes=before.bytes + each.bytes,
+                bytes_unknown=before.bytes_unknown + each.bytes_unknown,
+            )
+        )
+    return found.values()

@@ -1,0 +1,134 @@
+"""How much memory a step needs on every device, before anything runs, whether or not the devices are there.
+
+TensorFlow's virtual cluster goes through the ops of a step in the order in which they could run, with the
+static shapes of their outputs, and finds the largest sum of tensors alive on each device. It does not know
+that reading a resource variable copies nothing, so it is told of plain variables in their place, which it
+counts as always there. It counts neither what an op needs within itself nor what a loop keeps from round to
+round.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from attrs import define, field, frozen
+from tensorflow.core.protobuf import device_properties_pb2 as properties
+from tensorflow.python.grappler import cluster as virtual
+from tensorflow.python.grappler import item as grappler_item
+
+from compiler.graph.inspect.step import step_ends, step_ops
+from compiler.mapping.records import MapTensor
+
+if TYPE_CHECKING:
+    from compiler.graph.compiled import CompiledGraph
+
+LARGEST = 5
+_PLENTY = 1 << 50  # bytes of memory: the simulated devices never run out of it
+TAKEN = "Unstage"
+
+
+@frozen
+class StepMemory:
+    """The peak of one device: bytes of the tensors alive at that moment, and the largest of them."""
+
+    bytes: int
+    largest: tuple[MapTensor, ...]
+
+
+def forecast_step_memory(compiled: CompiledGraph) -> dict[str, StepMemory]:
+    """Return the peak of a step on every device, without variables, by the device's name in specs."""
+    plan = compiled.plan
+    names = {plan.tensorflow_device(each): each for each in plan.topology.devices}
+    devices = [
+        properties.NamedDevice(name=name, properties=_properties(each.kind)) for name, each in names.items()
+    ]
+    step = _Step.of(compiled)
+    peaks = virtual.Cluster(devices=devices).DeterminePeakMemoryUsage(grappler_item.Item(step.meta_graph()))
+    return {each.ref: step.peak(name, peaks.get(name, (0, ()))) for name, each in names.items()}
+
+
+def _properties(kind: str) -> Any:
+    return properties.DeviceProperties(
+        type=kind.upper(), num_cores=1, frequency=1000, bandwidth=1_000_000, memory_size=_PLENTY
+    )
+
+
+def _known(taken: Any) -> list[Any]:
+    """Return what stands for a node that takes from a staging area: TensorFlow knows no shapes of these."""
+    shapes = taken.attr["_output_shapes"].list.shape
+    known = []
+    for at, (dtype, shape) in enumerate(zip(taken.attr["dtypes"].list.type, shapes, strict=True)):
+        node = tf.compat.v1.NodeDef(name=f"{taken.name}/{at}", op="Placeholder", device=taken.device)
+        node.attr["dtype"].type = dtype
+        node.attr["shape"].shape.CopyFrom(shape)
+        known.append(node)
+    return known
+
+
+@define
+class _Step:
+    """What a step runs, as nodes with the shapes of their outputs; variables are plain ones."""
+
+    results: list[str]
+    whole: Any = field(repr=False)
+    nodes: dict[str, Any] = field(repr=False)
+    variables: dict[str, Any] = field(factory=dict, repr=False)  # by the name of their handle
+    reads: dict[str, str] = field(factory=dict, repr=False)  # names of reads -> of what stands for them
+
+    @classmethod
+    def of(cls, compiled: CompiledGraph) -> _Step:
+        """Return what a step of `compiled` runs."""
+        ends = step_ends(compiled)
+        needed = {op.name for op in step_ops(compiled)}
+        whole = compiled.graph.as_graph_def(add_shapes=True)
+        nodes = {node.name: node for node in whole.node if node.name in needed}
+        step = cls([each.name for each in ends], whole, nodes)
+        for node in nodes.values():
+            if node.op == "ReadVariableOp" and len(node.input) == 1:
+                step.reads[node.name] = step.stand_in(nodes[node.input[0].partition(":")[0]])
+        return step
+
+    def stand_in(self, handle: Any) -> str:
+        """Return the name of the plain variable that stands for the one with this handle."""
+        name = f"{handle.name}/value"
+        if handle.name not in self.variables:
+            node = tf.compat.v1.NodeDef(name=name, op="VariableV2", device=handle.device)
+            for each in ("dtype", "shape"):
+                node.attr[each].CopyFrom(handle.attr[each])
+            self.variables[handle.name] = node
+        return name
+
+    def meta_graph(self) -> Any:
+        """Return the step as grappler takes it."""
+        step = tf.compat.v1.MetaGraphDef()
+        step.graph_def.node.extend(self.variables.values())
+        for name, node in self.nodes.items():
+            if node.op == TAKEN:
+                step.graph_def.node.extend(_known(node))
+            elif name not in self.reads:
+                kept = step.graph_def.node.add()
+                kept.CopyFrom(node)
+                for at, each in enumerate(node.input):
+                    kept.input[at] = self._input(each)
+        step.graph_def.library.CopyFrom(self.whole.library)
+        step.graph_def.versions.CopyFrom(self.whole.versions)
+        step.collection_def["train_op"].node_list.value.extend(self.results)
+        return step
+
+    def _input(self, name: str) -> str:
+        control = "^" if name.startswith("^") else ""
+        base, _, output = name.removeprefix("^").partition(":")
+        if base in self.nodes and self.nodes[base].op == TAKEN:
+            return f"{control}{base}/{output or 0}"
+        return control + self.reads[base] if base in self.reads else name
+
+    def peak(self, device: str, found: Any) -> StepMemory:
+        """Read what the virtual cluster says: bytes, and (op, output, bytes, ...) of each tensor alive."""
+        total, alive = max(found[0], 0), found[1]  # the cluster says -1 of a device on which nothing runs
+        own = {node.name: node for node in self.variables.values() if node.device == device}
+        held = sum(size for name, _, size, *_ in alive if name in own)
+        step = [each for each in alive if each[0] not in own]
+        largest = sorted(step, key=lambda each: (-each[2], each[0], each[1]))[:LARGEST]
+        tensors = tuple(MapTensor(f"{name}:{output}", int(size)) for name, output, size, *_ in largest)
+        return StepMemory(int(total) - int(held), tensors)

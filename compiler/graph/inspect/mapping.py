@@ -1,0 +1,181 @@
+"""Draw up the placement map of a compiled graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from attrs import define, field
+
+from compiler.compatibility import replication_of
+from compiler.graph.dtypes import size_in_bytes
+from compiler.graph.inspect.cluster_map import widen
+from compiler.graph.inspect.transfers import list_transfers
+from compiler.graph.variables.variables import GraphVariable
+from compiler.mapping.records import (
+    MapClone,
+    MapDevice,
+    MapMode,
+    MapOp,
+    MapSlot,
+    MapSpec,
+    MapVariable,
+    PlacementMap,
+    RuleRef,
+)
+from compiler.plan import Plan
+from compiler.reasons import Why
+from compiler.topology import Device
+
+if TYPE_CHECKING:
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.graph.inspect.forecast import StepMemory
+
+VARIABLE = "VarHandleOp"
+
+
+def map_placement(
+    compiled: CompiledGraph, assigned: Mapping[str, str], memory: Mapping[str, StepMemory]
+) -> PlacementMap:
+    """Return the map.
+
+    `assigned` gives the real device of each op that has run, by op name; `memory` the peak of a step by the
+    device's name in specs, where it was forecast.
+    """
+    plan = compiled.plan
+    refs = {plan.tensorflow_device(each): each.ref for each in plan.topology.devices}
+    rules = _Rules()
+    ops = tuple(_ops(compiled, assigned, refs, rules))
+    own = PlacementMap(
+        spec=MapSpec(plan.spec.path, plan.spec.sha256),
+        tensorflow=tf.__version__,
+        mode=_mode(plan),
+        devices=_devices(compiled, ops, memory),
+        clones=tuple(
+            MapClone(each.index, each.scope, tuple(device.ref for device in each.devices), each.batch)
+            for each in plan.towers
+        ),
+        variables=tuple(_variable(each, rules) for each in compiled.variables.values()),
+        ops=ops,
+        transfers=list_transfers(compiled),
+        misplaced=tuple(each for each in ops if each.assigned not in (None, each.requested)),
+    )
+    return own if plan.worker is None else widen(own, compiled)
+
+
+def _mode(plan: Plan) -> MapMode:
+    update = plan.update
+    replication = replication_of(plan.spec)
+    return MapMode(update.mode, replication, update.aggregate.name, update.reduce, len(plan.all_towers))
+
+
+@define
+class _Rules:
+    """The records of reasons, each made once: tens of thousands of ops share a few."""
+
+    _made: dict[int, tuple[Why, RuleRef]] = field(factory=dict)  # by identity; the reason is kept alive
+
+    def of(self, why: Why) -> RuleRef:
+        found = self._made.get(id(why))
+        if found is None:
+            found = self._made[id(why)] = (why, RuleRef.of(why))
+        return found[1]
+
+
+def _ops(
+    compiled: CompiledGraph, assigned: Mapping[str, str], refs: Mapping[str, str], rules: _Rules
+) -> Iterable[MapOp]:
+    entries = compiled.ledger.entries
+    for op in compiled.graph.get_operations():
+        entry = entries[op.name]
+        real = assigned.get(op.name)
+        yield MapOp(
+            name=op.name,
+            type=op.type,
+            clone=entry.clone,
+            role=entry.role,
+            requested=entry.device.ref,
+            assigned=None if real is None else refs.get(real, real),
+            rule=rules.of(entry.placed.why),
+        )
+
+
+def _variable(variable: GraphVariable, rules: _Rules) -> MapVariable:
+    info, home = variable.info, variable.placement.placed
+    return MapVariable(
+        name=info.name,
+        shape=info.shape,
+        dtype=info.dtype,
+        bytes=info.bytes,
+        trainable=info.trainable,
+        device=home.device.ref,
+        copies=tuple(each.ref for each in variable.placement.copies),
+        slots=tuple(
+            MapSlot(name, _size(slot), variable.slot_place(copy).device.ref)
+            for name, slot, copy in _slots(variable)
+        ),
+        rule=rules.of(home.why),
+    )
+
+
+def _slots(variable: GraphVariable) -> Iterator[tuple[str, Any, int]]:
+    """Yield name, variable and number of the copy for each slot, and for the moving average."""
+    for suffix, copies in variable.slots.items():
+        for copy, slot in enumerate(copies):
+            yield f"{variable.name}/{suffix}" + (f"/replica_{copy}" if copy else ""), slot, copy
+    if variable.average is not None:
+        yield f"{variable.name}/ExponentialMovingAverage", variable.average, 0
+
+
+def _size(variable: Any) -> int:
+    return size_in_bytes(variable.shape.as_list(), variable.dtype.name) or 0
+
+
+def _devices(
+    compiled: CompiledGraph, ops: Iterable[MapOp], memory: Mapping[str, StepMemory]
+) -> tuple[MapDevice, ...]:
+    """Count ops and bytes; every handle of a name on a device is of the same variable."""
+    plan, counts = compiled.plan, Counter(op.requested for op in ops)
+    held: dict[str, Counter[str]] = {"variable": Counter(), "slot": Counter(), "other": Counter()}
+    kinds = _kinds(compiled.variables.values())
+    handles = [op for op in compiled.graph.get_operations() if op.type == VARIABLE]
+    for op in {(op.get_attr("shared_name"), op.device): op for op in handles}.values():
+        size = size_in_bytes(tf.TensorShape(op.get_attr("shape")).as_list(), op.get_attr("dtype").name)
+        held[kinds.get(op.name, "other")][compiled.ledger.entries[op.name].device.ref] += size or 0
+    return tuple(_device(plan, each, counts, held, memory.get(each.ref)) for each in plan.topology.devices)
+
+
+def _kinds(variables: Iterable[GraphVariable]) -> dict[str, str]:
+    """Return for each handle of a variable of the model, or of one of its slots, which of the two it is."""
+    kinds: dict[str, str] = {}
+    for variable in variables:
+        slots = [each for copies in variable.slots.values() for each in copies]
+        slots += [variable.average] if variable.average is not None else []
+        kinds |= {each.handle.op.name: "slot" for each in slots}
+        kinds |= {each.handle.op.name: "variable" for each in variable.copies}
+    return kinds
+
+
+def _device(
+    plan: Plan,
+    device: Device,
+    counts: Mapping[str, int],
+    held: Mapping[str, Mapping[str, int]],
+    step: StepMemory | None,
+) -> MapDevice:
+    ref, declared = device.ref, plan.spec.devices
+    variable, slot, other = (held[kind][ref] for kind in ("variable", "slot", "other"))
+    return MapDevice(
+        ref=ref,
+        device=plan.tensorflow_device(device),
+        ops=counts[ref],
+        variable_bytes=variable,
+        slot_bytes=slot,
+        other_bytes=other,
+        step_bytes=None if step is None else step.bytes,
+        memory_bytes=None if step is None else variable + slot + other + step.bytes,
+        largest=() if step is None else step.largest,
+        memory_limit=declared.gpu_memory if device.kind == "gpu" else declared.cpu_memory,
+    )

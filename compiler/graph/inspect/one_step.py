@@ -1,0 +1,112 @@
+"""Run a compiled graph once on made-up examples, to see where TensorFlow puts every op: `run_one_step`.
+
+The step is run on a copy of the graph in a session of its own, so that neither the graph nor its variables
+are touched and no data is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+from attrs import define, field
+
+from compiler.graph.importing import import_nodes
+
+if TYPE_CHECKING:
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.graph.inputs.iterators import InputPipe
+
+EVALUATED = 2  # examples in the batch of the evaluation
+
+
+def run_one_step(compiled: CompiledGraph) -> None:
+    """Initialise, do one training step, and evaluate one batch; take down the device of every op that ran.
+
+    `compiled.placement` has `assigned` filled in afterwards. The devices must be there, or be emulated.
+    """
+    graph = tf.Graph()
+    import_nodes(graph, compiled.graph.as_graph_def(), {})
+    with tf.compat.v1.Session(graph=graph, config=compiled.session_config()) as session:
+        copy = _Copy(compiled, graph, session)
+        copy.run([compiled.init_op])
+        for pipe in (*compiled.train_inputs, compiled.evaluation.pipe):
+            copy.start(pipe)
+        for fetches in (*_together(compiled), _step(compiled), _evaluation(compiled), _afterwards(compiled)):
+            copy.run(fetches)
+
+
+@define
+class _Copy:
+    """A copy of the graph, in which every op has the same name, and its session."""
+
+    compiled: CompiledGraph = field(repr=False)
+    graph: tf.Graph = field(repr=False)
+    session: Any = field(repr=False)
+
+    def run(self, fetches: Sequence[Any]) -> None:
+        """Run ops and tensors of the original's names, and have the original take down their devices."""
+        own = [self.graph.as_graph_element(each.name) for each in fetches]
+        metadata = tf.compat.v1.RunMetadata()
+        options = tf.compat.v1.RunOptions(output_partition_graphs=True)
+        self.session.run(own, options=options, run_metadata=metadata)
+        self.compiled.record_assigned(metadata)
+
+    def start(self, pipe: InputPipe) -> None:
+        """Let an iterator give one made-up batch over and over."""
+        device = self.compiled.plan.tensorflow_device(pipe.placed.device)
+        handle = pipe.iterator._iterator_resource  # noqa: SLF001  # there is no public name for it
+        with self.graph.as_default(), tf.device(device):
+            data = tf.data.Dataset.from_tensors(_made_up(pipe)).repeat()
+            start = tf.raw_ops.MakeIterator(
+                dataset=data._variant_tensor,  # noqa: SLF001  # as above
+                iterator=self.graph.as_graph_element(handle.name),
+            )
+        self.session.run(start)
+
+
+def _made_up(pipe: InputPipe) -> dict[str, Any]:
+    """Return a batch of the right types and shapes: floats at random, the rest zeros or empty strings."""
+    generator = np.random.default_rng(0)
+    batch = {}
+    for each in pipe.wanted:
+        dtype, shape = tf.as_dtype(each.dtype), (pipe.size or EVALUATED, *each.shape)
+        if dtype.is_floating:
+            batch[each.name] = tf.constant(generator.random(shape), dtype)
+        else:
+            batch[each.name] = tf.zeros(shape, dtype)
+    return batch
+
+
+def _step(compiled: CompiledGraph) -> list[Any]:
+    """Return all that a logged step runs."""
+    wanted = [compiled.data_loss, compiled.total_loss, compiled.regularization, compiled.learning_rate]
+    wanted += [compiled.summary_op, compiled.train_op]
+    wanted += [each.result for each in compiled.metrics.values()]
+    for loop in compiled.train_loops:
+        wanted += [loop.loss, *(each.result for each in loop.metrics.values())]
+    return [each for each in wanted if each is not None]
+
+
+def _together(compiled: CompiledGraph) -> Iterator[list[Any]]:
+    """Yield what comes before the step of a worker that has a graph of its own, as if it were alone."""
+    exchange = compiled.exchange
+    if exchange is not None:
+        for op in (exchange.clear, exchange.coordination.open, exchange.post):
+            yield [op] if op is not None else []
+
+
+def _evaluation(compiled: CompiledGraph) -> list[Any]:
+    evaluation = compiled.evaluation
+    results = [each.result for each in evaluation.metrics.values()]
+    return [evaluation.outputs, evaluation.loss, evaluation.count, *results]
+
+
+def _afterwards(compiled: CompiledGraph) -> list[Any]:
+    return list(_present(compiled.after_restore_op, compiled.publish_op))
+
+
+def _present(*ops: Any) -> Iterator[Any]:
+    return (each for each in ops if each is not None)

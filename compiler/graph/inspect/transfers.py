@@ -1,0 +1,102 @@
+"""What a training step sends from device to device, from static shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from attrs import define, field
+
+from compiler.graph.dtypes import size_in_bytes
+from compiler.graph.inspect.step import step_ops
+from compiler.mapping.records import MapTensor, MapTransfer
+from compiler.topology import Device
+
+if TYPE_CHECKING:
+    from compiler.graph.compiled import CompiledGraph
+
+LARGEST = 5
+COPIED_ELEMENTS = 16  # constants of up to so many are not sent to several devices, but copied
+
+
+def list_transfers(compiled: CompiledGraph, *, member: bool = False) -> tuple[MapTransfer, ...]:
+    """Return tensors and bytes per pair of devices for one step, of a `member` without the chief's part.
+
+    A tensor goes to a device once however many ops use it there. What only waits for another device sends no
+    bytes and is left out; a handle of a resource never leaves its device.
+    """
+    sent: dict[tuple[Device, Device], dict[str, int | None]] = {}
+    for tensor, source, target in _Step(compiled, member).crossings():
+        sent.setdefault((source, target), {})[tensor.name] = tensor_bytes(tensor)
+    order = sorted(sent, key=lambda pair: (pair[0].ordinal, pair[1].ordinal))
+    return tuple(_transfer(source, target, sent[source, target]) for source, target in order)
+
+
+@define
+class _Step:
+    """The ops of a step, and where they are."""
+
+    compiled: CompiledGraph
+    member: bool = False
+    ops: list[Any] = field(init=False)
+    users: dict[str, list[Any]] = field(factory=dict)  # of small constants: the ops that take them
+    waiting: set[str] = field(factory=set)  # the ops for which others only wait
+
+    def __attrs_post_init__(self) -> None:
+        self.ops = step_ops(self.compiled, member=self.member)
+        for op in self.ops:
+            self.waiting.update(each.name for each in op.control_inputs)
+            for tensor in op.inputs:
+                if _is_small_constant(tensor):
+                    self.users.setdefault(tensor.op.name, []).append(op)
+
+    def crossings(self) -> Iterator[tuple[Any, Device, Device]]:
+        """Yield each tensor with the device that it leaves and one that it goes to."""
+        copied = {name: self._is_copied(name) for name in self.users}
+        for op in self.ops:
+            here = self._device(op)
+            for tensor in op.inputs:
+                there = self._copy_for(here) if copied.get(tensor.op.name) else self._device(tensor.op)
+                if there != here and tensor.dtype != tf.resource:
+                    yield tensor, there, here
+
+    def _device(self, op: Any) -> Device:
+        return self.compiled.ledger.entries[op.name].device
+
+    def _is_copied(self, name: str) -> bool:
+        """Whether TensorFlow makes copies of a small constant, where it is used, and sends nothing."""
+        users = self.users[name]
+        constant = self.compiled.ledger.entries[name].device
+        if len(users) == 1 or name in self.waiting or self._copy_for(constant) != constant:
+            return False
+        return len({self._copy_for(self._device(each)) for each in users}) > 1
+
+    def _copy_for(self, device: Device) -> Device:
+        """Return the device of the copy for a user: its own if that is a CPU, else the CPU of its host."""
+        if self.compiled.plan.emulate or device.kind == "cpu":
+            return device
+        return self.compiled.plan.topology.first_cpu(*device.host)
+
+
+def _is_small_constant(tensor: Any) -> bool:
+    return tensor.op.type == "Const" and (tensor.shape.num_elements() or 0) <= COPIED_ELEMENTS
+
+
+def tensor_bytes(tensor: Any) -> int | None:
+    """Return the bytes of a tensor; None where its shape is not known, or its type has no fixed size."""
+    shape = tensor.shape
+    return size_in_bytes(shape.as_list(), tensor.dtype.name) if shape.rank is not None else None
+
+
+def _transfer(source: Device, target: Device, tensors: dict[str, int | None]) -> MapTransfer:
+    known = {name: size for name, size in tensors.items() if size is not None}
+    largest = sorted(known, key=lambda name: (-known[name], name))[:LARGEST]
+    return MapTransfer(
+        source.ref,
+        target.ref,
+        tensors=len(tensors),
+        bytes=sum(known.values()),
+        bytes_unknown=len(tensors) - len(known),
+        largest=tuple(MapTensor(name, known[name]) for name in largest),
+    )

@@ -1,0 +1,136 @@
+"""No stray op: every op of a compiled graph has a device that the spec, or a default, gave it.
+
+An op is also astray where it is not with the resource that it works on, outside the devices of its clone
+without a rule that says so, or where it has to do with strings (summaries, say) and sits on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from attrs import define, field, frozen
+from tensorflow.python.framework import op_def_registry
+
+from compiler.graph.ledger import Entry
+from compiler.graph.stamp.lookups import declares_strings
+from compiler.reasons import Why
+from dsl.diagnostics import Diagnostic, SpecError
+from dsl.errors import plan as errors
+from dsl.source import Span
+
+if TYPE_CHECKING:
+    from compiler.graph.compiled import CompiledGraph
+
+MOST_SHOWN = 20
+
+
+@frozen
+class _Stray:
+    """An op, where it is, why that is wrong, and the place in the spec that put it there."""
+
+    op: str
+    device: str | None
+    reason: str
+    span: Span | None = None
+
+
+def verify_placement(compiled: CompiledGraph) -> None:
+    """Raise SpecError for stray ops: a diagnostic for each reason, with the first op and the count of all."""
+    found = _grouped(_Verifier(compiled).strays())
+    if found:
+        raise SpecError(found[:MOST_SHOWN])
+
+
+def _grouped(strays: Iterator[_Stray]) -> list[Diagnostic]:
+    groups: dict[tuple[str | None, str, Span | None], list[_Stray]] = {}
+    for each in strays:
+        groups.setdefault((each.device, each.reason, each.span), []).append(each)
+    return [
+        errors.stray_op(group[0].op, device, reason, span, len(group) - 1)
+        for (device, reason, span), group in groups.items()
+    ]
+
+
+@define
+class _Verifier:
+    compiled: CompiledGraph
+    _names: dict[str, str] = field(factory=dict)  # of devices: in specs -> in the session
+
+    def strays(self) -> Iterator[_Stray]:
+        plan = self.compiled.plan
+        self._names = {each.ref: plan.tensorflow_device(each) for each in plan.topology.devices}
+        for op in self.compiled.graph.get_operations():
+            device = op.device
+            entry = self.compiled.ledger.entries.get(op.name)
+            if entry is None or not device:
+                yield _Stray(op.name, device or None, "nothing placed it")
+                continue
+            wanted = self._names[entry.device.ref]
+            if device != wanted:
+                yield _Stray(op.name, device, f"`{wanted}` was asked for", _span(entry))
+                continue
+            reason = self._complaint(op, entry)
+            if reason is not None:
+                yield _Stray(op.name, entry.device.ref, reason, _span(entry))
+
+    def _complaint(self, op: tf.Operation, entry: Entry) -> str | None:
+        """Return what is wrong with the place of an op, or None."""
+        kind = op.type
+        if takes_resources(kind):
+            away = self._resource_elsewhere(op, entry)
+            if away is not None:
+                return f"what it works on is on `{away}`"
+        elif entry.clone is not None and not self._within_clone(op, entry):
+            devices = ", ".join(f"`{each.ref}`" for each in self.compiled.plan.towers[entry.clone].devices)
+            return f"clone {entry.clone} has {devices}"
+        if entry.device.kind == "gpu" and _gives_strings(op):
+            return "GPUs have no ops on strings"
+        return None
+
+    def _resource_elsewhere(self, op: tf.Operation, entry: Entry) -> str | None:
+        for each in op.inputs:
+            if each.dtype == tf.resource:
+                home = self.compiled.ledger.entries.get(each.op.name)
+                if home is not None and home.device != entry.device:
+                    return home.device.ref
+        return None
+
+    def _within_clone(self, op: tf.Operation, entry: Entry) -> bool:
+        """Whether an op of a clone is on one of its devices, or rightly elsewhere.
+
+        Rightly, that is by a rule for ops, beside a variable that it follows, or on strings on the CPU.
+        """
+        assert entry.clone is not None
+        if entry.device in self.compiled.plan.towers[entry.clone].devices:
+            return True
+        why: Why | None = entry.placed.why
+        if why is not None and why.rule is not None and why.rule.selector.role == "ops":
+            return True
+        while why is not None:
+            variable = self.compiled.variables.get(why.text) if why.reason == "follows" else None
+            if variable is not None:
+                return any(entry.device == variable.device_of(copy) for copy in range(len(variable.copies)))
+            why = why.cause
+        strings = _gives_strings(op) or any(each.dtype == tf.string for each in op.inputs)
+        return entry.device.kind == "cpu" and strings
+
+
+def _span(entry: Entry) -> Span | None:
+    rule = entry.placed.why.rule
+    return rule.span if rule is not None else None
+
+
+def _gives_strings(op: tf.Operation) -> bool:
+    return declares_strings(op.type) or any(each.dtype == tf.string for each in op.outputs)
+
+
+@cache
+def takes_resources(op_type: str) -> bool:
+    """Whether ops of a type work on a resource: a variable, a table, an iterator."""
+    definition: Any = op_def_registry.get(op_type)
+    if definition is None:
+        return False
+    return any(each.type == tf.resource.as_datatype_enum for each in definition.input_arg)

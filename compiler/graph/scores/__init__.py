@@ -1,0 +1,1 @@
+"""What a step and an evaluation report: loss, metrics and summaries."""

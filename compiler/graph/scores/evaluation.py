@@ -1,0 +1,62 @@
+"""The evaluation tower: the model as it predicts, for batches of any size, on its own device."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from compiler.graph.assembly import Assembly
+from compiler.graph.compiled import Evaluation
+from compiler.graph.gradients.regularize import evaluated_regularization
+from compiler.graph.gradients.weighting import data_loss, tower_losses
+from compiler.graph.inputs.iterators import open_pipe
+from compiler.graph.scores.metrics import combine_metric
+from compiler.graph.scores.scores import Scores
+from compiler.graph.stamp.stamp import Bindings, stamp
+from compiler.graph.tower.template import Template
+from compiler.plan import Tower
+from compiler.reasons import Placed
+
+SCOPE = "evaluation"
+
+
+def build_evaluation(assembly: Assembly, template: Template, training: Scores) -> Evaluation:
+    """Stamp the evaluation tower, reading the averaged weights where there are any.
+
+    `training` are the scores of a step, whose regularisation counts where the same weights are evaluated.
+    """
+    plan, ledger = assembly.plan, assembly.ledger
+    placed = assembly.rulebook.evaluation(plan.towers[0].device)
+    pipe_placed = assembly.rulebook.inputs(plan.towers[0])
+    pipe = open_pipe(plan.model.inputs, None, pipe_placed, ledger, f"{SCOPE}/input")
+    first = plan.towers[0]  # without a rule, a model that is spread over a group is evaluated on that group
+    devices = first.devices if placed.why.reason == "default" else (placed.device,)
+    tower = Tower(index=0, scope=SCOPE, devices=devices, batch=0, why=placed.why)
+    bindings = Bindings(
+        tower=tower,
+        weights={name: assembly.variables[name].evaluated for name in template.weights},
+        inputs=pipe.batch,
+        inverse_share=float(plan.step_batch),
+        role="evaluation",
+    )
+    (stamped,) = stamp(assembly.graph, [(template, bindings)], assembly.rulebook, ledger)
+    with ledger.place(placed, "evaluation"), tf.name_scope(f"{SCOPE}/"):
+        count = tf.shape(next(iter(pipe.batch.values())), out_type=tf.int64, name="count")[0]
+        metrics = {node.name: combine_metric(node, [stamped]) for node in plan.model.metrics}
+        losses = tuple(tower_losses(stamped))
+        loss = data_loss(losses, "loss")
+    regularization = _regularization(assembly, placed, training)
+    outputs = stamped.tensor(template.output)
+    return Evaluation(pipe, outputs, loss, losses, regularization, count, metrics)
+
+
+def _regularization(assembly: Assembly, placed: Placed, training: Scores) -> tf.Tensor:
+    """Return the penalty of the weights that are evaluated: no others count beside their loss."""
+    variables, ledger = assembly.variables.values(), assembly.ledger
+    if all(each.evaluated.handle is each.copies[0].handle for each in variables):
+        return training.regularization
+    with tf.name_scope(f"{SCOPE}/regularization/"):
+        terms = evaluated_regularization(variables, ledger)
+    if not terms:
+        return training.regularization
+    with ledger.place(placed, "evaluation"), tf.name_scope(f"{SCOPE}/"):
+        return tf.add_n(terms, name="regularization")

@@ -1,0 +1,65 @@
+"""What a step tells about itself: loss and metrics, of the towers of one graph or of all workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+from attrs import frozen
+
+from compiler.graph.assembly import Assembly
+from compiler.graph.compiled import MetricTensors
+from compiler.graph.gradients.regularize import regularization_loss
+from compiler.graph.gradients.weighting import LossSum, data_loss, loss_sums
+from compiler.graph.scores.metrics import combine_metric, metric_of
+
+
+@frozen
+class Scores:
+    """`data_loss` is the mean over the examples of a step, `total_loss` that with the `regularization`.
+
+    `losses` are what the data loss is made of.
+    """
+
+    losses: tuple[LossSum, ...]
+    data_loss: tf.Tensor
+    regularization: tf.Tensor
+    total_loss: tf.Tensor
+    metrics: Mapping[str, MetricTensors]
+
+    @property
+    def states(self) -> tuple[tf.Tensor, ...]:
+        """The states of the metrics, which may be added up over workers, as the parts of the loss may."""
+        return tuple(state for each in self.metrics.values() for state in each.states)
+
+
+def scores_of(assembly: Assembly) -> Scores:
+    """Return the scores of the towers of a graph."""
+    plan, ledger = assembly.plan, assembly.ledger
+    with ledger.place(assembly.rulebook.optimizer(), "metric"), tf.name_scope("total_loss/"):
+        losses = tuple(loss_sums(assembly.towers, lambda each: plan.share(each.tower)))
+        loss = data_loss(losses, "data_loss")
+        shares = [plan.share(tower) for tower in plan.towers]
+        terms = regularization_loss(assembly.variables.values(), shares, ledger)
+        regularization = (
+            tf.add_n(terms, name="regularization") if terms else tf.constant(0.0, name="regularization")
+        )
+        total_loss = tf.add(loss, regularization, name="total_loss")
+    with ledger.place(assembly.rulebook.optimizer(), "metric"):
+        metrics = {node.name: combine_metric(node, assembly.towers) for node in plan.model.metrics}
+    return Scores(losses, loss, regularization, total_loss, metrics)
+
+
+def scores_of_all(
+    assembly: Assembly, own: Scores, losses: Sequence[LossSum], states: Sequence[tf.Tensor]
+) -> Scores:
+    """Return the scores of all workers from what their losses and states of metrics add up to."""
+    with assembly.ledger.place(assembly.rulebook.optimizer(), "metric"):
+        loss = tf.identity(data_loss(losses, "all_workers/loss"), name="all_workers/data_loss")
+        total_loss = tf.add(loss, own.regularization, name="all_workers/total_loss")
+        metrics = {}
+        for node in assembly.plan.model.metrics:
+            count = len(own.metrics[node.name].states)
+            metrics[node.name] = metric_of(node, states[:count], "all_workers/metrics")
+            states = states[count:]
+    return Scores(tuple(losses), loss, own.regularization, total_loss, metrics)

@@ -1,0 +1,1 @@
+"""The template written into the graph once for each clone."""

@@ -1,0 +1,166 @@
+"""How a template uses its weights: rows of a table, or the whole value; and which ops are on strings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import tensorflow as tf
+from attrs import define, field, frozen
+from tensorflow.python.framework import op_def_registry
+
+from compiler.graph.tower.template import Template
+
+GATHER = "GatherV2"
+
+
+@frozen
+class Lookup:
+    """A gather of rows of a weight: node names. `cast` is the conversion of the weight before it, if any."""
+
+    weight: str
+    gather: str
+    indices: str
+    cast: str | None = None
+
+
+@frozen
+class Usage:
+    """How a template uses its weights.
+
+    `lookups` are by the name of the gather; `at_table` has the weight beside which a node belongs, because it
+    is a gather or makes the rows smaller before they travel. `whole` are the weights whose value is needed
+    all the same; `gone` are nodes that nothing needs once the gathers run at their tables; `strings` are
+    those that have to do with strings.
+    """
+
+    lookups: Mapping[str, Lookup]
+    at_table: Mapping[str, str]
+    whole: frozenset[str]
+    gone: frozenset[str]
+    strings: frozenset[str]
+
+    def by_weight(self, weight: str) -> tuple[str, ...]:
+        """Return the gathers of rows of `weight`."""
+        return tuple(each.gather for each in self.lookups.values() if each.weight == weight)
+
+
+def usage_of(template: Template) -> Usage:
+    """Find out how the nodes of a template use its weights."""
+    return _Reader(template).read()
+
+
+@define
+class _Reader:
+    template: Template
+    nodes: dict[str, Any] = field(factory=dict)
+    users: dict[str, list[str]] = field(factory=dict)  # node -> nodes that take something from it
+
+    def read(self) -> Usage:
+        for node in self.template.graph_def.node:
+            self.nodes[node.name] = node
+            for each in node.input:
+                self.users.setdefault(_base(each), []).append(node.name)
+        lookups = {each.gather: each for weight in self.template.weights for each in self._lookups(weight)}
+        results = set(self._results())
+        gone = {name for each in lookups.values() for name in self._unneeded(each, lookups, results)}
+        whole = {
+            weight
+            for weight, port in self.template.weights.items()
+            if port in results
+            or any(user not in lookups and user not in gone for user in self.users.get(port, ()))
+        }
+        strings = frozenset(name for name, node in self.nodes.items() if handles_strings(node))
+        at_table = {name: each.weight for each in lookups.values() for name in self._beside(each, results)}
+        return Usage(lookups, at_table, frozenset(whole), frozenset(gone), strings)
+
+    def _beside(self, lookup: Lookup, results: set[str]) -> Iterator[str]:
+        """Yield the gather, and what alone takes its rows where that makes smaller numbers of them."""
+        yield lookup.gather
+        users = self.users.get(lookup.gather, [])
+        if len(users) == 1 and lookup.gather not in results and self.nodes[users[0]].op == "Cast":
+            made, taken = (
+                tf.as_dtype(self.nodes[users[0]].attr[each].type).size for each in ("DstT", "SrcT")
+            )
+            if made < taken:
+                yield users[0]
+
+    def _lookups(self, weight: str) -> Iterator[Lookup]:
+        port = self.template.weights[weight]
+        for user in self.users.get(port, ()):
+            if self._gathers(user, port):
+                yield Lookup(weight, user, self.nodes[user].input[1])
+            elif self.nodes[user].op == "Cast":
+                for reader in self.users.get(user, ()):
+                    if self._gathers(reader, user):
+                        yield Lookup(weight, reader, self.nodes[reader].input[1], cast=user)
+
+    def _gathers(self, name: str, table: str) -> bool:
+        """Whether a node takes rows, along the first axis, of what the node `table` gives."""
+        node = self.nodes[name]
+        if node.op != GATHER or _base(node.input[0]) != table or node.attr["batch_dims"].i:
+            return False
+        axis = self.nodes[_base(node.input[2])]
+        return axis.op == "Const" and int(tf.make_ndarray(axis.attr["value"].tensor)) == 0
+
+    def _unneeded(self, lookup: Lookup, lookups: Mapping[str, Lookup], results: set[str]) -> Iterator[str]:
+        """Yield the conversion of a whole table and the constant axis, where only lookups took them."""
+        axis = _base(self.nodes[lookup.gather].input[2])
+        for name in (lookup.cast, axis):
+            if name is not None and name not in results and all(user in lookups for user in self.users[name]):
+                yield name
+
+    def _results(self) -> Iterator[str]:
+        template = self.template
+        yield _base(template.output)
+        yield from (_base(tensor) for each in template.losses for tensor in each.tensors)
+        yield from map(_base, template.state_updates.values())
+        for states in template.metric_states.values():
+            yield from map(_base, states)
+        for gradient in template.gradients:
+            yield _base(gradient.values)
+            if gradient.indices is not None:
+                yield _base(gradient.indices)
+
+
+def handles_strings(node: Any) -> bool:
+    """Whether a node takes or gives strings."""
+    if declares_strings(node.op):
+        return True
+    return any(
+        value.type == tf.string.as_datatype_enum or tf.string.as_datatype_enum in value.list.type
+        for value in node.attr.values()
+    )
+
+
+@cache
+def declares_strings(op: str) -> bool:
+    """Whether ops of a type always take or give strings."""
+    definition = op_def_registry.get(op)
+    if definition is None:
+        return False
+    return any(
+        each.type == tf.string.as_datatype_enum for each in (*definition.input_arg, *definition.output_arg)
+    )
+
+
+def input_types(node: Any) -> list[int]:
+    """Return the types (numbers of DataType) of a node's data inputs."""
+    types: list[int] = []
+    for each in op_def_registry.get(node.op).input_arg:
+        if each.type_list_attr:
+            types += node.attr[each.type_list_attr].list.type
+        else:
+            times = node.attr[each.number_attr].i if each.number_attr else 1
+            types += [node.attr[each.type_attr].type if each.type_attr else each.type] * times
+    return types
+
+
+def runs_functions(node: Any) -> bool:
+    """Whether a node is a loop, a branch or a call: its inputs are handed on to the ops of a function."""
+    return any(value.HasField("func") for value in node.attr.values())
+
+
+def _base(name: str) -> str:
+    return name.removeprefix("^").partition(":")[0]

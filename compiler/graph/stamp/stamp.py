@@ -1,0 +1,337 @@
+"""Stamp towers: write the nodes of a template once per clone, with names, devices and inputs of their own.
+
+All clones go into one GraphDef, which is imported once. Ports are replaced on the way: a weight by a read of
+its variable on the variable's device, an input, seed or scale by the tensor that the rest of the graph gives
+it. A gather of rows of a weight runs on the variable's device, so that only indices and rows travel; where
+nothing else needs the weight, it is not read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+from attrs import define, field, frozen
+
+from compiler.graph.importing import import_nodes
+from compiler.graph.ledger import Entry, Ledger
+from compiler.graph.stamp.exchange import Meeting, received_names, write_exchanges
+from compiler.graph.stamp.lookups import Lookup, Usage, input_types, runs_functions, usage_of
+from compiler.graph.stamp.micro_batches import Rounds, RoundWriter
+from compiler.graph.stamp.places import Layout, TowerPlaces
+from compiler.graph.tower.template import Role, Template
+from compiler.placement.rules import Rulebook, following
+from compiler.plan import Tower
+from compiler.reasons import Placed
+
+
+@frozen
+class WeightSource:
+    """A variable as one tower reads it: the tensor of its handle, and where it lives."""
+
+    handle: tf.Tensor
+    placed: Placed
+
+
+@frozen
+class Bindings:
+    """What takes the place of a template's ports in one tower.
+
+    `scale` is the factor on the tower's loss: its share of the global batch, for a mean, and the loss scale
+    where there is one. `inverse_share` is one over that share. Where the tower does several `rounds` in a
+    step, inputs and seed have what is for each of them along their first axis.
+    """
+
+    tower: Tower
+    weights: Mapping[str, WeightSource]
+    inputs: Mapping[str, tf.Tensor]
+    seed: tf.Tensor | None = None
+    scale: float | tf.Tensor | None = None
+    inverse_share: float | None = None
+    role: Role | None = None  # where all ops of the tower have one role: evaluation
+    rounds: int = 1
+
+
+@define
+class StampedTower:
+    """A tower in the graph: tensors by their names in the template."""
+
+    graph: tf.Graph = field(repr=False)
+    template: Template = field(repr=False)
+    bindings: Bindings = field(repr=False)
+    usage: Usage = field(repr=False)
+    rounds: Rounds | None = field(default=None, repr=False)
+
+    @property
+    def tower(self) -> Tower:
+        """The tower's place in the plan."""
+        return self.bindings.tower
+
+    def tensor(self, name: str) -> tf.Tensor:
+        """Return the tensor that the template calls `name`.
+
+        Where there are several rounds, that is the sum of the gradients and of the metric states of all of
+        them, the mean of their losses and of the weights of these, the last new value of a statistic and the
+        last output.
+        """
+        if self.rounds is not None:
+            found = self.graph.get_tensor_by_name(f"{self.rounds.results[name]}:0")
+            found.set_shape(self._shape_after(name))
+            return found
+        base, _, index = name.partition(":")
+        if base in self.template.inputs.values():  # a model whose output is an input, say
+            given = next(key for key, port in self.template.inputs.items() if port == base)
+            return self.bindings.inputs[given]
+        return self.graph.get_tensor_by_name(f"{self.tower.op_name(base)}:{index or 0}")
+
+    def _shape_after(self, name: str) -> tf.TensorShape:
+        """Return the shape of a tensor after all rounds; a sparse gradient has the rows of all."""
+        shape = self.template.results[name].shape
+        gradients = self.template.gradients
+        sparse = any(each.indices is not None and name in (each.values, each.indices) for each in gradients)
+        return tf.TensorShape([None, *shape[1:]] if sparse and shape is not None else shape)
+
+    def gradient(self, part: int, weight: str) -> tf.Tensor | tf.IndexedSlices:
+        """Return the gradient of a part of the tower's (scaled) loss by a weight; sparse ones stay sparse."""
+        found = self.template.losses[part].gradients[weight]
+        if found.indices is None:
+            return self.tensor(found.values)
+        return tf.IndexedSlices(self.tensor(found.values), self.tensor(found.indices))
+
+    def reads(self, weight: str) -> list[tf.Operation]:
+        """Return the ops by which the tower reads a weight: all of it, or some of its rows."""
+        names = [read_name(self.tower, weight)] if weight in self.usage.whole else []
+        if self.rounds is not None:  # rows are looked up inside the loop
+            names += [self.rounds.ended] if self.usage.by_weight(weight) else []
+            return [self.graph.get_operation_by_name(each) for each in names]
+        names += [
+            self.tower.op_name(rows_name(self.usage.lookups[each])) for each in self.usage.by_weight(weight)
+        ]
+        return [self.graph.get_operation_by_name(each) for each in names]
+
+
+def read_name(tower: Tower, weight: str) -> str:
+    """Return the name of the op by which a tower reads a weight."""
+    return tower.op_name(f"{weight}/read")
+
+
+def rows_name(lookup: Lookup) -> str:
+    """Return the name, inside a tower, of the op that gathers rows at the table."""
+    return lookup.gather if lookup.cast is None else f"{lookup.gather}/rows"
+
+
+def stamp(
+    graph: tf.Graph, stamps: Sequence[tuple[Template, Bindings]], rulebook: Rulebook, ledger: Ledger
+) -> list[StampedTower]:
+    """Write each template with its bindings into `graph`, entering every op into the ledger."""
+    assembled = tf.compat.v1.GraphDef()
+    outside: dict[str, tf.Tensor] = {}
+    known: dict[int, Layout] = {}
+    writers: list[_Writer] = []
+    for template, bindings in stamps:
+        if id(template) not in known:
+            known[id(template)] = Layout(template, usage_of(template), rulebook)
+        writers.append(_Writer(known[id(template)], bindings, ledger, assembled, outside))
+    meetings = _meetings(writers)
+    rounds = [writer.write(meetings) for writer in writers]
+    write_exchanges(assembled, meetings, ledger)
+    for each in known.values():
+        assembled.library.MergeFrom(each.template.graph_def.library)
+        assembled.versions.CopyFrom(each.template.graph_def.versions)
+    import_nodes(graph, assembled, outside)
+    return [
+        StampedTower(graph, template, bindings, known[id(template)].usage, done)
+        for (template, bindings), done in zip(stamps, rounds, strict=True)
+    ]
+
+
+def _meetings(writers: Sequence[_Writer]) -> dict[str, Meeting]:
+    """Return the exchanges between the towers by name; each is made where clone 0 has its layer."""
+    first = writers[0]
+    return {
+        exchange.name: Meeting(
+            first.meets(at), [(each.bindings.tower, each.template.exchanges[at]) for each in writers]
+        )
+        for at, exchange in enumerate(first.template.exchanges)
+    }
+
+
+@define
+class _Writer:
+    layout: Layout
+    bindings: Bindings
+    ledger: Ledger
+    target: Any
+    outside: dict[str, tf.Tensor]
+    places: TowerPlaces = field(init=False)
+    constants: dict[str, Any] = field(init=False)  # nodes of the template, by name
+    _names: dict[str, str] = field(factory=dict)  # of the template's nodes: names in the graph
+
+    def __attrs_post_init__(self) -> None:
+        homes = {weight: source.placed for weight, source in self.bindings.weights.items()}
+        self.places = TowerPlaces(self.layout, self.bindings.tower, homes)
+        self.constants = {node.name: node for node in self.template.graph_def.node if node.op == "Const"}
+
+    @property
+    def template(self) -> Template:
+        return self.layout.template
+
+    def write(self, meetings: Mapping[str, Meeting]) -> Rounds | None:
+        """Write the tower; return what its loop leaves where it does several rounds in a step."""
+        if self.bindings.rounds == 1:
+            self._write(meetings)
+            return None
+        whole, self.target = self.target, tf.compat.v1.GraphDef()
+        self._write(meetings)
+        template, bindings = self.template, self.bindings
+        ports = [*template.inputs.values()] + ([template.seed] if template.seed is not None else [])
+        sliced = frozenset(self._names[port] for port in ports)
+        return RoundWriter(
+            template,
+            bindings.tower,
+            self.target.node,
+            self._names,
+            sliced,
+            bindings.rounds,
+            self.ledger,
+            whole,
+        ).write()
+
+    def _write(self, meetings: Mapping[str, Meeting]) -> None:
+        tower, usage = self.bindings.tower, self.layout.usage
+        for node in self.template.graph_def.node:
+            self._names[node.name] = tower.op_name(node.name)
+        self._replace_ports()
+        for port, name, exchange in received_names(self.template):
+            self._names[port] = name
+            self.places.put_port(port, meetings[exchange].placed.device)
+        ports = {*self.template.weights.values(), *self.template.inputs.values(), self.template.seed}
+        ports |= set(self.template.received)
+        scale = self.bindings.scale
+        if self.template.scale is not None and tf.is_tensor(scale):
+            self._replace(self.template.scale, scale)
+            ports.add(self.template.scale)
+        for node in self.template.graph_def.node:
+            if node.name == self.template.scale and node.name not in ports:
+                self._constant(node.name, scale)
+            elif node.name == self.template.inverse_share:
+                self._constant(node.name, self.bindings.inverse_share)
+            elif node.name in usage.lookups:
+                self._look_up(node, usage.lookups[node.name])
+            elif node.name not in ports and node.name not in usage.gone:
+                self._copy(node)
+
+    def meets(self, number: int) -> Placed:
+        """Return where the layer of an exchange is."""
+        inner = self.template.exchanges[number].sent[0].partition(":")[0]
+        placed = self.places.of(inner)
+        return Placed(placed.device, following(inner, placed))
+
+    def _replace_ports(self) -> None:
+        template, bindings = self.template, self.bindings
+        for name, port in template.inputs.items():
+            self._replace(port, bindings.inputs[name])
+        if template.seed is not None and bindings.seed is not None:
+            self._replace(template.seed, bindings.seed)
+        dtypes = {
+            node.name: node.attr["dtype"] for node in template.graph_def.node if node.op == "Placeholder"
+        }
+        for weight, port in template.weights.items():
+            self.places.put_port(port, bindings.weights[weight].placed.device)
+            if weight in self.layout.usage.whole:
+                self._names[port] = self._read(weight, bindings.weights[weight], dtypes[port])
+
+    def _replace(self, port: str, tensor: tf.Tensor) -> None:
+        self._names[port] = self._outside(tensor)
+        self.places.put_port(port, self.ledger.entries[tensor.op.name].device)
+
+    def _outside(self, tensor: tf.Tensor) -> str:
+        self.outside[tensor.name] = tensor
+        return str(tensor.name).removesuffix(":0")
+
+    def _read(self, weight: str, source: WeightSource, dtype: Any) -> str:
+        name = read_name(self.bindings.tower, weight)
+        node = self.target.node.add(name=name, op="ReadVariableOp")
+        node.input.append(self._outside(source.handle))
+        node.attr["dtype"].CopyFrom(dtype)
+        self._enter(node, Placed(source.placed.device, following(weight, source.placed)), "read")
+        return name
+
+    def _look_up(self, template_node: Any, lookup: Lookup) -> None:
+        """Write a gather as one from the variable itself, on its device, rows converted there if need be."""
+        source, name = self.bindings.weights[lookup.weight], rows_name(lookup)
+        placed, role = self.places.of(lookup.gather), self.template.roles[lookup.gather]
+        rows = self.target.node.add(name=self.bindings.tower.op_name(name), op="ResourceGather")
+        rows.input.extend((self._outside(source.handle), self._input(lookup.indices)))
+        rows.attr["Tindices"].CopyFrom(template_node.attr["Tindices"])
+        rows.attr["dtype"].CopyFrom(template_node.attr["Tparams"])
+        self._enter(rows, placed, role)
+        if lookup.cast is not None:
+            (cast,) = (node for node in self.template.graph_def.node if node.name == lookup.cast)
+            rows.attr["dtype"].CopyFrom(cast.attr["SrcT"])
+            converted = self.target.node.add(name=self._names[lookup.gather], op="Cast")
+            converted.input.append(rows.name)
+            for name, value in cast.attr.items():
+                converted.attr[name].CopyFrom(value)
+            self._enter(converted, placed, role)
+
+    def _constant(self, port: str, value: float | None) -> None:
+        name = self._names[port]
+        node = self.target.node.add(name=name, op="Const")
+        node.attr["dtype"].type = tf.float32.as_datatype_enum
+        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(1.0 if value is None else value, tf.float32))
+        self._enter(node, self.places.own, "forward")
+
+    def _copy(self, template_node: Any) -> None:
+        node = self.target.node.add()
+        node.CopyFrom(template_node)
+        inner = template_node.name
+        node.name = self._names[inner]
+        placed, role = self.places.of(inner), self.template.roles[inner]
+        for at, each in enumerate(template_node.input):
+            node.input[at] = self._near(each, placed) if each in self.constants else self._input(each)
+        if runs_functions(template_node):
+            self._fetch_inputs(node, template_node, placed, role)
+        self._enter(node, placed, role)
+
+    def _near(self, constant: str, placed: Placed) -> str:
+        """Return a constant's name for an op elsewhere: that of a copy beside it, which need not be sent."""
+        original = self.places.of(constant)
+        if original.device == placed.device:
+            return self._names[constant]
+        name = f"{self._names[constant]}/at_{re.sub(r'[^a-z0-9]+', '_', placed.device.ref).strip('_')}"
+        if name not in self.ledger.entries:
+            node = self.target.node.add()
+            node.CopyFrom(self.constants[constant])
+            node.name = name
+            self._enter(node, placed, self.template.roles[constant])
+        return name
+
+    def _fetch_inputs(self, node: Any, template_node: Any, placed: Placed, role: Role) -> None:
+        """Let a loop take what comes from another device from a copy on its own.
+
+        TensorFlow keeps what goes round in a loop on the device where it was made, and would send it over in
+        every round.
+        """
+        for at, dtype in enumerate(input_types(template_node)):
+            if self.places.made_at(template_node.input[at]) != placed.device:
+                copy = self.target.node.add(name=f"{node.name}/input_{at}", op="Identity")
+                copy.input.append(node.input[at])
+                copy.attr["T"].type = dtype
+                self._enter(copy, placed, role)
+                node.input[at] = copy.name
+
+    def _input(self, name: str) -> str:
+        control = "^" if name.startswith("^") else ""
+        base, _, index = name.removeprefix("^").partition(":")
+        target = self._names[base]
+        if control:
+            return f"^{target.partition(':')[0]}"
+        return f"{target}:{index}" if index else target
+
+    def _enter(self, node: Any, placed: Placed, role: Role) -> None:
+        node.device = self.ledger.plan.tensorflow_device(placed.device)
+        clone = None if self.bindings.role is not None else self.bindings.tower.index
+        self.ledger.enter(node.name, Entry(placed, self.bindings.role or role, clone))

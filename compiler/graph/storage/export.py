@@ -1,0 +1,105 @@
+"""The trained model as an ordinary Keras model, which knows nothing of clones and devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import keras
+import tensorflow as tf
+from attrs import frozen
+
+from compiler.graph.tower.keras_scope import own_names
+from compiler.graph.tower.network import Network
+from compiler.graph.tower.precision import dtype_policy
+from compiler.graph.tower.trace import SEED_STATE, Tracer
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.model.graph import ModelGraph
+
+
+@frozen
+class PlainModel:
+    """A functional Keras model, and its variables by the names of the weights in `CompiledGraph.weights`."""
+
+    model: keras.Model
+    variables: Mapping[str, Any]
+
+
+def keras_model(compiled: CompiledGraph, values: Mapping[str, np.ndarray], *, base: str = ".") -> keras.Model:
+    """Return a functional Keras model from the inputs that the output needs to the output.
+
+    `values` are those of the weights, by their names in `CompiledGraph.weights`. Layers that only a loss
+    uses are left out. `base` is the folder in which `python(...)` looks for modules first.
+    """
+    plain = plain_model(compiled, base=base)
+    with tf.init_scope():
+        for name, variable in plain.variables.items():
+            variable.assign(values[name])
+    return plain.model
+
+
+def plain_model(compiled: CompiledGraph, *, base: str = ".") -> PlainModel:
+    """Return the model as `keras_model` does, with weights as Keras initialises them."""
+    graph = compiled.plan.model
+    policy = dtype_policy(compiled.plan.update.precision)
+    with tf.init_scope(), tf.device("CPU:0"), policy, own_names():
+        network = Network.of(graph, base=base)
+        tensors = {
+            each.value: keras.Input(each.shape, dtype=each.dtype, name=each.name)
+            for each in graph.prediction_inputs
+        }
+        inputs = list(tensors.values())
+        needed = _needed(graph)
+        for call in graph.calls:
+            if call.value in needed:
+                tensors[call.value] = network.apply(call, [tensors[each] for each in call.inputs])
+        model = keras.Model(
+            inputs if len(inputs) > 1 else inputs[0], tensors[graph.output], name=_name(graph.name)
+        )
+        return PlainModel(model, _variables(network, compiled))
+
+
+def _needed(graph: ModelGraph) -> set[int]:
+    """Return the values that the output depends on."""
+    made_by = {call.value: call for call in graph.calls}
+    found: set[int] = set()
+    pending = [graph.output]
+    while pending:
+        value = pending.pop()
+        if value not in found:
+            found.add(value)
+            pending += made_by[value].inputs if value in made_by else ()
+    return found
+
+
+def _variables(network: Network, compiled: CompiledGraph) -> dict[str, Any]:
+    """Return every variable of the layers in use under the name that the tracer gives it."""
+    tracer = Tracer(compiled.plan.model, compiled.seed)
+    found: dict[str, Any] = {}
+    for node, layer in zip(network.model.layers, network.layers, strict=True):
+        for variable in layer.variables if layer.built else ():
+            if variable.name != SEED_STATE:
+                found[tracer.register(variable, node.path, node.keras_name).name] = variable
+    return found
+
+
+def _name(name: str) -> str:
+    """Return a name that Keras takes for a model."""
+    return name.replace("/", "_") or "model"
+
+
+def final_weights(compiled: CompiledGraph, read: Any) -> dict[str, np.ndarray]:
+    """Return the weights that evaluation uses: the averages where there are any, else the weights themselves.
+
+    `read` maps a list of names of `CompiledGraph.saved` to their values.
+    """
+    names = {
+        name: name if variable.average is None else f"{name}/ExponentialMovingAverage"
+        for name, variable in compiled.variables.items()
+    }
+    found: Mapping[str, np.ndarray] = read(list(names.values()))
+    return {name: found[saved] for name, saved in names.items()}

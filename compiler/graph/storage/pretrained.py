@@ -1,0 +1,108 @@
+"""Models of `keras.applications` with weights that others have trained.
+
+Keras reads these as it makes the model, and fetches them from the network first. Here a model is made without
+them, wherever a graph is only built; a run reads them before its first step.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import keras
+import tensorflow as tf
+from keras.src.utils import file_utils  # where the applications look `get_file` up
+
+from compiler.graph.storage.hdf5_files import StrangeFileError, contents, open_store
+from compiler.graph.tower.keras_scope import own_names, replaced
+from compiler.graph.tower.network import make_layer
+from compiler.graph.tower.precision import dtype_policy
+from compiler.graph.tower.trace import SEED_STATE, Tracer
+from dsl.diagnostics import RunError
+from dsl.errors import running as errors
+from dsl.regular import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.model.graph import LayerNode
+
+
+def read_pretrained(compiled: CompiledGraph, base: str, say: Callable[[str], None]) -> dict[str, np.ndarray]:
+    """Return the weights of the applications that are to have some, by names in `CompiledGraph.weights`.
+
+    What is not on this machine is fetched, and `say` is told before. `base` is the folder of the spec. Raises
+    RunError where that fails, with the file that is wanted.
+    """
+    found: dict[str, np.ndarray] = {}
+    plan = compiled.plan
+    for node in plan.model.layers:
+        wanted = _wanted(node)
+        if wanted is None:
+            continue
+        with tf.init_scope(), tf.device("CPU:0"), dtype_policy(plan.update.precision), own_names():
+            with _fetching(node, say), _sound(Path(base) / wanted, node):
+                layer = make_layer(node, base, read=True)
+            tracer = Tracer(plan.model, compiled.seed)
+            for variable in layer.variables:
+                if variable.name != SEED_STATE:
+                    name = tracer.register(variable, node.path, node.keras_name).name
+                    found[name] = variable.numpy()
+    return {name: value for name, value in found.items() if name in compiled.weights}
+
+
+def _wanted(node: LayerNode) -> str | None:
+    """Return the `weights` that the model of a step is to have, None for none."""
+    if node.kind != "application":
+        return None
+    signature = inspect.signature(getattr(keras.applications, node.call.name.rpartition(".")[2]))
+    given = signature.bind_partial(*node.call.args, **node.call.kwargs)
+    given.apply_defaults()
+    wanted = given.arguments.get("weights")
+    return None if wanted is None else str(wanted)
+
+
+@contextmanager
+def _fetching(node: LayerNode, say: Callable[[str], None]) -> Iterator[None]:
+    """Tell what Keras fetches meanwhile, and what is missing where that fails."""
+    real = file_utils.get_file
+
+    def get_file(fname: str, origin: str, **options: Any) -> str:
+        target = Path(file_utils.config.keras_home()) / str(options.get("cache_subdir", "datasets")) / fname
+        if not target.exists():
+            say(f"fetching the weights of `{node.call.name}`: {origin}")
+        try:
+            with redirect_stdout(sys.stderr):  # where Keras draws its progress
+                return str(real(fname, origin, **options))
+        except Exception as fault:  # Keras raises no other kind
+            name, span = node.call.name, node.call.span
+            raise RunError(
+                errors.weights_not_fetched(name, origin, str(target), _reason(fault), span)
+            ) from fault
+
+    with replaced(file_utils, "get_file", get_file):
+        yield
+
+
+def _reason(fault: Exception) -> str:
+    """Return why Keras could not fetch a file, which it says after the address."""
+    return str(fault).rpartition(" -- ")[2] or type(fault).__name__
+
+
+@contextmanager
+def _sound(path: Path, node: LayerNode) -> Iterator[None]:
+    """Refuse a file of the user's that has in it what files of weights do not have, before Keras reads it."""
+    if path.is_file():
+        try:
+            with open_regular(path) as file, open_store(file) as store:
+                contents(store)
+        except (StrangeFileError, OSError) as fault:
+            reason = str(fault) if isinstance(fault, StrangeFileError) else "it is no HDF5 file"
+            raise RunError(errors.weights_unreadable(str(path), reason, node.call.span)) from fault
+    yield

@@ -1,0 +1,1 @@
+"""One tower of the model, traced once as a template."""

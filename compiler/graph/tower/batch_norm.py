@@ -1,0 +1,162 @@
+"""Batch normalisation over several clones: what their statistics come to, and statistics of the whole batch.
+
+Synchronized, a layer normalises by the moments of the batches of all clones. While a tower is traced, its own
+moments leave it and those of the whole batch come in by ports; in the backward pass the gradients by the
+whole batch's moments leave and their sums over all towers come in. `write_exchanges` puts the sums between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import keras
+import tensorflow as tf
+from attrs import define, field, frozen
+
+from compiler.graph.tower.ports import make_port
+from compiler.plan import Plan
+
+
+@frozen
+class SyncPolicy:
+    """Which layers normalise by the whole batch: `every` one, or those that ask for it themselves.
+
+    `refusal` says why they cannot in this plan; None where they can.
+    """
+
+    every: bool
+    refusal: str | None = None
+
+    def wants(self, layer: Any) -> bool:
+        """Whether a layer is to normalise by the whole batch."""
+        return isinstance(layer, keras.layers.BatchNormalization) and (self.every or layer.synchronized)
+
+
+def sync_policy(plan: Plan) -> SyncPolicy | None:
+    """Return the policy of a plan; None where there is one clone, whose batch is the whole."""
+    if len(plan.towers) == 1:
+        return None
+    update, refusal = plan.update, None
+    if update.mode != "sync":
+        refusal = f"under `mode = {update.mode}` clones do not compute at the same time"
+    elif update.accumulate > 1:
+        refusal = "the whole batch is not known before the last of its micro-batches"
+    return SyncPolicy(update.batch_norm == "synchronized", refusal)
+
+
+@define
+class TracedExchange:
+    """The places at which a traced layer and those of the other clones meet.
+
+    `sent` are mean, variance and number of elements of the tower's own batch; `received` the mean and the
+    variance of the whole batch and its number of elements. `gradients_sent` are the gradients by the first
+    two of these, `gradients_received` their sums over all towers, a pair for each part of the loss.
+    """
+
+    name: str
+    sent: tuple[tf.Tensor, ...]
+    received: tuple[tf.Tensor, ...]
+    gradients_sent: list[tuple[tf.Tensor, ...]] = field(factory=list)
+    gradients_received: list[tuple[tf.Tensor, ...]] = field(factory=list)
+
+
+@define
+class Exchanges:
+    """Collects the exchanges of a tower while it is traced into `graph`."""
+
+    policy: SyncPolicy
+    graph: tf.Graph = field(repr=False)
+    found: list[TracedExchange] = field(factory=list)
+
+    @contextmanager
+    def within(self, layer: keras.Layer, path: str) -> Iterator[None]:
+        """Let the normalisations in `layer` that want it use the moments of the whole batch.
+
+        Raises ValueError where they cannot.
+        """
+        hooked = [each for each in layer._flatten_layers() if self.policy.wants(each)]  # noqa: SLF001  # not public
+        if hooked and self.policy.refusal is not None:
+            raise ValueError(f"its statistics cannot be synchronized: {self.policy.refusal}")
+        for each in hooked:
+            object.__setattr__(each, "_moments", partial(self._moments, each, path))
+        try:
+            yield
+        finally:
+            for each in hooked:
+                object.__delattr__(each, "_moments")
+
+    def _moments(self, layer: Any, path: str, inputs: tf.Tensor, mask: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return mean and variance of the whole batch; takes the place of the layer's own method."""
+        if tf.compat.v1.get_default_graph() is not self.graph:
+            raise ValueError("its statistics cannot be synchronized: it is inside a loop")
+        if mask is None:
+            mean, variance = keras.ops.moments(inputs, axes=layer._reduction_axes)  # noqa: SLF001  # not public
+            count = tf.cast(tf.size(inputs) // tf.size(mean), mean.dtype)
+        else:
+            mean, variance = type(layer)._moments(layer, inputs, mask)  # noqa: SLF001  # as above
+            count = tf.reduce_sum(tf.cast(mask, mean.dtype))
+        name = f"{path}/{len(self.found)}"
+        mean, variance, _ = self._exchange(name)(mean, variance, count)
+        return mean, variance
+
+    def _exchange(self, name: str) -> Callable[..., Any]:
+        """Return a function of a tower's moments that gives those of the whole batch, with its gradient.
+
+        With n the elements of a tower and N those of all, M = sum(n m) / N and
+        V = sum(n (v + (m - M)^2)) / N; so dM/dm = n/N, dV/dm = 2 n/N (m - M) and dV/dv = n/N.
+        """
+
+        def exchange(mean: tf.Tensor, variance: tf.Tensor, count: tf.Tensor) -> Any:
+            received = _ports(f"{name}/moments", ("mean", "variance", "count"), (mean, variance, count))
+            traced = TracedExchange(name, (mean, variance, count), received)
+            self.found.append(traced)
+
+            def gradient(by_mean: tf.Tensor, by_variance: tf.Tensor, _: tf.Tensor) -> Any:
+                kind = gradients_kind(len(traced.gradients_sent))
+                total = _ports(f"{name}/{kind}", ("mean", "variance"), (mean, variance))
+                traced.gradients_sent.append((by_mean, by_variance))
+                traced.gradients_received.append(total)
+                total_mean, total_variance = total
+                share = count / received[2]
+                change = total_mean + 2 * total_variance * (mean - received[0])
+                return share * change, share * total_variance, None
+
+            return received, gradient
+
+        wrapped: Callable[..., Any] = tf.custom_gradient(exchange)
+        return wrapped
+
+
+def _ports(name: str, parts: Sequence[str], like: Sequence[tf.Tensor]) -> tuple[tf.Tensor, ...]:
+    return tuple(
+        make_port(each.dtype, each.shape, f"synchronized/{name}/{part}")
+        for part, each in zip(parts, like, strict=True)
+    )
+
+
+def gradients_kind(number: int) -> str:
+    """Return what the gradients of one backward pass through a layer are called in its exchange.
+
+    There are several passes if parts of the loss are differentiated apart.
+    """
+    return f"gradients_{number}" if number else "gradients"
+
+
+def whole_moments(sent: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+    """Return mean, variance and number of elements of all batches from those of each."""
+    counts = [count for _, _, count in sent]
+    total = tf.add_n(counts, name="count")
+    mean = tf.add_n([count / total * mean for mean, _, count in sent], name="mean")
+    variance = tf.add_n(
+        [count / total * (variance + tf.square(own - mean)) for own, variance, count in sent], name="variance"
+    )
+    return [mean, variance, total]
+
+
+def summed_gradients(sent: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+    """Return the sums over all towers of the gradients by mean and variance."""
+    by_mean, by_variance = zip(*sent, strict=True)
+    return [tf.add_n(list(by_mean), name="mean"), tf.add_n(list(by_variance), name="variance")]

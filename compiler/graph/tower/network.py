@@ -1,0 +1,195 @@
+"""The Keras objects of a model: layers, losses and metrics, made from the calls of the spec."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Literal
+
+import keras
+import tensorflow as tf
+from attrs import define, evolve, field
+from keras.src.utils import file_utils  # where the applications look `get_file` up
+
+from compiler.graph.tower.keras_scope import replaced, stateless
+from compiler.graph.user_code import load_function
+from compiler.model.graph import CallNode, LayerNode, ModelGraph
+from dsl import ir
+from dsl.diagnostics import SpecError
+from dsl.errors import plan as errors
+
+_NAMESPACES: dict[str, tuple[Any, ...]] = {
+    "layer": (keras.layers,),
+    "loss": (keras.losses,),
+    "metric": (keras.metrics,),
+    "schedule": (keras.optimizers.schedules,),
+    "regularizer": (keras.regularizers,),
+}
+_ANY = (
+    keras.layers,
+    keras.initializers,
+    keras.regularizers,
+    keras.constraints,
+    keras.optimizers.schedules,
+    keras.dtype_policies,
+)
+_NAMED_BY_KERAS = "EfficientNetV2"  # these look up what they are made of by their own name
+
+
+def make(
+    call: ir.Call, category: Literal["layer", "loss", "metric", "schedule", "regularizer"], **more: Any
+) -> Any:
+    """Return the Keras object that `call` describes; `more` are arguments that the spec does not write.
+
+    Raises SpecError where Keras refuses the arguments.
+    """
+    return _construct(call, _find(call.name, _NAMESPACES[category]), more)
+
+
+def _construct(call: ir.Call, maker: Callable[..., Any], more: dict[str, Any]) -> Any:
+    args = [_argument(each) for each in call.args]
+    kwargs = {key: _argument(value) for key, value in call.kwargs.items()}
+    try:
+        return maker(*args, **kwargs, **more)
+    except (TypeError, ValueError, ImportError) as fault:
+        raise SpecError([errors.layer_cannot_be_made(call.name, first_sentence(fault), call.span)]) from fault
+
+
+def _find(name: str, namespaces: tuple[Any, ...]) -> Callable[..., Any]:
+    for namespace in namespaces:
+        found = getattr(namespace, name.rpartition(".")[2], None)
+        if callable(found):
+            maker: Callable[..., Any] = found
+            return maker
+    raise LookupError(f"Keras has no {name}")
+
+
+def _argument(value: ir.Value) -> Any:
+    if isinstance(value, ir.Call):
+        return _construct(value, _find(value.name, _ANY), {})
+    if isinstance(value, tuple):
+        return [_argument(each) for each in value]
+    return value
+
+
+def first_sentence(fault: Exception) -> str:
+    """Return what Keras says went wrong, on one line and without the dump of all arguments that follows.
+
+    What happens within a layer's call comes in bold type after a line that names the call.
+    """
+    plain = re.sub(r"\x1b\[\d*m", "", str(fault))
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("Exception encountered when calling")]
+    text = lines[0] if lines else type(fault).__name__
+    return text.split(". ")[0].split(" for '{{node ")[0].removesuffix(".")
+
+
+def metric_for(call: ir.Call, target: Any, prediction: Any) -> Any:
+    """Return the Keras metric of a call, with its variables, for tensors like `target` and `prediction`.
+
+    Some metrics make their variables when they see the first batch; they are shown one in a graph that is
+    thrown away. Raises SpecError if Keras refuses the arguments.
+    """
+    metric = make(call, "metric")
+    if getattr(metric, "_built", True) is False:  # Keras has no public name for it
+        with tf.Graph().as_default(), stateless():
+            twins = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in (target, prediction)]
+            metric.update_state(*twins)
+    return metric
+
+
+@define
+class Network:
+    """The layers of a model, one Keras object each, in the order of `ModelGraph.layers`.
+
+    A layer is built at its first call, so tracing a tower builds the network.
+    """
+
+    model: ModelGraph
+    layers: list[keras.Layer] = field(repr=False)
+
+    @classmethod
+    def of(cls, model: ModelGraph, *, base: str = ".") -> Network:
+        """Make the layers of `model`; `base` is the folder in which `python(...)` looks first."""
+        return cls(model, [make_layer(node, base) for node in model.layers])
+
+    def apply(self, call: CallNode, values: list[Any], **arguments: Any) -> Any:
+        """Call the layer of `call` on tensors, with those of `arguments` (`training`, say) that it takes."""
+        layer = self.layers[call.layer]
+        taken = {key: value for key, value in arguments.items() if takes(layer, key)}
+        return layer(*spread(layer, values), **taken)
+
+
+def spread(layer: keras.Layer, values: list[Any]) -> list[Any]:
+    """Return the positional arguments for a call: one tensor, a list of them, or several arguments.
+
+    Merging layers take one list (`Add`), attention takes several arguments (`MultiHeadAttention`).
+    """
+    if len(values) == 1:
+        return values
+    parameters = list(inspect.signature(layer.call).parameters.values())
+    required = [
+        each for each in parameters if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
+    ]
+    return values if len(required) > 1 else [values]
+
+
+def takes(layer: keras.Layer, argument: str) -> bool:
+    """Whether the layer's `call` has an argument of that name."""
+    return argument in inspect.signature(layer.call).parameters
+
+
+def make_layer(node: LayerNode, base: str, *, read: bool = False) -> keras.Layer:
+    """Return the Keras layer or model of a step; `base` is the folder of the spec.
+
+    A model that is to have weights which others have trained is made as it is with them, and they are read
+    only if `read` says so. Raises SpecError where Keras refuses the arguments.
+    """
+    more: dict[str, Any] = {"name": node.keras_name}
+    if node.kind == "python":
+        return _python_layer(node, base)
+    if node.kind != "application":
+        return _construct(node.call, _find(node.call.name, (keras.layers,)), more)
+    named = node.call.name.rpartition(".")[2].startswith(_NAMED_BY_KERAS)
+    with nullcontext() if read else _reading_no_weights():
+        maker = _find(node.call.name, (keras.applications,))
+        layer: keras.Layer = _construct(_beside(node.call, base), maker, {} if named else more)
+    layer.name = node.keras_name
+    return layer
+
+
+def _beside(call: ir.Call, base: str) -> ir.Call:
+    """Return the call with a file of weights named from the folder of the spec, where there is one."""
+    weights = call.kwargs.get("weights")
+    path = Path(base) / weights if isinstance(weights, str) else None
+    if path is None or not path.is_file():
+        return call
+    return evolve(call, kwargs={**call.kwargs, "weights": str(path.absolute())})
+
+
+@contextmanager
+def _reading_no_weights() -> Iterator[None]:
+    """Let Keras make a model for which it would fetch and read weights, without doing either.
+
+    The layers of some models depend on whether there are such weights, so these are not just left out.
+    """
+    with (
+        replaced(file_utils, "get_file", lambda *_, **__: ""),
+        replaced(keras.Model, "load_weights", lambda *_, **__: None),
+    ):
+        yield
+
+
+def _python_layer(node: LayerNode, base: str) -> keras.Layer:
+    """Return the layer or model that the user's function makes from the keyword arguments of the step."""
+    path = str(node.call.args[0])
+    function = load_function(path, Path(base), node.call.span)
+    layer = _construct(evolve(node.call, name=path, args=()), function, {})
+    if not isinstance(layer, keras.Layer):
+        reason = f"it returned {type(layer).__name__}, not a Keras layer or model"
+        raise SpecError([errors.layer_cannot_be_made(path, reason, node.call.span)])
+    layer.name = node.keras_name
+    return layer

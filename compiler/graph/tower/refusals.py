@@ -1,0 +1,114 @@
+"""What Keras and TensorFlow refuse in the midst of a model, as diagnostics at the step that it comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from compiler.graph.tower.network import first_sentence
+from dsl.diagnostics import Diagnostic, SpecError
+from dsl.errors import plan as errors
+from dsl.source import Span
+
+_REFUSALS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+    tf.errors.OpError,
+)
+_OURS = str(Path(__file__).parents[1])
+_RANK = re.compile(r"expected (min_)?ndim=(\d+), found ndim=(\d+)")
+_OF_LISTS = re.compile(r"'(?:list|tuple)' object has no attribute")
+
+
+@contextmanager
+def refusal(step: str, values: Sequence[Any], span: Span | None) -> Iterator[None]:
+    """Turn what Keras and TensorFlow say of shapes and types into a diagnostic at the step.
+
+    `values` are the tensors that reach it, with their batch axis. What fails in a file of the compiler is a
+    fault of the tool, and is not held against the spec.
+    """
+    try:
+        yield
+    except _REFUSALS as fault:
+        if isinstance(fault, AttributeError | LookupError | NotImplementedError) and _fails_in_compiler(
+            fault
+        ):
+            raise
+        raise SpecError([_told(step, values, fault, span)]) from fault
+
+
+def check_call(layer: Any, step: str, values: Sequence[Any], span: Span | None) -> None:
+    """Raise SpecError if a layer takes tensors of another rank than the one that reaches it.
+
+    Keras itself finds out when the layer is called, which is after its weights are made.
+    """
+    wanted = layer.input_spec
+    if len(values) != 1 or not hasattr(wanted, "min_ndim"):
+        return
+    rank = values[0].shape.rank
+    for limit, wrong in (
+        (wanted.ndim, rank != wanted.ndim),
+        (wanted.min_ndim, rank < (wanted.min_ndim or 0)),
+    ):
+        if limit is not None and wrong:
+            fault = ValueError(
+                f"expected {'' if limit is wanted.ndim else 'min_'}ndim={limit}, found ndim={rank}"
+            )
+            raise SpecError([_told(step, values, fault, span)])
+
+
+def check_output(made: Any, step: str, values: Sequence[Any], span: Span | None) -> None:
+    """Raise SpecError if what a layer of Keras gave is not one tensor with examples along its first axis.
+
+    An elementwise layer takes a list of tensors for one tensor with an axis more, which comes first.
+    """
+    if isinstance(made, tuple | list | dict):
+        raise SpecError([errors.several_outputs(step, len(made), span)])
+    stacked = len(values) > 1 and made.shape.rank == values[0].shape.rank + 1 and made.shape[0] == len(values)
+    if stacked:
+        raise SpecError([_told(step, values, AttributeError("'list' object has no attribute"), span)])
+
+
+def _fails_in_compiler(fault: BaseException) -> bool:
+    trace = fault.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS)
+
+
+def _told(step: str, values: Sequence[Any], fault: Exception, span: Span | None) -> Diagnostic:
+    rank = _RANK.search(str(fault))
+    if rank is not None and len(values) == 1:
+        return errors.wrong_rank(
+            step,
+            _shape(values[0]),
+            tf.as_dtype(values[0].dtype).name,
+            int(rank[2]) - 1,
+            span,
+            at_least=rank[1] is not None,
+        )
+    shapes = [f"{tf.as_dtype(each.dtype).name} {_written(_shape(each))}" for each in values]
+    if _OF_LISTS.search(str(fault)) and len(values) > 1:
+        advice = "make one tensor of them by a merging layer, such as `Add()` or `Concatenate()`"
+        reason = f"it takes one tensor, and {len(values)} are given"
+        return errors.shape_mismatch(step, shapes, reason, span, advice)
+    return errors.shape_mismatch(step, shapes, first_sentence(fault), span)
+
+
+def _shape(value: Any) -> list[int | None]:
+    """Return the shape of one example."""
+    shape = value.shape
+    return list(shape)[1:] if shape.rank is not None else []
+
+
+def _written(shape: Sequence[int | None]) -> str:
+    return f"[{', '.join('?' if each is None else str(each) for each in shape)}]"

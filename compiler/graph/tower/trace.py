@@ -1,0 +1,296 @@
+"""Trace one tower of a model: forward pass, loss, gradients, new statistics and metric states.
+
+Layers are called as pure functions: in a Keras stateless scope their variables stand for placeholders
+(ports), so that outputs and new values of statistics come back as tensors and nothing is assigned behind
+one's back.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any
+
+import keras
+import tensorflow as tf
+from attrs import define, evolve, field
+from keras.src.layers.merging.base_merge import Merge
+
+from compiler.graph.dtypes import size_in_bytes
+from compiler.graph.naming import NamingGraph
+from compiler.graph.tower.batch_norm import Exchanges, SyncPolicy
+from compiler.graph.tower.fused_norm import fused_normalisation
+from compiler.graph.tower.keras_scope import own_names, stateless
+from compiler.graph.tower.losses import MeasuredLoss, measure
+from compiler.graph.tower.network import Network, make, metric_for
+from compiler.graph.tower.ports import make_port
+from compiler.graph.tower.precision import dtype_policy, keep_tables
+from compiler.graph.tower.refusals import check_call, check_output, refusal
+from compiler.graph.tower.template import Template, WeightInfo
+from compiler.graph.tower.trim import TracedPart, TracedTensors, trim
+from compiler.model.graph import CallNode, ModelGraph, ObjectiveNode
+
+SEED_STATE = "seed_generator_state"  # what Keras calls the state of every SeedGenerator
+
+
+@define
+class Tracer:
+    """Traces towers of one model; all traces share its layers, and the first one builds them.
+
+    `weights` lists their weights by name, in creation order, once a tower has been traced. `sync` says which
+    layers normalise by the batches of all clones, None where there is one clone.
+    """
+
+    model: ModelGraph
+    seed: int
+    precision: str = "float32"
+    base: str = "."
+    share_constants: bool = True
+    sync: SyncPolicy | None = None
+    weights: dict[str, WeightInfo] = field(factory=dict)
+    _network: Network | None = field(default=None, repr=False)
+    _names: dict[int, str] = field(factory=dict, repr=False)  # id of a Keras variable -> weight name
+
+    def trace(self, batch: int | None, *, training: bool) -> Template:
+        """Return the template of a tower for `batch` examples, or for any number of them where it is None.
+
+        Raises SpecError with the span of the step that Keras refuses.
+        """
+        settings = own_names(), dtype_policy(self.precision), _seeded(self.seed)
+        with NamingGraph().as_default() as graph, stateless() as scope, ExitStack() as stack:
+            for each in settings:
+                stack.enter_context(each)
+            if self._network is None:
+                with tf.Graph().as_default():  # a model of layers uses their names up as it is put together
+                    self._network = Network.of(self.model, base=self.base)
+            exchanges = Exchanges(self.sync, graph) if self.sync is not None and training else None
+            return _Trace(self, self._network, graph, scope, batch, training, exchanges).run()
+
+    def name_of(self, variable: Any) -> str:
+        """Return the weight name of a Keras variable of the network."""
+        return self._names[id(variable)]
+
+    def register(self, variable: Any, path: str, keras_name: str) -> WeightInfo:
+        """Name a Keras variable of the layer at `path`; the name is the same in every mode and placement."""
+        known = self._names.get(id(variable))
+        if known is not None:
+            return self.weights[known]
+        relative = variable.path.removeprefix(keras_name + "/")
+        name = _unique(f"{path}/{relative}", self.weights)
+        shape, dtype = tuple(variable.shape), variable.dtype
+        info = WeightInfo(
+            name=name,
+            shape=shape,
+            dtype=dtype,
+            trainable=bool(variable.trainable),
+            bytes=size_in_bytes(shape, dtype) or 0,
+            initializer=variable._initializer,  # noqa: SLF001  # Keras has no public name for it
+            regularizer=variable.regularizer,
+            constraint=variable.constraint,
+        )
+        self._names[id(variable)] = name
+        self.weights[name] = info
+        return info
+
+
+@define
+class _Trace:
+    tracer: Tracer
+    network: Network
+    graph: tf.Graph
+    scope: Any
+    batch: int | None
+    training: bool
+    exchanges: Exchanges | None = None
+    ports: dict[str, tf.Tensor] = field(factory=dict)  # weight name -> placeholder
+    variables: dict[str, Any] = field(factory=dict)  # weight name -> Keras variable
+    values: dict[int, Any] = field(factory=dict)  # value of the model graph -> tensor
+    seed: tf.Tensor | None = None
+    inverse_share: tf.Tensor | None = None
+
+    @property
+    def model(self) -> ModelGraph:
+        return self.tracer.model
+
+    def run(self) -> Template:
+        inputs = {each.name: self._input(each.name, each.dtype, each.shape) for each in self.model.inputs}
+        self.values = {each.value: inputs[each.name] for each in self.model.inputs}
+        for call in self.model.calls:
+            with _located(self, call):
+                self.values[call.value] = self._call(call)
+        losses, joins = self._losses()
+        metrics = {each.name: self._metric(each) for each in self.model.metrics}
+        scale = make_port(tf.float32, (), "scale") if self.training else None
+        updates = {name: self.scope.get_current_value(self.variables[name]) for name in self.ports}
+        traced = TracedTensors(
+            output=self.values[self.model.output],
+            losses=self._differentiated(losses, scale) if scale is not None else losses,
+            state_updates={name: value for name, value in updates.items() if value is not self.ports[name]},
+            metric_states=metrics,
+            weights=self.ports,
+            inputs=inputs,
+            seed=self.seed,
+            scale=scale,
+            inverse_share=self.inverse_share,
+            exchanges=self.exchanges.found if self.exchanges is not None else (),
+            joins_examples=joins,
+        )
+        paths = {each.keras_name: each.path for each in self.model.layers}
+        return trim(self.graph, traced, paths, share_constants=self.tracer.share_constants)
+
+    def _input(self, name: str, dtype: str, shape: tuple[int, ...]) -> tf.Tensor:
+        return make_port(dtype, (self.batch, *shape), f"inputs/{name}")
+
+    def _call(self, call: CallNode) -> Any:
+        node, layer = self.model.layers[call.layer], self.network.layers[call.layer]
+        values = [self.values[each] for each in call.inputs]
+        check_call(layer, node.call.name, values, call.span)
+        if not layer.built:
+            self._build(call, layer, values)
+        with layer._open_name_scope():  # noqa: SLF001  # else Keras opens it twice, and ops are called `conv1_1/...`
+            self._connect(layer, node.path, node.keras_name)
+            keep_tables(layer)
+            within = self.exchanges.within(layer, node.path) if self.exchanges is not None else nullcontext()
+            with within, fused_normalisation(layer, apart=self._meets_others):
+                made = self.network.apply(call, values, training=self.training)
+        stacks = isinstance(layer, Merge) or node.kind == "python"
+        check_output(made, node.call.name, values[:1] if stacks else values, call.span)
+        return made
+
+    def _meets_others(self, layer: keras.Layer) -> bool:
+        """Whether a layer normalises by the batches of all clones."""
+        return self.exchanges is not None and self.exchanges.policy.wants(layer)
+
+    def _build(self, call: CallNode, layer: Any, values: list[Any]) -> None:
+        """Make the variables of a layer, in a graph that is thrown away.
+
+        Its `build` is enough where that takes one shape and there are no inner layers; else the layer is
+        called.
+        """
+        own_build = not getattr(type(layer).build, "_is_default", False)
+        with tf.Graph().as_default():
+            if len(values) == 1 and own_build and not layer._layers:  # noqa: SLF001  # inner layers need a call
+                layer.build(values[0].shape)
+            else:
+                twins = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in values]
+                losses = len(self.scope.losses)
+                self.network.apply(call, twins, training=self.training)
+                del self.scope.losses[losses:]
+
+    def _connect(self, layer: Any, path: str, keras_name: str) -> None:
+        """Let the layer's variables stand for ports, seeds for the tower's own random state."""
+        for at, variable in enumerate(layer.variables):
+            if variable.name == SEED_STATE:
+                self._connect_seed(variable, f"{path}/{at}")
+                continue
+            info = self.tracer.register(variable, path, keras_name)
+            if info.name not in self.ports:
+                port = make_port(info.dtype, info.shape, f"weights/{info.name}")
+                self.ports[info.name] = port
+                self.variables[info.name] = variable
+                self.scope.add_update((variable, port))
+
+    def _connect_seed(self, variable: Any, name: str) -> None:
+        """Give a random layer a stream of its own: the tower's seed, mixed with the name of the layer."""
+        if self.seed is None:
+            self.seed = make_port(tf.uint32, (2,), "seed")
+        own = tf.constant([zlib.crc32(name.encode()), 0], tf.uint32)
+        state = tf.bitwise.bitwise_xor(self.seed, own)
+        self.scope.add_update((variable, tf.cast(state, variable.dtype)))
+
+    def _losses(self) -> tuple[list[TracedPart], bool]:
+        """Return the parts of the loss, and whether one of them looks at the batch as a whole.
+
+        What has a weight that depends on the data is a part by itself; all the rest is one, the first.
+        """
+        found = [self._objective_loss(each) for each in self.model.losses]
+        terms = [each.value for each in found if each.weight is None]
+        with tf.name_scope("loss/"):
+            terms += [tf.cast(each, tf.float32) for each in self.scope.losses]  # what layers added
+            parts = [TracedPart(_sum(terms))] if terms else []
+        parts += [TracedPart(each.value, each.weight) for each in found if each.weight is not None]
+        return parts, any(each.joins_examples for each in found)
+
+    def _objective_loss(self, node: ObjectiveNode) -> MeasuredLoss:
+        loss = make(node.call, "loss")
+        target, prediction = self.values[node.target], self.values[node.prediction]
+        with tf.name_scope("loss/"), refusal(node.call.name, [target, prediction], node.span):
+            found = measure(loss, target, prediction, self._examples())
+            value = found.value
+            if loss.reduction == "sum":
+                value = value * self._inverse_share()
+            return evolve(found, value=value * node.weight if node.weight != 1.0 else value)
+
+    def _examples(self) -> int | tf.Tensor:
+        """Return how many examples the batch has."""
+        if self.batch is not None:
+            return self.batch
+        return tf.shape(self.values[self.model.inputs[0].value])[0]
+
+    def _inverse_share(self) -> tf.Tensor:
+        """Return what undoes the tower's share in a mean, for a loss that is a sum.
+
+        In evaluation that is the sum over as many examples as a step of training has, whatever their batches.
+        """
+        if self.inverse_share is None:
+            self.inverse_share = make_port(tf.float32, (), "inverse_share")
+        if self.training:
+            return self.inverse_share
+        return self.inverse_share / tf.cast(self._examples(), tf.float32)
+
+    def _metric(self, node: ObjectiveNode) -> tuple[tf.Tensor, ...]:
+        """Return what this tower's examples add to the state of a metric, from zero."""
+        target, prediction = self.values[node.target], self.values[node.prediction]
+        with tf.name_scope(f"metrics/{node.name}"), refusal(node.call.name, [target, prediction], node.span):
+            metric = metric_for(node.call, target, prediction)
+            start = [tf.zeros(each.shape, each.dtype) for each in metric.variables]
+            return tuple(
+                tf.identity(each) for each in metric.stateless_update_state(start, target, prediction)
+            )
+
+    def _differentiated(self, parts: Sequence[TracedPart], scale: tf.Tensor) -> list[TracedPart]:
+        """Return the parts of the loss with the gradients of each."""
+        return [
+            evolve(part, gradients=self._gradients(part.value, scale, f"part_{number}" if number else ""))
+            for number, part in enumerate(parts)
+        ]
+
+    def _gradients(self, loss: tf.Tensor, scale: tf.Tensor, part: str) -> dict[str, Any]:
+        with tf.name_scope("loss/"):
+            loss = tf.multiply(loss, scale, name="scaled")
+        names = [name for name in self.ports if self.tracer.weights[name].trainable]
+        scope = f"gradients/{part}" if part else "gradients"
+        found = tf.gradients(loss, [self.ports[name] for name in names], name=scope)
+        return {name: each for name, each in zip(names, found, strict=True) if each is not None}
+
+
+def _sum(terms: Sequence[tf.Tensor]) -> tf.Tensor:
+    return tf.add_n(terms, name="sum") if len(terms) > 1 else tf.identity(terms[0], name="sum")
+
+
+@contextmanager
+def _located(trace: _Trace, call: CallNode) -> Iterator[None]:
+    step = trace.model.layers[call.layer].call.name
+    with refusal(step, [trace.values[each] for each in call.inputs], call.span):
+        yield
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Let Keras draw the seeds of its initializers from `seed`, and leave Python's generator as it was."""
+    state = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(state)
+
+
+def _unique(name: str, taken: dict[str, WeightInfo]) -> str:
+    candidate, number = name, 0
+    while candidate in taken:
+        number += 1
+        candidate = f"{name}_{number}"
+    return candidate

@@ -1,0 +1,60 @@
+"""Tracing the towers of a plan, each size of batch once; several graphs of one model may share the traces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import define, field, frozen
+
+from compiler.graph.tower.batch_norm import SyncPolicy, sync_policy
+from compiler.graph.tower.template import Template, WeightInfo
+from compiler.graph.tower.trace import Tracer
+from compiler.model.graph import ModelGraph
+from compiler.plan import Plan
+
+
+@frozen
+class Traced:
+    """What the towers of a plan are: for training by size of batch, for evaluation, and their weights."""
+
+    templates: Mapping[int, Template]
+    evaluation: Template
+    weights: Mapping[str, WeightInfo]
+
+
+@frozen
+class _Kind:
+    """What plans have in common whose towers are the same."""
+
+    model: ModelGraph
+    seed: int
+    precision: str
+    share_constants: bool
+    sync: SyncPolicy | None
+
+
+@define
+class Traces:
+    """Traced towers, kept for further plans; `base` is the folder in which `python(...)` looks first."""
+
+    base: str = "."
+    _known: list[tuple[_Kind, Tracer, dict[int | None, Template]]] = field(factory=list, repr=False)
+
+    def of(self, plan: Plan, seed: int) -> Traced:
+        """Return the towers of a plan; those not known yet are traced."""
+        tracer, known = self._find(plan, seed)
+        sizes = dict.fromkeys(tower.batch for tower in plan.towers)
+        for size in (*sizes, None):
+            if size not in known:
+                known[size] = tracer.trace(size, training=size is not None)
+        return Traced({size: known[size] for size in sizes}, known[None], tracer.weights)
+
+    def _find(self, plan: Plan, seed: int) -> tuple[Tracer, dict[int | None, Template]]:
+        together = not any(rule.selector.role == "ops" for rule in plan.spec.place.rules)
+        kind = _Kind(plan.model, seed, plan.update.precision, together, sync_policy(plan))
+        for known, tracer, templates in self._known:
+            if known == kind:
+                return tracer, templates
+        tracer = Tracer(kind.model, seed, kind.precision, self.base, share_constants=together, sync=kind.sync)
+        self._known.append((kind, tracer, {}))
+        return tracer, self._known[-1][2]

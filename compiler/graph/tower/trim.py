@@ -1,0 +1,245 @@
+"""Make a template from a traced graph: what is needed, named after the model, each node with its role."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+from attrs import field, frozen
+
+from compiler.graph.tower.batch_norm import TracedExchange
+from compiler.graph.tower.simplify import Shape, Simplifier
+from compiler.graph.tower.template import Exchange, Gradient, LossPart, Role, Template, TensorInfo
+
+_GRADIENT = re.compile(r"^gradients/(?:part_\d+/)?(?:(?P<forward>.+)_grad/)?")
+_GRADIENTS = re.compile(r"^gradients/(?:part_\d+/)?")
+
+
+@frozen
+class TracedPart:
+    """A part of the loss as `LossPart` describes it, by tensors of the graph."""
+
+    value: tf.Tensor
+    weight: tf.Tensor | None = None
+    gradients: Mapping[str, Any] = field(factory=dict)
+
+    def results(self) -> Iterator[tf.Tensor]:
+        """Yield every tensor of the part."""
+        yield self.value
+        if self.weight is not None:
+            yield self.weight
+        for each in self.gradients.values():
+            yield from (each.values, each.indices) if isinstance(each, tf.IndexedSlices) else (each,)
+
+
+@frozen
+class TracedTensors:
+    """What a trace leaves: tensors of the graph, by what they are."""
+
+    output: tf.Tensor
+    losses: Sequence[TracedPart]
+    state_updates: Mapping[str, tf.Tensor]
+    metric_states: Mapping[str, tuple[tf.Tensor, ...]]
+    weights: Mapping[str, tf.Tensor]
+    inputs: Mapping[str, tf.Tensor]
+    seed: tf.Tensor | None
+    scale: tf.Tensor | None
+    inverse_share: tf.Tensor | None
+    exchanges: Sequence[TracedExchange] = ()
+    joins_examples: bool = False
+
+    def results(self) -> Iterator[tf.Tensor]:
+        """Yield every tensor that the rest of the graph may ask for."""
+        yield self.output
+        for part in self.losses:
+            yield from part.results()
+        yield from self.state_updates.values()
+        for states in self.metric_states.values():
+            yield from states
+        for exchange in self.exchanges:
+            yield from exchange.sent
+            for pair in exchange.gradients_sent:
+                yield from pair
+
+
+def trim(
+    graph: tf.Graph, traced: TracedTensors, paths: Mapping[str, str], *, share_constants: bool = True
+) -> Template:
+    """Return the template of a traced tower; `paths` maps Keras's names of layers to the model's.
+
+    `share_constants` lets equal constants be one node, which parts of a tower placed apart must not.
+    """
+    needed = _ancestors(each.op for each in traced.results())
+    graph_def = graph.as_graph_def()
+    simplifier = Simplifier(lambda tensor: _shape(graph, tensor), share_constants)
+    simple = simplifier.run(node for node in graph_def.node if node.name in needed)
+
+    def resolved(tensor: tf.Tensor) -> str:
+        base = tensor.op.name
+        return simplifier.resolve(base if tensor.value_index == 0 else f"{base}:{tensor.value_index}")
+
+    kept = _reachable(simple, [resolved(each) for each in traced.results()])
+    rename = _Renamer(paths)
+    names = {node.name: rename(node.name) for node in kept}
+    for node in kept:
+        _rewrite(node, names)
+    for function in graph_def.library.function:
+        for node in function.node_def:
+            _free(node)
+    trimmed = tf.compat.v1.GraphDef(node=kept, library=graph_def.library, versions=graph_def.versions)
+
+    def name(tensor: tf.Tensor) -> str:
+        base, colon, index = resolved(tensor).partition(":")
+        return f"{names[base]}{colon}{index}"
+
+    def port(tensor: tf.Tensor | None) -> str | None:
+        return names.get(tensor.op.name) if tensor is not None else None
+
+    follows = _follows(trimmed)
+    return Template(
+        graph_def=trimmed,
+        weights={weight: port(tensor) or "" for weight, tensor in traced.weights.items() if port(tensor)},
+        inputs={each: port(tensor) or "" for each, tensor in traced.inputs.items() if port(tensor)},
+        seed=port(traced.seed),
+        scale=port(traced.scale),
+        inverse_share=port(traced.inverse_share),
+        roles={node.name: _role(node.name) for node in trimmed.node},
+        follows=follows,
+        output=name(traced.output),
+        losses=tuple(_part(each, name) for each in traced.losses),
+        state_updates={weight: name(each) for weight, each in traced.state_updates.items()},
+        metric_states={metric: tuple(map(name, states)) for metric, states in traced.metric_states.items()},
+        results={name(each): _info(each) for each in traced.results()},
+        exchanges=tuple(_exchange(each, name, port) for each in traced.exchanges),
+        joins_examples=traced.joins_examples,
+    )
+
+
+def _info(tensor: tf.Tensor) -> TensorInfo:
+    shape = tuple(tensor.shape.as_list()) if tensor.shape.rank is not None else None
+    return TensorInfo(tensor.dtype.name, shape)
+
+
+def _exchange(traced: TracedExchange, name: Any, port: Any) -> Exchange:
+    mean = traced.sent[0]
+    return Exchange(
+        name=traced.name,
+        sent=tuple(map(name, traced.sent)),
+        received=tuple(map(port, traced.received)),
+        gradients_sent=tuple(tuple(map(name, each)) for each in traced.gradients_sent),
+        gradients_received=tuple(tuple(map(port, each)) for each in traced.gradients_received),
+        dtype=mean.dtype.name,
+        shape=tuple(mean.shape.as_list()),
+    )
+
+
+def _part(traced: TracedPart, name: Any) -> LossPart:
+    weight = name(traced.weight) if traced.weight is not None else None
+    gradients = {each: _gradient(gradient, name) for each, gradient in traced.gradients.items()}
+    return LossPart(name(traced.value), weight, gradients)
+
+
+def _gradient(gradient: Any, name: Any) -> Gradient:
+    if isinstance(gradient, tf.IndexedSlices):
+        return Gradient(name(gradient.values), name(gradient.indices))
+    return Gradient(name(gradient))
+
+
+def _shape(graph: tf.Graph, tensor: str) -> Shape:
+    base, _, index = tensor.partition(":")
+    shape = graph.get_operation_by_name(base).outputs[int(index or 0)].shape
+    return None if shape.rank is None else tuple(shape.as_list())
+
+
+def _reachable(nodes: Sequence[Any], results: Sequence[str]) -> list[Any]:
+    """Return the nodes that the results depend on, in their order."""
+    by_name = {node.name: node for node in nodes}
+    seen: set[str] = set()
+    pending = [each.partition(":")[0] for each in results]
+    while pending:
+        name = pending.pop()
+        if name not in seen:
+            seen.add(name)
+            pending += [each.removeprefix("^").partition(":")[0] for each in by_name[name].input]
+    return [node for node in nodes if node.name in seen]
+
+
+def _ancestors(ops: Iterable[Any]) -> set[str]:
+    """Return the names of the ops and of everything they depend on."""
+    seen: set[str] = set()
+    pending = list(ops)
+    while pending:
+        op = pending.pop()
+        if op.name not in seen:
+            seen.add(op.name)
+            pending += [each.op for each in op.inputs]
+            pending += op.control_inputs
+    return seen
+
+
+class _Renamer:
+    """Gives nodes the names of the model's layers: `encoder_query/MatMul` -> `encoder/query/MatMul`."""
+
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self._paths = {keras: path for keras, path in paths.items() if keras != path}
+
+    def __call__(self, name: str) -> str:
+        if not self._paths:
+            return name
+        match = _GRADIENTS.match(name)
+        own = match.group() if match is not None else ""
+        scope, slash, rest = name.removeprefix(own).partition("/")
+        path = self._paths.get(scope)
+        if path is None:  # a layer called for the second time: `query_1`
+            base, _, number = scope.rpartition("_")
+            path = f"{self._paths[base]}_{number}" if base in self._paths and number.isdigit() else None
+        return f"{own}{path}{slash}{rest}" if path is not None else name
+
+
+def _rewrite(node: Any, names: Mapping[str, str]) -> None:
+    node.name = names[node.name]
+    _free(node)
+    for at, each in enumerate(node.input):
+        control = "^" if each.startswith("^") else ""
+        base, colon, index = each.removeprefix("^").partition(":")
+        node.input[at] = f"{control}{names[base]}{colon}{index}"
+
+
+def _free(node: Any) -> None:
+    """Take a node's device and colocation away: devices are given op by op, and loops run where their op is.
+
+    The colocations of a loop's body would tie the bodies of all clones to each other.
+    """
+    node.device = ""
+    if "_class" in node.attr:
+        del node.attr["_class"]
+
+
+def _role(name: str) -> Role:
+    if name.startswith("gradients/"):
+        return "gradient"
+    if name.startswith("metrics/"):
+        return "metric"
+    return "forward"
+
+
+def _follows(graph_def: Any) -> dict[str, str]:
+    """Map gradient ops to the forward op that they differentiate.
+
+    Other ops among them (sums of gradients, zeros for what gets none) follow what made their first input.
+    """
+    follows: dict[str, str] = {}
+    for node in graph_def.node:
+        match = _GRADIENT.match(node.name)
+        if match is None:
+            continue
+        forward = match.group("forward")
+        if forward is None and node.input:
+            first = node.input[0].removeprefix("^").partition(":")[0]
+            own = _role(first) == "forward" and not first.startswith("ports/")
+            forward = follows.get(first, first if own else None)
+        if forward is not None:
+            follows[node.name] = forward
+    return follows

@@ -1,0 +1,54 @@
+"""The tower of clones whose statistics nobody takes: without the ops that only make these."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+from attrs import evolve
+
+from compiler.graph.tower.template import Template
+from compiler.plan import Plan
+
+
+def only_first_keeps_statistics(plan: Plan) -> bool:
+    """Whether the new statistics of clone 0 become everybody's, and those of the others would be lost.
+
+    In a loop over micro-batches each round starts from the statistics that the last one left.
+    """
+    return plan.update.mode == "sync" and plan.update.batch_norm != "mean" and plan.rounds == 1
+
+
+def without_statistics(template: Template) -> Template:
+    """Return a template that makes no new statistics, and has no node that only they need."""
+    if not template.state_updates:
+        return template
+    needed = _reachable(template)
+    graph_def = tf.compat.v1.GraphDef()
+    graph_def.versions.CopyFrom(template.graph_def.versions)
+    graph_def.library.CopyFrom(template.graph_def.library)
+    graph_def.node.extend(node for node in template.graph_def.node if node.name in needed)
+    return evolve(
+        template,
+        graph_def=graph_def,
+        weights={name: port for name, port in template.weights.items() if port in needed},
+        state_updates={},
+    )
+
+
+def _reachable(template: Template) -> set[str]:
+    """Return the nodes on which anything but a new statistic depends, and ports that stand for no weight."""
+    nodes = {node.name: node for node in template.graph_def.node}
+    kept = {template.output, *(tensor for each in template.losses for tensor in each.tensors)}
+    kept |= {state for states in template.metric_states.values() for state in states}
+    kept |= {each.values for each in template.gradients}
+    kept |= {each.indices for each in template.gradients if each.indices is not None}
+    for each in template.exchanges:
+        kept |= {*each.sent, *(tensor for pair in each.gradients_sent for tensor in pair)}
+    own = (template.seed, template.scale, template.inverse_share, *template.inputs.values())
+    pending = [*kept, *template.received, *(port for port in own if port is not None)]
+    seen: set[str] = set()
+    while pending:
+        name = pending.pop().removeprefix("^").partition(":")[0]
+        if name not in seen:
+            seen.add(name)
+            pending += nodes[name].input
+    return seen

@@ -1,0 +1,225 @@
+"""Variables: made once, under names that no mode or placement changes, on the devices that the rules give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import tensorflow as tf
+from attrs import define, evolve, field, frozen
+
+from compiler.graph.ledger import Ledger
+from compiler.graph.stamp.stamp import WeightSource
+from compiler.graph.tower.template import Role, WeightInfo
+from compiler.graph.variables.nodes import VariableWriter
+from compiler.placement.rules import Rulebook, following
+from compiler.placement.variable_rules import place_variables as assign_devices
+from compiler.plan import Plan, VariableInfo, VariablePlacement
+from compiler.reasons import Placed, Why
+from compiler.topology import Device
+
+AVERAGE = "ExponentialMovingAverage"  # ends the name of a moving average
+MEAN = "mean"  # and that of what copies trained apart come to
+
+
+@frozen
+class SlotSpec:
+    """A slot of an optimizer: the suffix of its name, and the value that its elements start from."""
+
+    suffix: str
+    initial: float = 0.0
+
+
+@define
+class GraphVariable:
+    """A variable of the model in the graph.
+
+    `copies` holds one tf.Variable, or one per clone where the variable is replicated; `slots` maps a suffix
+    to the slot of each copy; `average` is the moving average of copy 0; `mean`, of copies that are trained
+    each by itself, holds what they come to together.
+    """
+
+    info: WeightInfo
+    placement: VariablePlacement
+    copies: list[Any] = field(factory=list, repr=False)
+    slots: dict[str, list[Any]] = field(factory=dict, repr=False)
+    average: Any = field(default=None, repr=False)
+    mean: Any = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Its name in every mode."""
+        return self.info.name
+
+    @property
+    def replicated(self) -> bool:
+        """Whether each clone has a copy of its own."""
+        return len(self.placement.copies) > 0
+
+    def copy_of(self, clone: int) -> int:
+        """Return which copy clone `clone` reads."""
+        return clone if self.replicated else 0
+
+    def device_of(self, copy: int) -> Device:
+        """Return where a copy lives."""
+        return self.placement.copies[copy] if self.replicated else self.placement.placed.device
+
+    def placed(self, copy: int = 0) -> Placed:
+        """Return where a copy lives, and why."""
+        return Placed(self.device_of(copy), self.placement.placed.why)
+
+    def beside(self, copy: int = 0) -> Placed:
+        """Return the same place for an op that is there because the variable is."""
+        return Placed(self.device_of(copy), following(self.name, self.placement.placed))
+
+    def slot_place(self, copy: int) -> Placed:
+        """Return where the slots of a copy live: with it, unless a rule for slots says otherwise."""
+        slots = self.placement.slots
+        return self.beside(copy) if slots.why.reason == "follows" else slots
+
+    @property
+    def kept(self) -> Any:
+        """The tf.Variable that checkpoints hold under the variable's name."""
+        return self.copies[0] if self.mean is None else self.mean
+
+    @property
+    def evaluated(self) -> WeightSource:
+        """What is evaluated and exported: its average, the mean of its copies, or the weight itself."""
+        if self.average is not None:
+            return WeightSource(self.average.handle, self.slot_place(0))
+        return WeightSource(self.kept.handle, self.placed())
+
+    def alone(self, clone: int) -> GraphVariable:
+        """Return the variable as clone `clone` sees it: its own copy as the only one."""
+        copy = self.copy_of(clone)
+        updates = self.placement.updates
+        placement = evolve(
+            self.placement,
+            placed=self.placed(copy),
+            slots=self.slot_place(copy),
+            copies=(),
+            updates=None if updates is None or _follows(updates) else updates,
+        )
+        return GraphVariable(
+            self.info,
+            placement,
+            [self.copies[copy]],
+            {suffix: [slots[copy]] for suffix, slots in self.slots.items()},
+            self.average if copy == 0 else None,
+        )
+
+    def source(self, clone: int) -> WeightSource:
+        """Return what clone `clone` reads."""
+        copy = self.copy_of(clone)
+        return WeightSource(self.copies[copy].handle, self.placed(copy))
+
+
+def place_variables(
+    weights: Mapping[str, WeightInfo], plan: Plan, rulebook: Rulebook, slot_count: int
+) -> tuple[VariablePlacement, ...]:
+    """Decide where each weight lives; `slot_count` slots of its size come with each trainable one."""
+    infos = [
+        VariableInfo(
+            name=weight.name,
+            shape=weight.shape,
+            dtype=weight.dtype,
+            bytes=weight.bytes,
+            trainable=weight.trainable,
+            slot_bytes=weight.bytes * slot_count if weight.trainable else 0,
+        )
+        for weight in weights.values()
+    ]
+    placements = assign_devices(rulebook, infos, plan.towers)
+    if plan.update.mode == "local":
+        return tuple(_copied(each, plan) for each in placements)
+    return placements
+
+
+def _copied(placement: VariablePlacement, plan: Plan) -> VariablePlacement:
+    """Give every clone a copy of a variable: where a rule puts the variable, or else on its own device."""
+    if placement.copies:
+        return placement
+    if placement.placed.why.reason == "rule":
+        return evolve(placement, copies=(placement.placed.device,) * len(plan.towers))
+    copies = tuple(tower.device for tower in plan.towers)
+    placed = Placed(copies[0], Why("variables -> replicated", "default"))
+    slots = placement.slots
+    return evolve(
+        placement,
+        placed=placed,
+        slots=Placed(copies[0], following(placement.info.name, placed)) if _follows(slots) else slots,
+        copies=copies,
+    )
+
+
+def _follows(placed: Placed) -> bool:
+    return placed.why.reason == "follows"
+
+
+def create_variables(
+    weights: Mapping[str, WeightInfo],
+    placements: Sequence[VariablePlacement],
+    slots: Sequence[SlotSpec],
+    ledger: Ledger,
+    *,
+    averaged: bool,
+    apart: bool = False,
+) -> dict[str, GraphVariable]:
+    """Make every variable with its slots, and its moving average where `averaged`; return them by name.
+
+    `apart` is whether copies are trained each by itself, and have a mean.
+    """
+    made: dict[str, GraphVariable] = {}
+    writer = VariableWriter(tf.compat.v1.get_default_graph(), ledger)
+    for info, placement in zip(weights.values(), placements, strict=True):
+        variable = made[info.name] = GraphVariable(info, placement)
+        for copy in range(len(placement.copies) or 1):
+            first = info.name if copy else partial(_initial_value, info)
+            writer.add(_copy_name(info.name, copy), info.shape, info.dtype, first, variable.placed(copy))
+            for slot in slots if info.trainable else ():
+                own, place = _copy_name(f"{info.name}/{slot.suffix}", copy), variable.slot_place(copy)
+                writer.add(own, info.shape, info.dtype, float(slot.initial), place)
+        if averaged and info.trainable:
+            writer.add(f"{info.name}/{AVERAGE}", info.shape, info.dtype, info.name, variable.slot_place(0))
+        if apart:
+            writer.add(f"{info.name}/{MEAN}", info.shape, info.dtype, info.name, variable.beside())
+    found = writer.finish()
+    for variable in made.values():
+        _take(variable, found, slots)
+    return made
+
+
+def _initial_value(info: WeightInfo) -> tf.Tensor:
+    return tf.cast(info.initializer(info.shape, dtype=info.dtype), info.dtype)
+
+
+def _copy_name(name: str, copy: int) -> str:
+    return f"{name}/replica_{copy}" if copy else name
+
+
+def _take(variable: GraphVariable, found: Mapping[str, Any], slots: Sequence[SlotSpec]) -> None:
+    """Let a variable have its parts from all those that were made."""
+    name, copies = variable.name, range(len(variable.placement.copies) or 1)
+    variable.copies = [found[_copy_name(name, copy)] for copy in copies]
+    if variable.info.trainable:
+        for slot in slots:
+            own = f"{name}/{slot.suffix}"
+            variable.slots[slot.suffix] = [found[_copy_name(own, copy)] for copy in copies]
+    variable.average = found.get(f"{name}/{AVERAGE}")
+    variable.mean = found.get(f"{name}/{MEAN}")
+
+
+def create_variable(name: str, initial: Any, placed: Placed, ledger: Ledger, dtype: Any = None) -> Any:
+    """Make one tf.Variable; `initial` is a tensor, or a function that makes one on the variable's device."""
+
+    def role(op: Any) -> Role:
+        if op.type == "VarHandleOp":
+            return "variable"
+        return "save" if op.type == "ReadVariableOp" else "init"
+
+    with ledger.place(placed, role):
+        if callable(initial):
+            with tf.name_scope(f"{name}/Initializer/"):
+                initial = initial()
+        return tf.compat.v1.Variable(initial, use_resource=True, trainable=False, name=name, dtype=dtype)

@@ -1,0 +1,297 @@
+"""What workers with graphs of their own agree on: variables beside the global step, and ops on them.
+
+The workers never talk to each other. Each reads and changes a few numbers on the task that has the global
+step, by runs that touch that task alone, so that a worker may vanish between any two of them. A `generation`
+is the stretch between two openings by the chief: what a worker does for an earlier one does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow as tf
+from attrs import evolve, field, frozen
+
+from compiler.graph.ledger import Ledger
+from compiler.graph.update.mutex import take_turn
+from compiler.graph.variables.variables import create_variable
+from compiler.plan import Plan
+from compiler.reasons import Placed
+
+SCOPE = "cluster"
+CLOSED, OPEN, FINISHED = 0, 1, 2
+SINGLE = ("generation", "phase", "lost", "tick", "global_step", "examples", "begun", "limit")
+PER_WORKER = ("claimed", "done", "life", "arrived", "left")
+NEVER = -1
+
+
+@frozen
+class State:
+    """The numbers at one moment.
+
+    `phase` is CLOSED, OPEN or FINISHED. `lost` is the generation in which a worker has found variables gone.
+    `examples` are those of all steps. In sync, `tick` changes with every
+    step and `arrived` has, for each worker, the tick of its newest gradient. In async, `begun` counts the
+    updates that were claimed, of which no more than `limit` may be; `claimed` and `done` are those of each
+    worker, and `life` changes when what it has claimed is taken from it. `left` tells who has ended.
+    """
+
+    generation: int
+    phase: int
+    lost: int
+    tick: int
+    global_step: int
+    examples: int
+    begun: int
+    limit: int
+    claimed: tuple[int, ...]
+    done: tuple[int, ...]
+    life: tuple[int, ...]
+    arrived: tuple[int, ...]
+    left: tuple[int, ...]
+
+    @classmethod
+    def of(cls, numbers: Sequence[int]) -> State:
+        """Return the state from the values of `Coordination.state`."""
+        values = [int(each) for each in numbers]
+        generation, phase, lost, tick, global_step, examples, begun, limit, *rest = values
+        size = len(rest) // len(PER_WORKER)
+        vectors = [tuple(rest[at * size : (at + 1) * size]) for at in range(len(PER_WORKER))]
+        return cls(generation, phase, lost, tick, global_step, examples, begun, limit, *vectors)
+
+
+@frozen
+class Coordination:
+    """Ops of one worker's graph.
+
+    Feed `mine` with the generation that the worker works in and its life, `given` with what an op of the
+    chief wants. `state` is a vector that `State.of` reads. `claim` claims an update if there is one to be
+    had, and gives 1 or 0 before the state; `join` begins a new life of the worker, and gives back what it
+    claimed in the one before; `leave` says that it has ended, `lose` that variables of the generation are
+    gone. Of the chief: `announce` ([generation]) stops all others; `open` ([generation, step, examples]) lets
+    them go on from a step; `allow` ([limit]) lets updates begin up to a number; `freeze` none beyond those
+    begun; `revoke` ([worker]) does for another what `join` does; `end` tells that training is over.
+    """
+
+    placed: Placed
+    mine: tf.Tensor = field(repr=False)
+    given: tf.Tensor = field(repr=False)
+    state: tf.Tensor = field(repr=False)
+    claim: tf.Tensor = field(repr=False)
+    join: tf.Operation = field(repr=False)
+    leave: tf.Operation = field(repr=False)
+    lose: tf.Operation = field(repr=False)
+    announce: tf.Operation = field(repr=False)
+    open: tf.Operation = field(repr=False)
+    allow: tf.Operation = field(repr=False)
+    freeze: tf.Operation = field(repr=False)
+    revoke: tf.Operation = field(repr=False)
+    end: tf.Operation = field(repr=False)
+    table: Table = field(repr=False)
+
+    @classmethod
+    def build(cls, global_step: Any, placed: Placed, ledger: Ledger, plan: Plan) -> Coordination:
+        """Make the variables and ops for the worker of a plan."""
+        table = Table.create(global_step, placed, ledger, plan)
+        with table.at(""):
+            mine = tf.compat.v1.placeholder_with_default(tf.constant([0, 0], tf.int64), (2,), name="mine")
+            given = tf.compat.v1.placeholder_with_default(
+                tf.constant([0, 0, 0], tf.int64), (3,), name="given"
+            )
+            first, second, third = tf.unstack(given)
+            generation, _ = tf.unstack(mine)
+        table = evolve(table, mine=mine)
+        return cls(
+            placed,
+            mine,
+            given,
+            table.read_all("state"),
+            table.claim("claim"),
+            table.renew("join", table.worker),
+            table.set_own("left", 1, "leave"),
+            table.write("lose", [("lost", generation)]),
+            table.write("announce", [("generation", first), ("phase", CLOSED)]),
+            table.open(first, second, third),
+            table.write("allow", [("limit", first)]),
+            table.freeze(),
+            table.renew("revoke", first),
+            table.write("end", [("phase", FINISHED)]),
+            table,
+        )
+
+
+@frozen
+class Table:
+    """The variables, and the pieces of which the ops are made.
+
+    With `staleness`, a worker may claim no update that would put it further ahead of the slowest.
+    """
+
+    variables: dict[str, Any] = field(repr=False)
+    placed: Placed
+    ledger: Ledger = field(repr=False)
+    worker: int
+    workers: int
+    batch: int
+    staleness: int | None = None
+    mine: Any = field(default=None, repr=False)
+
+    @classmethod
+    def create(cls, global_step: Any, placed: Placed, ledger: Ledger, plan: Plan) -> Table:
+        """Make what is not there yet; the global step is."""
+        worker = plan.worker
+        assert worker is not None
+        made: dict[str, Any] = {"global_step": global_step}
+        for name in (*SINGLE, *PER_WORKER):
+            if name not in made:
+                shape = () if name in SINGLE else (worker.count,)
+                made[name] = create_variable(
+                    f"{SCOPE}/{name}", lambda shape=shape: tf.zeros(shape, tf.int64), placed, ledger
+                )
+        return cls(made, placed, ledger, worker.index, worker.count, plan.step_batch, plan.update.staleness)
+
+    @contextmanager
+    def at(self, name: str, after: Sequence[Any] = ()) -> Iterator[None]:
+        """Make ops beside the variables, after others."""
+        scope = f"{SCOPE}/{name}/" if name else f"{SCOPE}/"
+        with (
+            self.ledger.place(self.placed, "update"),
+            tf.name_scope(scope),
+            tf.control_dependencies(list(after)),
+        ):
+            yield
+
+    def read(self, name: str) -> tf.Tensor:
+        """Read a variable; to be called inside `at`."""
+        return tf.raw_ops.ReadVariableOp(resource=self.variables[name].handle, dtype=tf.int64)
+
+    def assign(self, name: str, value: Any) -> tf.Operation:
+        """Give a variable a value; to be called inside `at`."""
+        shape = () if name in SINGLE else (self.workers,)
+        value = tf.broadcast_to(tf.cast(value, tf.int64), shape)
+        return tf.raw_ops.AssignVariableOp(resource=self.variables[name].handle, value=value)
+
+    def add_own(self, name: str, value: tf.Tensor) -> tf.Operation:
+        """Add to the worker's own element of a vector; to be called inside `at`."""
+        return self.add(name, value, self.worker)
+
+    def add(self, name: str, value: tf.Tensor, worker: Any) -> tf.Operation:
+        """Add to a worker's element of a vector; to be called inside `at`."""
+        return tf.raw_ops.ResourceScatterAdd(
+            resource=self.variables[name].handle, indices=[worker], updates=[value]
+        )
+
+    def set_own(self, name: str, value: Any, scope: str, after: Sequence[Any] = ()) -> tf.Operation:
+        """Return an op that sets the worker's own element of a vector."""
+        with self.at(scope, after):
+            return tf.raw_ops.ResourceScatterUpdate(
+                resource=self.variables[name].handle,
+                indices=[self.worker],
+                updates=[tf.cast(value, tf.int64)],
+            )
+
+    def write(self, scope: str, values: Sequence[tuple[str, Any]]) -> tf.Operation:
+        """Return an op that gives variables values, one after the other."""
+        last: list[tf.Operation] = []
+        for name, value in values:
+            with self.at(scope, last):
+                last = [self.assign(name, value)]
+        return last[0]
+
+    def read_all(self, scope: str, after: Sequence[Any] = (), first: Sequence[tf.Tensor] = ()) -> tf.Tensor:
+        """Return all numbers as one vector, behind those of `first`."""
+        with self.at(scope, after):
+            parts = [tf.reshape(each, [-1]) for each in first]
+            parts += [tf.reshape(self.read(name), [-1]) for name in (*SINGLE, *PER_WORKER)]
+            return tf.concat(parts, 0, name="numbers")
+
+    def open(self, generation: tf.Tensor, step: tf.Tensor, examples: tf.Tensor) -> tf.Operation:
+        """Return the op that begins a generation at a step."""
+        return self.write(
+            "open",
+            [
+                ("generation", generation),
+                ("lost", 0),
+                ("global_step", step),
+                ("examples", examples),
+                ("begun", step),
+                ("limit", step),
+                ("claimed", 0),
+                ("done", 0),
+                ("life", 0),
+                ("arrived", NEVER),
+                ("left", 0),
+                ("tick", generation),
+                ("phase", OPEN),
+            ],
+        )
+
+    def is_current(self) -> tf.Tensor:
+        """Return whether the worker's generation and life go on; to be called inside `at`."""
+        same = tf.equal(self.read("generation"), self.mine[0])
+        return same & tf.equal(self.read("life")[self.worker], self.mine[1])
+
+    def claim(self, scope: str, after: Sequence[Any] = ()) -> tf.Tensor:
+        """Return [1 or 0, *state]: whether the worker may begin an update. No other claim comes between."""
+        with self.at(scope, after):
+            turn = take_turn(SCOPE, contested=True)
+        with self.at(scope, turn.taken):
+            fine = self.is_current() & tf.equal(self.read("phase"), OPEN)
+            fine &= self.read("begun") < self.read("limit")
+            if self.staleness is not None:
+                done = self.read("done")
+                fine &= done[self.worker] + 1 - tf.reduce_min(done) <= self.staleness
+            one = tf.cast(fine, tf.int64)
+            counted = [
+                tf.raw_ops.AssignAddVariableOp(resource=self.variables["begun"].handle, value=one),
+                self.add_own("claimed", one),
+            ]
+        numbers = self.read_all(scope, counted, [one])
+        with self.at(scope, [numbers]):
+            ended = turn.ended(numbers.op)
+        with self.at(scope, [ended]):
+            return tf.identity(numbers, name="claimed")
+
+    def count(self, after: Sequence[tf.Operation]) -> tf.Operation:
+        """Return the op that counts an update of the worker as done, unless its generation is over."""
+        with self.at("count", after):
+            one = tf.cast(self.is_current(), tf.int64)
+            step = self.step(one)
+        with self.at("count", step):
+            return self.add_own("done", one)
+
+    def step(self, one: Any) -> list[tf.Operation]:
+        """Return ops that count a step, and its examples, if `one` is 1; to be called inside `at`."""
+        return [
+            tf.raw_ops.AssignAddVariableOp(
+                resource=self.variables["global_step"].handle, value=one, name="train_step"
+            ),
+            tf.raw_ops.AssignAddVariableOp(
+                resource=self.variables["examples"].handle, value=one * self.batch
+            ),
+        ]
+
+    def renew(self, scope: str, worker: Any) -> tf.Operation:
+        """Return the op that begins a new life of a worker, without what it has claimed and never made."""
+        with self.at(scope):
+            turn = take_turn(SCOPE, contested=True)
+        with self.at(scope, turn.taken):
+            lost = self.read("claimed")[worker] - self.read("done")[worker]
+            back = [
+                tf.raw_ops.AssignSubVariableOp(resource=self.variables["begun"].handle, value=lost),
+                self.add("claimed", -lost, worker),
+                self.add("life", tf.constant(1, tf.int64), worker),
+            ]
+        with self.at(scope, back):
+            return turn.ended(tf.no_op())
+
+    def freeze(self) -> tf.Operation:
+        """Return the op after which no update is claimed any more."""
+        with self.at("freeze"):
+            turn = take_turn(SCOPE, contested=True)
+        with self.at("freeze", turn.taken):
+            limit = self.assign("limit", tf.minimum(self.read("limit"), self.read("begun")))
+        with self.at("freeze", [limit]):
+            return turn.ended(limit)

@@ -1,0 +1,292 @@
+"""Updates of a worker that has a graph of its own, over variables that all workers share.
+
+Async: the worker sums its own clones' gradients and applies them when it has them. Sync: it puts them into
+its mailboxes and stamps them with the step that they belong to; when enough workers have done so, the chief
+takes the sum, applies it once, and begins the next step. A gradient of another step is never taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+from attrs import evolve, field, frozen
+
+from compiler.graph.assembly import Assembly
+from compiler.graph.gradients.clip import clip_gradients
+from compiler.graph.gradients.collect import regularize_gradients, sum_gradients
+from compiler.graph.gradients.parts import join_parts
+from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.weighting import LossSum, inverse_weights
+from compiler.graph.update.apply import apply_gradients, assign_statistic, step_scalars
+from compiler.graph.update.statistics import new_statistic
+from compiler.graph.update.step import Updates, applied_values, build_update
+from compiler.graph.variables.variables import GraphVariable
+from compiler.graph.workers.coordination import Coordination
+from compiler.graph.workers.mailboxes import Box
+
+REPORTED = 4
+"""What a worker tells before its metrics: updates made, both losses, examples a second."""
+
+
+@frozen
+class Exchange:
+    """What a worker runs in place of a plain train op.
+
+    Async: `step` does an update, if the generation still is the worker's, and claims the next; it gives what
+    `Coordination.claim` gives. Sync: feed `tick`, and run `post` to put the gradients where the chief takes
+    them; the chief runs `apply` when enough have arrived, with `present` fed where workers may be spared (one
+    for each that has arrived, zero for the others), and `clear` before the first step of all. `losses` and
+    `states` (of metrics) are the sums of those of all workers; `gradients` are what an update applies.
+    `chief_ops` are the names of what the chief alone has. In async a worker feeds `report` with numbers about
+    itself, as many as `told` has columns, and runs `tell`; the chief reads `told`, a row for each worker.
+    """
+
+    coordination: Coordination
+    step: tf.Tensor | None = field(default=None, repr=False)
+    tick: tf.Tensor | None = field(default=None, repr=False)
+    post: tf.Operation | None = field(default=None, repr=False)
+    apply: tf.Operation | None = field(default=None, repr=False)
+    present: tf.Tensor | None = field(default=None, repr=False)
+    clear: tf.Operation | None = field(default=None, repr=False)
+    learning_rate: tf.Tensor | None = field(default=None, repr=False)
+    losses: tuple[LossSum, ...] = field(default=(), repr=False)
+    states: tuple[tf.Tensor, ...] = field(default=(), repr=False)
+    gradients: Mapping[str, tf.Tensor] = field(factory=dict, repr=False)
+    chief_ops: frozenset[str] = field(default=frozenset(), repr=False)
+    report: tf.Tensor | None = field(default=None, repr=False)
+    tell: tf.Operation | None = field(default=None, repr=False)
+    told: tf.Tensor | None = field(default=None, repr=False)
+
+    @property
+    def updates(self) -> Updates:
+        """The same as other update modes have it: the train op of this graph alone."""
+        return Updates(self.ends[-1], self.learning_rate, gradients=self.gradients)
+
+    @property
+    def ends(self) -> tuple[tf.Operation, ...]:
+        """The ops with which a step of this worker ends."""
+        claimed = None if self.step is None else self.step.op
+        return tuple(each for each in (claimed, self.post, self.apply) if each is not None)
+
+
+def build_between(assembly: Assembly, losses: Sequence[LossSum], states: Sequence[tf.Tensor]) -> Exchange:
+    """Add a worker's part of the update, and the chief's if it is that.
+
+    `losses` are the worker's shares of the parts of the loss, `states` those of its metrics.
+    """
+    coordination = Coordination.build(
+        assembly.global_step, assembly.step_place, assembly.ledger, assembly.plan
+    )
+    if assembly.plan.update.mode == "async":
+        return _build_async(assembly, coordination)
+    return _Sync(assembly, coordination, losses, states).build()
+
+
+def _build_async(assembly: Assembly, coordination: Coordination) -> Exchange:
+    worker, table = assembly.plan.worker, coordination.table
+    assert worker is not None
+    scalars = step_scalars(assembly)
+    update = build_update(assembly, scalars, statistics=worker.is_chief)
+    step = table.claim("next", [table.count(update.done)])
+    width = REPORTED + len(assembly.plan.model.metrics)
+    with table.at("told"):
+        report = tf.compat.v1.placeholder_with_default(tf.zeros((width,)), (width,), name="report")
+        shape = (worker.count, width)
+        told = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=shape, shared_name="cluster/told")
+        tell = tf.raw_ops.ResourceScatterUpdate(resource=told, indices=[worker.index], updates=[report])
+        clear = tf.raw_ops.AssignVariableOp(resource=told, value=tf.zeros(shape))
+        read = tf.raw_ops.ReadVariableOp(resource=told, dtype=tf.float32)
+    return Exchange(
+        coordination,
+        step=step,
+        learning_rate=scalars["learning_rate"],
+        clear=clear,
+        gradients=update.gradients,
+        report=report,
+        tell=tell,
+        told=read,
+    )
+
+
+class _Sync:
+    def __init__(
+        self,
+        assembly: Assembly,
+        coordination: Coordination,
+        losses: Sequence[LossSum],
+        states: Sequence[tf.Tensor],
+    ) -> None:
+        worker = assembly.plan.worker
+        assert worker is not None
+        self.assembly = assembly
+        self.plan = assembly.plan
+        self.worker = worker
+        self.coordination = coordination
+        self.losses = losses
+        self.states = states
+        self.scores = [*(tensor for each in losses for tensor in each.tensors), *states]
+        self.present: tf.Tensor | None = None
+        self.weights: list[tf.Tensor] | None = None
+
+    def build(self) -> Exchange:
+        """Add what is posted and, for the chief, what becomes of it."""
+        gradients, statistics, report = self._gradients(), self._statistics(), self._report()
+        posted = [
+            op
+            for box, value in (*((box, each.copies[0]) for box, each in gradients), *statistics.values())
+            for op in box.put(self._me, value)
+        ]
+        with self.coordination.table.at("report"):
+            mine = tf.concat([tf.reshape(tf.cast(each, tf.float32), [-1]) for each in self.scores], 0)
+        posted += report.put(self._me, mine)
+        with self.coordination.table.at("post"):
+            tick = tf.compat.v1.placeholder_with_default(tf.constant(0, tf.int64), (), name="tick")
+        post = self.coordination.table.set_own("arrived", tick, "post", posted)
+        if not self.worker.is_chief:
+            return Exchange(self.coordination, tick=tick, post=post)
+        before = self.assembly.graph.num_operations()
+        self._weigh()
+        scalars = step_scalars(self.assembly)
+        losses, states = self._all_scores(report)
+        summed = self._conditioned(gradients, losses)
+        done = apply_gradients(self.chief, summed, scalars)
+        done += self._new_statistics({name: box for name, (box, _) in statistics.items()})
+        apply = self._begin_next(
+            [*done, *(tensor.op for each in losses for tensor in each.tensors), *(each.op for each in states)]
+        )
+        boxes = [*(box for box, _ in gradients), *(box for box, _ in statistics.values()), report]
+        clear = self._clear(boxes)
+        made = self.assembly.graph.get_operations()[before:]
+        return Exchange(
+            self.coordination,
+            tick=tick,
+            post=post,
+            apply=apply,
+            present=self.present,
+            clear=clear,
+            learning_rate=scalars["learning_rate"],
+            losses=losses,
+            states=states,
+            gradients=applied_values(summed),
+            chief_ops=frozenset(op.name for op in made),
+        )
+
+    @property
+    def chief(self) -> Assembly:
+        """The assembly without towers: what the chief applies has come out of mailboxes."""
+        return evolve(self.assembly, towers=[])
+
+    @property
+    def _me(self) -> int:
+        return self.worker.index
+
+    def _gradients(self) -> list[tuple[Box, SummedGradient]]:
+        """Return the sums over the worker's own clones, each with the boxes for it."""
+        return [
+            (self._box(each.variable, each.part, isinstance(each.copies[0], tf.IndexedSlices)), each)
+            for each in sum_gradients(self.assembly)
+        ]
+
+    def _box(self, variable: GraphVariable, part: int = 0, sparse: bool = False) -> Box:
+        placed = self.assembly.rulebook.updates(variable.placement)
+        info = variable.info
+        name = f"{info.name}/part_{part}" if part else info.name
+        return Box(name, tf.as_dtype(info.dtype), info.shape, placed, self.assembly.ledger, sparse=sparse)
+
+    def _statistics(self) -> dict[str, tuple[Box, tf.Tensor]]:
+        """Return by name the boxes of statistics, and what the worker puts there: its part of their mean.
+
+        Where they are clone 0's, only the chief has something to put.
+        """
+        found: dict[str, tuple[Box, tf.Tensor]] = {}
+        mean = self.plan.update.batch_norm == "mean"
+        for variable in self.assembly.variables.values():
+            new = new_statistic(self.assembly, variable)
+            if new is None:
+                continue
+            if mean and new.dtype.is_floating:
+                with self.assembly.ledger.place(variable.beside(), "aggregate"):
+                    new = new * tf.constant(self.plan.own_batch / self.plan.global_batch, new.dtype)
+            elif not self.worker.is_chief:
+                continue
+            found[variable.name] = (self._box(variable), new)
+        return found
+
+    def _report(self) -> Box:
+        size = sum(each.shape.num_elements() or 0 for each in self.scores)
+        return Box("report", tf.float32, (size,), self.assembly.step_place, self.assembly.ledger)
+
+    def _weigh(self) -> None:
+        """Where workers may be spared, let each that is present count as much more as others are missing."""
+        if not self.plan.update.backup:
+            return
+        count = self.worker.count
+        with self.coordination.table.at("present"):
+            self.present = tf.compat.v1.placeholder_with_default(
+                tf.ones((count,), tf.float32), (count,), name="present"
+            )
+            mean = self.plan.update.reduce == "mean"
+            factor = count / tf.reduce_sum(self.present) if mean else tf.constant(1.0)
+            self.weights = tf.unstack(self.present * factor)
+
+    def _conditioned(
+        self, gradients: Sequence[tuple[Box, SummedGradient]], losses: Sequence[LossSum]
+    ) -> list[SummedGradient]:
+        """Take the sums over all workers; return them as they are applied."""
+        chief = self.chief
+        summed = [
+            evolve(each, copies=(box.total(self.worker.count, self.weights),)) for box, each in gradients
+        ]
+        summed = join_parts(chief, summed, self._inverses(losses))
+        return clip_gradients(chief, regularize_gradients(chief, summed))
+
+    def _inverses(self, losses: Sequence[LossSum]) -> list[tf.Tensor | None]:
+        """Return what the sums for each part of the loss are multiplied by: one over its weight, if any."""
+        weights = [each.weight for each in losses]
+        if self.plan.update.reduce == "sum" or not any(each is not None for each in weights):
+            return [None] * len(weights)
+        with self.coordination.table.at("weights"):
+            return inverse_weights(weights)
+
+    def _new_statistics(self, boxes: Mapping[str, Box]) -> list[tf.Operation]:
+        """Return the ops that give every statistic what the workers have put into its boxes."""
+        done: list[tf.Operation] = []
+        for name, box in boxes.items():
+            mean = self.plan.update.batch_norm == "mean" and box.dtype.is_floating
+            value = box.total(self.worker.count, self.weights) if mean else box.take(0)
+            done += assign_statistic(self.chief, self.chief.variables[name], value)
+        return done
+
+    def _begin_next(self, done: Sequence[tf.Operation]) -> tf.Operation:
+        """Return the op that begins the next step when all of `done` is, the taking of the scores too."""
+        table = self.coordination.table
+        with table.at("applied", done):
+            one = tf.constant(1, tf.int64)
+            counted = table.step(one)
+        with table.at("applied", counted):
+            return tf.raw_ops.AssignAddVariableOp(resource=table.variables["tick"].handle, value=one)
+
+    def _clear(self, boxes: Sequence[Box]) -> tf.Operation:
+        ops = [op for box in boxes for op in box.clear(self.worker.count)]
+        with self.coordination.table.at("clear", ops):
+            return tf.no_op()
+
+    def _all_scores(self, report: Box) -> tuple[tuple[LossSum, ...], tuple[tf.Tensor, ...]]:
+        """Return the parts of the loss, and states of metrics, of all workers whose gradients are taken."""
+        parts = [report.take(worker) for worker in range(self.worker.count)]
+        with self.coordination.table.at("scores"):
+            if self.present is not None:
+                parts = [part * here for part, here in zip(parts, tf.unstack(self.present), strict=True)]
+            total = tf.add_n(parts)
+            sizes = [each.shape.num_elements() or 0 for each in self.scores]
+            pieces = tf.split(total, sizes)
+            found = [
+                tf.cast(tf.reshape(piece, like.shape), like.dtype)
+                for piece, like in zip(pieces, self.scores, strict=True)
+            ]
+            losses = [LossSum(*(found.pop(0) for _ in each.tensors)) for each in self.losses]
+            if self.present is not None:
+                missing = self.worker.count / tf.reduce_sum(self.present)
+                losses = [LossSum(*(tensor * missing for tensor in each.tensors)) for each in losses]
+        return tuple(losses), tuple(found)

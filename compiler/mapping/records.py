@@ -1,0 +1,188 @@
+"""The placement map: for every op and variable where it went, and which line of the spec put it there.
+
+These records are `placement.json`; fields may be added within a major format version, none is removed.
+"""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+
+from compiler.reasons import Why
+from dsl.typed_json import NAME, Count
+
+FORMAT_VERSION = "1.0"
+
+
+@frozen
+class RuleRef:
+    """What placed a thing: a rule, a default, or what it follows.
+
+    `text` is the rule, the default, or the name of what is followed; `decided_by` is the rule or default that
+    placed what is followed, in the end. `file`, `line` and `column` are the place of the rule, None for a
+    default.
+    """
+
+    file: str | None
+    line: Count | None
+    column: Count | None
+    text: str
+    reason: str
+    decided_by: str | None = None
+
+    @classmethod
+    def of(cls, why: Why) -> RuleRef:
+        """Return the record for a reason of the compiler."""
+        span = why.rule.span if why.rule is not None else None
+        decided_by = why.root.text if why.reason == "follows" else None
+        if span is None:
+            return cls(None, None, None, why.text, why.reason, decided_by)
+        start = span.begin
+        return cls(span.source.name, start.line, start.column, why.text, why.reason, decided_by)
+
+
+@frozen
+class MapSpec:
+    """Which spec the map is of."""
+
+    path: str
+    sha256: str
+
+
+@frozen
+class MapMode:
+    """How the graph updates its weights."""
+
+    update: str
+    replication: str
+    aggregate: str
+    reduce: str
+    clones: Count
+
+
+@frozen
+class MapTensor:
+    """A tensor of a step, as TensorFlow names it, and its bytes."""
+
+    name: str
+    bytes: Count
+
+
+@frozen
+class MapDevice:
+    """A device, and what is on it.
+
+    `other_bytes` are those of what is neither a variable of the model nor a slot: the global step, say.
+    `step_bytes` forecasts what the tensors of a step need at their peak, `memory_bytes` that with all of the
+    former, and `largest` are the largest tensors of the peak; None and empty where nothing was forecast.
+    `memory_limit` is the memory of a GPU, or of the machine whose CPU devices share it, as far as the spec
+    says it.
+    """
+
+    ref: str
+    device: str
+    ops: Count
+    variable_bytes: Count
+    slot_bytes: Count
+    other_bytes: Count = 0
+    step_bytes: Count | None = None
+    memory_bytes: Count | None = None
+    largest: tuple[MapTensor, ...] = ()
+    memory_limit: int | None = None
+
+
+@frozen
+class MapClone:
+    """A tower."""
+
+    index: Count
+    scope: str
+    devices: tuple[str, ...]
+    batch: Count
+
+
+@frozen
+class MapSlot:
+    """A slot of a variable."""
+
+    name: str
+    bytes: Count
+    device: str
+
+
+@frozen
+class MapVariable:
+    """A variable; `copies` are the devices of all its copies where it is replicated."""
+
+    name: str
+    shape: tuple[Count, ...]
+    dtype: str
+    bytes: Count
+    trainable: bool
+    device: str
+    copies: tuple[str, ...]
+    slots: tuple[MapSlot, ...]
+    rule: RuleRef
+
+
+@frozen
+class MapOp:
+    """An op: `requested` by the compiler, `assigned` by TensorFlow (None before it has run)."""
+
+    name: str
+    type: str
+    clone: Count | None
+    role: str
+    requested: str
+    assigned: str | None
+    rule: RuleRef
+
+
+@frozen
+class MapTransfer:
+    """Tensors that a step sends between two devices; `bytes_unknown` counts those of unknown size.
+
+    `largest` are the largest of those whose size is known.
+    """
+
+    from_device: str = field(metadata={NAME: "from"})
+    to_device: str = field(metadata={NAME: "to"})
+    tensors: Count
+    bytes: Count
+    bytes_unknown: Count
+    largest: tuple[MapTensor, ...] = ()
+
+
+@frozen
+class MapWorker:
+    """A worker with a graph of its own, and its clones; the ops that are listed are those of one of them."""
+
+    task: str
+    clones: tuple[Count, ...]
+    listed: bool
+
+
+@frozen
+class PlacementMap:
+    """The whole map.
+
+    `workers` are those with graphs of their own, none where one graph has all clones. Then `ops` are those of
+    the chief's graph, which the others' are like; devices, clones and transfers are those of all tasks.
+    """
+
+    spec: MapSpec
+    tensorflow: str
+    mode: MapMode
+    devices: tuple[MapDevice, ...]
+    clones: tuple[MapClone, ...]
+    variables: tuple[MapVariable, ...]
+    ops: tuple[MapOp, ...] = field(repr=False)
+    transfers: tuple[MapTransfer, ...]
+    misplaced: tuple[MapOp, ...]
+    workers: tuple[MapWorker, ...] = ()
+    format_version: str = FORMAT_VERSION
+
+    def to_json(self) -> str:
+        """Return the text of `placement.json`."""
+        from compiler.mapping.json_format import dump
+
+        return dump(self)

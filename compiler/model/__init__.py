@@ -1,0 +1,1 @@
+"""The model of a spec as a flat graph of layer calls."""

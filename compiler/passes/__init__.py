@@ -1,1 +1,0 @@
-"""Passes: plain functions that work out a part of the plan."""

@@ -1,0 +1,134 @@
+"""Where variables go, with their slots and updates: all of them together, since they share the devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+from attrs import define, field
+
+from compiler.placement.balance import spread_by_bytes
+from compiler.placement.rules import Rulebook, following, target_of
+from compiler.plan import Tower, VariableInfo, VariablePlacement
+from compiler.reasons import Placed, Why
+from compiler.topology import Device
+from dsl import ir
+
+
+def place_variables(
+    book: Rulebook, infos: Sequence[VariableInfo], towers: Sequence[Tower]
+) -> tuple[VariablePlacement, ...]:
+    """Place every variable; the answer is in the order of `infos`, which is that of creation.
+
+    A set of devices in a rule for slots or updates is dealt out to the trainable variables in turn.
+    """
+    slots, updates = _deal(book, "slots", infos), _deal(book, "updates", infos)
+    weights = [
+        info.bytes + (info.slot_bytes if apart is None else 0)
+        for info, apart in zip(infos, slots, strict=True)
+    ]
+    homes = _Homes(book, infos, weights, towers)
+    for info, apart in zip(infos, slots, strict=True):
+        if apart is not None:
+            homes.carry(apart.device, info.slot_bytes)
+    return tuple(
+        VariablePlacement(
+            info,
+            placed,
+            apart or Placed(placed.device, following(info.name, placed)),
+            copies,
+            update or Placed(placed.device, following(info.name, placed)),
+        )
+        for info, apart, update, (placed, copies) in zip(infos, slots, updates, homes.place(), strict=True)
+    )
+
+
+def homes_of(book: Rulebook, names: Sequence[str], towers: Sequence[Tower]) -> tuple[Device, ...]:
+    """Return all devices among which the rules spread the variables called `names`, used or not."""
+    default = _default(book)
+    rules = dict.fromkeys((book.decide("variables", name) or default).rule for name in names)
+    homes: dict[Device, None] = {}
+    for rule in rules:
+        target = _default_target(book) if rule is None else rule.target
+        index = target.index if isinstance(target, ir.GroupMember) else 0
+        copied = isinstance(target, ir.Replicated | ir.GroupMember)
+        found = [tower.devices[index] for tower in towers] if copied else book.devices(target)
+        homes.update(dict.fromkeys(found))
+    return tuple(homes)
+
+
+def _deal(book: Rulebook, role: str, infos: Sequence[VariableInfo]) -> list[Placed | None]:
+    """Return where rules of one role put something of each variable; None where none speaks."""
+    turns: dict[ir.Rule | None, count[int]] = {}
+    dealt: list[Placed | None] = []
+    for info in infos:
+        why = book.decide(role, info.name) if info.trainable else None
+        if why is None:
+            dealt.append(None)
+            continue
+        devices = book.devices(target_of(why))
+        turn = next(turns.setdefault(why.rule, count()))
+        dealt.append(Placed(devices[turn % len(devices)], why))
+    return dealt
+
+
+@define
+class _Homes:
+    """The variables' own devices; `weights` are the bytes that each brings along."""
+
+    book: Rulebook
+    infos: Sequence[VariableInfo]
+    weights: Sequence[int]
+    towers: Sequence[Tower]
+    load: dict[Device, int] = field(factory=dict)
+
+    def carry(self, device: Device, weight: int) -> None:
+        """Note that a device carries `weight` more bytes."""
+        self.load[device] = self.load.get(device, 0) + weight
+
+    def place(self) -> list[tuple[Placed, tuple[Device, ...]]]:
+        """Return where each variable lives and the devices of its copies.
+
+        What is pinned comes first: it loads the devices among which the rest is balanced.
+        """
+        default = _default(self.book)
+        decided = [self.book.decide("variables", info.name) or default for info in self.infos]
+        placed: dict[int, tuple[Placed, tuple[Device, ...]]] = {}
+        for rule in sorted(dict.fromkeys(why.rule for why in decided), key=_is_balanced):
+            target = _default_target(self.book) if rule is None else rule.target
+            members = [at for at, why in enumerate(decided) if why.rule == rule]
+            for at, devices in zip(members, self._spread(target, members), strict=True):
+                for device in devices:
+                    self.carry(device, self.weights[at])
+                copied = isinstance(target, ir.Replicated | ir.GroupMember)
+                placed[at] = (Placed(devices[0], decided[at]), devices if copied else ())
+        return [placed[at] for at in range(len(self.infos))]
+
+    def _spread(self, target: ir.Target, members: Sequence[int]) -> list[tuple[Device, ...]]:
+        """Return the device of each variable, or those of its copies: one on a device of every clone."""
+        if isinstance(target, ir.Replicated | ir.GroupMember):
+            index = target.index if isinstance(target, ir.GroupMember) else 0
+            return [tuple(tower.devices[index] for tower in self.towers) for _ in members]
+        devices = self.book.devices(target)
+        if isinstance(target, ir.Balanced):
+            names = [self.infos[at].name for at in members]
+            spread = spread_by_bytes(names, [self.weights[at] for at in members], devices, self.load)
+            return [(each,) for each in spread]
+        return [(devices[turn % len(devices)],) for turn in range(len(members))]
+
+
+def _default(book: Rulebook) -> Why:
+    if book.topology.parameter_servers:
+        return Why("variables -> round_robin(ps[*])", "default")
+    return Why(f"variables -> {book.topology.chief_cpu.ref}", "default")
+
+
+def _default_target(book: Rulebook) -> ir.Target:
+    if book.topology.parameter_servers:
+        return ir.RoundRobin(ir.DeviceSet((ir.DevicePattern("cpu", (0,), "ps"),)))
+    cpu = book.topology.chief_cpu
+    return ir.DeviceSet((ir.DevicePattern("cpu", (cpu.index,), cpu.job, (cpu.task,)),))
+
+
+def _is_balanced(rule: ir.Rule | None) -> bool:
+    return rule is not None and isinstance(rule.target, ir.Balanced)

@@ -1,0 +1,1 @@
+"""Two placement maps compared."""

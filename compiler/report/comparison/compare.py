@@ -1,0 +1,159 @@
+"""Two placement maps compared: what moved, appeared and vanished, and the bytes of devices and links."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeVar
+
+from attrs import field, frozen
+
+from compiler.mapping.records import MapMode, MapOp, MapSpec, MapTransfer, PlacementMap
+from compiler.report.scopes import clone_scopes, inner_name
+from compiler.report.totals import Totals, device_totals
+
+K = TypeVar("K", bound=Hashable)
+
+
+@frozen
+class Change:
+    """A thing that is elsewhere, or there only once: `before` or `after` is empty where it is not there.
+
+    `inner` is its name inside its tower, or its name where it belongs to no clone. A variable with copies has
+    several devices.
+    """
+
+    name: str
+    inner: str
+    clone: int | None
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    bytes: int = 0
+
+    @property
+    def moved(self) -> bool:
+        """Whether it is there before and after."""
+        return bool(self.before and self.after)
+
+
+@frozen
+class DeviceChange:
+    """A device whose figures differ; None where it is not there."""
+
+    ref: str
+    before: Totals | None
+    after: Totals | None
+
+
+@frozen
+class LinkChange:
+    """A link whose traffic differs; None where nothing is sent."""
+
+    from_device: str
+    to_device: str
+    before: MapTransfer | None
+    after: MapTransfer | None
+
+
+@frozen
+class Comparison:
+    """Everything in which two maps differ. `variables` has the slots as well."""
+
+    spec_before: MapSpec
+    spec_after: MapSpec
+    mode_before: MapMode
+    mode_after: MapMode
+    ops: tuple[Change, ...] = field(repr=False)
+    variables: tuple[Change, ...] = field(repr=False)
+    devices: tuple[DeviceChange, ...]
+    links: tuple[LinkChange, ...]
+
+    @property
+    def different(self) -> bool:
+        """Whether there is any difference."""
+        parts = (self.ops, self.variables, self.devices, self.links)
+        return any(parts) or self.mode_before != self.mode_after
+
+
+def compare(before: PlacementMap, after: PlacementMap) -> Comparison:
+    """Return the differences between two maps.
+
+    An op is known again by its clone, its name inside its tower, and its type: clone 0 of one clone, which
+    has no scope, is clone 0 of several.
+    """
+    return Comparison(
+        spec_before=before.spec,
+        spec_after=after.spec,
+        mode_before=before.mode,
+        mode_after=after.mode,
+        ops=tuple(_changed_ops(before, after)),
+        variables=tuple(_changed_variables(before, after)),
+        devices=tuple(_changed_devices(before, after)),
+        links=tuple(_changed_links(before, after)),
+    )
+
+
+# --- ops and variables ------------------------------------------------------------------------------------
+
+
+def _changed_ops(before: PlacementMap, after: PlacementMap) -> Iterable[Change]:
+    old, new = _by_key(before), _by_key(after)
+    for key in _both(old, new):
+        was, now = old.get(key), new.get(key)
+        places = (was.requested,) if was else (), (now.requested,) if now else ()
+        if places[0] != places[1]:
+            clone, inner, _ = key
+            named = now or was
+            assert named is not None
+            yield Change(named.name, inner, clone, *places)
+
+
+def _by_key(placement: PlacementMap) -> dict[tuple[int | None, str, str], MapOp]:
+    scopes = clone_scopes(placement)
+    return {(op.clone, inner_name(op, scopes), op.type): op for op in placement.ops}
+
+
+def _changed_variables(before: PlacementMap, after: PlacementMap) -> Iterable[Change]:
+    old, new = _holders(before), _holders(after)
+    for name in _both(old, new):
+        was, bytes_was = old.get(name, ((), 0))
+        now, bytes_now = new.get(name, ((), 0))
+        if was != now:
+            yield Change(name, name, None, was, now, bytes_now if now else bytes_was)
+
+
+def _holders(placement: PlacementMap) -> dict[str, tuple[tuple[str, ...], int]]:
+    """Return devices and bytes of every variable and slot."""
+    found: dict[str, tuple[tuple[str, ...], int]] = {}
+    for each in placement.variables:
+        found[each.name] = (each.copies or (each.device,), each.bytes)
+        found |= {slot.name: ((slot.device,), slot.bytes) for slot in each.slots}
+    return found
+
+
+# --- devices and links ------------------------------------------------------------------------------------
+
+
+def _changed_devices(before: PlacementMap, after: PlacementMap) -> Iterable[DeviceChange]:
+    old, new = device_totals(before), device_totals(after)
+    for ref in _both(old, new):
+        if old.get(ref) != new.get(ref):
+            yield DeviceChange(ref, old.get(ref), new.get(ref))
+
+
+def _changed_links(before: PlacementMap, after: PlacementMap) -> Iterable[LinkChange]:
+    old = {(each.from_device, each.to_device): each for each in before.transfers}
+    new = {(each.from_device, each.to_device): each for each in after.transfers}
+    for pair in _both(old, new):
+        was, now = old.get(pair), new.get(pair)
+        if _traffic(was) != _traffic(now):
+            yield LinkChange(*pair, was, now)
+
+
+def _traffic(transfer: MapTransfer | None) -> tuple[int, int, int] | None:
+    """Return the figures of a link, without the names of its tensors."""
+    return (transfer.tensors, transfer.bytes, transfer.bytes_unknown) if transfer is not None else None
+
+
+def _both(old: Mapping[K, object], new: Mapping[K, object]) -> Iterable[K]:
+    """Return the keys of both, those of the first before those that only the second has."""
+    return dict.fromkeys((*old, *new))

@@ -1,0 +1,81 @@
+"""Two placement maps compared, for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from attrs import asdict
+
+from compiler.mapping.records import MapTransfer
+from compiler.report.comparison.compare import Change, Comparison
+from compiler.report.totals import Totals
+
+FORMAT_VERSION = "1.0"
+
+
+def diff_json(comparison: Comparison) -> str:
+    """Return one JSON object; `before` and `after` are null for what is not there."""
+    whole = {
+        "format_version": FORMAT_VERSION,
+        "different": comparison.different,
+        "before": {"spec": asdict(comparison.spec_before), "mode": asdict(comparison.mode_before)},
+        "after": {"spec": asdict(comparison.spec_after), "mode": asdict(comparison.mode_after)},
+        "ops": [_op(each) for each in comparison.ops],
+        "variables": [_variable(each) for each in comparison.variables],
+        "devices": [
+            {"ref": each.ref, "before": _totals(each.before), "after": _totals(each.after)}
+            for each in comparison.devices
+        ],
+        "links": [
+            {
+                "from": each.from_device,
+                "to": each.to_device,
+                "before": _transfer(each.before),
+                "after": _transfer(each.after),
+            }
+            for each in comparison.links
+        ],
+    }
+    return json.dumps(whole) + "\n"
+
+
+def _op(change: Change) -> dict[str, Any]:
+    return {
+        "name": change.name,
+        "clone": change.clone,
+        "before": next(iter(change.before), None),
+        "after": next(iter(change.after), None),
+    }
+
+
+def _variable(change: Change) -> dict[str, Any]:
+    return {
+        "name": change.name,
+        "bytes": change.bytes,
+        "before": list(change.before) or None,
+        "after": list(change.after) or None,
+    }
+
+
+def _totals(totals: Totals | None) -> dict[str, Any] | None:
+    if totals is None:
+        return None
+    return {
+        "ops": totals.ops,
+        "variable_bytes": totals.variables,
+        "slot_bytes": totals.slots,
+        "memory_bytes": totals.memory,
+        "bytes_in": totals.bytes_in,
+        "bytes_out": totals.bytes_out,
+    }
+
+
+def _transfer(transfer: MapTransfer | None) -> dict[str, Any] | None:
+    if transfer is None:
+        return None
+    return {
+        "tensors": transfer.tensors,
+        "bytes": transfer.bytes,
+        "bytes_unknown": transfer.bytes_unknown,
+    }

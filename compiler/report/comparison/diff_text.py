@@ -1,0 +1,192 @@
+"""Two placement maps compared, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from attrs import asdict
+
+from compiler.figures import count, plural, size, size_of_known
+from compiler.mapping.records import MapTransfer
+from compiler.report import refs
+from compiler.report.columns import groupings
+from compiler.report.comparison.changes import told
+from compiler.report.comparison.compare import Change, Comparison, DeviceChange, LinkChange
+from compiler.report.ink import Ink
+from compiler.report.table import table
+from compiler.report.totals import Totals
+
+ROWS = 20
+"""How many variables, devices and links are listed at most."""
+
+WIDTH = 80
+"""Variables that went the same way are named as long as the line is not longer than this."""
+
+
+def diff_text(comparison: Comparison, ink: Ink) -> str:
+    """Return the text: ops by scope, variables, then bytes of devices and links before and after."""
+    if not comparison.different:
+        return "no difference\n"
+    blocks = [
+        list(_modes(comparison)),
+        *(_ops(title, chosen, ink) for title, chosen in _sorts(comparison.ops)),
+        list(_variables(comparison.variables, ink)),
+        _devices(comparison.devices, ink),
+        _links(comparison.links, ink),
+    ]
+    return "\n".join("".join(f"{line}\n" for line in block) for block in blocks if block)
+
+
+def _modes(comparison: Comparison) -> Iterator[str]:
+    before, after = asdict(comparison.mode_before), asdict(comparison.mode_after)
+    for name, was in before.items():
+        if was != after[name]:
+            yield f"{name}: {was} -> {after[name]}"
+
+
+# --- ops and variables ------------------------------------------------------------------------------------
+
+
+def _sorts(changes: Sequence[Change]) -> list[tuple[str, list[Change]]]:
+    return [
+        ("moved", [each for each in changes if each.moved]),
+        ("appeared", [each for each in changes if not each.before]),
+        ("vanished", [each for each in changes if not each.after]),
+    ]
+
+
+def _ops(title: str, changes: Sequence[Change], ink: Ink) -> list[str]:
+    if not changes:
+        return []
+    return [ink(f"{plural(len(changes), 'op')} {title}", "bold"), *told(changes)]
+
+
+def _variables(changes: Sequence[Change], ink: Ink) -> Iterator[str]:
+    """Say which variables and slots went which way, those with most bytes first."""
+    ways: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Change]] = {}
+    for each in changes:
+        ways.setdefault((each.before, each.after), []).append(each)
+    if not ways:
+        return
+    total = sum(each.bytes for each in changes)
+    yield ink(f"variables and slots: {len(changes):,}, {size(total)}", "bold")
+    ranked = sorted(ways.items(), key=lambda item: -sum(each.bytes for each in item[1]))
+    for (before, after), members in ranked[:ROWS]:
+        held = sum(each.bytes for each in members)
+        start = f"  {_place(before)} -> {_place(after)}  {size(held)} in {len(members):,}: "
+        yield start + _some([each.name for each in members], WIDTH - len(start))
+    if len(ranked) > ROWS:
+        yield f"  and {len(ranked) - ROWS} more ways"
+
+
+def _some(names: Sequence[str], room: int) -> str:
+    """Return as many of the names as there is room for, at least one."""
+    shown = [names[0]]
+    for name in names[1:]:
+        if len(", ".join([*shown, name])) + len(", ...") > room:
+            return ", ".join([*shown, "..."])
+        shown.append(name)
+    return ", ".join(shown)
+
+
+def _place(devices: tuple[str, ...]) -> str:
+    return refs.label(devices) if devices else "(none)"
+
+
+# --- devices ----------------------------------------------------------------------------------------------
+
+_FIGURES: tuple[tuple[str, Callable[[Totals], int], Callable[[int], str]], ...] = (
+    ("ops", lambda totals: totals.ops, count),
+    ("variables", lambda totals: totals.variables, size),
+    ("slots", lambda totals: totals.slots, size),
+    ("memory", lambda totals: totals.memory or 0, size),
+    ("in/step", lambda totals: totals.bytes_in, size),
+    ("out/step", lambda totals: totals.bytes_out, size),
+)
+
+
+def _devices(changes: Sequence[DeviceChange], ink: Ink) -> list[str]:
+    if not changes:
+        return []
+    by_ref = {each.ref: each for each in changes}
+    _, *ways = groupings(list(by_ref), lambda ref: (by_ref[ref].before, by_ref[ref].after))
+    groups = next((each for each in ways if len(each) <= ROWS), ways[-1])
+    rows: list[tuple[str, ...]] = [("device", "", "before", "after", "change")]
+    for group in groups:
+        changed = [by_ref[ref] for ref in group.devices]
+        sample = changed[:1] if group.figures == "each" else changed
+        rows += _device_rows(f"{group.label} ({group.note})" if group.note else group.label, sample)
+    return _headed(rows, 2, ink)
+
+
+def _device_rows(label: str, changes: Sequence[DeviceChange]) -> Iterator[tuple[str, ...]]:
+    for name, figure, text in _FIGURES:
+        before = sum(figure(each.before) for each in changes if each.before is not None)
+        after = sum(figure(each.after) for each in changes if each.after is not None)
+        if before != after:
+            yield label, name, text(before), text(after), _signed(after - before, text)
+            label = ""
+
+
+def _signed(number: int, text: Callable[[int], str]) -> str:
+    return f"{'+' if number > 0 else '-'}{text(abs(number))}"
+
+
+def _headed(rows: Sequence[Sequence[str]], left: int, ink: Ink) -> list[str]:
+    lines = table(rows, left=left)
+    return [ink(lines[0], "bold"), *lines[1:]]
+
+
+# --- links ------------------------------------------------------------------------------------------------
+
+
+def _links(changes: Sequence[LinkChange], ink: Ink) -> list[str]:
+    rows = [_link_row(members) for members in _alike(changes)]
+    rows.sort(key=lambda row: -abs(row[0]))
+    if not rows:
+        return []
+    lines = _headed(
+        [("from", "to", "", "before", "after", "change"), *(row[1] for row in rows[:ROWS])], 3, ink
+    )
+    if len(rows) > ROWS:
+        lines.append(f"and {len(rows) - ROWS} more links with smaller changes")
+    return lines
+
+
+def _link_row(members: Sequence[LinkChange]) -> tuple[int, tuple[str, ...]]:
+    first = members[0]
+    change = _bytes(first.after) - _bytes(first.before)
+    sources = list(dict.fromkeys(each.from_device for each in members))
+    targets = list(dict.fromkeys(each.to_device for each in members))
+    note = f"each of {len(members)}" if len(members) > 1 else ""
+    cells = (_sent(first.before), _sent(first.after), _signed(change, size) if change else "")
+    return change * len(members), (refs.label(sources), refs.label(targets), note, *cells)
+
+
+def _alike(changes: Sequence[LinkChange]) -> list[list[LinkChange]]:
+    """Take links with equal figures together: from one device to those of a kind, or from those to one."""
+    by_source: dict[object, list[LinkChange]] = {}
+    for each in changes:
+        kind = refs.parse(each.to_device).job_kind
+        by_source.setdefault((each.from_device, kind, _figures(each)), []).append(each)
+    groups = [members for members in by_source.values() if len(members) > 1]
+    by_target: dict[object, list[LinkChange]] = {}
+    for members in by_source.values():
+        if len(members) == 1:
+            kind = refs.parse(members[0].from_device).job_kind
+            by_target.setdefault((members[0].to_device, kind, _figures(members[0])), []).append(members[0])
+    return groups + list(by_target.values())
+
+
+def _figures(change: LinkChange) -> tuple[str, ...]:
+    return (_sent(change.before), _sent(change.after), str(_bytes(change.before)), str(_bytes(change.after)))
+
+
+def _bytes(transfer: MapTransfer | None) -> int:
+    return transfer.bytes if transfer is not None else 0
+
+
+def _sent(transfer: MapTransfer | None) -> str:
+    if transfer is None:
+        return size(0)
+    return f"{size_of_known(transfer.bytes, transfer.bytes_unknown)} in {transfer.tensors:,}"

@@ -1,0 +1,1 @@
+"""The placement map as one self-contained page."""

@@ -1,0 +1,53 @@
+"""The placement map as one self-contained page: no network, no library; nothing of a spec becomes markup."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from importlib.resources import files
+from typing import Any
+
+from compiler.mapping.records import PlacementMap
+from compiler.report.page.data import page_data
+from compiler.report.spec_lines import Lines
+
+SCRIPTS = ("model.js", "table.js", "detail.js", "main.js")
+"""In the order in which they build on each other."""
+
+
+def html_page(placement: PlacementMap, lines: Lines) -> str:
+    """Return the page; `lines` are those of the spec that it quotes."""
+    data = page_data(placement, lines)
+    style = _asset("page.css")
+    script = '"use strict";\n(() => {\n' + "\n".join(map(_asset, SCRIPTS)) + "})();\n"
+    parts = {
+        "TITLE": html.escape(data["title"]),
+        "STYLE_HASH": _hash(style),
+        "SCRIPT_HASH": _hash(script),
+        "STYLE": style,
+        "SCRIPT": script,
+        "DATA": _embedded(data),
+    }
+    page = _asset("page.html")
+    pieces = page.split("@")
+    # What stands between two @ is the name of a part; what a part holds is not looked at again.
+    return "".join(piece if at % 2 == 0 else parts[piece] for at, piece in enumerate(pieces))
+
+
+def _asset(name: str) -> str:
+    return (files("compiler.report.page") / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """Return the source by which a content security policy knows an inline script or style."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _embedded(data: Any) -> str:
+    """Return JSON that can stand in a script element: no character that could end it or start a comment."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

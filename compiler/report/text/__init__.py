@@ -1,0 +1,1 @@
+"""Views of a placement map for a terminal."""

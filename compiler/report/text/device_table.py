@@ -1,0 +1,57 @@
+"""What each device holds and moves, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compiler.figures import count, size, size_of_known
+from compiler.mapping.records import PlacementMap
+from compiler.report.columns import Group, first_that_fits
+from compiler.report.table import GAP, table, width_of
+from compiler.report.totals import Totals, add_up, device_totals, of_group
+from compiler.report.view import View
+
+MANY = 16
+"""Of more devices than this, those with equal figures share a row."""
+
+
+def device_table(placement: PlacementMap, view: View) -> list[str]:
+    """Return the lines of the table, with a sum below where there are several devices."""
+    totals = device_totals(placement)
+    groups = first_that_fits(list(totals), totals.__getitem__, lambda groups: len(groups) <= MANY)
+    named = [(_name(each), of_group(each, totals)) for each in groups]
+    if len(totals) > 1:
+        named.append((f"all {len(totals)}", add_up(list(totals.values()))))
+    forecast = any(each.memory is not None for each in totals.values())
+    head = ("device", "ops", "variables", "slots", *(["memory"] if forecast else []), "in/step", "out/step")
+    rows = [head] + [_row(name, each, forecast=forecast) for name, each in named]
+    lines = _fitted(rows, view.width)
+    lines[0] = view.ink(lines[0], "bold")
+    if any(each.in_unknown for each in totals.values()):
+        lines.append("+ and tensors whose size is not known before a step")
+    return lines
+
+
+def _fitted(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
+    """Return the lines of a table; a name that leaves too little room stands on a line before its figures."""
+    room = width - width_of([row[1:] for row in rows]) - len(GAP)
+    long = [row[0] if len(row[0]) > room else "" for row in rows]
+    short = [("" if name else row[0], *row[1:]) for name, row in zip(long, rows, strict=True)]
+    return [line for name, line in zip(long, table(short), strict=True) for line in (name, line) if line]
+
+
+def _name(group: Group) -> str:
+    return f"{group.label} ({group.note})" if group.note else group.label
+
+
+def _row(name: str, totals: Totals, *, forecast: bool) -> tuple[str, ...]:
+    memory = (size(totals.memory) if totals.memory is not None else "?",) if forecast else ()
+    return (
+        name,
+        count(totals.ops),
+        size(totals.variables),
+        size(totals.slots),
+        *memory,
+        size_of_known(totals.bytes_in, totals.in_unknown),
+        size_of_known(totals.bytes_out, totals.out_unknown),
+    )

@@ -1,0 +1,56 @@
+"""How full each GPU and each machine is by the forecast, if the spec says how much memory there is."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from compiler.figures import size
+from compiler.mapping.records import MapDevice, PlacementMap
+from compiler.report import refs
+from compiler.report.table import table
+from compiler.report.view import View
+
+
+@frozen
+class Pool:
+    """Memory of one place: a GPU's, or a machine's, which all its CPU devices share. Sizes are in bytes."""
+
+    devices: tuple[MapDevice, ...]
+    needed: int
+    limit: int
+
+    @property
+    def excess(self) -> int:
+        """How much more is needed than there is; zero or less if it is enough."""
+        return self.needed - self.limit
+
+
+def pools(placement: PlacementMap) -> tuple[Pool, ...]:
+    """Return every place whose memory the spec gives and for which there is a forecast."""
+    together: dict[str, list[MapDevice]] = {}
+    for each in placement.devices:
+        name = refs.parse(each.ref)
+        together.setdefault(each.ref if name.kind == "gpu" else f"{name.host}", []).append(each)
+    return tuple(
+        Pool(tuple(devices), sum(each.memory_bytes or 0 for each in devices), limit)
+        for devices in together.values()
+        if (limit := devices[0].memory_limit) is not None
+        and all(each.memory_bytes is not None for each in devices)
+    )
+
+
+def fullness(placement: PlacementMap, view: View) -> list[str]:
+    """Return a line for each place with its own figures; nothing if the spec does not say what there is."""
+    alike: dict[tuple[str, int, int], list[Pool]] = {}
+    for pool in pools(placement):
+        kind = refs.parse(pool.devices[0].ref).job_kind
+        alike.setdefault((str(kind), pool.needed, pool.limit), []).append(pool)
+    if not alike:
+        return []
+    rows = [("memory", "forecast", "there is", "full")]
+    for (_, needed, limit), same in alike.items():
+        label = refs.label([device.ref for pool in same for device in pool.devices])
+        each = f" (each of {len(same)})" if len(same) > 1 else ""
+        rows.append((f"{label}{each}", size(needed), size(limit), f"{needed / limit:.1%}"))
+    lines = table(rows)
+    return [view.ink(lines[0], "bold"), *lines[1:]]

@@ -1,0 +1,80 @@
+"""The placement map in a terminal: what it is of, what each device holds, then scopes by devices."""
+
+from __future__ import annotations
+
+from compiler.figures import plural
+from compiler.mapping.records import PlacementMap
+from compiler.report import refs
+from compiler.report.comparison.changes import told
+from compiler.report.comparison.compare import Change
+from compiler.report.scopes import clone_scopes, inner_name
+from compiler.report.text.device_table import device_table
+from compiler.report.text.fullness import fullness
+from compiler.report.text.matrix import matrix
+from compiler.report.view import View
+
+MISPLACED_SHOWN = 10
+"""More misplaced ops than this are told by scope."""
+
+
+def terminal_map(placement: PlacementMap, view: View) -> str:
+    """Return the map as text, in lines of at most `view.width` characters as far as names allow."""
+    blocks = [
+        headline(placement),
+        device_table(placement, view),
+        fullness(placement, view),
+        matrix(placement, view),
+        misplaced(placement, view),
+    ]
+    return "\n".join("".join(f"{line}\n" for line in block) for block in blocks if block)
+
+
+def headline(placement: PlacementMap) -> list[str]:
+    """Return what the map is of, in a few lines."""
+    mode = placement.mode
+    counts = plural(len(placement.ops), "op"), plural(len(placement.variables), "variable")
+    listed = next((each.task for each in placement.workers if each.listed), None)
+    whose = (
+        ()
+        if listed is None
+        else (f"{plural(len(placement.workers), 'worker')}, of which {listed} is listed",)
+    )
+    lines = [
+        f"{placement.spec.path}: {mode.update}, {mode.replication}, {mode.aggregate}, {mode.reduce}",
+        ", ".join((*counts, *whose, f"TensorFlow {placement.tensorflow}")),
+    ]
+    return lines + [_clones(placement, members, batch) for members, batch in _sorts_of_clones(placement)]
+
+
+def _sorts_of_clones(placement: PlacementMap) -> list[tuple[int, int]]:
+    """Return the different (devices of a clone, examples of a clone) that there are."""
+    return list(dict.fromkeys((len(each.devices), each.batch) for each in placement.clones))
+
+
+def _clones(placement: PlacementMap, members: int, batch: int) -> str:
+    clones = [each for each in placement.clones if (len(each.devices), each.batch) == (members, batch)]
+    used = list(dict.fromkeys(device for clone in clones for device in clone.devices))
+    several = len(clones) > 1
+    return (
+        f"{'clones' if several else 'clone'} {refs.span(each.index for each in clones)}"
+        f" on {refs.label(used)}{f' in groups of {members}' if members > 1 else ''},"
+        f" {plural(batch, 'example')}{' each' if several else ''}"
+    )
+
+
+def misplaced(placement: PlacementMap, view: View) -> list[str]:
+    """Return the ops that are elsewhere than asked, or that there are none; nothing before a step has run."""
+    ran = sum(op.assigned is not None for op in placement.ops)
+    if not ran:
+        return []
+    ops = placement.misplaced
+    if not ops:
+        return [f"{plural(ran, 'op')} ran, each where it was asked to be"]
+    lines = [view.ink(f"{ran:,} ops ran, {len(ops):,} of them elsewhere than asked", "red")]
+    if len(ops) <= MISPLACED_SHOWN:
+        return lines + [f"  {op.name}: {op.requested} -> {op.assigned}" for op in ops]
+    scopes = clone_scopes(placement)
+    moves = [
+        Change(op.name, inner_name(op, scopes), op.clone, (op.requested,), (op.assigned or "",)) for op in ops
+    ]
+    return [*lines, *told(moves, MISPLACED_SHOWN), "--ops --only-misplaced lists each of them"]

@@ -1,0 +1,78 @@
+"""Why things are where they are: the deciding rule as it stands in the spec, with the rules that it beat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from compiler.figures import plural
+from compiler.mapping.why import Explanation
+from compiler.reasons import Why
+from compiler.report.ink import Ink
+from dsl import ir
+from dsl.diagnostics import Diagnostic, Label, Severity
+from dsl.formats.human import human
+
+NAMED = 8
+"""How many of the things that one rule placed are named."""
+
+
+def why_text(found: Sequence[Explanation], ink: Ink) -> str:
+    """Return the text for what a name or glob means; a paragraph for each rule or default that decided."""
+    if len(found) == 1:
+        return "".join(f"{line}\n" for line in _single(found[0], ink))
+    groups: dict[tuple[Why, tuple[ir.Rule, ...]], list[Explanation]] = {}
+    for each in found:
+        groups.setdefault((each.decider, each.beaten), []).append(each)
+    paragraphs = [list(_group(members, ink)) for members in groups.values()]
+    return "\n".join("".join(f"{line}\n" for line in lines) for lines in paragraphs)
+
+
+def _single(each: Explanation, ink: Ink) -> Iterator[str]:
+    yield f"{ink(each.name, 'bold')} is on {ink(_place(each), 'bold')}"
+    yield f"  {_kind(each)}"
+    for link in each.chain[1:]:
+        yield f"  follows the {link.kind} {link.name}"
+    yield from _decision(each, ink)
+
+
+def _group(members: Sequence[Explanation], ink: Ink) -> Iterator[str]:
+    yield ink(f"{plural(len(members), 'op')} placed by `{members[0].decider.text}`", "bold")
+    shown = [(_place(each), each.name, _link(each)) for each in members[:NAMED]]
+    width = max(len(place) for place, _, _ in shown)
+    for place, name, link in shown:
+        yield f"  {place:{width}}  {name}{link}"
+    if len(members) > NAMED:
+        yield f"  and {len(members) - NAMED:,} more; plan --ops --filter lists them all"
+    yield from _decision(members[0], ink)
+
+
+def _place(each: Explanation) -> str:
+    moved = each.assigned is not None and each.assigned != each.requested
+    return f"{each.requested} (in fact on {each.assigned})" if moved else each.requested
+
+
+def _kind(each: Explanation) -> str:
+    role = f"{each.role} op" if each.kind == "op" else "variable"
+    clone = f" of clone {each.clone}" if each.clone is not None else ""
+    return f"{each.type}, {role}{clone}"
+
+
+def _link(each: Explanation) -> str:
+    return f" follows {each.chain[1].name}" if len(each.chain) > 1 else ""
+
+
+def _decision(each: Explanation, ink: Ink) -> Iterator[str]:
+    """Yield the rule in its place in the spec, or the default that took the place of one."""
+    why, beaten = each.decider, each.beaten
+    if why.rule is None or why.rule.span is None:
+        yield f"  placed by the default `{why.text}`: no rule speaks for it"
+        return
+    labels = [Label(rule.span, "matches too, and comes earlier") for rule in beaten if rule.span is not None]
+    yield from frame(why.rule, tuple(labels), ink)
+
+
+def frame(rule: ir.Rule, labels: tuple[Label, ...], ink: Ink) -> list[str]:
+    """Return the lines of a rule as a diagnostic would show them, without the head of a diagnostic."""
+    shown = Diagnostic("", "", "", rule.span, "placed by this rule", severity=Severity.WARNING, labels=labels)
+    (text,) = human([shown], color=ink.color)
+    return text.splitlines()[1:]

@@ -1,0 +1,204 @@
+"""`expect`: figures of a placement map held against conditions, with what contributes most."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from compiler.conditions.expect import check_expectations, needs_memory
+from compiler.mapping.records import (
+    MapClone,
+    MapDevice,
+    MapMode,
+    MapOp,
+    MapSlot,
+    MapSpec,
+    MapTensor,
+    MapTransfer,
+    MapVariable,
+    PlacementMap,
+    RuleRef,
+)
+from compiler.pipeline import make_plan
+from dsl.diagnostics import Diagnostic
+from tests.compiler.placement.places import MODEL
+from tests.support import spec_of
+
+RULE = RuleRef(None, None, None, "", "default")
+KIB = 1024
+
+
+def device(ref: str, variables: int = 0, slots: int = 0, step: int = 0) -> MapDevice:
+    """Return a device with some KiB of variables, slots and tensors of a step."""
+    return MapDevice(
+        ref=ref,
+        device=ref,
+        ops=1,
+        variable_bytes=variables * KIB,
+        slot_bytes=slots * KIB,
+        step_bytes=step * KIB,
+        memory_bytes=(variables + slots + step) * KIB,
+        largest=(MapTensor("clone_0/conv1/Relu:0", step * KIB // 2),) if step else (),
+    )
+
+
+def variable(name: str, home: str, kib: int, slots: int = 0) -> MapVariable:
+    """Return a variable with slots of its size."""
+    held = tuple(MapSlot(f"{name}/slot_{at}", kib * KIB, home) for at in range(slots))
+    return MapVariable(name, (), "float32", kib * KIB, True, home, (), held, RULE)
+
+
+def op(name: str, device: str, clone: int | None = None) -> MapOp:
+    """Return an op."""
+    return MapOp(name, "NoOp", clone, "forward", device, None, RULE)
+
+
+PLACEMENT = PlacementMap(
+    spec=MapSpec("", ""),
+    tensorflow="",
+    mode=MapMode("sync", "in_graph", "add_n", "mean", 2),
+    devices=(
+        device("cpu[0]", 6, 6),
+        device("cpu[1]", 2, 2, 4),
+        device("gpu[0]", step=96),
+        device("gpu[1]", step=80),
+    ),
+    clones=(MapClone(0, "clone_0", ("gpu[0]",), 2), MapClone(1, "clone_1", ("gpu[1]",), 2)),
+    variables=(variable("a", "cpu[0]", 4, 1), variable("b", "cpu[0]", 2, 1), variable("c", "cpu[1]", 2, 1)),
+    ops=(
+        op("clone_0/conv1/Conv2D", "gpu[0]", 0),
+        op("clone_1/conv1/Conv2D", "gpu[1]", 1),
+        op("summary/loss", "cpu[0]"),
+    ),
+    transfers=(
+        MapTransfer("cpu[0]", "gpu[0]", 3, 5 * KIB, 0, (MapTensor("a/read:0", 4 * KIB),)),
+        MapTransfer("cpu[0]", "gpu[1]", 2, 4 * KIB, 1, (MapTensor("a/read:0", 4 * KIB),)),
+        MapTransfer("gpu[0]", "cpu[0]", 9, 64 * KIB, 0),
+    ),
+    misplaced=(),
+)
+
+
+def found(condition: str, rules: str = "variables -> cpu[*]") -> tuple[Diagnostic, ...]:
+    """Return what is wrong with the placement under one condition."""
+    text = f"""{MODEL}
+devices {{
+  cpu = 2
+  gpu = 2
+}}
+clones {{ batch = 2 }}
+place {{
+  {rules}
+}}
+expect {{
+  {condition}
+}}
+"""
+    return check_expectations(make_plan(spec_of(text)), PLACEMENT)
+
+
+def told(condition: str, rules: str = "variables -> cpu[*]") -> tuple[str, str, tuple[str, ...]]:
+    """Return the code, figure and contributions of the one diagnostic for a condition."""
+    (diagnostic,) = found(condition, rules)
+    assert diagnostic.message == f"`{condition}` does not hold"
+    assert diagnostic.span is not None
+    assert diagnostic.span.text == condition
+    return (diagnostic.code, diagnostic.text, diagnostic.notes)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "imbalance(variables) <= 50%",
+        "imbalance(variables) == 50%",
+        "memory(gpu[*]) <= 96KiB",
+        "memory(cpu[1]) < 9KiB",
+        "traffic(cpu[0], gpu[*]) <= 9KiB",
+        "traffic(gpu[*], cpu[0]) >= 64KiB",
+        "traffic(cpu[1], gpu[*]) == 0B",
+        'ops(gpu[*], "summary*") == 0',
+        'ops(gpu[*], "conv1/*") == 2',
+        'ops(gpu[1], "clone_1/*") == 1',
+    ],
+)
+def test_conditions_that_hold(condition: str) -> None:
+    """Nothing is said of a condition that the placement meets, just or by far."""
+    assert found(condition) == ()
+
+
+def test_imbalance_names_the_fullest_device_and_its_largest_variables() -> None:
+    """12 KiB where the mean of two devices is 8: 50 %, slots counted."""
+    assert told("imbalance(variables) <= 10%") == (
+        "TFD531",
+        "it is 50.0%",
+        (
+            "`cpu[0]` holds 12.0 KiB; the mean of 2 devices is 8.00 KiB",
+            "largest there, with slots: `a` (8.00 KiB), `b` (4.00 KiB)",
+        ),
+    )
+
+
+def test_imbalance_counts_devices_that_the_rules_name_and_nothing_is_on() -> None:
+    """A device of the set that is left empty lowers the mean; others have nothing to do with it."""
+    code, text, _ = told("imbalance(variables) <= 100%", "variables -> [cpu[0], cpu[1], gpu[0], gpu[1]]")
+    assert (code, text) == ("TFD531", "it is 200.0%")
+    assert found("imbalance(variables) <= 0%", "variables -> cpu[0]") == ()
+
+
+def test_memory_is_of_the_device_that_is_furthest_off() -> None:
+    """The figure is that of the worst device, made up of variables, slots and the tensors of a step."""
+    assert told("memory(gpu[*]) <= 64KiB") == (
+        "TFD532",
+        "it is 96.0 KiB on `gpu[0]`",
+        (
+            "on `gpu[0]`: variables 0 B, slots 0 B, tensors of a step 96.0 KiB",
+            "largest when a step needs most: `clone_0/conv1/Relu` (48.0 KiB)",
+        ),
+    )
+    assert told("memory(cpu[*]) <= 10KiB")[1] == "it is 12.0 KiB on `cpu[0]`"
+
+
+def test_memory_needs_a_forecast() -> None:
+    """A spec tells beforehand whether one is needed; without one the map cannot answer."""
+    with_memory = spec_of(MODEL + "clones { batch = 2 }\nexpect {\n memory(cpu[0]) <= 1MiB\n }")
+    assert needs_memory(with_memory)
+    assert not needs_memory(
+        spec_of(MODEL + "clones { batch = 2 }\nexpect {\n imbalance(variables) <= 1%\n }")
+    )
+    bare = evolve(PLACEMENT, devices=tuple(evolve(each, memory_bytes=None) for each in PLACEMENT.devices))
+    with pytest.raises(ValueError, match="no forecast"):
+        check_expectations(make_plan(with_memory), bare)
+
+
+def test_traffic_names_the_busiest_link_and_what_it_does_not_know() -> None:
+    """9 KiB from the CPU to both GPUs, most of it to the first, and a tensor of unknown size beside."""
+    assert told("traffic(cpu[0], gpu[*]) <= 8KiB") == (
+        "TFD533",
+        "it is 9.00 KiB a step",
+        (
+            "most from `cpu[0]` to `gpu[0]`: 5.00 KiB in 3 tensors",
+            "largest on that way: `a/read` (4.00 KiB)",
+            "1 tensor of unknown size not counted",
+        ),
+    )
+
+
+def test_traffic_has_a_direction() -> None:
+    """What comes back is another figure."""
+    assert told("traffic(gpu[0], cpu[0]) < 1KiB")[1] == "it is 64.0 KiB a step"
+
+
+def test_ops_are_counted_by_name_in_the_graph_or_inside_their_tower() -> None:
+    """The first of them are named with their devices."""
+    assert told('ops(gpu[*], "conv1/*") == 0') == (
+        "TFD534",
+        "it is 2 ops",
+        ("these are `clone_0/conv1/Conv2D` on `gpu[0]`, `clone_1/conv1/Conv2D` on `gpu[1]`",),
+    )
+    assert told('ops(cpu[0], "summary*") > 1')[1] == "it is 1 op"
+
+
+def test_every_condition_that_fails_is_told() -> None:
+    """Several conditions give several diagnostics, in their order."""
+    both = "imbalance(variables) <= 10%\n  memory(gpu[0]) <= 1KiB\n  memory(gpu[1]) <= 1MiB"
+    assert [each.code for each in found(both)] == ["TFD531", "TFD532"]

@@ -1,0 +1,214 @@
+"""Masked losses: the mean is over what is left of the whole batch, whichever clones have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras.src.backend.common.masking import set_keras_mask
+
+from compiler.graph.build import compile_graph
+from compiler.graph.tower.losses import measure
+from compiler.pipeline import make_plan
+from dsl import ir
+from tests.support import Training, largest_difference, rounding, spec_of
+from tfdeploy.data import StreamOptions, Wanted, open_split
+from tfdeploy.runtime.session.engine import Engine
+from tfdeploy.runtime.train.evaluation import evaluate
+
+LENGTHS = (6, 1, 2, 1, 5, 3, 1, 6, 4, 1, 1, 2)
+ROUNDING = 2e-5
+IGNORED = "SparseCategoricalCrossentropy(from_logits = true, ignore_class = 0)"
+PLAIN = "SparseCategoricalCrossentropy(from_logits = true)"
+BOTH = f"([tags, y] -> {IGNORED}) + 0.3 * ([length, size] -> MeanSquaredError())"
+CLIPPED = {"update__clip": "global_norm(0.1)", "optimizer": "Adam(0.01)"}
+CASES: dict[str, Any] = {
+    "ignored": {},
+    "masked": {"mask": True, "losses": f"([tags, y] -> {PLAIN})"},
+    "both-masks": {"mask": True, "layers": '-> LSTM(3, return_sequences = true, name = "lstm")'},
+    "two-losses": {"losses": BOTH, **CLIPPED},
+    "two-masks": {"mask": True, "losses": f"([tags, y] -> {IGNORED}) + 2 * ([tags, y] -> {PLAIN})"},
+    "penalties": {"layers": "-> Dense(4, activity_regularizer = L2(0.1), kernel_regularizer = L2(0.01))"},
+    "replicated": {"losses": BOTH, "place": "variables -> replicated", "update__aggregate": "ring"},
+    "synchronized": {
+        "losses": BOTH,
+        "layers": '-> BatchNormalization(synchronized = true, name = "norm")',
+    },
+}
+TAGGER = """
+tfdeploy = 1
+model "tagger" {{
+  words = input(int32, [6])
+  tags = input(int32, [6])
+  length = input(float32, [1])
+  table = words -> Embedding(20, 4, mask_zero = {mask}, name = "table")
+  y = table {layers} -> Dense(5, name = "tag")
+  size = table -> GlobalAveragePooling1D() -> Dense(1, name = "size")
+  output = y
+  loss = {losses}
+}}
+devices {{ cpu = {devices} }}
+clones {{ count = {clones}, batch = {batch} }}
+place {{
+  clones -> cpu[*]
+  {place}
+}}
+update {{ optimizer = {optimizer} }}
+train {{ seed = 7 }}
+"""
+
+
+def tagger(
+    *,
+    clones: int = 1,
+    batch: Any = 12,
+    losses: str = f"([tags, y] -> {IGNORED})",
+    mask: bool = False,
+    layers: str = "",
+    optimizer: str = "SGD(1.0)",
+    place: str = "",
+    **overrides: str,
+) -> ir.Spec:
+    """Return the spec of a model that gives every word of six a tag, with losses of its own."""
+    written = list(batch) if isinstance(batch, tuple) else batch
+    text = TAGGER.format(
+        mask=str(mask).lower(),
+        layers=layers,
+        losses=losses,
+        devices=max(clones, 1),
+        clones=clones,
+        batch=written,
+        optimizer=optimizer,
+        place=place,
+    )
+    return spec_of(text, **overrides)
+
+
+def sentences(count: int = 12) -> dict[str, Any]:
+    """Return sentences of uneven lengths, zeros behind them."""
+    generator = np.random.default_rng(5)
+    lengths = np.resize(LENGTHS, count)
+    there = np.arange(6) < lengths[:, None]
+    return {
+        "words": (generator.integers(1, 20, (count, 6)) * there).astype(np.int32),
+        "tags": (generator.integers(1, 5, (count, 6)) * there).astype(np.int32),
+        "length": lengths[:, None].astype(np.float32) / 6,
+    }
+
+
+def trained(spec: ir.Spec, steps: int = 2) -> tuple[dict[str, Any], list[float]]:
+    """Return what training on the sentences ends with, and the losses before each step."""
+    with Training(spec, sentences(24)) as training:
+        losses = training.steps(steps)
+        return training.values(), losses
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_clones_are_one_tower(name: str) -> None:
+    """Weights, slots and losses are those of one tower, for unequal batches and every kind of mask."""
+    expected, losses = trained(tagger(**CASES[name]))
+    found, several = trained(tagger(clones=3, batch=(5, 4, 3), **CASES[name]))
+    assert largest_difference(found, expected) < ROUNDING
+    assert several == pytest.approx(losses, rel=1e-5)
+
+
+def test_micro_batches_are_one_batch() -> None:
+    """So are those of clones with micro-batches, each of which has another number of words."""
+    expected, losses = trained(tagger(**CASES["two-losses"]))
+    found, several = trained(tagger(clones=2, batch=(4, 2), update__accumulate="2", **CASES["two-losses"]))
+    assert largest_difference(found, expected) < ROUNDING
+    assert several == pytest.approx(losses, rel=1e-5)
+
+
+def test_gradients_of_16_bits_are_scaled_like_those_of_one_tower() -> None:
+    """Under float16 no step is skipped that one tower would make, and the weights agree to 16 bits."""
+    settings = {**CASES["two-losses"], "optimizer": "SGD(0.5)", "update__precision": "mixed_float16"}
+    expected, losses = trained(tagger(**settings))
+    found, several = trained(tagger(clones=3, batch=(5, 4, 3), **settings))
+    assert found["global_step"] == expected["global_step"] == 2
+    assert largest_difference(found, expected) < 5e-3
+    assert several == pytest.approx(losses, rel=5e-3)
+
+
+def test_a_sum_of_gradients_is_one_of_the_means_of_the_clones() -> None:
+    """With `reduce = sum` each clone's own mean counts: the step is as long as those of both together."""
+    arrays = sentences(12)
+    moves = []
+    for rows, clones in ((slice(0, 7), 1), (slice(7, 12), 1), (slice(0, 12), 2)):
+        own = {name: array[rows] for name, array in arrays.items()}
+        size = (7, 5) if clones == 2 else rows.stop - rows.start
+        with Training(tagger(clones=clones, batch=size, update__reduce="sum"), own) as training:
+            before = training.values()
+            training.steps(1)
+            after = training.values()
+        moves.append({name: after[name] - before[name] for name in after if name != "global_step"})
+    expected = {name: moves[0][name] + moves[1][name] for name in moves[0]}
+    assert largest_difference(moves[2], expected) < 1e-4
+
+
+def test_without_a_word_there_is_no_loss_and_no_step() -> None:
+    """Where the masks leave nothing of a whole batch the loss is zero, and weights stay as they are."""
+    empty = {name: np.zeros_like(array) for name, array in sentences().items()}
+    with Training(tagger(clones=2, batch=6), empty) as training:
+        before = training.values()
+        assert training.steps(1) == [0.0]
+        after = training.values()
+    del before["global_step"], after["global_step"]
+    assert largest_difference(after, before) == 0.0
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (None, None)], ids=["static", "dynamic"])
+@pytest.mark.parametrize("reduction", ["sum_over_batch_size", "mean", "mean_with_sample_weight", "sum"])
+@pytest.mark.parametrize("masks", ["neither", "given", "ignored", "both"])
+def test_value_over_weight_is_what_keras_gives(shape: Any, reduction: str, masks: str) -> None:
+    """For every reduction and mask, whether shapes are known beforehand or not."""
+    generator = np.random.default_rng(1)
+    targets, outputs = generator.integers(0, 3, (4, 3)), generator.normal(size=(4, 3, 3)).astype(np.float32)
+    given = generator.random((4, 3)) > 0.4
+    loss = keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, ignore_class=0 if masks in {"ignored", "both"} else None, reduction=reduction
+    )
+    with tf.Graph().as_default():
+        target = tf.compat.v1.placeholder(tf.int32, shape)
+        prediction = tf.compat.v1.placeholder(tf.float32, (*shape, 3))
+        mask = tf.compat.v1.placeholder(tf.bool, shape)
+        if masks in {"given", "both"}:
+            set_keras_mask(prediction, mask)
+        found = measure(loss, target, prediction, tf.shape(target)[0])
+        assert (found.weight is None) == (masks == "neither" or reduction == "sum")
+        mean = found.value if found.weight is None else found.value / found.weight
+        with tf.compat.v1.Session() as session:
+            values = {target: targets, prediction: outputs, mask: given}
+            ours, theirs = session.run([mean, loss(target, prediction)], values)
+    assert ours == pytest.approx(theirs, rel=1e-5)
+
+
+def test_losses_that_look_at_the_whole_batch_are_known() -> None:
+    """Dice and Tversky over everything, and pairs of examples; not what is a mean over examples."""
+    with tf.Graph().as_default():
+        images = tf.compat.v1.placeholder(tf.float32, (4, 3, 3, 1))
+        ranks, rows = tf.compat.v1.placeholder(tf.int32, (4,)), tf.compat.v1.placeholder(tf.float32, (4, 3))
+        whole = [keras.losses.Dice(), keras.losses.Tversky()]
+        assert all(measure(each, images, images, 4).joins_examples for each in whole)
+        assert measure(keras.losses.Circle(), ranks, rows, 4).joins_examples
+        assert not measure(keras.losses.Dice(axis=(1, 2, 3)), images, images, 4).joins_examples
+        assert not measure(keras.losses.MeanSquaredError(), images, images, 4).joins_examples
+
+
+def test_evaluation_does_not_depend_on_its_batches(tmp_path: Path) -> None:
+    """Batches of 8, 8 and 4, or of 16 and 4: the loss is that of the whole split, for masks and for sums."""
+    summed = f"0.1 * ([tags, y] -> {PLAIN[:-1]}, reduction = sum)) + {BOTH}"
+    np.savez(tmp_path / "sentences.npz", **sentences(20))
+    losses = []
+    for clones, batch in ((1, 16), (2, 8)):
+        engine = Engine.start(compile_graph(make_plan(tagger(clones=clones, batch=batch, losses=summed))))
+        wanted = [Wanted(each.name, each.dtype, each.shape) for each in engine.compiled.plan.model.inputs]
+        options = StreamOptions(base=tmp_path, seed=0, deterministic=True, training=False)
+        stream = open_split(ir.Split("test", ir.Call("npz", ("sentences.npz",))), wanted, options)
+        losses.append(evaluate(engine, stream).data_loss)
+        engine.close()
+    assert losses[1] == pytest.approx(losses[0], rel=rounding(20 * 64))  # examples, and terms of each loss

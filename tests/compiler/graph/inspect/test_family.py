@@ -1,0 +1,85 @@
+"""A family of specs: what runs is where it was asked to be, nothing is unplaced, all is explained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compiler.graph.build import compile_graph
+from compiler.graph.inspect.one_step import run_one_step
+from compiler.graph.inspect.step import step_ops
+from compiler.mapping.why import explain_placement
+from tests.compiler.graph.inspect.family import Member, plan_of
+
+MEMBERS = 216
+SAMPLE = 18
+CHUNK = 18
+
+
+def check(number: int) -> None:
+    """Compile a member, run one step of it, and look at every op."""
+    compiled = compile_graph(plan_of(number))
+    run_one_step(compiled)
+    placement = compiled.placement
+    assert placement.misplaced == ()
+    assigned = {each.name: each.assigned for each in placement.ops}
+    assert _unseen(step_ops(compiled), assigned) == []
+    assert all(op.device for op in compiled.graph.get_operations())
+    for each in placement.ops:
+        _explained(compiled, each)
+
+
+def _unseen(ops: list[Any], assigned: dict[str, str | None]) -> list[str]:
+    """Return the ops of a step of which nothing was seen; a loop may have no use for all that it is given."""
+    unseen = {op.name for op in ops if assigned[op.name] is None}
+    seen = [op for op in ops if op.name not in unseen and "While" not in op.type]
+    return sorted({each.op.name for op in seen for each in op.inputs} & unseen)
+
+
+def _explained(compiled: Any, op: Any) -> None:
+    (found,) = explain_placement(compiled, op.name)
+    assert (found.requested, found.assigned) == (op.requested, op.assigned)
+    assert found.decider.reason in {"rule", "default"}
+    assert found.decider.text
+    if found.decider.reason == "rule":
+        assert (op.rule.line, op.rule.decided_by or op.rule.text) == (
+            found.decider.rule.span.begin.line,
+            found.decider.text,
+        )
+
+
+@pytest.mark.parametrize("number", range(SAMPLE))
+def test_a_few_of_the_family(number: int) -> None:
+    """The first members: machines with CPUs, with GPUs, and clusters, in turn."""
+    check(number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(SAMPLE, MEMBERS, CHUNK))
+def test_the_rest_of_the_family(first: int) -> None:
+    """All other members; the number of the one that fails is in the message."""
+    for number in range(first, first + CHUNK):
+        try:
+            check(number)
+        except Exception as fault:
+            raise AssertionError(f"member {number}:\n{Member(number).spec()}") from fault
+
+
+def test_the_family_has_every_target_and_every_number_of_clones() -> None:
+    """Over all members each kind of rule comes up many times, with one clone up to eight."""
+    specs = [Member(number).spec() for number in range(MEMBERS)]
+    for words in (
+        "balanced(",
+        "round_robin(",
+        "replicated",
+        "groups(",
+        "group[",
+        "-> [",
+        'job "ps"',
+        "gpu =",
+    ):
+        assert sum(words in each for each in specs) >= 10, words
+    for role in ("clones", "variables", 'variables("', "slots", "updates", "inputs", "summaries", 'ops("'):
+        assert sum(f"\n  {role}" in each.partition("place {")[2] for each in specs) >= 40, role
+    assert {len(plan_of(number).towers) for number in range(MEMBERS)} >= set(range(1, 9))

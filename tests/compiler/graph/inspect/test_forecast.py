@@ -1,0 +1,142 @@
+"""Memory forecasts: variables and slots to the byte, the peak of a step near what the allocator counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+import grammar
+from compiler.graph.build import compile_graph
+from compiler.pipeline import make_plan
+from tests.compiler.graph.inspect.test_transfers import CIFAR, DIGITS, SEVERAL, SEVERAL_DATA, WAITING, made_up
+from tests.folders import EXAMPLES
+from tests.support import Training, spec_of
+
+
+def measured_peaks(training: Training) -> dict[str, int]:
+    """Return, by device of the session, the most bytes that the ops of a step had allocated at once."""
+    compiled = training.compiled
+    metadata = tf.compat.v1.RunMetadata()
+    options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+    training.session.run([compiled.data_loss, compiled.train_op], options=options, run_metadata=metadata)
+    peaks = {}
+    for device in metadata.step_stats.dev_stats:
+        records = [
+            (record.alloc_micros, record.alloc_bytes)
+            for node in device.node_stats
+            for memory in node.memory
+            for record in memory.allocation_records
+        ]
+        alive = peak = 0
+        for _, size in sorted(records):
+            alive += size
+            peak = max(peak, alive)
+        peaks[device.device] = peak
+    return peaks
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "towers"),
+    [("digits", DIGITS, ["cpu[1]"]), ("cifar10", CIFAR, ["gpu[0]", "gpu[1]", "gpu[2]"])],
+)
+def test_peak_of_a_step_is_near_what_the_allocator_counts(name: str, inputs: Any, towers: list[str]) -> None:
+    """For the devices of towers: not below a tenth less, and at most two thirds more."""
+    spec = grammar.load(EXAMPLES / f"{name}.tfdeploy")
+    with Training(spec, made_up(spec, inputs), emulate=True) as training:
+        training.steps(2)
+        peaks = measured_peaks(training)
+        training.compiled.forecast_memory()
+        for device in training.compiled.placement.devices:
+            assert device.step_bytes is not None
+            if device.ref in towers:
+                assert 0.9 <= device.step_bytes / peaks[device.device] <= 1.7
+            else:  # one process shares what real devices would each have a copy of
+                assert device.step_bytes >= peaks[device.device]
+
+
+@pytest.mark.parametrize(
+    "rules", ["variables -> replicated", "variables -> balanced(cpu[*])\n slots -> cpu[5]"]
+)
+def test_bytes_of_variables_and_slots_are_exact(rules: str) -> None:
+    """What the map says of each device is what the values of its variables take, copies and averages too."""
+    spec = spec_of(SEVERAL.format(rules=rules), update__ema="0.9")
+    with Training(spec, made_up(spec, SEVERAL_DATA)) as training:
+        training.steps(1)
+        compiled = training.compiled
+        held: Counter[str] = Counter()
+        for op in compiled.graph.get_operations():
+            if op.type == "VarHandleOp":
+                with compiled.graph.as_default(), tf.device(op.device):
+                    value = tf.raw_ops.ReadVariableOp(resource=op.outputs[0], dtype=op.get_attr("dtype"))
+                held[op.device] += training.session.run(value).nbytes
+    devices = compiled_devices(spec)
+    assert {each.device: each.variable_bytes + each.slot_bytes + each.other_bytes for each in devices} == {
+        each.device: held[each.device] for each in devices
+    }
+    assert sum(each.slot_bytes for each in devices) > 0
+
+
+def compiled_devices(spec: Any) -> Any:
+    """Return the devices of a freshly compiled map."""
+    return compile_graph(make_plan(spec)).placement.devices
+
+
+def test_memory_is_forecast_for_devices_that_are_not_there() -> None:
+    """Three GPUs, emulated or only declared, need the same; nothing is forecast unless asked for."""
+    spec = grammar.load(EXAMPLES / "cifar10.tfdeploy")
+    forecasts = []
+    for emulate in (False, True):
+        compiled = compile_graph(make_plan(spec, emulate=emulate))
+        assert {(each.step_bytes, each.memory_bytes) for each in compiled.placement.devices} == {(None, None)}
+        compiled.forecast_memory()
+        forecasts.append([(each.ref, each.step_bytes, each.largest) for each in compiled.placement.devices])
+        for each in compiled.placement.devices:
+            held = each.variable_bytes + each.slot_bytes + each.other_bytes
+            assert each.memory_bytes == held + (each.step_bytes or 0)
+    assert forecasts[0] == forecasts[1]
+
+
+def test_memory_grows_with_the_batch_where_the_towers_are() -> None:
+    """Every further 1,024 examples need as much again on the GPUs, beside the variables only themselves."""
+    peaks: dict[str, list[int]] = {"gpu[2]": [], "cpu[0]": []}
+    for batch in ("1024", "2048", "3072"):
+        compiled = compile_graph(
+            make_plan(grammar.load(EXAMPLES / "cifar10.tfdeploy", [("clones.batch", batch)]))
+        )
+        compiled.forecast_memory()
+        for each in compiled.placement.devices:
+            if each.ref in peaks:
+                peaks[each.ref].append(each.step_bytes or 0)
+    first, second, third = peaks["gpu[2]"]
+    assert third - second == pytest.approx(second - first, rel=0.02)
+    assert second - first > 200_000_000
+    examples = 3 * 1024 * 32 * 32 * 3 * 4
+    assert peaks["cpu[0]"][1] - peaks["cpu[0]"][0] < 3 * examples
+
+
+def test_a_device_on_which_nothing_runs_needs_nothing() -> None:
+    """Its step is forecast at zero bytes, not at some other number of the simulation."""
+    spec = spec_of(SEVERAL.format(rules=""), devices__cpu="9")
+    compiled = compile_graph(make_plan(spec, emulate=True))
+    compiled.forecast_memory()
+    idle = compiled.placement.devices[8]
+    assert (idle.ref, idle.ops, idle.step_bytes, idle.memory_bytes) == ("cpu[8]", 0, 0, 0)
+
+
+def test_only_reads_that_wait_for_an_update_are_tensors_of_their_own() -> None:
+    """What towers read copies nothing; what an average reads after the update counts, old and new."""
+    text = WAITING.replace("input(float32, [2])", "input(float32, [500])")
+    spec = spec_of(text.replace("Dense(1", 'Dense(400, name = "wide") -> Dense(1'), update__ema="0.9")
+    compiled = compile_graph(make_plan(spec))
+    compiled.forecast_memory()
+    (cpu, *_) = compiled.placement.devices
+    kernel = 500 * 400 * 4
+    large = {each.name for each in cpu.largest if each.bytes == kernel}
+    reads = {f"update/wide/kernel/ReadVariableOp{suffix}:0" for suffix in ("", "_1")}
+    assert reads < large
+    assert "wide/kernel/read:0" not in large
+    assert cpu.step_bytes is not None
+    assert 3 * kernel <= cpu.step_bytes < 4 * kernel

@@ -1,0 +1,160 @@
+"""No stray op: what is not where the spec, a default or a resource says fails the compile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from compiler.graph.build import compile_graph
+from compiler.graph.inspect.verify_placement import verify_placement
+from compiler.graph.ledger import Entry
+from compiler.pipeline import make_plan
+from compiler.reasons import Placed, Why
+from dsl.diagnostics import Diagnostic, SpecError
+from tests.support import CLASSIFIER, CONVOLUTION, spec_of
+
+GPUS = "cpu = 1\n gpu = 2"
+
+
+def compiled(rules: str = "", *, devices: str = GPUS, layers: str = CONVOLUTION, **overrides: str) -> Any:
+    """Return the emulated graph of a small classifier on two GPUs, by some rules."""
+    text = CLASSIFIER.format(clones=2, batch=4, optimizer="SGD(0.1)", layers=layers)
+    text = text.replace("cpu = 2", devices) + f"place {{\n {rules}\n }}\n"
+    return compile_graph(make_plan(spec_of(text, **overrides), emulate=True))
+
+
+def refused(action: Callable[[], Any]) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics with which an action is refused."""
+    with pytest.raises(SpecError) as caught:
+        action()
+    return caught.value.diagnostics
+
+
+def add(graph: Any, name: str, device: str, entry: Entry | None) -> None:
+    """Add a constant on a device of the session, with an entry in the ledger or without."""
+    with graph.graph.as_default(), tf.device(device):
+        tf.constant(1.0, name=name)
+    if entry is not None:
+        graph.ledger.enter(name, entry)
+
+
+def on(graph: Any, ref: str, clone: int | None = None) -> Entry:
+    """Return an entry that asks for a device by default."""
+    device = next(each for each in graph.plan.topology.devices if each.ref == ref)
+    return Entry(Placed(device, Why(f"here -> {ref}", "default")), "forward", clone)
+
+
+def session_name(graph: Any, ref: str) -> str:
+    """Return the name of a device in the session."""
+    return str(graph.plan.tensorflow_device(on(graph, ref).device))
+
+
+def test_a_graph_as_compiled_has_no_stray_op() -> None:
+    """Every op has a device and an entry; looking again finds nothing."""
+    graph = compiled(train__summaries="all")
+    verify_placement(graph)
+    assert all(op.device for op in graph.graph.get_operations())
+
+
+def test_an_op_that_nobody_placed() -> None:
+    """Without a device, or with one that is not in the ledger."""
+    graph = compiled()
+    add(graph, "astray", "", None)
+    add(graph, "unknown", session_name(graph, "gpu[1]"), None)
+    found = refused(lambda: verify_placement(graph))
+    assert [each.message for each in found] == [
+        "the op `astray` is without a device: nothing placed it",
+        f"the op `unknown` is on `{session_name(graph, 'gpu[1]')}`: nothing placed it",
+    ]
+
+
+def test_an_op_on_another_device_than_asked_for() -> None:
+    """The message has the op, its device and the one that was asked for."""
+    graph = compiled()
+    add(graph, "moved", session_name(graph, "gpu[1]"), on(graph, "gpu[0]"))
+    (found,) = refused(lambda: verify_placement(graph))
+    asked = session_name(graph, "gpu[0]")
+    assert found.message == f"the op `moved` is on `{session_name(graph, 'gpu[1]')}`: `{asked}` was asked for"
+
+
+def test_an_op_of_a_clone_outside_its_devices() -> None:
+    """Without a rule for ops, an op of clone 0 may not sit on the GPU of clone 1."""
+    graph = compiled()
+    add(graph, "clone_0/outside", session_name(graph, "gpu[1]"), on(graph, "gpu[1]", clone=0))
+    (found,) = refused(lambda: verify_placement(graph))
+    assert found.message == "the op `clone_0/outside` is on `gpu[1]`: clone 0 has `gpu[0]`"
+
+
+def test_ops_of_a_clone_may_be_elsewhere_by_a_rule() -> None:
+    """A rule for ops says so, and the compile goes through."""
+    graph = compiled('ops("logits/*") -> cpu[0]')
+    moved = [each for each in graph.placement.ops if each.name == "clone_1/logits/MatMul"]
+    assert [each.requested for each in moved] == ["cpu[0]"]
+
+
+def test_an_op_away_from_its_variable() -> None:
+    """What works on a resource has to be with it."""
+    graph = compiled()
+    handle = graph.variables["logits/bias"].copies[0].handle
+    with graph.graph.as_default(), tf.device(session_name(graph, "gpu[1]")):
+        tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32, name="far")
+    graph.ledger.enter("far", on(graph, "gpu[1]"))
+    (found,) = refused(lambda: verify_placement(graph))
+    assert found.message == "the op `far` is on `gpu[1]`: what it works on is on `cpu[0]`"
+
+
+def test_summaries_on_a_gpu_point_at_their_rule() -> None:
+    """GPUs have no ops on strings; the diagnostic is at the rule and counts what else it puts there."""
+    (found,) = refused(lambda: compiled("summaries -> gpu[1]"))
+    assert found.code == "TFD512"
+    assert found.message == "the op `summary/loss/tags` is on `gpu[1]`: GPUs have no ops on strings"
+    assert found.span is not None
+    assert found.span.text == "summaries -> gpu[1]"
+    assert found.notes == ("6 more ops are placed so",)
+
+
+def test_many_stray_ops_are_told_in_few_words() -> None:
+    """One diagnostic for a reason, however many ops there are."""
+    graph = compiled()
+    for number in range(100):
+        add(graph, f"stray_{number}", "", None)
+    (found,) = refused(lambda: verify_placement(graph))
+    assert (found.message, found.notes) == (
+        "the op `stray_0` is without a device: nothing placed it",
+        ("99 more ops are placed so",),
+    )
+
+
+STRINGS = """
+tfdeploy = 1
+
+model "words" {
+  word = input(string, [])
+  label = input(int32, [])
+  logits = word -> Hashing(10, name = "hash") -> Embedding(10, 4) -> Dense(3, name = "logits")
+  loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}
+
+devices {
+  cpu = 1
+  gpu = 2
+}
+clones { batch = 4 }
+update { optimizer = SGD(0.1) }
+"""
+
+
+def test_ops_of_a_tower_on_strings_go_to_the_cpu_by_default() -> None:
+    """They cannot follow the tower to its GPU, and the map says by which default they do not."""
+    graph = compile_graph(make_plan(spec_of(STRINGS), emulate=True))
+    ops = {each.name: each for each in graph.placement.ops}
+    hashed, product = ops["clone_1/hash/hash"], ops["clone_1/logits/MatMul"]
+    assert (hashed.requested, hashed.rule.text, hashed.rule.reason) == (
+        "cpu[0]",
+        "strings -> cpu[0]",
+        "default",
+    )
+    assert product.requested == "gpu[1]"

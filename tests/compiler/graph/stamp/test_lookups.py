@@ -1,0 +1,130 @@
+"""Rows of a table are looked up where the table is: only indices and rows travel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compiler.graph.build import compile_graph
+from compiler.graph.inspect.one_step import run_one_step
+from compiler.mapping.why import explain_placement
+from compiler.pipeline import make_plan
+from tests.support import Training, largest_difference, spec_of
+
+WORDS = """
+tfdeploy = 1
+
+model "words" {{
+  word = input(int32, [5])
+  label = input(int32, [])
+  rows = word -> Embedding(100, 8, name = "table")
+  logits = rows -> Flatten() -> Dense(3, name = "logits")
+  loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}}
+
+devices {{ cpu = 3 }}
+clones {{ count = {clones}, batch = {batch} }}
+
+place {{
+  clones -> cpu[0..1]
+  variables("table/*") -> cpu[2]
+  {rules}
+}}
+
+update {{ optimizer = {optimizer} }}
+train {{ seed = 7 }}
+"""
+
+
+def words(
+    rules: str = "", *, clones: int = 2, batch: int = 4, optimizer: str = "SGD(0.1)", **overrides: str
+) -> Any:
+    """Return the spec of a model that looks words up in a table on a device of its own."""
+    return spec_of(WORDS.format(rules=rules, clones=clones, batch=batch, optimizer=optimizer), **overrides)
+
+
+def examples(count: int) -> dict[str, Any]:
+    """Return examples with words that come several times."""
+    generator = np.random.default_rng(3)
+    return {
+        "word": generator.integers(0, 20, (count, 5)).astype(np.int32),
+        "label": generator.integers(0, 3, count).astype(np.int32),
+    }
+
+
+def table_traffic(compiled: Any, *, to_table: bool) -> dict[str, tuple[int, int]]:
+    """Return tensors and bytes between the towers' devices and the table's."""
+    return {
+        (each.from_device if to_table else each.to_device): (each.tensors, each.bytes)
+        for each in compiled.placement.transfers
+        if (each.to_device if to_table else each.from_device) == "cpu[2]"
+    }
+
+
+def test_a_lookup_runs_at_its_table_and_the_table_is_not_read() -> None:
+    """The gather is a `ResourceGather` on the table's device; the only reads are of other weights."""
+    compiled = compile_graph(make_plan(words()))
+    ops = {each.name: each for each in compiled.placement.ops}
+    for clone in (0, 1):
+        gather = ops[f"clone_{clone}/table/GatherV2"]
+        assert (gather.type, gather.requested, gather.role) == ("ResourceGather", "cpu[2]", "forward")
+        assert (gather.rule.reason, gather.rule.text) == ("follows", "table/embeddings")
+        assert gather.rule.decided_by == 'variables("table/*") -> cpu[2]'
+        assert f"clone_{clone}/table/embeddings/read" not in ops
+        assert f"clone_{clone}/logits/kernel/read" in ops
+
+
+def test_only_indices_and_rows_travel() -> None:
+    """4 examples of 5 words: 80 bytes of indices go there, 640 of rows come back, and 640 of gradients go."""
+    compiled = compile_graph(make_plan(words()))
+    rows, indices = 4 * 5 * 8 * 4, 4 * 5 * 4
+    back = table_traffic(compiled, to_table=False)
+    assert back == {"cpu[0]": (1, rows), "cpu[1]": (1, rows)}
+    there = table_traffic(compiled, to_table=True)
+    rate = 4
+    assert there == {"cpu[0]": (3, indices + rows + rate), "cpu[1]": (2, indices + rows)}
+
+
+@pytest.mark.parametrize("optimizer", ["SGD(0.1)", "Adam(0.01)"])
+@pytest.mark.parametrize("rules", ["", "variables -> replicated", "variables -> cpu[0]\n slots -> cpu[1]"])
+def test_looking_up_at_the_table_changes_no_weight(optimizer: str, rules: str) -> None:
+    """Two clones end, after five steps, with the weights of one tower on the whole batch."""
+    data = examples(8)
+    with Training(words(rules, optimizer=optimizer), data) as ours:
+        ours.steps(5)
+        values = ours.values()
+    with Training(words(clones=1, batch=8, optimizer=optimizer), data) as one:
+        one.steps(5)
+        assert largest_difference(values, one.values()) < 1e-5
+
+
+def test_lookups_in_mixed_precision_send_rows_of_two_bytes() -> None:
+    """Rows of the float32 table are converted before they travel, and their gradients after it."""
+    compiled = compile_graph(make_plan(words(update__precision="mixed_bfloat16")))
+    ops = {each.name: each for each in compiled.placement.ops}
+    assert "clone_0/table/embeddings/read" not in ops
+    gathers = [each for each in ops.values() if each.type == "ResourceGather" and each.clone == 0]
+    assert [each.requested for each in gathers] == ["cpu[2]"]
+    rows, indices = 4 * 5 * 8 * 2, 4 * 5 * 4
+    assert table_traffic(compiled, to_table=False)["cpu[1]"] == (1, rows)
+    assert table_traffic(compiled, to_table=True)["cpu[1]"] == (2, indices + rows)
+
+
+def test_a_lookup_beats_the_rule_for_its_name() -> None:
+    """A rule for ops that matches the gather cannot take it from its table, and `why` says so."""
+    compiled = compile_graph(make_plan(words('ops("table/*") -> cpu[0]')))
+    (gather,) = explain_placement(compiled, "clone_1/table/GatherV2")
+    assert (gather.requested, gather.decider.text) == ("cpu[2]", 'variables("table/*") -> cpu[2]')
+    assert [each.span.text for each in gather.beaten if each.span] == ['ops("table/*") -> cpu[0]']
+    (indices,) = explain_placement(compiled, "clone_1/table/SelectV2")
+    assert (indices.requested, indices.decider.text) == ("cpu[0]", 'ops("table/*") -> cpu[0]')
+
+
+def test_lookups_run_where_they_were_asked_to() -> None:
+    """After a step every op that ran is where it was asked to be."""
+    compiled = compile_graph(make_plan(words()))
+    run_one_step(compiled)
+    assert compiled.placement.misplaced == ()
+    assert compiled.assigned_to("clone_1/table/GatherV2") == "cpu[2]"

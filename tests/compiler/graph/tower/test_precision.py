@@ -1,0 +1,182 @@
+"""Mixed precision: layers compute in 16 bits, variables stay float32, and bad steps are skipped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from compiler.graph.build import compile_graph
+from compiler.graph.gradients.loss_scale import GROWTH_STEPS, INITIAL_SCALE
+from compiler.pipeline import make_plan
+from tests.models import data, model, train
+from tests.support import Training, largest_difference
+
+FLOAT16 = {"update__precision": "mixed_float16"}
+BFLOAT16 = {"update__precision": "mixed_bfloat16"}
+
+
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+def test_layers_compute_in_16_bits_and_variables_are_float32(precision: str) -> None:
+    """Products of the forward and the backward pass are of 16 bits; variables, losses and metrics of 32."""
+    compiled = compile_graph(make_plan(model("normal", update__precision=precision)))
+    low = tf.as_dtype(precision.removeprefix("mixed_"))
+    types = {op.name: op.outputs[0].dtype for op in compiled.graph.get_operations() if op.outputs}
+    products = {name: dtype for name, dtype in types.items() if name.endswith(("/MatMul", "/convolution"))}
+    assert {dtype for name, dtype in products.items() if not name.startswith("evaluation")} == {low}
+    backward = {types[name] for name in types if "Conv2DBackprop" in name or "MatMul_grad/MatMul" in name}
+    assert backward == {low}
+    assert {each.info.dtype for each in compiled.variables.values()} == {"float32"}
+    floats = [compiled.data_loss, *(state for m in compiled.metrics.values() for state in m.states)]
+    assert {each.dtype for each in floats} == {tf.float32}
+
+
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+def test_it_follows_float32_as_far_as_16_bits_go(precision: str) -> None:
+    """Over a few steps the losses stay within a hundredth of those in float32."""
+    arrays = data("normal")
+    _, exact = train(model("normal", optimizer="SGD(0.2)"), arrays, 5)
+    _, losses = train(model("normal", optimizer="SGD(0.2)", update__precision=precision), arrays, 5)
+    assert losses == pytest.approx(exact, rel=0.01)
+    assert losses != exact
+
+
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+def test_clones_follow_one_tower(precision: str) -> None:
+    """Three unequal clones make the weights of one tower but for the rounding of 16 bits."""
+    arrays, settings = data("words"), {"optimizer": "SGD(0.5)", "update__precision": precision}
+    expected, _ = train(model("words", **settings), arrays, 2)  # type: ignore[arg-type]  # all are strings
+    found, _ = train(model("words", clones=3, batch=(12, 5, 7), **settings), arrays, 2)  # type: ignore[arg-type]
+    assert largest_difference(found, expected) < 0.01
+
+
+def test_an_embedding_converts_rows_and_not_its_table() -> None:
+    """Only rows of the table are converted, and its gradient stays sparse, in float32."""
+    compiled = compile_graph(make_plan(model("words", clones=2, batch=12, **BFLOAT16)))
+    converted = {
+        tensor.name
+        for op in compiled.graph.get_operations()
+        if op.type == "Cast"
+        for tensor in op.inputs
+        if tensor.shape.as_list() == [40, 4]
+    }
+    assert converted == set()
+    gradients = [op for op in compiled.placement.ops if op.name.startswith("aggregate/table")]
+    assert gradients != []
+    assert not any(op.type == "AddN" for op in gradients)
+
+
+def test_layers_within_layers_take_the_precision_too() -> None:
+    """The states of recurrent layers that are made inside another are of 16 bits."""
+    layers = '-> Embedding(40, 4, name = "table") -> Bidirectional(LSTM(3), name = "both")'
+    compiled = compile_graph(make_plan(model("words", layers=layers, **BFLOAT16)))
+    loops = [op for op in compiled.graph.get_operations() if op.type == "StatelessWhile"]
+    states = [tensor for op in loops for tensor in op.outputs if tensor.shape == (24, 3)]
+    assert {each.dtype for each in states} == {tf.bfloat16}
+    assert len(states) == 8  # two states, forwards and backwards in time, in both passes
+
+
+def test_keras_keeps_its_own_precision() -> None:
+    """Compiling a spec in mixed precision leaves Keras's policy for the process as it was."""
+    compile_graph(make_plan(model("dense", **BFLOAT16)))
+    assert keras.config.dtype_policy().name == "float32"
+
+
+# --- loss scaling -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("normal", {"optimizer": "Adam(0.01)", "update__ema": "0.9", "update__clip": "value(0.1)"}),
+        ("normal", {"optimizer": "Momentum(0.1)", "place": "variables -> replicated"}),
+        ("normal", {"optimizer": "RMSprop(0.1)", "update__accumulate": "2", "batch": 6}),
+        ("normal", {"optimizer": "Adadelta(1)", "update__batch_norm": "synchronized"}),
+        ("words", {"optimizer": "Adagrad(0.1, weight_decay = 0.1)", "update__clip": "norm(0.1)"}),
+        ("words", {"optimizer": "Ftrl(0.1)", "model__regularize": "L2(0.1)"}),
+    ],
+    ids=["adam", "replicated", "accumulate", "synchronized", "adagrad", "ftrl"],
+)
+def test_a_bad_step_changes_nothing_but_the_scale(kind: str, settings: dict[str, Any]) -> None:
+    """An infinite element in one clone's gradient leaves all variables as they are and halves the scale.
+
+    Not the global step, which counts updates, nor slots, averages or statistics change. The next step is a
+    good one.
+    """
+    arrays = data(kind, 72)
+    if kind == "normal":
+        arrays["x"][24 + 23] = 1e30  # an example of clone 1, in the second step
+    spec = model(kind, clones=2, **{"batch": 12, **settings, **FLOAT16})
+    with Training(spec, arrays) as training:
+        training.steps(1)
+        before = training.values()
+        feed = {_bias_gradient(training, clone=1): [np.inf] * 5} if kind == "words" else {}
+        training.session.run(training.compiled.train_op, feed)
+        skipped = training.values()
+        training.steps(1)
+        after = training.values()
+    changed = {name for name in before if not np.array_equal(before[name], skipped[name])}
+    assert changed == {"loss_scale", "loss_scale/good_steps"}
+    assert skipped["loss_scale"] == before["loss_scale"] / 2 == after["loss_scale"]
+    counts = [each["loss_scale/good_steps"] for each in (before, skipped, after)]
+    assert counts == [1, 0, 1]
+    assert (before["global_step"], after["global_step"]) == (1, 2)
+    moved = {name for name in before if not np.array_equal(skipped[name], after[name])}
+    assert {name for name in before if name.startswith("logits/kernel")} <= moved
+
+
+def _bias_gradient(training: Training, clone: int | None = None) -> Any:
+    """Return the tensor of a clone's own gradient by the bias of the logits; None is the only clone."""
+    names = [op.name for op in training.compiled.graph.get_operations()]
+    scope = "" if clone is None else f"clone_{clone}/"
+    ends = tuple(f"{scope}gradients/logits/{each}" for each in ("BiasAdd_grad/BiasAddGrad", "add_grad/Sum"))
+    (name,) = [each for each in names if each in ends]
+    return training.compiled.graph.get_tensor_by_name(f"{name}:0")
+
+
+def test_the_step_says_whether_it_was_applied() -> None:
+    """`applied` is true in a good step and false in a skipped one, in which the step is not counted."""
+    with Training(model("dense", clones=2, batch=12, **FLOAT16), data("dense", 48)) as training:
+        compiled = training.compiled
+        run = [compiled.applied, compiled.train_op]
+        good, _ = training.session.run(run)
+        bad, _ = training.session.run(run, {_bias_gradient(training, 0): [np.nan] * 5})
+        counted = training.values()["global_step"]
+    assert (good, bad, counted) == (True, False, 1)
+
+
+def test_the_scale_follows_keras() -> None:
+    """Through good and bad steps the scale is that of Keras's LossScaleOptimizer, and grows when it grows."""
+    outcomes = [True, True, False, True, True, True, False, False, True]
+    own = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.0))
+    weight = keras.Variable(np.zeros(1, np.float32))
+    own.build([weight])
+    assert (own.initial_scale, own.dynamic_growth_steps) == (INITIAL_SCALE, GROWTH_STEPS)
+    own.step_counter.assign(GROWTH_STEPS - 2)
+    expected, found = [], []
+    with Training(model("dense", **FLOAT16), data("dense")) as training:
+        training.assign({"loss_scale/good_steps": GROWTH_STEPS - 2})
+        gradient = _bias_gradient(training)
+        for good in outcomes:
+            own.apply([tf.constant([1.0 if good else np.nan])], [weight])
+            expected.append((float(own.dynamic_scale.numpy()), int(own.step_counter.numpy())))
+            training.session.run(training.compiled.train_op, {} if good else {gradient: [np.nan] * 5})
+            values = training.values()
+            found.append((float(values["loss_scale"]), int(values["loss_scale/good_steps"])))
+    assert found == expected
+    assert max(scale for scale, _ in found) == 2 * INITIAL_SCALE
+
+
+def test_the_scale_makes_small_gradients_visible() -> None:
+    """Gradients that float16 has no digits for are those of float32 all the same, thanks to the scale."""
+    arrays = data("dense")
+    spec = {"optimizer": "SGD(1)", "layers": "-> Flatten() -> Rescaling(1e-6)"}
+    exact, _ = train(model("dense", **spec), arrays, 1)  # type: ignore[arg-type]  # all are strings
+    start, _ = train(model("dense", **spec), arrays, 0)  # type: ignore[arg-type]  # as above
+    found, _ = train(model("dense", **spec, **FLOAT16), arrays, 1)  # type: ignore[arg-type]  # as above
+    change, expected = (each["logits/kernel"] - start["logits/kernel"] for each in (found, exact))
+    assert np.abs(expected).max() < 1e-5
+    assert change == pytest.approx(expected, rel=0.05, abs=2e-8)

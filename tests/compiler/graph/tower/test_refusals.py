@@ -1,0 +1,101 @@
+"""What a model cannot be made of: every fault is told at its step, none as a fault of the tool."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler.graph.build import compile_graph
+from compiler.graph.storage.export import plain_model
+from compiler.pipeline import make_plan
+from dsl.diagnostics import Diagnostic, SpecError
+from tests.support import Training, spec_of
+
+MODEL = """
+tfdeploy = 1
+model "net" {{
+  x = input(float32, [6, 4])
+  label = input(float32, [2])
+  z = {flow}
+  loss = [label, z] -> MeanSquaredError()
+  metrics {{ {metrics} }}
+}}
+devices {{ cpu = 2 }}
+clones {{ count = 2, batch = 4 }}
+update {{ optimizer = SGD(0.1) }}
+"""
+
+
+def refused(flow: str) -> Diagnostic:
+    """Return the error with which a model of one flow is refused."""
+    with pytest.raises(SpecError) as caught:
+        compile_graph(make_plan(spec_of(MODEL.format(flow=flow, metrics="")), emulate=True))
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.span is not None
+    return diagnostic
+
+
+def test_wrong_rank_says_what_to_put_before() -> None:
+    """Too many axes for an LSTM, and too few, each with the shape of one example and a way out."""
+    many = refused("x -> Reshape([6, 2, 2]) -> LSTM(2)")
+    assert many.message == "`LSTM` takes 2 axes for each example, not 3"
+    assert many.text == "gets `float32 [6, 2, 2]`"
+    assert many.help is not None
+    assert "Flatten()" in many.help
+    few = refused("x -> Flatten() -> LSTM(2)")
+    assert few.help is not None
+    assert "Reshape([24, 1])" in few.help
+
+
+@pytest.mark.parametrize("layer", ["Activation(relu)", "AlphaDropout(0.5)", "AdaptiveMaxPooling1D(2)"])
+def test_list_for_a_layer_of_one_tensor(layer: str) -> None:
+    """A layer that takes one tensor is not applied to a list, which it would stack on the batch axis."""
+    diagnostic = refused(f"[x, x] -> {layer} -> Flatten() -> Dense(2)")
+    assert (diagnostic.code, diagnostic.notes) == ("TFD506", ("it takes one tensor, and 2 are given",))
+
+
+def test_several_outputs() -> None:
+    """A layer that gives several tensors is refused at its step."""
+    diagnostic = refused("x -> LSTM(2, return_state = true)")
+    assert (diagnostic.code, diagnostic.message) == ("TFD555", "`LSTM` gives 3 tensors, and a step gives one")
+
+
+def test_input_with_the_name_of_a_layer() -> None:
+    """A layer that has no name of its own gets another than the input's, and the Keras model can be made."""
+    text = MODEL.format(flow="dense -> Flatten() -> Dense(2)", metrics="").replace("x = ", "dense = ")
+    compiled = compile_graph(make_plan(spec_of(text), emulate=True))
+    assert list(compiled.weights) == ["dense_1/kernel", "dense_1/bias"]
+    assert [each.name for each in plain_model(compiled).model.inputs] == ["dense"]
+
+
+METRICS = {
+    "f1": ("F1Score", "average = micro", {"average": "micro"}),
+    "each": ("F1Score", "", {}),
+    "fbeta": ("FBetaScore", "beta = 2.0, threshold = 0.4", {"beta": 2.0, "threshold": 0.4}),
+    "r2": ("R2Score", "", {}),
+    "auc": ("AUC", "multi_label = true, num_labels = 2", {"multi_label": True, "num_labels": 2}),
+}
+
+
+def test_metrics_that_make_their_variables_late() -> None:
+    """Their results over the batches of two clones are what Keras says of the whole batch."""
+    import keras
+
+    metrics = ", ".join(f"{key} = [label, z] -> {name}({given})" for key, (name, given, _) in METRICS.items())
+    text = MODEL.format(flow="x -> Flatten() -> Dense(2, activation = sigmoid)", metrics=metrics)
+    generator = np.random.default_rng(3)
+    arrays = {
+        "x": generator.random((8, 6, 4), dtype=np.float32),
+        "label": generator.integers(0, 2, (8, 2)).astype(np.float32),
+    }
+    training = Training(spec_of(text), arrays, emulate=True)
+    compiled = training.compiled
+    with training as session:
+        weights = session.values()
+        found = session.session.run({name: each.result for name, each in compiled.metrics.items()})
+    logits = arrays["x"].reshape(8, 24) @ weights["dense/kernel"] + weights["dense/bias"]
+    predictions = 1 / (1 + np.exp(-logits))
+    for key, (name, _, given) in METRICS.items():
+        metric = getattr(keras.metrics, name)(**given)
+        metric.update_state(arrays["label"], predictions)
+        np.testing.assert_allclose(found[key], np.asarray(metric.result()), rtol=1e-4, atol=1e-5)

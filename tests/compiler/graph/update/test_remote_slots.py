@@ -1,0 +1,85 @@
+"""Slots on a device of their own: the update is made there, and is the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compiler.graph.build import compile_graph
+from compiler.graph.inspect.one_step import run_one_step
+from compiler.pipeline import make_plan
+from tests.support import CLASSIFIER, CONVOLUTION, Training, examples, spec_of
+
+BLOCKS = "clones -> cpu[0..1]\n variables -> cpu[0]\n"
+STEPS = 4
+
+
+def spec(rules: str, **more: Any) -> Any:
+    """Return the spec of a small classifier with two clones, four devices, and some rules."""
+    options = {"clones": 2, "batch": 8, "optimizer": "Adam(0.01)", "layers": CONVOLUTION, **more}
+    overrides = {key: options.pop(key) for key in list(options) if "__" in key}
+    text = CLASSIFIER.format(**options) + f"place {{\n {BLOCKS} {rules}\n }}\n"
+    return spec_of(text, devices__cpu="4", **overrides)
+
+
+def trained(wanted: Any) -> dict[str, Any]:
+    """Return every variable of a checkpoint after some steps."""
+    with Training(wanted, examples(16)) as training:
+        training.steps(STEPS)
+        return training.values()
+
+
+@pytest.mark.parametrize("optimizer", ["Adam(0.01)", "Momentum(0.1)", "Adagrad(0.1)"])
+def test_weights_slots_and_averages_are_the_same_bit_for_bit(optimizer: str) -> None:
+    """Whether slots are with their variable or elsewhere, after steps everything has the same bits."""
+    together = trained(spec("", optimizer=optimizer, update__ema="0.9"))
+    apart = trained(spec("slots -> cpu[3]", optimizer=optimizer, update__ema="0.9"))
+    assert together.keys() == apart.keys()
+    assert all(np.array_equal(together[name], apart[name]) for name in together)
+
+
+@pytest.mark.parametrize("overrides", [{"update__mode": "async"}, {"update__precision": "mixed_float16"}])
+def test_other_modes_take_slots_apart_as_well(overrides: dict[str, str]) -> None:
+    """Training goes on under turns of async clones, and behind the gate of a loss scale."""
+    with Training(spec("slots -> cpu[3]", **overrides), examples(16)) as training:
+        losses = training.steps(30)
+        assert losses[-1] < losses[0]
+        assert int(training.session.run(training.compiled.global_step)) == 30 * (
+            2 if overrides.get("update__mode") == "async" else 1
+        )
+
+
+def test_slots_their_weights_and_the_update_are_where_the_rule_says() -> None:
+    """The fused op runs with the slots; their bytes count there, and the working copy of the weight."""
+    compiled = compile_graph(make_plan(spec("slots -> cpu[3]")))
+    run_one_step(compiled)
+    placement = compiled.placement
+    assert placement.misplaced == ()
+    applied = [each for each in placement.ops if each.type == "ResourceApplyAdam"]
+    assert {each.assigned for each in applied} == {"cpu[3]"}
+    bytes_of_weights = sum(each.bytes for each in placement.variables)
+    held = {each.ref: (each.variable_bytes, each.slot_bytes, each.other_bytes) for each in placement.devices}
+    assert held["cpu[0]"] == (bytes_of_weights, 0, 8)
+    assert held["cpu[3]"] == (0, 2 * bytes_of_weights, bytes_of_weights)
+    assert {slot.device for each in placement.variables for slot in each.slots} == {"cpu[3]"}
+
+
+def test_slots_of_some_variables_can_be_apart() -> None:
+    """A glob takes the slots of what it matches; the rest stay with their variables."""
+    compiled = compile_graph(make_plan(spec('slots("conv1/*") -> cpu[2..3]')))
+    homes = {each.name: {slot.device for slot in each.slots} for each in compiled.placement.variables}
+    assert homes == {
+        "conv1/kernel": {"cpu[2]"},
+        "conv1/bias": {"cpu[3]"},
+        "logits/kernel": {"cpu[0]"},
+        "logits/bias": {"cpu[0]"},
+    }
+
+
+def test_a_spec_without_slots_is_unchanged() -> None:
+    """Plain SGD has no slots: nothing is apart, whatever the rule."""
+    assert len(compile_graph(make_plan(spec("slots -> cpu[3]", optimizer="SGD(0.1)"))).placement.ops) == len(
+        compile_graph(make_plan(spec("", optimizer="SGD(0.1)"))).placement.ops
+    )

@@ -1,0 +1,259 @@
+"""Clusters, compiled: whose graph has what, where the data comes from, and what goes over which link."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler.graph.build import compile_graph
+from compiler.graph.compiled import CompiledGraph
+from compiler.graph.inspect.one_step import run_one_step
+from compiler.mapping.records import MapTransfer
+from compiler.pipeline import make_plan
+from dsl import ir
+from dsl.diagnostics import SpecError
+from tests.folders import ROOT
+from tests.support import rounding, spec_of
+
+MODEL = """
+tfdeploy = 1
+
+model "small" {{
+  x = input(float32, [4])
+  label = input(int32, [])
+  y = x -> Dense(3, name = "hidden") -> BatchNormalization(name = "norm") -> Dense(2, name = "logits")
+  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
+}}
+
+devices {{
+  job "ps" {{ tasks = {servers} }}
+  job "worker" {{ tasks = {workers}, cpu = {cpus} }}
+}}
+
+clones {{ batch = {batch} }}
+place {{
+  clones -> worker[*].cpu[*]
+  {place}
+}}
+update {{ optimizer = Momentum(0.1, momentum = 0.9), {update} }}
+train {{ seed = 7 }}
+"""
+RESNET = ROOT / "examples" / "resnet50.tfdeploy"
+KERNELS = (4 * 3 + 3 + 3 + 3 + 3 * 2 + 2) * 4  # bytes of the trainable weights of MODEL
+
+
+def cluster(
+    *,
+    servers: int = 2,
+    workers: int = 2,
+    cpus: int = 1,
+    batch: object = 8,
+    place: str = "",
+    update: str = "mode = async",
+) -> ir.Spec:
+    """Return the spec of a small model on a cluster."""
+    return spec_of(
+        MODEL.format(servers=servers, workers=workers, cpus=cpus, batch=batch, place=place, update=update)
+    )
+
+
+def graph_of(spec: ir.Spec, worker: int = 0) -> CompiledGraph:
+    """Compile the graph of one worker, or of all where one graph has them."""
+    return compile_graph(make_plan(spec, emulate=True, worker=worker))
+
+
+def refs(compiled: CompiledGraph) -> set[str]:
+    """Return the devices that have ops of a graph."""
+    return {entry.device.ref for entry in compiled.ledger.entries.values()}
+
+
+def between(transfers: tuple[MapTransfer, ...], source: str, target: str) -> int:
+    """Return the bytes that go from devices of one job to those of another, or of one task."""
+    return sum(
+        each.bytes
+        for each in transfers
+        if each.from_device.startswith(source) and each.to_device.startswith(target)
+    )
+
+
+@pytest.mark.parametrize("update", ["mode = async", "replication = between_graph"])
+def test_a_worker_has_ops_on_itself_and_on_the_parameter_servers(update: str) -> None:
+    """No graph needs another worker, and all share variables by name and device."""
+    spec = cluster(workers=3, update=update)
+    graphs = [graph_of(spec, worker) for worker in range(3)]
+    for number, graph in enumerate(graphs):
+        assert refs(graph) == {"ps[0].cpu[0]", "ps[1].cpu[0]", f"worker[{number}].cpu[0]"}
+        assert [clone.device for clone in graph.clones] == [f"worker[{number}].cpu[0]"]
+    homes = [{name: each.placed().device.ref for name, each in graph.variables.items()} for graph in graphs]
+    assert homes[0] == homes[1] == homes[2]
+    assert set(homes[0].values()) == {"ps[0].cpu[0]", "ps[1].cpu[0]"}
+
+
+@pytest.mark.parametrize("update", ["mode = sync", "mode = async", "replication = between_graph"])
+def test_the_global_step_is_with_the_first_parameter_server(update: str) -> None:
+    """One graph or several, with three servers: it is with the first, in the graph of every worker."""
+    for worker in (0, 1):
+        graph = graph_of(cluster(servers=3, update=update), worker)
+        entry = graph.ledger.entries[graph.global_step.handle.op.name]
+        assert (entry.device.ref, entry.placed.why.text) == ("ps[0].cpu[0]", "global_step -> ps[0].cpu[0]")
+
+
+@pytest.mark.parametrize(("cpus", "scopes"), [(1, ("",)), (2, ("clone_0", "clone_1"))])
+def test_the_towers_of_a_second_worker_are_scoped_as_those_of_the_first(
+    cpus: int, scopes: tuple[str, ...]
+) -> None:
+    """Each graph counts its own towers from zero, so all graphs name their ops alike; numbers are of all."""
+    first, second = (graph_of(cluster(cpus=cpus), worker) for worker in (0, 1))
+    assert [each.scope for each in second.clones] == list(scopes)
+    assert [each.number for each in second.plan.towers] == [cpus + at for at in range(cpus)]
+    inside = [
+        {op.name for op in graph.graph.get_operations() if "logits/MatMul" in op.name}
+        for graph in (first, second)
+    ]
+    assert inside[0] == inside[1]
+    wanted = {f"{scope}/logits/MatMul".removeprefix("/") for scope in scopes}
+    assert wanted <= inside[1]
+    for at, scope in enumerate(scopes):
+        matmul = second.ledger.entries[f"{scope}/logits/MatMul".removeprefix("/")]
+        assert matmul.device.ref == f"worker[1].cpu[{at}]"
+
+
+def test_one_graph_reads_a_shard_of_the_data_on_every_worker() -> None:
+    """In one graph each worker's clones are fed beside them; with unequal workers one reads for all."""
+    even = graph_of(cluster(cpus=2, update="mode = sync"))
+    assert [(pipe.placed.device.ref, pipe.shard, pipe.size) for pipe in even.train_inputs] == [
+        ("worker[0].cpu[0]", (0, 2), 16),
+        ("worker[1].cpu[0]", (1, 2), 16),
+    ]
+    uneven = graph_of(cluster(batch=[8, 4], update="mode = sync"))
+    assert [(pipe.placed.device.ref, pipe.shard, pipe.size) for pipe in uneven.train_inputs] == [
+        ("worker[0].cpu[0]", None, 12)
+    ]
+
+
+def test_a_clone_may_have_a_stream_of_its_own() -> None:
+    """`per_clone = shard` gives every clone a part of the data, counted over all workers."""
+    text = MODEL.format(servers=1, workers=2, cpus=2, batch=4, place="", update="mode = async")
+    spec = spec_of(
+        text + "data { per_clone = shard, train = synthetic(8, x = feature(float32, [4]),"
+        " label = feature(int32, classes = 2)) }"
+    )
+    assert [pipe.shard for pipe in graph_of(spec, 1).train_inputs] == [(2, 4), (3, 4)]
+
+
+def test_a_worker_sends_the_sum_of_its_clones_once() -> None:
+    """Weights go to every clone, those of a worker together: by hand, for all workers."""
+    for update, statistics in (("mode = async", 2 * 3 * 4), ("replication = between_graph", 2 * 3 * 4)):
+        transfers = graph_of(cluster(workers=3, cpus=2, update=update)).placement.transfers
+        weights = KERNELS + statistics
+        to_workers = between(transfers, "ps", "worker")
+        assert 3 * 2 * KERNELS <= to_workers <= 3 * 2 * (weights + 64)
+        sent = between(transfers, "worker", "ps")
+        assert 3 * KERNELS <= sent <= 3 * (KERNELS + statistics + 128)
+        assert between(transfers, "worker[0]", "worker[1]") == 0
+
+
+def test_the_map_covers_all_tasks() -> None:
+    """Clones, devices and workers of all tasks are there; the ops are those of the chief's graph."""
+    found = graph_of(cluster(workers=3, cpus=2)).placement
+    assert [(each.index, each.devices) for each in found.clones] == [
+        (number, (f"worker[{number // 2}].cpu[{number % 2}]",)) for number in range(6)
+    ]
+    assert [(each.task, each.clones, each.listed) for each in found.workers] == [
+        ("worker:0", (0, 1), True),
+        ("worker:1", (2, 3), False),
+        ("worker:2", (4, 5), False),
+    ]
+    counts = {each.ref: each.ops for each in found.devices}
+    assert counts["worker[0].cpu[1]"] == counts["worker[1].cpu[1]"] == counts["worker[2].cpu[1]"] > 0
+    listed = sum(op.requested == "ps[0].cpu[0]" for op in found.ops)
+    assert counts["ps[0].cpu[0]"] == 3 * listed
+
+
+@pytest.mark.parametrize("update", ["mode = async", "replication = between_graph", "mode = sync"])
+def test_every_op_runs_where_it_was_asked_to_be(update: str) -> None:
+    """A step of a graph, emulated in one process, is where the map says."""
+    compiled = graph_of(cluster(cpus=2, update=update))
+    run_one_step(compiled)
+    assert compiled.placement.misplaced == ()
+    assert any(op.assigned is not None and op.role == "gradient" for op in compiled.placement.ops)
+
+
+def test_backup_workers_are_left_out_of_the_mean() -> None:
+    """With one of two workers present, the chief applies that one's mean gradient, not half of it."""
+    import tensorflow as tf
+
+    spec = cluster(update="replication = between_graph, backup = 1")
+    chief = graph_of(spec)
+    exchange = chief.exchange
+    assert exchange is not None
+    batch = {"x": np.ones((8, 4), np.float32), "label": np.zeros(8, np.int32)}
+    with tf.compat.v1.Session(graph=chief.graph, config=chief.session_config()) as session:
+        start = chief.train_input.attach(lambda: tf.data.Dataset.from_tensors(batch).repeat())
+        for op in (chief.init_op, exchange.clear, exchange.coordination.open, start):
+            session.run(op)
+        before = session.run(chief.saved["logits/kernel"])
+        session.run(exchange.post, {exchange.tick: 5})
+        loss, _ = session.run([chief.data_loss, exchange.apply], {exchange.present: [1.0, 0.0]})
+        moved = session.run(chief.saved["logits/kernel"]) - before
+    alone = graph_of(cluster(workers=1, update="replication = between_graph"))
+    other = alone.exchange
+    assert other is not None
+    with tf.compat.v1.Session(graph=alone.graph, config=alone.session_config()) as session:
+        start = alone.train_input.attach(lambda: tf.data.Dataset.from_tensors(batch).repeat())
+        for op in (alone.init_op, other.coordination.open, start):
+            session.run(op)
+        begun = session.run(alone.saved["logits/kernel"])
+        session.run(other.post, {other.tick: 5})
+        expected, _ = session.run([alone.data_loss, other.apply])
+        wanted = session.run(alone.saved["logits/kernel"]) - begun
+    assert loss == pytest.approx(expected, rel=rounding(8 * 16))  # examples, and terms of a logit
+    np.testing.assert_allclose(moved, wanted, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments"),
+    [
+        ("TFD541", {"place": "clones -> worker[0].cpu[0]"}),
+        ("TFD542", {"place": "clones -> [worker[0].cpu[0], worker[1].cpu[0], ps[0]]"}),
+        ("TFD543", {"update": "replication = between_graph, backup = 2"}),
+        ("TFD544", {"update": "replication = between_graph, backup = 1", "batch": [2, 4]}),
+        ("TFD545", {"place": "inputs -> worker[0].cpu[0]"}),
+        ("TFD528", {"update": "replication = between_graph, mode = local, average_every = 2"}),
+    ],
+)
+def test_what_workers_cannot_do_is_refused(code: str, arguments: dict[str, object]) -> None:
+    """Workers without clones, too many spares, and what needs all clones in one graph."""
+    with pytest.raises(SpecError) as error:
+        graph_of(cluster(**arguments), 1)  # type: ignore[arg-type]
+    assert {each.code for each in error.value.diagnostics} == {code}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("update", "workers"), [("mode = async", 64), ("replication = between_graph", 8)])
+def test_the_plan_of_a_large_cluster_agrees_with_arithmetic(update: str, workers: int) -> None:
+    """Workers with 8 GPUs each and 16 servers: weights to every GPU, one gradient from every worker."""
+    text = RESNET.read_text()
+    text = text[: text.index("devices {")] + (
+        f'devices {{\n  job "ps" {{ tasks = 16 }}\n  job "worker" {{ tasks = {workers}, gpu = 8 }}\n}}\n'
+        "clones { batch = 32 }\n"
+        "place {\n  clones -> gpu[*]\n  variables -> balanced(ps[*])\n}\n"
+        f"update {{ optimizer = Momentum(0.1, momentum = 0.9), {update} }}\n"
+    )
+    compiled = compile_graph(make_plan(spec_of(text)))
+    found = compiled.placement
+    trainable, statistics = 25_583_592 * 4, 53_120 * 4
+    assert len(found.clones) == 8 * workers
+    assert len(found.devices) == 16 + workers * 9
+    gpus = sum(
+        each.bytes
+        for each in found.transfers
+        if each.from_device.startswith("ps") and ".gpu[" in each.to_device
+    )
+    # Only clone 0 of the chief moves statistics; clones read those that their step needs.
+    assert 8 * workers * trainable <= gpus <= 8 * workers * (trainable + statistics + 4096)
+    sent = between(found.transfers, "worker", "ps")
+    assert workers * trainable <= sent <= workers * (trainable + statistics + 4096)
+    loads = [each.variable_bytes + each.slot_bytes for each in found.devices if each.ref.startswith("ps")]
+    assert sum(loads) == pytest.approx(2 * trainable + statistics)
+    assert max(loads) == 2 * 3 * 3 * 512 * 512 * 4  # the largest variable, with its slot, cannot be cut

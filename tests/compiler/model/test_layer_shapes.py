@@ -1,0 +1,234 @@
+"""Shapes that are followed without Keras, held against Keras itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+import tensorflow as tf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import grammar
+from compiler.checks import check_spec
+from compiler.graph.tower.network import make, spread
+from compiler.model.layer_shapes import RULES, ShapeError, shape_after
+from dsl import ir
+from dsl.diagnostics import SpecError
+from tests.folders import ROOT
+
+SMALL = st.integers(1, 4)
+PADDING = st.sampled_from(["valid", "same"])
+
+
+def _call(name: str, **kwargs: Any) -> st.SearchStrategy[ir.Call]:
+    """Return calls of a layer, each argument drawn from its strategy."""
+    return st.fixed_dictionaries(kwargs).map(lambda drawn: ir.Call(name, (), drawn))
+
+
+def _sizes(rank: int, low: int = 1, high: int = 3) -> st.SearchStrategy[Any]:
+    return st.integers(low, high) | st.tuples(*[st.integers(low, high)] * rank)
+
+
+def _window(name: str, rank: int, size: str, **more: Any) -> st.SearchStrategy[ir.Call]:
+    return _call(name, **{size: _sizes(rank)}, strides=_sizes(rank, 1, 2), padding=PADDING, **more)
+
+
+def _of_rank(rank: int) -> list[st.SearchStrategy[ir.Call]]:
+    return [
+        _window(f"Conv{rank}D", rank, "kernel_size", filters=SMALL),
+        _call(f"Conv{rank}D", filters=SMALL, kernel_size=_sizes(rank), dilation_rate=_sizes(rank, 1, 2)),
+        _call(f"Conv{rank}D", filters=st.just(4), kernel_size=st.just(1), groups=st.sampled_from([1, 2, 4])),
+        _window(f"Conv{rank}DTranspose", rank, "kernel_size", filters=SMALL),
+        _window(f"MaxPooling{rank}D", rank, "pool_size"),
+        _call(f"AveragePooling{rank}D", pool_size=_sizes(rank), padding=PADDING),
+        _call(f"GlobalMaxPooling{rank}D", keepdims=st.booleans()),
+        _call(f"GlobalAveragePooling{rank}D", keepdims=st.booleans()),
+        _call(f"SpatialDropout{rank}D", rate=st.just(0.5)),
+        _call(f"ZeroPadding{rank}D", padding=_sizes(rank, 0, 2)),
+        _call(f"Cropping{rank}D", cropping=st.integers(0, 2)),
+        _call(f"UpSampling{rank}D", size=_sizes(rank, 1, 2) if rank > 1 else SMALL),
+    ]
+
+
+RECURRENT = [
+    _call(name, units=SMALL, return_sequences=st.booleans()) for name in ("LSTM", "GRU", "SimpleRNN")
+]
+CALLS = st.one_of(
+    *(each for rank in (1, 2, 3) for each in _of_rank(rank)),
+    *(
+        _window(name, rank, "kernel_size", depth_multiplier=SMALL)
+        for rank in (1, 2)
+        for name in (f"DepthwiseConv{rank}D",)
+    ),
+    *(_window(f"SeparableConv{rank}D", rank, "kernel_size", filters=SMALL) for rank in (1, 2)),
+    *RECURRENT,
+    _call("Bidirectional", layer=st.one_of(RECURRENT), merge_mode=st.sampled_from(["concat", "sum"])),
+    _call("Dense", units=SMALL),
+    _call("Embedding", input_dim=SMALL, output_dim=SMALL),
+    _call("Flatten"),
+    _call("Reshape", target_shape=st.lists(st.sampled_from([-1, 1, 2, 3, 4, 6]), max_size=3).map(tuple)),
+    _call("Permute", dims=st.integers(0, 3).flatmap(lambda n: st.permutations(range(1, n + 1))).map(tuple)),
+    _call("RepeatVector", n=SMALL),
+    *(
+        _call(name)
+        for name in sorted(RULES)
+        if RULES[name] is RULES["Identity"] and name not in {"Activation", "ELU", "LeakyReLU"}
+    ),
+    _call("Activation", activation=st.just("relu")),
+    _call("Rescaling", scale=st.just(0.5)),
+)
+SHAPES = st.lists(st.integers(1, 7), max_size=4).map(tuple)
+
+
+def by_keras(call: ir.Call, shapes: list[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """Return the shape that Keras's layer gives in a graph, as `plan` applies it; None where it refuses."""
+    specs = [tf.TensorSpec((2, *shape), tf.float32) for shape in shapes]
+    try:
+        layer = make(call, "layer")
+        function = tf.function(lambda *values: layer(*spread(layer, list(values))), autograph=False)
+        (output,) = tf.nest.flatten(function.get_concrete_function(*specs).structured_outputs)
+    except (SpecError, TypeError, ValueError, IndexError, tf.errors.InvalidArgumentError):
+        return None
+    return tuple(output.shape[1:])
+
+
+def compare(call: ir.Call, shapes: list[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """Hold a rule against Keras; return the shape if both have the same."""
+    expected = by_keras(call, shapes)
+    try:
+        found = shape_after(call, shapes)
+    except ShapeError:
+        assert expected is None, f"{call} takes {shapes} and gives {expected}"
+        return None
+    if found is not None and expected is not None:
+        assert found == expected, f"{call} of {shapes}"
+    return expected if found is not None else None
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(shape=SHAPES, calls=st.lists(CALLS, min_size=1, max_size=3))
+def test_stacks_of_layers_have_the_shapes_of_keras(shape: tuple[int, ...], calls: list[ir.Call]) -> None:
+    """What is called wrong is refused by Keras, and what is known is what Keras gives."""
+    keras.utils.set_random_seed(0)
+    now: tuple[int, ...] | None = shape
+    for call in calls:
+        if now is None or max(now, default=1) > 50:
+            return
+        now = compare(call, [now])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    shapes=st.integers(0, 3).flatmap(
+        lambda rank: st.lists(st.tuples(*[st.integers(1, 3)] * rank), min_size=2, max_size=3)
+    )
+    | st.lists(SHAPES, min_size=2, max_size=2),
+    call=st.sampled_from([*(ir.Call(each, ()) for each in ("Add", "Multiply", "Maximum", "Average"))])
+    | _call("Concatenate", axis=st.integers(-2, 3)),
+)
+def test_merging_layers_have_the_shapes_of_keras(shapes: list[tuple[int, ...]], call: ir.Call) -> None:
+    """Tensors that go together in Keras go together here."""
+    compare(call, shapes)
+
+
+KNOWN = {
+    "Dense(4)": ((3,), (4,)),
+    "Conv2D(8, 3)": ((28, 28, 1), (26, 26, 8)),
+    "Conv2D(8, 3, strides = 2, padding = same)": ((29, 28, 1), (15, 14, 8)),
+    "MaxPooling2D(2)": ((9, 8, 5), (4, 4, 5)),
+    "GlobalAveragePooling2D()": ((9, 8, 5), (5,)),
+    "Flatten()": ((9, 8, 5), (360,)),
+    "Reshape([2, -1])": ((8,), (2, 4)),
+    "Embedding(10, 6)": ((12,), (12, 6)),
+    "LSTM(7, return_sequences = true)": ((12, 6), (12, 7)),
+    "Bidirectional(GRU(7))": ((12, 6), (14,)),
+    "Dense(4) ": ((), None),
+    "Conv2D(8, 3) ": ((28, 28), None),
+    "Conv2D(8, 5, groups = 2)": ((28, 28, 3), None),
+    "MaxPooling2D(8)": ((4, 4, 3), None),
+    "LSTM(7)": ((12,), None),
+    "Reshape([3, 3])": ((8,), None),
+    "RepeatVector(3)": ((2, 2), None),
+}
+
+
+def diagnostics(model: str, tail: str = "") -> list[Any]:
+    """Return what `check` finds in a model of these lines."""
+    reading = grammar.read("s.tfdeploy", text=f'tfdeploy = 1\nmodel "m" {{\n{model}\n}}\n{tail}')
+    assert reading.spec is not None, reading.diagnostics
+    return check_spec(reading.spec)
+
+
+@pytest.mark.parametrize("layer", KNOWN)
+def test_a_common_layer_is_known(layer: str) -> None:
+    """Rules are not silent on what people write; the message is at the step and has the shape."""
+    shape, after = KNOWN[layer]
+    found = diagnostics(
+        f"  x = input(float32, {list(shape)})\n  y = x -> {layer} -> Reshape([999_983])\n  output = y"
+    )
+    assert [(each.code, each.is_error) for each in found] == [("TFD506", True)]
+    (diagnostic,) = found
+    at = layer.strip() if after is None else "Reshape([999_983])"
+    assert diagnostic.span.text == at
+    assert f"`{list(shape if after is None else after)}`" in diagnostic.text
+
+
+LOSSES = {
+    ("int32", (), (10,), "SparseCategoricalCrossentropy"): None,
+    ("int32", (5,), (5, 10), "SparseCategoricalCrossentropy"): None,
+    ("int32", (10,), (10,), "SparseCategoricalCrossentropy"): "`CategoricalCrossentropy` takes vectors",
+    ("int32", (), (10,), "CategoricalCrossentropy"): "`SparseCategoricalCrossentropy` takes the number",
+    ("float32", (10,), (10,), "CategoricalCrossentropy"): None,
+    ("float32", (3,), (2,), "MeanSquaredError"): "are to have the same shape",
+    ("float32", (1,), (2,), "MeanSquaredError"): None,
+    ("float32", (), (1,), "BinaryCrossentropy"): None,
+    ("float32", (3,), (2,), "BinaryCrossentropy"): "are to have the same shape",
+}
+
+
+@pytest.mark.parametrize("case", LOSSES, ids=lambda case: f"{case[3]}-{case[1]}-{case[2]}")
+def test_labels_fit_their_loss(case: tuple[str, tuple[int, ...], tuple[int, ...], str]) -> None:
+    """Only what Keras refuses is reported, at the loss, with both shapes."""
+    dtype, target, prediction, loss = case
+    found = diagnostics(
+        f"  x = input(float32, {list(prediction)})\n  t = input({dtype}, {list(target)})\n"
+        f"  y = x -> Identity()\n  loss = [t, y] -> {loss}()"
+    )
+    keras_loss = getattr(keras.losses, loss)()
+    specs = tf.TensorSpec((7, *target), dtype), tf.TensorSpec((7, *prediction), tf.float32)
+    try:
+        tf.function(keras_loss, autograph=False).get_concrete_function(*specs)
+        refused = False
+    except (ValueError, tf.errors.InvalidArgumentError):
+        refused = True
+    reason = LOSSES[case]
+    assert refused == (reason is not None)
+    assert [each.code for each in found] == ["TFD506"] * refused
+    if reason is not None:
+        assert reason in found[0].notes[0]
+        assert f"`{list(target)}` and `{list(prediction)}`" in found[0].text
+
+
+def test_unknown_layers_and_blocks_used_twice() -> None:
+    """After a layer that is not known nothing is said; a block that is wrong is reported once."""
+    assert (
+        diagnostics(
+            '  x = input(float32, [8])\n  y = x -> EinsumDense("ab,bc->ac", 3) -> LSTM(3)\n  output = y'
+        )
+        == []
+    )
+    twice = 'layer "b" {\n  t = input()\n  u = t -> LSTM(3)\n  output = u\n}\n'
+    found = diagnostics(
+        "  x = input(float32, [8])\n  y = x -> b()\n  z = x -> b()\n  w = [y, z] -> Add()\n  output = w",
+        twice,
+    )
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("spec", sorted((ROOT / "examples").glob("*.tfdeploy")), ids=lambda path: path.stem)
+def test_examples_have_shapes_that_fit(spec: Path) -> None:
+    """Nothing is found in specs that train."""
+    assert [each for each in check_spec(grammar.load(spec)) if each.is_error] == []

@@ -1,0 +1,118 @@
+"""`balanced`: within 1 % of the best possible split, whatever the order of creation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import pytest
+
+import grammar
+from compiler.pipeline import make_plan
+from compiler.placement.balance import spread_by_bytes
+from compiler.plan import VariableInfo
+from compiler.topology import Device
+from tests.compiler.placement.places import places, variables
+from tests.folders import ROOT
+
+RESNET50 = ROOT / "examples" / "resnet50.tfdeploy"
+
+
+def servers(count: int) -> list[Device]:
+    """Return parameter servers."""
+    return [Device("cpu", 0, "ps", task, task) for task in range(count)]
+
+
+def fullest(names: Sequence[str], weights: Sequence[int], count: int) -> int:
+    """Return the load of the fullest of `count` devices after spreading."""
+    devices = servers(count)
+    load = dict.fromkeys(devices, 0)
+    for weight, device in zip(weights, spread_by_bytes(names, weights, devices, {}), strict=True):
+        load[device] += weight
+    return max(load.values())
+
+
+def greedy(weights: Sequence[int], count: int) -> int:
+    """Return the load of the fullest device where each variable goes, as it is made, to the emptiest."""
+    load = [0] * count
+    for weight in weights:
+        load[load.index(min(load))] += weight
+    return max(load)
+
+
+@cache
+def resnet50() -> tuple[tuple[str, int], ...]:
+    """Return name and bytes of every variable of the example, with one slot for each that is trained."""
+    from compiler.graph.tower.trace import Tracer
+
+    tracer = Tracer(make_plan(grammar.load(RESNET50), emulate=True).model, seed=0)
+    tracer.trace(None, training=False)
+    return tuple((each.name, each.bytes * (2 if each.trainable else 1)) for each in tracer.weights.values())
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_resnet50_is_split_within_one_percent_of_the_best(count: int) -> None:
+    """The fullest device has at most 1 % more than its share, or than the largest variable."""
+    names, weights = zip(*resnet50(), strict=True)
+    best = max(*weights, -(-sum(weights) // count))
+    assert fullest(names, weights, count) <= 1.01 * best
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_resnet50_is_never_split_worse_than_by_a_greedy_chooser(count: int) -> None:
+    """Not for the order of creation, nor for any of a hundred others."""
+    shapes, generator = list(resnet50()), np.random.default_rng(0)
+    ours = fullest(*zip(*shapes, strict=True), count)
+    for _ in range(100):
+        assert ours <= greedy([weight for _, weight in shapes], count)
+        generator.shuffle(shapes)
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_resnet50_is_split_the_same_in_any_order_of_declaration(count: int) -> None:
+    """Every variable is on the same device when they are made in another order."""
+    shapes, generator, devices = list(resnet50()), np.random.default_rng(1), servers(count)
+    seen = set()
+    for _ in range(10):
+        names, weights = zip(*shapes, strict=True)
+        seen.add(frozenset(zip(names, spread_by_bytes(names, weights, devices, {}), strict=True)))
+        generator.shuffle(shapes)
+    assert len(seen) == 1
+
+
+def test_random_sizes_are_never_split_worse_than_largest_first() -> None:
+    """Exchanging never makes the fullest device fuller, and mostly comes near the best split."""
+    generator, best = np.random.default_rng(2), 0
+    for _ in range(200):
+        weights = [int(generator.integers(1, 5000)) for _ in range(generator.integers(1, 60))]
+        count = int(generator.integers(1, 9))
+        ours = fullest([f"v{at}" for at in range(len(weights))], weights, count)
+        assert ours <= greedy(sorted(weights, reverse=True), count)
+        best += ours <= 1.01 * max(*weights, 0, -(-sum(weights) // count))
+    assert best > 150
+
+
+def test_slots_and_pinned_variables_count() -> None:
+    """A device that carries a pinned variable with its slots gets the less of the rest."""
+    found = places(
+        "devices { cpu = 3 }\n clones { batch = 2 }\n"
+        'place {\n variables -> balanced(cpu[*])\n variables("v0") -> cpu[1]\n }'
+    )
+    infos = variables(100, 150, 150, slots=2)
+    assert found.homes(infos) == ["cpu[1]", "cpu[0]", "cpu[2]"]
+    heavy = [*variables(300), *(_renamed(each, "w") for each in variables(200, 200, slots=1))]
+    assert found.homes(heavy) == ["cpu[1]", "cpu[0]", "cpu[2]"]
+
+
+def test_slots_that_are_elsewhere_weigh_there() -> None:
+    """By a rule for slots these burden their own device, and not their variable's."""
+    found = places(
+        "devices { cpu = 2 }\n clones { batch = 2 }\n"
+        "place {\n variables -> balanced(cpu[*])\n slots -> cpu[0]\n }"
+    )
+    assert found.homes(variables(100, 100, 100, slots=1)) == ["cpu[1]"] * 3
+
+
+def _renamed(info: VariableInfo, prefix: str) -> VariableInfo:
+    return VariableInfo(prefix + info.name, info.shape, info.dtype, info.bytes, slot_bytes=info.slot_bytes)

@@ -1,0 +1,229 @@
+"""Rules of `place`: the last one that matches wins, targets give their devices, and each knows why."""
+
+from __future__ import annotations
+
+import pytest
+
+import grammar
+from compiler.reasons import Why
+from tests.compiler.placement.places import MODEL, Places, places, variables
+
+FOUR_GPUS = "devices {\n cpu = 2\n gpu = 4\n }\n"
+CLUSTER = 'devices {\n job "ps" { tasks = 2 }\n job "worker" { tasks = 2, gpu = 2, cpu = 1 }\n }\n'
+
+
+def place(rules: str, *, devices: str = FOUR_GPUS, clones: str = "batch = 2") -> Places:
+    """Return the placement by some rules."""
+    return places(f"{devices} clones {{ {clones} }}\n place {{\n {rules}\n }}")
+
+
+def told(why: Why) -> tuple[str, str, list[str]]:
+    """Return what a reason says: its text, its kind, and the rules that were beaten."""
+    spans = [rule.span for rule in why.beaten]
+    return (why.text, why.reason, [span.text for span in spans if span is not None])
+
+
+def test_last_rule_that_matches_wins_and_names_those_it_beat() -> None:
+    """Of three rules for one variable the last decides; the others are kept in order."""
+    found = place('variables -> cpu[0]\n variables("v1") -> cpu[1]\n variables("v*") -> gpu[0]')
+    (placed,) = found.variables(variables(4))
+    assert placed.placed.device.ref == "gpu[0]"
+    assert told(placed.placed.why) == ('variables("v*") -> gpu[0]', "rule", ["variables -> cpu[0]"])
+    second = found.variables(variables(4, 4))[1]
+    assert told(second.placed.why)[2] == ["variables -> cpu[0]", 'variables("v1") -> cpu[1]']
+
+
+def test_a_rule_with_a_glob_leaves_the_rest_to_earlier_rules() -> None:
+    """Variables that a later glob does not match stay where the earlier rule puts them."""
+    found = place('variables -> cpu[0]\n variables("v[13]") -> gpu[1]')
+    assert found.homes(variables(4, 4, 4, 4)) == ["cpu[0]", "gpu[1]", "cpu[0]", "gpu[1]"]
+
+
+def test_a_rule_knows_its_line_and_column() -> None:
+    """The span of the deciding rule is that of its text in the spec."""
+    (placed,) = place("\n   variables -> gpu[2]").variables(variables(4))
+    span = placed.placed.why.rule.span if placed.placed.why.rule is not None else None
+    assert span is not None
+    assert (span.text, span.begin.column) == ("variables -> gpu[2]", 4)
+
+
+@pytest.mark.parametrize(
+    ("target", "devices"),
+    [
+        ("gpu[3]", ["gpu[3]"] * 5),
+        ("gpu[1..2]", ["gpu[1]", "gpu[2]", "gpu[1]", "gpu[2]", "gpu[1]"]),
+        ("[gpu[0], cpu[1]]", ["gpu[0]", "cpu[1]", "gpu[0]", "cpu[1]", "gpu[0]"]),
+        ("[gpu[2], gpu[0], gpu[1]]", ["gpu[2]", "gpu[0]", "gpu[1]", "gpu[2]", "gpu[0]"]),
+        ("round_robin(cpu[*])", ["cpu[0]", "cpu[1]", "cpu[0]", "cpu[1]", "cpu[0]"]),
+    ],
+)
+def test_a_set_is_used_in_turn_in_its_own_order(target: str, devices: list[str]) -> None:
+    """Variables take the devices of a set one after the other, in the order of creation."""
+    assert place(f"variables -> {target}").homes(variables(4, 4, 4, 4, 4)) == devices
+
+
+def test_each_rule_counts_its_own_variables() -> None:
+    """A rule deals its set out to what it decides, from the beginning, whatever other rules take."""
+    found = place('variables -> cpu[0..1]\n variables("v[02]") -> gpu[0..1]')
+    assert found.homes(variables(4, 4, 4, 4)) == ["gpu[0]", "cpu[0]", "gpu[1]", "cpu[1]"]
+
+
+def test_clones_take_their_devices_in_order_and_wrap_round() -> None:
+    """Five clones on three devices: the fourth is on the first again."""
+    found = place("clones -> [gpu[3], gpu[0], cpu[0]]", clones="count = 5, batch = 2")
+    assert [each.device.ref for each in found.towers] == ["gpu[3]", "gpu[0]", "cpu[0]", "gpu[3]", "gpu[0]"]
+
+
+def test_groups_are_cut_in_order_and_wrap_round() -> None:
+    """Groups of two of four devices serve three clones; what does not fill a group is left."""
+    found = place("clones -> groups(gpu[*], size = 2)", clones="count = 3, batch = 2")
+    owned = [[device.ref for device in tower.devices] for tower in found.towers]
+    assert owned == [["gpu[0]", "gpu[1]"], ["gpu[2]", "gpu[3]"], ["gpu[0]", "gpu[1]"]]
+    rest = place("clones -> groups(gpu[*], size = 3)")
+    assert [[device.ref for device in tower.devices] for tower in rest.towers] == [
+        ["gpu[0]", "gpu[1]", "gpu[2]"]
+    ]
+
+
+def test_ops_go_to_a_member_of_the_clones_own_group() -> None:
+    """`group[1]` is another device for every clone; other ops are left to the tower."""
+    found = place('clones -> groups(gpu[*], size = 2)\n ops("decoder/*") -> group[1]')
+    placed = [found.book.op("decoder/MatMul", tower) for tower in found.towers]
+    assert [each.device.ref for each in placed if each is not None] == ["gpu[1]", "gpu[3]"]
+    assert found.book.op("encoder/MatMul", found.towers[0]) is None
+
+
+def test_ops_take_a_set_by_clone() -> None:
+    """Clone k has the k-th device of a set for all ops of the rule."""
+    found = place('ops("fc/*") -> cpu[*]', clones="count = 3, batch = 2")
+    placed = [found.book.op("fc/MatMul", tower) for tower in found.towers]
+    assert [each.device.ref for each in placed if each is not None] == ["cpu[0]", "cpu[1]", "cpu[0]"]
+
+
+def test_a_gradient_goes_with_its_forward_op_unless_a_rule_names_it() -> None:
+    """A rule for the forward op takes the gradient along; a later one for the gradient's own name wins."""
+    both = 'ops("fc/*") -> cpu[0]\n ops("gradients/fc/Bias*") -> cpu[1]'
+    found = place(both)
+    tower = found.towers[0]
+    followed = found.book.op("gradients/fc/MatMul_grad/MatMul", tower, "fc/MatMul")
+    named = found.book.op("gradients/fc/BiasAdd_grad/BiasAddGrad", tower, "fc/BiasAdd")
+    assert followed is not None
+    assert named is not None
+    assert (followed.device.ref, told(followed.why)) == ("cpu[0]", ("fc/MatMul", "follows", []))
+    assert followed.why.root.text == 'ops("fc/*") -> cpu[0]'
+    assert named.device.ref == "cpu[1]"
+    assert told(named.why) == ('ops("gradients/fc/Bias*") -> cpu[1]', "rule", ['ops("fc/*") -> cpu[0]'])
+
+
+def test_replicated_variables_have_a_copy_on_the_device_of_every_clone() -> None:
+    """The first copy is where the variable is at home."""
+    found = place("clones -> gpu[1..2]\n variables -> replicated")
+    (placed,) = found.variables(variables(4))
+    assert [each.ref for each in placed.copies] == ["gpu[1]", "gpu[2]"]
+    assert placed.placed.device.ref == "gpu[1]"
+
+
+def test_variables_of_a_group_member_are_replicated_on_that_member() -> None:
+    """`variables(...) -> group[1]` gives every clone a copy on the second device of its group."""
+    found = place(
+        'clones -> groups(gpu[*], size = 2)\n variables -> replicated\n variables("v1") -> group[1]'
+    )
+    copies = [[each.ref for each in placed.copies] for placed in found.variables(variables(4, 4))]
+    assert copies == [["gpu[0]", "gpu[2]"], ["gpu[1]", "gpu[3]"]]
+
+
+def test_slots_and_updates_follow_their_variable() -> None:
+    """Without rules both are where the variable is, because it is."""
+    (placed,) = place("variables -> gpu[1]").variables(variables(4))
+    assert placed.updates is not None
+    for each in (placed.slots, placed.updates):
+        assert (each.device.ref, told(each.why)) == ("gpu[1]", ("v0", "follows", []))
+        assert each.why.root.text == "variables -> gpu[1]"
+
+
+def test_slots_and_updates_are_dealt_out_by_rules_of_their_own() -> None:
+    """Sets in these rules are used in turn as well, and globs of `slots` are on names of variables."""
+    found = place('variables -> cpu[0]\n updates -> gpu[0..1]\n slots("v[12]") -> gpu[2..3]')
+    placed = found.variables(variables(4, 4, 4))
+    assert [each.updates.device.ref for each in placed if each.updates] == ["gpu[0]", "gpu[1]", "gpu[0]"]
+    assert [each.slots.device.ref for each in placed] == ["cpu[0]", "gpu[2]", "gpu[3]"]
+
+
+def test_statistics_have_neither_slots_nor_gradients_to_place() -> None:
+    """What is not trained takes no turn in the rules for slots and updates."""
+    found = place("updates -> gpu[0..1]")
+    kernel, mean, bias = variables(4, 4, 4)
+    untrained = type(mean)(mean.name, mean.shape, mean.dtype, mean.bytes, trainable=False)
+    placed = found.variables([kernel, untrained, bias])
+    assert [each.updates.device.ref for each in placed if each.updates] == ["gpu[0]", "cpu[0]", "gpu[1]"]
+
+
+def test_single_roles_have_rules_and_defaults() -> None:
+    """Inputs, summaries and evaluation: the rule's first device, or the default with its own text."""
+    ruled = place("inputs -> cpu[1]\n summaries -> cpu[1]\n evaluation -> gpu[2]")
+    tower = ruled.towers[0]
+    assert ruled.book.inputs().device.ref == "cpu[1]"
+    assert ruled.book.summaries().device.ref == "cpu[1]"
+    assert ruled.book.evaluation(tower.device).device.ref == "gpu[2]"
+    plain = place("")
+    assert told(plain.book.inputs().why) == ("inputs -> cpu[0]", "default", [])
+    assert told(plain.book.summaries().why) == ("summaries -> cpu[0]", "default", [])
+    assert told(plain.book.evaluation(tower.device).why) == ("evaluation -> gpu[0]", "default", [])
+
+
+def test_inputs_of_clones_that_read_each_for_itself_take_a_set_in_turn() -> None:
+    """Clone k reads on the k-th device of the rule, or on its own worker's CPU."""
+    found = place("inputs -> cpu[*]", clones="count = 3, batch = 2")
+    assert [found.book.inputs(each).device.ref for each in found.towers] == ["cpu[0]", "cpu[1]", "cpu[0]"]
+    cluster = place("", devices=CLUSTER)
+    assert [cluster.book.inputs(each).device.ref for each in cluster.towers] == [
+        "worker[0].cpu[0]",
+        "worker[0].cpu[0]",
+        "worker[1].cpu[0]",
+        "worker[1].cpu[0]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rules", "clones", "homes"),
+    [
+        ("", "worker[0].gpu[0] worker[0].gpu[1] worker[1].gpu[0] worker[1].gpu[1]", "ps[0] ps[1]"),
+        ("clones -> worker[1].gpu[*]", "worker[1].gpu[0] worker[1].gpu[1]", "ps[0] ps[1]"),
+        ("clones -> worker[*].gpu[1]", "worker[0].gpu[1] worker[1].gpu[1]", "ps[0] ps[1]"),
+        ("clones -> gpu[0]\n variables -> ps[1]", "worker[0].gpu[0] worker[1].gpu[0]", "ps[1] ps[1]"),
+        (
+            "clones -> cpu[*]\n variables -> balanced(ps[*])",
+            "worker[0].cpu[0] worker[1].cpu[0]",
+            "ps[0] ps[1]",
+        ),
+        (
+            "clones -> groups(gpu[*], size = 2)\n variables -> worker[1].cpu[0]",
+            "worker[0].gpu[0] worker[1].gpu[0]",
+            "worker[1] worker[1]",
+        ),
+    ],
+)
+def test_targets_reach_across_jobs(rules: str, clones: str, homes: str) -> None:
+    """Plain `gpu[*]` is every worker's, by task and then by index; `ps[t]` is its first CPU."""
+    found = place(rules, devices=CLUSTER)
+    assert " ".join(each.device.ref for each in found.towers) == clones
+    assert found.homes(variables(4, 4)) == [f"{each}.cpu[0]" for each in homes.split()]
+
+
+def test_parameter_servers_alone_still_have_a_place_for_inputs() -> None:
+    """Where there is no worker, what belongs to one is with the first parameter server."""
+    found = place("clones -> ps[*]", devices='devices {\n job "ps" { tasks = 2 }\n }\n')
+    assert found.book.inputs().device.ref == "ps[0].cpu[0]"
+    assert [each.device.ref for each in found.towers] == ["ps[0].cpu[0]", "ps[1].cpu[0]"]
+
+
+@pytest.mark.parametrize("role", ["slots", "updates", "inputs", "summaries", "evaluation"])
+def test_a_group_member_is_no_target_for_what_belongs_to_no_clone(role: str) -> None:
+    """Only ops and variables have a clone whose group is meant; the rest is refused where it is written."""
+    text = (
+        MODEL + "devices { cpu = 4 }\nclones { batch = 2 }\nplace {\n  clones -> groups(cpu[*], size = 2)\n"
+    )
+    (found,) = grammar.read("test.tfdeploy", text=f"{text}  {role} -> group[1]\n}}\n").diagnostics
+    assert (found.code, found.message) == ("TFD408", f"`group` is no target for `{role}`")
+    assert found.span is not None
+    assert found.span.text == "group[1]"

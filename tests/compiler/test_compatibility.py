@@ -1,0 +1,137 @@
+"""The table of what goes together, and the messages that are made from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.compatibility import CONFLICTS, MODES, conflicts, facts_of, variable_rules
+from compiler.pipeline import make_plan
+from dsl import ir
+from dsl.codes import CODES
+from dsl.diagnostics import SpecError
+from tests.support import CLASSIFIER, spec_of
+
+
+def spec(place: str = "", layers: str = "", **overrides: str) -> ir.Spec:
+    """Return a classifier of two clones with some rules."""
+    text = CLASSIFIER.format(clones=2, batch=4, optimizer="SGD(0.1)", layers=layers)
+    return spec_of(f"{text}\nplace {{ {place} }}\n" if place else text, **overrides)
+
+
+def found(broken: ir.Spec) -> list[tuple[str, str, str, tuple[str, ...]]]:
+    """Return code, message, text pointed at, and texts of the labels of what a plan reports."""
+    with pytest.raises(SpecError) as refusal:
+        make_plan(broken)
+    return [
+        (each.code, each.message, each.span.text, tuple(label.span.text for label in each.labels))
+        for each in refusal.value.diagnostics
+        if each.span is not None
+    ]
+
+
+def test_both_places_are_pointed_at() -> None:
+    """A replicated variable under async is shown where it is placed, and where the mode is set."""
+    assert found(spec("variables -> replicated", update__mode="async")) == [
+        (
+            "TFD520",
+            "`variables -> replicated` does not go with `mode = async`",
+            "replicated",
+            ("async",),
+        )
+    ]
+
+
+def test_all_conflicts_are_reported_at_once() -> None:
+    """Three things that async has no use for give three diagnostics, and each says what to write."""
+    broken = spec(
+        update__mode="async", update__aggregate="ring", update__pack="4KiB", update__batch_norm="mean"
+    )
+    assert [(code, message) for code, message, _, _ in found(broken)] == [
+        ("TFD521", "`aggregate = ring` does not go with `mode = async`"),
+        ("TFD521", "`pack` does not go with `mode = async`"),
+        ("TFD524", "`batch_norm = mean` does not go with `mode = async`"),
+    ]
+
+
+def test_a_rule_that_a_later_one_beats_is_no_conflict() -> None:
+    """Replicated variables are none where the next rule takes all variables elsewhere."""
+    beaten = spec("variables -> replicated, variables -> cpu[0]", update__mode="async")
+    assert [rule.span.text for rule in variable_rules(beaten) if rule.span] == ["variables -> cpu[0]"]
+    assert make_plan(beaten).update.mode == "async"
+
+
+def test_a_rule_for_some_variables_counts() -> None:
+    """One replicated variable among shared ones is a conflict under async."""
+    broken = spec('variables -> cpu[0], variables("logits/*") -> replicated', update__mode="async")
+    assert [code for code, *_ in found(broken)] == ["TFD520"]
+
+
+def test_rows_of_a_table_are_seen_once_the_model_is_traced() -> None:
+    """A collective is refused for an embedding, whose gradient is rows; the message names the table."""
+    from compiler.graph.build import compile_graph
+
+    text = """
+tfdeploy = 1
+model "words" {
+  word = input(int32, [])
+  digit = input(int32, [])
+  logits = word -> Embedding(9, 4, name = "table") -> Dense(3, name = "logits")
+  loss = [digit, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}
+devices { cpu = 2 }
+clones { count = 2, batch = 2 }
+update { optimizer = SGD(0.1), aggregate = collective }
+"""
+    with pytest.raises(SpecError) as refusal:
+        compile_graph(make_plan(spec_of(text)))
+    (only,) = refusal.value.diagnostics
+    assert (only.code, only.message) == (
+        "TFD523",
+        "`aggregate = collective` cannot sum the rows of a table",
+    )
+    assert only.notes[1] == "rows are looked up in `table/embeddings`"
+    assert only.span is not None
+    assert only.span.text == "collective"
+
+
+def test_a_collective_is_refused_on_a_cluster() -> None:
+    """Servers do not get over a step that fails in one, and one that misses a task has no end."""
+    cluster = """
+devices {
+  job "ps" { tasks = 1 }
+  job "worker" { tasks = 2 }
+}
+"""
+    text = CLASSIFIER.format(clones=2, batch=4, optimizer="SGD(0.1)", layers="")
+    start, end = text.index("devices {"), text.index("}", text.index("devices {")) + 1
+    text = text[:start] + cluster + text[end:] + "place { variables -> replicated }"
+    assert make_plan(spec_of(text, update__aggregate="ring")).update.aggregate.name == "ring"
+    with pytest.raises(SpecError) as refusal:
+        make_plan(spec_of(text, update__aggregate="collective"))
+    (only,) = refusal.value.diagnostics
+    assert (only.code, only.message) == (
+        "TFD774",
+        "`aggregate = collective` does not go with the tasks of a cluster",
+    )
+    assert only.span is not None
+    assert only.span.text == "collective"
+    assert only.help is not None
+    assert only.help.startswith("use `aggregate = ring`")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_goes_with_nothing_else_said(mode: str) -> None:
+    """Switching the mode of a plain spec needs one line, and for local a second."""
+    more = {"update__average_every": "2"} if mode == "local" else {}
+    assert not list(conflicts(facts_of(spec(update__mode=mode, **more))))
+
+
+def test_every_row_can_be_reached_and_says_what_to_write() -> None:
+    """Each row of the table has a code, and holds for facts that are just its own."""
+    for row in CONFLICTS:
+        facts = {aspect: frozenset(values) for aspect, values in row.when}
+        assert row.code in CODES
+        assert row in list(conflicts(facts))
+        assert row.reason
+        assert row.nearest
+        assert "{" not in row.title(facts)

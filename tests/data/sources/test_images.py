@@ -1,0 +1,192 @@
+"""The images source, on small images made here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from dsl.diagnostics import SpecError
+from tests.data.sources.test_tfrecord import example
+from tests.data.sources.test_tfrecord import record as framed
+from tfdeploy.data.sources.pixels import decode_image
+
+WANTED = {"image": ("uint8", (4, 6, 3)), "label": ("int32", ())}
+
+
+def png(value: int, height: int = 4, width: int = 6, channels: int = 3) -> bytes:
+    """Encode an image of one value."""
+    return bytes(tf.io.encode_png(np.full([height, width, channels], value, np.uint8)).numpy())
+
+
+def jpeg(value: int) -> bytes:
+    """Encode a grey image of one value."""
+    return bytes(tf.io.encode_jpeg(np.full([16, 24, 3], value, np.uint8), quality=100).numpy())
+
+
+def write(folder: Path, **files: bytes) -> None:
+    """Write files whose names begin with the class, as in cat_1_png."""
+    for name, data in files.items():
+        kind, number, suffix = name.split("_")
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+        (folder / kind / f"{number}.{suffix}").write_bytes(data)
+
+
+def opened(reader: Any, *transforms: Any, wanted: Any = None, **more: Any) -> Any:
+    """Open the folder `pictures`, resized to 4 x 6."""
+    return reader.open(
+        reader.call("images", "pictures", size=(4, 6), **more), *transforms, wanted=wanted or WANTED
+    )
+
+
+def test_classes_are_folders_in_natural_order(reader: Any) -> None:
+    """Labels number the folders, files come by name, hidden files and notes are no images."""
+    folder = reader.base / "pictures"
+    write(folder, c10_1_png=png(40), c9_10_PNG=png(30), c9_2_png=png(20), c9_1_jpg=jpeg(10))
+    (folder / "c9" / ".hidden.png").write_bytes(b"")
+    (folder / "c9" / "notes.txt").write_text("no image")
+    (folder / ".cache").mkdir()
+    stream = opened(reader)
+    stream.check()
+    (batch,) = reader.batches(stream, 8)
+    assert stream.size == 4
+    assert batch["label"].tolist() == [0, 0, 0, 1]
+    assert batch["image"].shape == (4, 4, 6, 3)
+    assert batch["image"][1:, 0, 0, 0].tolist() == [20, 30, 40]
+    assert abs(int(batch["image"][0].mean()) - 10) <= 1
+
+
+def test_named_classes_decide_the_labels(reader: Any) -> None:
+    """`classes` gives the order of the labels, and must name every folder."""
+    write(reader.base / "pictures", ant_1_png=png(1), bee_1_png=png(2))
+    assert reader.column(opened(reader, classes=("bee", "ant")), "label") == [0, 1]
+    missing = reader.fault(
+        reader.call("images", "pictures", size=(4, 6), classes=("bee", "cat")), wanted=WANTED
+    )
+    spare = reader.fault(reader.call("images", "pictures", size=(4, 6), classes=("bee",)), wanted=WANTED)
+    folder = reader.base / "pictures"
+    assert (missing.code, missing.message) == ("TFD701", f"`{folder / 'cat'}`: there is no such folder")
+    assert (spare.code, spare.message) == (
+        "TFD711",
+        f"`{folder}`: `classes` leaves out the folder `ant` where every folder to be named is wanted",
+    )
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_images_are_resized_and_recoloured(reader: Any, channels: int) -> None:
+    """An image of any size and colour comes out in the size and the channels asked for."""
+    ramp = np.linspace(0, 255, 12).astype(np.uint8)
+    image = np.broadcast_to(ramp[:, None, None], [12, 18, 1])
+    write(reader.base / "pictures", a_1_png=tf.io.encode_png(image).numpy())
+    wanted = {"image": ("uint8", (4, 6, channels))}
+    (batch,) = reader.batches(opened(reader, wanted=wanted, channels=channels, resize="smooth"), 2)
+    expected = tf.image.resize(image.astype(np.float32), [4, 6], antialias=True).numpy().round()
+    np.testing.assert_allclose(batch["image"][0, :, :, 0], expected[:, :, 0], atol=1)
+
+
+def test_images_are_shuffled_scaled_and_cached(reader: Any) -> None:
+    """Transforms apply to images as to any tensor, and epochs are exact."""
+    write(reader.base / "pictures", **{f"c_{each}_png": png(each) for each in range(20)})
+    stream = reader.open(
+        reader.call("images", "pictures", size=(4, 6)),
+        reader.call("cast", "image", "float32"),
+        reader.call("scale", "image", 0.5),
+        reader.call("cache"),
+        reader.call("shuffle", 10),
+        wanted={"image": ("float32", (4, 6, 3))},
+        seed=1,
+    )
+    batches = reader.batches(stream, 8, repeat=True, most=5)
+    values = np.concatenate([each["image"] for each in batches])[:, 0, 0, 0] * 2
+    assert [sorted(values[:20].tolist()), sorted(values[20:].tolist())] == [list(range(20))] * 2
+
+
+@pytest.mark.parametrize("resize", ["bilinear", "smooth", "crop"])
+def test_a_cast_changes_no_pixel(reader: Any, resize: str) -> None:
+    """Images that a cast makes floats, under whatever name, are the whole numbers that they were."""
+    pixels = np.random.default_rng(1).integers(0, 256, [13, 9, 3], np.uint8)
+    write(reader.base / "pictures", a_1_png=tf.io.encode_png(pixels).numpy())
+    write(reader.base / "pictures", a_2_jpg=tf.io.encode_jpeg(pixels).numpy())
+    record = example(picture=[(reader.base / "pictures" / "a" / "1.png").read_bytes()])
+    (reader.base / "pictures.tfrecord").write_bytes(framed(record))
+    feature = reader.call("feature", "uint8", (4, 6, 3), encoding="image", key="picture", resize=resize)
+    sources = (
+        reader.call("images", "pictures", size=(4, 6), resize=resize),
+        reader.call("tfrecord", "pictures.tfrecord", image=feature),
+    )
+    cast = reader.call("cast", "image", "float32")
+    renamed = [reader.call("rename", x="image"), reader.call("cast", "x", "float32")]
+    found = []
+    for source in sources:
+        (whole,) = reader.batches(reader.open(source, wanted={"image": ("uint8", (4, 6, 3))}), 2)
+        (floats,) = reader.batches(reader.open(source, cast, wanted={"image": ("float32", (4, 6, 3))}), 2)
+        (other,) = reader.batches(reader.open(source, *renamed, wanted={"x": ("float32", (4, 6, 3))}), 2)
+        assert whole["image"].std() > 10
+        np.testing.assert_array_equal(floats["image"], whole["image"])
+        np.testing.assert_array_equal(other["x"], whole["image"])
+        found.append(whole["image"])
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    expected = decode_image(
+        tf.constant((reader.base / "pictures" / "a" / "2.jpg").read_bytes()), 4, 6, 3, resize=resize
+    )
+    np.testing.assert_array_equal(found[0][1], expected)
+
+
+BROKEN = {
+    "empty file": (b"", "the file is empty"),
+    "text": (b"not an image at all", "this is neither a JPEG nor a PNG file, whatever its name"),
+    "cut off PNG": (png(7, 40, 60)[:-30], "the PNG file is damaged or was cut off: "),
+    "cut off JPEG": (jpeg(7)[:300], "the JPEG file is damaged or was cut off: "),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_image_is_located(reader: Any, kind: str) -> None:
+    """The file that cannot be decoded is named, wherever it stands among the others."""
+    content, message = BROKEN[kind]
+    write(reader.base / "pictures", **{f"c_{each}_png": png(each) for each in range(40)}, d_1_png=content)
+    found = reader.fault(reader.call("images", "pictures", size=(4, 6)), wanted=WANTED)
+    assert found.code == "TFD713"
+    assert found.message.startswith(f"`{reader.base / 'pictures' / 'd' / '1.png'}`: {message}")
+
+
+def test_folders_that_hold_no_classes(reader: Any) -> None:
+    """A folder that is missing, has no class folders, an empty class or another format is said."""
+    folder = reader.base / "pictures"
+    call = reader.call("images", "pictures", size=(4, 6))
+    found = [reader.fault(call, wanted=WANTED)]
+    folder.write_text("a file")
+    found.append(reader.fault(call, wanted=WANTED))
+    folder.unlink()
+    folder.mkdir()
+    found.append(reader.fault(call, wanted=WANTED))
+    write(folder, a_1_png=png(1))
+    (folder / "b").mkdir()
+    found.append(reader.fault(call, wanted=WANTED))
+    (folder / "b" / "1.webp").write_bytes(b"RIFF")
+    found.append(reader.fault(call, wanted=WANTED))
+    assert [(each.code, each.message.replace(str(folder), "F")) for each in found] == [
+        ("TFD701", "`F`: there is no such folder"),
+        ("TFD702", "`F`: this is a file, not a folder"),
+        ("TFD703", "`F`: the folder holds no folder, of which each class needs one"),
+        ("TFD703", "`F/b`: the folder of this class holds no JPEG or PNG file"),
+        ("TFD713", "`F/b/1.webp`: .webp images are not read"),
+    ]
+
+
+def test_sizes_that_make_no_image_are_refused(reader: Any) -> None:
+    """Height and width, and 1, 3 or 4 channels, are what an image has."""
+    write(reader.base / "pictures", a_1_png=png(1))
+    for more, message in (
+        ({"size": (4,)}, "`images` takes height and width as `size`"),
+        (
+            {"size": (4, 6), "channels": 2},
+            "`images` takes 1 channel for grey, 3 for colour, 4 with transparency",
+        ),
+    ):
+        with pytest.raises(SpecError) as caught:
+            reader.open(reader.call("images", "pictures", **more), wanted=WANTED)
+        assert [each.message for each in caught.value.diagnostics] == [message]

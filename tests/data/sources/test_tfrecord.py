@@ -1,0 +1,204 @@
+"""The tfrecord source."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from dsl.diagnostics import SpecError
+from tfdeploy.data.sources.tfrecord.crc32c import crc32c, masked
+
+WANTED = {"x": ("float32", (2, 2)), "y": ("int32", ())}
+
+
+def example(**features: Any) -> bytes:
+    """Serialize an example of lists of floats, whole numbers or bytes."""
+    held = {}
+    for name, values in features.items():
+        kind = type(values[0]) if values else float
+        held[name] = tf.train.Feature(
+            float_list=tf.train.FloatList(value=values) if kind is float else None,
+            int64_list=tf.train.Int64List(value=values) if kind is int else None,
+            bytes_list=tf.train.BytesList(value=values) if kind is bytes else None,
+        )
+    return bytes(tf.train.Example(features=tf.train.Features(feature=held)).SerializeToString())
+
+
+def good(number: int) -> bytes:
+    """Serialize an example that fits."""
+    return example(x=[float(number)] * 4, y=[number])
+
+
+def record(data: bytes) -> bytes:
+    """Frame a record as TFRecord files do."""
+    length = struct.pack("<Q", len(data))
+    return length + struct.pack("<I", masked(crc32c(length))) + data + struct.pack("<I", masked(crc32c(data)))
+
+
+def source(reader: Any, path: str = "data.tfrecord", **more: Any) -> Any:
+    """Return the source of x and y."""
+    features = {"x": reader.call("feature", "float32", (2, 2)), "y": reader.call("feature", "int32")}
+    return reader.call("tfrecord", path, **{**features, **more})
+
+
+def test_framing_is_that_of_tensorflow(reader: Any) -> None:
+    """Records framed here are byte for byte those that TensorFlow writes."""
+    path = reader.base / "data.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for number in range(3):
+            writer.write(good(number))
+    assert path.read_bytes() == b"".join(record(good(number)) for number in range(3))
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "zlib"])
+def test_features_are_read_by_name_dtype_and_shape(reader: Any, compression: str) -> None:
+    """Lists of floats and whole numbers become tensors of the shape and dtype that the spec gives."""
+    packed = {"none": bytes, "gzip": gzip.compress, "zlib": zlib.compress}[compression]
+    for part, numbers in ((2, range(30, 50)), (1, range(30))):
+        data = b"".join(record(good(each)) for each in numbers)
+        (reader.base / f"part-{part}.tfrecord").write_bytes(packed(data))
+    stream = reader.open(source(reader, "part-*.tfrecord", compression=compression), wanted=WANTED)
+    stream.check()
+    batches = reader.batches(stream, 16)
+    assert stream.size == 50
+    expected = np.repeat(np.arange(50, dtype=np.float32), 4).reshape(50, 2, 2)
+    np.testing.assert_array_equal(np.concatenate([each["x"] for each in batches]), expected)
+    np.testing.assert_array_equal(np.concatenate([each["y"] for each in batches]), np.arange(50))
+    assert batches[0]["y"].dtype == np.int32
+
+
+def test_encodings_of_bytes(reader: Any) -> None:
+    """Bytes are read as raw numbers, as an image, or as text; a key is the name in the file."""
+    pixels = np.arange(12, dtype=np.uint8).reshape(2, 2, 3) * 20
+    raw = np.array([1.5, -2], np.float64)
+    png = tf.io.encode_png(pixels).numpy()
+    data = example(**{"image/encoded": [png], "raw": [raw.tobytes()], "text": [b"abc"]})
+    (reader.base / "data.tfrecord").write_bytes(record(data) * 3)
+    feature = reader.call
+    call = reader.call(
+        "tfrecord",
+        "data.tfrecord",
+        image=feature("feature", "uint8", (2, 2, 3), key="image/encoded", encoding="image"),
+        small=feature("feature", "uint8", (1, 1, 3), key="image/encoded", encoding="image"),
+        raw=feature("feature", "float64", (2,), encoding="raw"),
+        text=feature("feature", "string"),
+    )
+    with pytest.raises(SpecError) as caught:
+        reader.open(call, wanted={})
+    assert caught.value.diagnostics[0].message == "`tfrecord` takes one feature twice"
+    del call.kwargs["small"]
+    wanted = {"image": ("uint8", (2, 2, 3)), "raw": ("float64", (2,)), "text": ("string", ())}
+    stream = reader.open(call, reader.call("shuffle", 2), wanted=wanted)
+    (batch,) = reader.batches(stream, 4)
+    np.testing.assert_array_equal(batch["image"], [pixels] * 3)
+    np.testing.assert_array_equal(batch["raw"], [raw] * 3)
+    assert batch["text"].tolist() == [b"abc"] * 3
+
+
+BROKEN = {
+    "empty": (b"", "TFD703", ": the file is empty"),
+    "text": (b"x,y\n1,2\n", "TFD710", ", record 0: the file ends within it"),
+    "long text": (b"x,y\n" + b"1,2\n" * 9, "TFD710", ", record 0: the checksum of its length is wrong"),
+    "cut off": (record(good(1)) * 9 + record(good(1))[:-9], "TFD710", ", record 9: the file ends within it"),
+    "altered": (
+        record(good(1)) * 300 + record(good(1)).replace(b"x", b"z") + record(good(1)),
+        "TFD710",
+        ", record 300: the checksum of its bytes is wrong",
+    ),
+    "no example": (
+        record(good(1)) + record(b"\xff\xff"),
+        "TFD712",
+        ", record 1: holds bytes of another form, not a tf.train.Example",
+    ),
+    "missing feature": (
+        record(good(1)) + record(example(x=[1.0] * 4, why=[1])),
+        "TFD704",
+        ", record 1: there is no feature `y`",
+    ),
+    "other kind": (
+        record(good(1)) * 20 + record(example(x=[1.0] * 4, y=[1.0])),
+        "TFD712",
+        ", record 20, feature `y`: holds floats, not whole numbers",
+    ),
+    "bytes": (
+        record(example(x=[b"abc"], y=[1])),
+        "TFD712",
+        ", record 0, feature `x`: holds bytes, not floats",
+    ),
+    "too few": (
+        record(good(1)) * 7 + record(example(x=[1.0] * 3, y=[1])),
+        "TFD711",
+        ", record 7, feature `x`: 3 values where 4 of float32[2, 2] is wanted",
+    ),
+    "too large": (
+        record(good(1)) * 7 + record(example(x=[1.0] * 4, y=[2**31])),
+        "TFD707",
+        ", record 7, feature `y`: `2147483648` is outside int32, which holds -2147483648 to 2147483647",
+    ),
+    "packed": (
+        gzip.compress(record(good(1))),
+        "TFD702",
+        ": the file is compressed by gzip",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_file_is_located(reader: Any, kind: str) -> None:
+    """The diagnostic names file, record and feature."""
+    content, code, message = BROKEN[kind]
+    (reader.base / "data.tfrecord").write_bytes(content)
+    found = reader.fault(source(reader), wanted=WANTED)
+    assert (found.code, found.message) == (code, f"`{reader.base / 'data.tfrecord'}`{message}")
+
+
+def test_files_that_are_not_packed_as_the_spec_says(reader: Any) -> None:
+    """A file that is not compressed, or whose compression is broken, is said."""
+    plain = record(good(1)) * 3
+    cases = {
+        ("gzip", plain): ("TFD702", ": the file is not compressed by gzip"),
+        ("gzip", gzip.compress(plain * 50)[:-30]): (
+            "TFD710",
+            ": unpacking it fails: compressed file ended before the end-of-stream marker was reached",
+        ),
+        ("zlib", plain): (
+            "TFD710",
+            ": unpacking it fails: error -3 while decompressing data: incorrect header check",
+        ),
+    }
+    for (compression, content), (code, message) in cases.items():
+        (reader.base / "data.tfrecord").write_bytes(content)
+        found = reader.fault(source(reader, compression=compression), wanted=WANTED)
+        assert (found.code, found.message) == (code, f"`{reader.base / 'data.tfrecord'}`{message}")
+
+
+def test_broken_bytes_of_an_encoding_are_located(reader: Any) -> None:
+    """Raw bytes of another length and bytes that are no image are found in their record."""
+    feature = reader.call("feature", "int16", (2,), encoding="raw")
+    (reader.base / "data.tfrecord").write_bytes(
+        record(example(v=[b"1234"])) * 4 + record(example(v=[b"123"]))
+    )
+    found = reader.fault(reader.call("tfrecord", "data.tfrecord", v=feature), wanted={"v": ("int16", (2,))})
+    assert (found.code, found.message.partition("`, ")[2]) == (
+        "TFD711",
+        "record 4, feature `v`: 3 bytes where 4 of int16[2] is wanted",
+    )
+    png = tf.io.encode_png(np.zeros([2, 2, 1], np.uint8)).numpy()
+    content = record(example(v=[png])) * 4 + record(example(v=[b"no image"]))
+    (reader.base / "data.tfrecord").write_bytes(content)
+    feature = reader.call("feature", "uint8", (2, 2, 1), encoding="image")
+    found = reader.fault(
+        reader.call("tfrecord", "data.tfrecord", v=feature), wanted={"v": ("uint8", (2, 2, 1))}
+    )
+    assert found.code == "TFD713"
+    assert found.message.partition("`, ")[2].startswith(
+        "record 4, feature `v`: the image cannot be decoded: "
+    )
+    assert found.span is not None
+    assert found.span.text == "feature(...)"

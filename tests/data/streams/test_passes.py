@@ -1,0 +1,203 @@
+"""Order, epochs, shards and resuming, on a file of the numbers 0 to 99."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from tfdeploy.data import Stream
+
+ALL = list(range(100))
+Numbers = Callable[..., Stream]
+
+
+def test_without_shuffle_examples_come_in_their_order(reader: Any, numbers: Numbers) -> None:
+    """One pass gives every example once, in the order of the file, and ends."""
+    assert reader.column(numbers(), "n", 7) == ALL
+
+
+def test_the_last_batch_is_smaller_or_left_out(reader: Any, numbers: Numbers) -> None:
+    """A pass of 100 in batches of 32 ends with a batch of 4, unless the remainder is dropped."""
+    kept = [len(batch["n"]) for batch in reader.batches(numbers(), 32)]
+    dropped = [len(batch["n"]) for batch in reader.batches(numbers(), 32, drop_remainder=True)]
+    assert (kept, dropped) == ([32, 32, 32, 4], [32, 32, 32])
+
+
+def test_batches_of_a_dropped_remainder_have_a_known_size(numbers: Numbers) -> None:
+    """Where every batch is full, the graph knows its size."""
+    with tf.Graph().as_default():
+        spec = numbers().batches(32, repeat=True, drop_remainder=True).element_spec
+    assert spec == {"n": tf.TensorSpec([32], tf.int32)}
+
+
+@pytest.mark.parametrize("buffer", [3, 40, 1000])
+def test_an_epoch_visits_every_example_once(reader: Any, numbers: Numbers, buffer: int) -> None:
+    """Whatever the buffer of a shuffle, each run of 100 examples holds all 100, in another order."""
+    stream = numbers(reader.call("shuffle", buffer), seed=1)
+    found = reader.column(stream, "n", 10, repeat=True, most=30)
+    epochs = [found[:100], found[100:200], found[200:]]
+    assert [sorted(each) for each in epochs] == [ALL, ALL, ALL]
+    assert len({tuple(each) for each in [ALL, *epochs]}) == 4
+
+
+def test_epochs_are_exact_where_batches_straddle_them(reader: Any, numbers: Numbers) -> None:
+    """A batch size that does not divide the epoch neither drops nor repeats an example."""
+    stream = numbers(reader.call("shuffle", 50), seed=1)
+    found = reader.column(stream, "n", 32, repeat=True, drop_remainder=True, most=25)
+    assert sorted(found) == sorted(ALL * 8)
+    assert all(sorted(found[start : start + 100]) == ALL for start in range(0, 800, 100))
+
+
+def test_the_same_seed_gives_the_same_order(reader: Any, numbers: Numbers) -> None:
+    """Two streams of one seed agree; another seed, of the spec or of the shuffle, gives another order."""
+    orders = [
+        tuple(reader.column(numbers(reader.call("shuffle", 100, **own), seed=seed), "n"))
+        for seed, own in [(1, {}), (1, {}), (2, {}), (1, {"seed": 7}), (2, {"seed": 7})]
+    ]
+    assert orders[0] == orders[1]
+    assert orders[3] == orders[4]
+    assert len(set(orders)) == 3
+
+
+def test_without_a_seed_orders_differ_unless_deterministic(reader: Any, numbers: Numbers) -> None:
+    """A stream without a seed draws one; a deterministic stream without a seed is the same every time."""
+    shuffle = reader.call("shuffle", 100)
+    free = {tuple(reader.column(numbers(shuffle), "n")) for _ in range(2)}
+    fixed = {tuple(reader.column(numbers(shuffle, deterministic=True), "n")) for _ in range(2)}
+    assert (len(free), len(fixed)) == (2, 1)
+
+
+@pytest.mark.parametrize("consumed", [0, 64, 100, 251, 1000])
+@pytest.mark.parametrize("cached", [False, True])
+def test_resuming_goes_on_where_the_stream_was(
+    reader: Any, numbers: Numbers, consumed: int, *, cached: bool
+) -> None:
+    """Skipping what was consumed gives just the rest of an uninterrupted stream, epochs later as well."""
+    cache = [reader.call("cache")] if cached else []
+    transforms = [reader.call("shuffle", 30), *cache, reader.call("shuffle", 40)]
+    whole = reader.column(numbers(*transforms, seed=5), "n", 11, repeat=True, most=100)
+    resumed = numbers(*transforms, seed=5, skip_examples=consumed)
+    found = reader.column(resumed, "n", 11, repeat=True, most=8)
+    assert found == whole[consumed : consumed + 88]
+
+
+def test_resuming_reads_no_epoch_in_vain(reader: Any, numbers: Numbers) -> None:
+    """A stream that is a million epochs in is opened as fast as a new one."""
+    stream = numbers(reader.call("shuffle", 100), seed=5, skip_examples=100 * 10**6 + 3)
+    assert len(reader.column(stream, "n", 97, repeat=False)) == 97
+
+
+@pytest.mark.parametrize("of", [1, 3])
+@pytest.mark.parametrize(
+    "transforms",
+    [[], [("shuffle", 30)], [("skip", 11), ("take", 50)], [("shuffle", 30), ("take", 60)], [("cache",)]],
+    ids=str,
+)
+def test_shards_together_are_the_data(reader: Any, numbers: Numbers, of: int, transforms: list[Any]) -> None:
+    """The shards of a split have no example in common and together all that one stream has."""
+    calls = [reader.call(*each) for each in transforms]
+    whole = sorted(reader.column(numbers(*calls, seed=3), "n"))
+    shards = [numbers(*calls, seed=3, shard=(index, of)) for index in range(of)]
+    found = [reader.column(each, "n") for each in shards]
+    assert sorted(chain.from_iterable(found)) == whole
+    assert [len(each) for each in found] == [each.size for each in shards]
+
+
+def test_shards_agree_on_a_shuffled_choice_without_a_seed(reader: Any, numbers: Numbers) -> None:
+    """Shards of `shuffle -> take` are cut from one order, although no seed is given."""
+    calls = [reader.call("shuffle", 100), reader.call("take", 60)]
+    found = [reader.column(numbers(*calls, shard=(index, 2)), "n") for index in range(2)]
+    assert len(set(chain.from_iterable(found))) == 60
+
+
+def test_the_size_of_a_pass_counts_take_and_skip(reader: Any, numbers: Numbers) -> None:
+    """`size` is what one pass gives, whatever the transforms."""
+    call = reader.call
+    cases = [
+        ((), 100),
+        ((call("take", 30),), 30),
+        ((call("skip", 30),), 70),
+        ((call("skip", 90), call("take", 30)), 10),
+        ((call("take", 30), call("skip", 10), call("take", 100)), 20),
+    ]
+    for calls, size in cases:
+        stream = numbers(*calls)
+        assert stream.size == size
+        assert len(reader.column(stream, "n")) == size
+
+
+def test_single_examples_are_those_of_the_batches(reader: Any, numbers: Numbers) -> None:
+    """`dataset` gives the same examples in the same order as `batches`, one by one."""
+    stream = numbers(reader.call("shuffle", 10), seed=4, skip_examples=13)
+    assert [int(each["n"]) for each in reader.single(stream)] == reader.column(stream, "n")
+
+
+def test_a_cache_is_read_once(reader: Any, numbers: Numbers) -> None:
+    """After a whole pass the file may go: a cached split goes on without it."""
+    stream = numbers(reader.call("cache"), reader.call("shuffle", 10), seed=1)
+    with tf.Graph().as_default():
+        iterator = tf.compat.v1.data.make_initializable_iterator(
+            stream.batches(50, repeat=True, drop_remainder=True)
+        )
+        following = iterator.get_next()
+        with tf.compat.v1.Session() as session:
+            session.run(iterator.initializer)
+            found = [session.run(following)["n"].tolist() for _ in range(2)]
+            (reader.base / "numbers.csv").unlink()
+            found += [session.run(following)["n"].tolist() for _ in range(6)]
+    assert [sorted(chain(*found[at : at + 2])) for at in range(0, 8, 2)] == [ALL] * 4
+
+
+def test_evaluation_reads_in_order(reader: Any, numbers: Numbers) -> None:
+    """Outside training a shuffle that changes only the order is left out, but not one that chooses."""
+    shuffle, take = reader.call("shuffle", 100), reader.call("take", 30)
+    plain = reader.column(numbers(take, shuffle, seed=1, training=False), "n")
+    chosen = reader.column(numbers(shuffle, take, seed=1, training=False), "n")
+    assert plain == list(range(30))
+    assert chosen == reader.column(numbers(shuffle, take, seed=1), "n")
+    assert chosen != plain
+
+
+def test_the_seed_of_the_graph_does_not_change_the_order(reader: Any, numbers: Numbers) -> None:
+    """The order of examples follows from the seed of the stream alone, and the graph keeps its own seed."""
+    orders = []
+    for seed in (1, 2):
+        with tf.Graph().as_default() as graph:
+            tf.compat.v1.set_random_seed(seed)
+            stream = numbers(reader.call("shuffle", 100), seed=5)
+            iterator = tf.compat.v1.data.make_initializable_iterator(
+                stream.batches(100, repeat=True, drop_remainder=True)
+            )
+            following = iterator.get_next()
+            assert graph.seed == seed
+            with tf.compat.v1.Session() as session:
+                session.run(iterator.initializer)
+                orders.append(session.run(following)["n"].tolist())
+    assert orders[0] == orders[1]
+
+
+def test_a_session_with_several_streams_closes_at_once(reader: Any, numbers: Numbers) -> None:
+    """Nothing that has to do with reading keeps a session open, even where four streams were read a while."""
+    for _ in range(4):
+        streams = [numbers(reader.call("shuffle", 10), seed=1, shard=(index, 4)) for index in range(4)]
+        with tf.Graph().as_default():
+            iterators = [
+                tf.compat.v1.data.make_initializable_iterator(
+                    each.batches(5, repeat=True, drop_remainder=True)
+                )
+                for each in streams
+            ]
+            following = [each.get_next() for each in iterators]
+            session = tf.compat.v1.Session()
+            session.run([each.initializer for each in iterators])
+            until = time.monotonic() + 1
+            while time.monotonic() < until:
+                session.run(following)
+            begun = time.monotonic()
+            session.close()
+        assert time.monotonic() - begun < 0.5

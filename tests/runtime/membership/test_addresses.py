@@ -1,0 +1,189 @@
+"""Tasks, addresses, and what TF_CONFIG says of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dsl import ir
+from dsl.addresses import split_address
+from dsl.diagnostics import RunError
+from grammar import load
+from tests.runtime.cluster.conftest import SPEC
+from tfdeploy.runtime.cluster.server.identity import fingerprint
+from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
+from tfdeploy.runtime.membership.tf_config import Given, read_tf_config, to_tf_config
+from tfdeploy.runtime.records.effective import effective_text
+
+JOBS = (ir.Job("ps", tasks=1), ir.Job("worker", tasks=3))
+CLUSTER = Cluster.of({"ps": ["p:1"], "worker": ["a:1", "b:1", "c:1"]})
+
+
+def config(task: object = None, **jobs: list[str]) -> str:
+    """Return the text of a TF_CONFIG as Kubeflow's training operator writes it."""
+    return json.dumps({"cluster": jobs, "task": task, "environment": "cloud"})
+
+
+def test_tasks_have_names_and_order() -> None:
+    """A cluster lists its tasks in the spec's order; the chief is the first that is no parameter server."""
+    assert [each.ref for each in CLUSTER.tasks] == ["ps:0", "worker:0", "worker:1", "worker:2"]
+    assert CLUSTER.chief == Task("worker", 0)
+    assert CLUSTER.address(Task("worker", 2)) == "c:1"
+    assert (Task("worker", 2) in CLUSTER, Task("worker", 3) in CLUSTER, Task("x", 0) in CLUSTER) == (
+        True,
+        False,
+        False,
+    )
+    assert Task.parse("worker:12") == Task("worker", 12)
+    assert Task("ps", 0).tensorflow_name == "/job:ps/replica:0/task:0"
+    member = Membership(CLUSTER, Task("worker", 0), "")
+    assert member.is_chief
+    assert [each.ref for each in member.others] == ["ps:0", "worker:1", "worker:2"]
+
+
+@pytest.mark.parametrize("text", ["worker", "worker:", "worker:-1", ":1", "worker:1:2", "a b:1"])
+def test_what_names_no_task(text: str) -> None:
+    """A task is a job and a number."""
+    with pytest.raises(ValueError, match="is not of the form JOB:INDEX, as in worker:1"):
+        Task.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("address", "parts"),
+    [
+        ("localhost:2222", ("localhost", 2222)),
+        ("10.0.0.1:65535", ("10.0.0.1", 65535)),
+        ("[fd00::2]:1", ("fd00::2", 1)),
+        ("run-worker-0.ml.svc:2222", ("run-worker-0.ml.svc", 2222)),
+    ],
+)
+def test_addresses(address: str, parts: tuple[str, int]) -> None:
+    """An address is a host and a port."""
+    assert split_address(address) == parts
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "host", "host:", ":1", "host:0", "host:65536", "host:x", "::1:80", "[x]:1", "a b:1", "http://a:1"],
+)
+def test_what_is_no_address(address: str) -> None:
+    """Anything else is refused with a reason."""
+    with pytest.raises(ValueError, match=r"form|ports|IPv6|hosts"):
+        split_address(address)
+
+
+@pytest.mark.parametrize(
+    ("task", "own"),
+    [
+        ({"type": "worker", "index": 1}, Task("worker", 1)),
+        ({"type": "ps", "index": "0"}, Task("ps", 0)),
+        (None, None),
+        ({}, None),
+    ],
+)
+def test_tf_config_with_the_jobs_of_the_spec(task: object, own: Task | None) -> None:
+    """Jobs are put in the spec's order; a process without a task is a client."""
+    text = config(task, worker=["a:1", "b:1", "c:1"], ps=["p:1"])
+    given = read_tf_config(text, JOBS)
+    assert given == Given(CLUSTER, own)
+    assert list(given.cluster.jobs) == ["ps", "worker"]
+    assert read_tf_config(to_tf_config(CLUSTER, own), JOBS) == given
+
+
+def test_the_fingerprint_of_a_spec_is_that_of_its_meaning(tmp_path: Path) -> None:
+    """Overrides count and so do defaults that are written out; spaces and folders do not."""
+    text = SPEC.format(ps="tasks = 1", worker="tasks = 2")
+    (tmp_path / "a.tfdeploy").write_text(text)
+    spec = load(str(tmp_path / "a.tfdeploy"))
+    (tmp_path / "b.tfdeploy").write_text(effective_text(spec, tmp_path / "run"))
+    assert fingerprint(load(str(tmp_path / "b.tfdeploy"))) == fingerprint(spec)
+    (tmp_path / "a.tfdeploy").write_text(f"{text}# a comment\n")
+    assert fingerprint(load(str(tmp_path / "a.tfdeploy"))) == fingerprint(spec)
+    other = load(str(tmp_path / "a.tfdeploy"), [("clones.batch", "9")])
+    assert fingerprint(other) != fingerprint(spec)
+
+
+@pytest.mark.parametrize("name", ["chief", "master"])
+@pytest.mark.parametrize(
+    ("task", "own"),
+    [
+        (("chief", 0), Task("worker", 0)),
+        (("worker", 0), Task("worker", 1)),
+        (("worker", 1), Task("worker", 2)),
+        (("ps", 0), Task("ps", 0)),
+    ],
+)
+def test_the_chief_of_kubeflow_is_the_first_worker(name: str, task: tuple[str, int], own: Task) -> None:
+    """`chief`, or `master` as it was called, becomes worker 0, and the workers move up by one."""
+    kind = name if task[0] == "chief" else task[0]
+    written = {"type": kind, "index": task[1]}
+    text = config(written, **{name: ["a:1"], "worker": ["b:1", "c:1"], "ps": ["p:1"]})
+    assert read_tf_config(text, JOBS) == Given(CLUSTER, own)
+
+
+def test_a_job_that_the_spec_calls_chief_stays_one() -> None:
+    """Where the spec has that job, nothing is renamed."""
+    jobs = (ir.Job("ps"), ir.Job("chief"), ir.Job("worker", tasks=2))
+    text = config({"type": "worker", "index": 1}, ps=["p:1"], chief=["a:1"], worker=["b:1", "c:1"])
+    given = read_tf_config(text, jobs)
+    assert given is not None
+    assert given.task == Task("worker", 1)
+    assert given.cluster.chief == Task("chief", 0)
+
+
+@pytest.mark.parametrize("text", ["{}", '{"cluster": {}}', '{"cluster": {"worker": []}, "task": {}}'])
+def test_a_tf_config_without_a_cluster_says_nothing(text: str) -> None:
+    """Such a process belongs to no cluster."""
+    assert read_tf_config(text, JOBS) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"cluster": s3cret', "TF_CONFIG is not JSON (line 1, column 13)"),
+        ('["s3cret"]', "TF_CONFIG is no object"),
+        ('{"task": {"type": "worker"}}', "TF_CONFIG names a task and has no `cluster`"),
+        ('{"cluster": {"ps": "s3cret:1"}}', "TF_CONFIG has `cluster[...]`, which is no list"),
+        (
+            config(ps=["p:1"], worker=["a:1", "b:1"]),
+            "TF_CONFIG has 2 addresses for the job `worker`, of which the spec has 3 tasks",
+        ),
+        (
+            config(ps=["p:1"], worker=["a:1", "b:1", "c:1"], evaluator=["s3cret:1"]),
+            "TF_CONFIG has the jobs `evaluator`, which the spec does not",
+        ),
+        (
+            config(ps=["s3cret"], worker=["a:1", "b:1", "c:1"]),
+            "TF_CONFIG has no address for `ps:0`: it is not of the form `host:port`",
+        ),
+        (
+            config(ps=["a:1"], worker=["a:1", "b:1", "c:1"]),
+            "TF_CONFIG has one address for `ps:0` and `worker:0`",
+        ),
+        (
+            config({"type": "worker", "index": True}, ps=["p:1"], worker=["a:1", "b:1", "c:1"]),
+            "TF_CONFIG has `task.index`, which is no whole number",
+        ),
+        (
+            config({"index": 0}, ps=["p:1"], worker=["a:1", "b:1", "c:1"]),
+            "TF_CONFIG has a `task` without a `type`",
+        ),
+        (
+            config({"type": "worker", "index": 3}, ps=["p:1"], worker=["a:1", "b:1", "c:1"]),
+            "TF_CONFIG names a task that the cluster does not have",
+        ),
+        (
+            config({"type": "s3cret"}, ps=["p:1"], worker=["a:1", "b:1", "c:1"]),
+            "TF_CONFIG names a task that the cluster does not have",
+        ),
+    ],
+)
+def test_a_tf_config_that_cannot_be_used(text: str, message: str) -> None:
+    """It is said what is amiss, and never what the variable holds."""
+    with pytest.raises(RunError) as caught:
+        read_tf_config(text, JOBS)
+    diagnostic = caught.value.diagnostic
+    assert diagnostic.message == message
+    assert "s3cret" not in " ".join([diagnostic.message, *diagnostic.notes, diagnostic.help or ""])

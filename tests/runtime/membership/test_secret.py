@@ -1,0 +1,94 @@
+"""The secret of a run: a file that only its user can read, made once by whoever comes first."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsl.diagnostics import RunError
+from tfdeploy.runtime.membership.secret import VARIABLE, own_secret, path_of, secret_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.runtime.cluster.conftest import Tasks
+
+SCRIPT = (
+    "import os; from tfdeploy.runtime.membership.secret import secret_of; print(secret_of(os.environ).mark)"
+)
+
+
+def refusal(path: Path) -> str:
+    """Return why a file is refused."""
+    with pytest.raises(RunError) as caught:
+        secret_of({VARIABLE: str(path)})
+    assert caught.value.diagnostic.code == "TFD770"
+    return caught.value.diagnostic.message
+
+
+def test_whoever_comes_first_makes_it(tmp_path: Path) -> None:
+    """Processes that begin at once have one secret, which others cannot read, and leave nothing beside it."""
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    environment.pop(VARIABLE, None)
+    processes = [
+        subprocess.Popen([sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    marks = {each.communicate()[0] for each in processes}
+    (path,) = (tmp_path / "config" / "tfdeploy").iterdir()
+    assert path == path_of(environment)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert marks == {f"{secret_of(environment).mark}\n"}
+
+
+def test_every_launch_has_its_own() -> None:
+    """Two launchers have two secrets, and neither leaves its own behind."""
+    with own_secret() as first, own_secret() as second:
+        marks = {secret_of({VARIABLE: str(each)}).mark for each in (first, second)}
+        assert len(marks) == 2
+        assert {stat.S_IMODE(each.stat().st_mode) for each in (first, second)} == {0o600}
+    assert not first.parent.exists()
+
+
+def test_a_word_is_for_one_server_alone(tmp_path: Path) -> None:
+    """What one server was told is of no use for another, nor with another secret."""
+    secret = secret_of({VARIABLE: str(tmp_path / "one")})
+    word = secret.word("a")
+    assert secret.is_word(word, "a")
+    assert not secret.is_word(word, "b")
+    assert not secret.is_word("\xe9", "a")
+    assert not secret_of({VARIABLE: str(tmp_path / "two")}).is_word(word, "a")
+    assert word not in repr(secret)
+
+
+def test_files_that_are_refused(tmp_path: Path) -> None:
+    """Files that others read, that hold next to nothing, or are none; a FIFO does not hang."""
+    path = tmp_path / "secret"
+    secret_of({VARIABLE: str(path)})
+    path.chmod(0o640)
+    assert refusal(path).endswith("others than its user can read it")
+    path.write_text("short")
+    path.chmod(0o600)
+    assert refusal(path).endswith("it holds less than 32 bytes")
+    assert refusal(tmp_path).endswith("it is no file")
+    os.mkfifo(tmp_path / "fifo", 0o600)
+    assert refusal(tmp_path / "fifo").endswith("it is no file")
+    assert refusal(path / "below").endswith("not a directory")
+
+
+def test_a_client_with_another_secret_is_refused(tasks: Tasks) -> None:
+    """It could not end the servers, and says so before it trains."""
+    server = tasks.serve("ps:0")
+    server.until("listens")
+    workers = [tasks.serve(f"worker:{index}") for index in range(2)]
+    client = tasks.start("compile-and-run", str(tasks.spec), TFDEPLOY_SECRET_FILE=str(tasks.folder / "other"))
+    assert client.end() == 2
+    assert "does not have the secret of this process" in client.text
+    assert "error[TFD771]" in client.text
+    for each in (server, *workers):
+        assert each.process.poll() is None

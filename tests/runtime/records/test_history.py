@@ -1,0 +1,79 @@
+"""The history of a run reads as one story, whatever became of the processes that wrote it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+from tfdeploy.runtime.records.history import History, Line
+
+
+def line(step: int, split: str = "train", loss: float = 0.5) -> Line:
+    """Return a line of the history."""
+    return Line(
+        step=step,
+        split=split,  # type: ignore[arg-type]
+        loss=loss,
+        data_loss=0.25,
+        metrics={"accuracy": 0.75},
+        examples_per_second=1234.6,
+        time="2030-01-01T00:00:00.000Z",
+    )
+
+
+def test_a_line_has_the_fields_of_the_contract(tmp_path: Path) -> None:
+    """A logged step is one JSON object with step, split, loss, metrics, speed and time."""
+    history = History(tmp_path / "history.jsonl")
+    history.append(line(10))
+    history.close()
+    assert json.loads((tmp_path / "history.jsonl").read_text()) == {
+        "step": 10,
+        "split": "train",
+        "loss": 0.5,
+        "data_loss": 0.25,
+        "metrics": {"accuracy": 0.75},
+        "examples_per_second": 1234.6,
+        "time": "2030-01-01T00:00:00.000Z",
+    }
+
+
+def test_what_is_not_finite_is_null() -> None:
+    """JSON has no NaN, so a loss without a value is null, and reads back as NaN."""
+    text = line(10, loss=float("nan")).to_json()
+    assert json.loads(text)["loss"] is None
+    again = Line.read(text.encode())
+    assert again is not None
+    assert math.isnan(again.loss)
+
+
+def test_a_cut_last_line_is_dropped(tmp_path: Path) -> None:
+    """What a kill leaves of the last line is taken out without a word, and the next line follows whole."""
+    path = tmp_path / "history.jsonl"
+    path.write_text(line(10).to_json() + "\n" + line(20).to_json()[:30])
+    history = History(path)
+    assert history.mend(20) == 0
+    history.append(line(20))
+    history.close()
+    assert path.read_text() == "".join(f"{line(step).to_json()}\n" for step in (10, 20))
+
+
+def test_lines_after_the_checkpoint_are_dropped(tmp_path: Path) -> None:
+    """Steps that will be made again have no lines from the first time, in any split."""
+    path = tmp_path / "history.jsonl"
+    lines = [line(10), line(20), line(20, "test"), line(30), line(40, "test")]
+    path.write_text("".join(f"{each.to_json()}\n" for each in lines))
+    history = History(path)
+    assert history.mend(20) == 0
+    assert path.read_text() == "".join(f"{each.to_json()}\n" for each in lines[:3])
+    assert history.last("test") == lines[2]
+    assert history.last("validation") is None
+
+
+def test_broken_lines_in_the_middle_are_counted(tmp_path: Path) -> None:
+    """Damage that no kill explains is told to the caller, and unknown fields are kept."""
+    path = tmp_path / "history.jsonl"
+    newer = line(20).to_json()[:-1] + ', "of_a_later_version": 1}'
+    path.write_text("\n".join([line(10).to_json(), "{", '{"step": 15}', "[]", newer, ""]))
+    assert History(path).mend(100) == 3
+    assert path.read_text() == f"{line(10).to_json()}\n{newer}\n"

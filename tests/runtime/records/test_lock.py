@@ -1,0 +1,90 @@
+"""One run at a time in a run directory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dsl.diagnostics import RunError
+from tfdeploy.runtime.records.lock import locked
+
+HOLD = """
+import sys
+from pathlib import Path
+from tfdeploy.runtime.lock import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_second_is_told_who_holds_the_lock(tmp_path: Path) -> None:
+    """The message names the process that has the directory."""
+    with locked(tmp_path), pytest.raises(RunError) as caught, locked(tmp_path):
+        pass
+    found = caught.value.diagnostic
+    assert found.code == "TFD731"
+    assert found.message == f"the run directory `{tmp_path}` is in use by process {os.getpid()}"
+
+
+def test_the_lock_is_free_afterwards(tmp_path: Path) -> None:
+    """A directory can be used again by the same process, and its lock names nobody, however a run ended."""
+    for _ in range(2):
+        with locked(tmp_path):
+            assert (tmp_path / ".lock").read_text() == f"{os.getpid()}\n"
+        assert (tmp_path / ".lock").read_bytes() == b""
+    with pytest.raises(KeyError), locked(tmp_path):
+        raise KeyError
+    assert (tmp_path / ".lock").read_bytes() == b""
+
+
+def test_nothing_but_a_lock_is_emptied(tmp_path: Path) -> None:
+    """Neither what a link leads to nor a file of something else, under a second name too, loses its text."""
+    notes = tmp_path / "notes.txt"
+    notes.write_text("important")
+    lock = tmp_path / ".lock"
+    reasons = []
+    for make in (lock.symlink_to, lock.hardlink_to):
+        make(notes)
+        with pytest.raises(RunError) as caught, locked(tmp_path):
+            pass
+        reasons.append(caught.value.diagnostic.message.rpartition(": ")[2])
+        lock.unlink()
+    os.mkfifo(lock)
+    with pytest.raises(RunError, match="is no lock of a run"), locked(tmp_path):
+        pass
+    assert reasons == ["is a symbolic link", "is no lock of a run"]
+    assert notes.read_text() == "important"
+
+
+def test_a_killed_holder_frees_the_lock(tmp_path: Path) -> None:
+    """The lock goes with the process, so a run that was killed is not in the way of the next."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    try:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(RunError, match=f"process {holder.pid}"), locked(tmp_path):
+            pass
+    finally:
+        holder.kill()
+        holder.communicate()
+    with locked(tmp_path):
+        pass
+
+
+def test_a_lock_that_cannot_be_had_makes_the_directory_unusable(tmp_path: Path) -> None:
+    """What stands in the way of the lock's file is said of the directory."""
+    (tmp_path / ".lock").mkdir()
+    with pytest.raises(RunError) as caught, locked(tmp_path):
+        pass
+    found = caught.value.diagnostic
+    reason = "`.lock`: is a directory"
+    assert found.code == "TFD732"
+    assert found.message == f"`{tmp_path}` cannot be used as run directory: {reason}"

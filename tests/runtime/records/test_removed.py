@@ -1,0 +1,104 @@
+"""A run directory, or files in it, that somebody renames or removes while the run goes on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsl.diagnostics import RunError
+from tests.runtime.train.test_processes import LONG, PATIENCE, wait_for_step
+from tfdeploy.runtime.records.presence import present
+from tfdeploy.runtime.show.reporting import Reporter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.runtime.conftest import Project
+
+
+class Meddler(Reporter):
+    """Does something to the files when step 20 is logged."""
+
+    def __init__(self, deed: Callable[[], None]) -> None:
+        self.deed = deed
+
+    def logged(self, line: Any) -> None:
+        """Do it once."""
+        if line.step == 20:
+            self.deed()
+
+
+def test_a_renamed_directory_ends_the_run(project: Project) -> None:
+    """The process ends with 2 and says where the directory is; nothing takes its place, nothing is lost."""
+    moved = project.folder / "moved"
+    process = project.start(*LONG)
+    try:
+        wait_for_step(project, process, 60)
+        project.run_directory.rename(moved)
+        _, said = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 2, said
+    assert f"error[TFD747]: the run directory `{project.run_directory}` is not there any more" in said
+    assert f"it was renamed, and is `{moved}` now, with all that was written" in said
+    assert not project.run_directory.exists()
+    moved.rename(project.run_directory)
+    assert project.run(train__steps=150).resumed_from >= 50
+
+
+def test_a_removed_directory_ends_the_run(project: Project) -> None:
+    """It is told at the next write, and the directory is not made again without what was in it."""
+    with pytest.raises(RunError) as caught:
+        project.run(reporter=Meddler(lambda: shutil.rmtree(project.run_directory)))
+    found = caught.value.diagnostic
+    assert (found.code, found.span is not None) == ("TFD747", True)
+    assert found.notes == ("it was removed, or put where nobody knows",)
+    assert not project.run_directory.exists()
+
+
+def test_a_removed_history_ends_the_run(project: Project) -> None:
+    """Lines that go nowhere are no history: the run does not end as one that has all its files."""
+    history = project.run_directory / "history.jsonl"
+    with pytest.raises(RunError) as caught:
+        project.run(reporter=Meddler(history.unlink))
+    found = caught.value.diagnostic
+    assert (found.code, found.message) == ("TFD747", f"`{history}` was removed or replaced during the run")
+    assert not (project.run_directory / "result.json").exists()
+
+
+def test_what_can_be_written_again_is(project: Project) -> None:
+    """Without its checkpoints and events a run goes on, and writes new ones."""
+
+    def remove() -> None:
+        for name in ("checkpoints", "events"):
+            shutil.rmtree(project.run_directory / name)
+
+    settings = {"train__checkpoint_every": 10, "train__steps": 40, "train__summaries": "all"}
+    assert project.run(reporter=Meddler(remove), **settings).status == "finished"
+    names = {path.name for path in (project.run_directory / "checkpoints").glob("*.json")}
+    assert names == {f"model.ckpt-{step}.json" for step in (20, 30, 40)}
+    assert list((project.run_directory / "events" / "train").iterdir())
+
+
+def test_a_directory_that_took_its_place(tmp_path: Path) -> None:
+    """Another folder under the same name is not the run's; the run's own, back under its name, is."""
+    run, away = tmp_path / "run", tmp_path / "away"
+    run.mkdir()
+    with present(run) as presence:
+        presence.require()
+        run.rename(away)
+        run.mkdir()
+        with pytest.raises(RunError) as caught:
+            presence.require()
+        assert caught.value.diagnostic.notes == (
+            f"it was renamed, and is `{away}` now, with all that was written",
+        )
+        run.rmdir()
+        away.rename(run)
+        presence.require()
+    with pytest.raises(RunError, match="cannot be used"), present(tmp_path / "none"):
+        pass

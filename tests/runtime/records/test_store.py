@@ -1,0 +1,103 @@
+"""Which checkpoints count, and which may go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tfdeploy.runtime.records.store import Broken, Checkpoint, Manifest, Store
+
+
+def commit(store: Store, step: int) -> Checkpoint:
+    """Make a checkpoint of two small files."""
+    store.directory.mkdir(exist_ok=True)
+    prefix = store.prefix(step)
+    files = {f"{prefix.name}.index": 3, f"{prefix.name}.data-00000-of-00001": 5}
+    for name, size in files.items():
+        (store.directory / name).write_bytes(b"x" * size)
+    return store.commit(Manifest(step, step * 64, "abc", 7, "2030-01-01T00:00:00.000Z", files))
+
+
+def test_a_checkpoint_comes_back(tmp_path: Path) -> None:
+    """What was committed is found again, with its manifest, newest first."""
+    store = Store(tmp_path / "checkpoints")
+    made = [commit(store, step) for step in (9, 100, 20)]
+    assert store.whole() == [made[1], made[2], made[0]]
+
+
+def test_an_empty_folder_has_none(tmp_path: Path) -> None:
+    """A run that was never started has no checkpoints."""
+    assert Store(tmp_path / "checkpoints").whole() == []
+
+
+def test_broken_checkpoints_say_why(tmp_path: Path) -> None:
+    """A missing manifest, a damaged one, a missing file and a short one each have their reason."""
+    store = Store(tmp_path)
+    for step in (1, 2, 3, 4):
+        commit(store, step)
+    (tmp_path / "model.ckpt-1.json").unlink()
+    (tmp_path / "model.ckpt-2.json").write_text('{"step": 2')
+    (tmp_path / "model.ckpt-3.index").unlink()
+    (tmp_path / "model.ckpt-4.data-00000-of-00001").write_bytes(b"xx")
+    assert [store.find(step) for step in store.steps()] == [
+        Broken(store.prefix(4), 4, "`model.ckpt-4.data-00000-of-00001` has 2 bytes and not 5"),
+        Broken(store.prefix(3), 3, "`model.ckpt-3.index` is missing"),
+        Broken(store.prefix(2), 2, "its manifest is not JSON (line 1, column 11)"),
+        Broken(store.prefix(1), 1, "it was not written to its end"),
+    ]
+    assert store.whole() == []
+
+
+def test_only_the_newest_are_kept(tmp_path: Path) -> None:
+    """Pruning leaves the wanted number, and never none."""
+    store = Store(tmp_path)
+    for step in (10, 20, 30):
+        commit(store, step)
+    store.prune(2)
+    assert [each.step for each in store.whole()] == [30, 20]
+    store.prune(0)
+    assert [each.step for each in store.whole()] == [30]
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_what_is_newer_than_the_restored_one_goes(tmp_path: Path) -> None:
+    """After going back to a step, damaged and half-written newer ones are removed."""
+    store = Store(tmp_path)
+    for step in (10, 20, 100):
+        commit(store, step)
+    (tmp_path / "model.ckpt-30.index").write_bytes(b"x")
+    (tmp_path / "model.ckpt-40.data-00000-of-00001.tempstate17").write_bytes(b"x")
+    (tmp_path / ".partial-0123abcd-model.ckpt-40.json").write_bytes(b"x")
+    store.remove_after(20)
+    assert store.steps() == [20, 10]
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+def test_only_its_own_files_go(tmp_path: Path) -> None:
+    """What is called almost as a checkpoint, or is half of somebody else's file, stays."""
+    store = Store(tmp_path)
+    commit(store, 7)
+    store.best.touch()
+    store.state.touch()
+    others = ["model.ckpt-7.data-of-mine", "model.ckpt-7.json.bak", "model.ckpt-x.json", ".partial-notes.txt"]
+    for name in others:
+        (tmp_path / name).touch()
+    store.clear()
+    assert {each.name for each in tmp_path.iterdir()} == set(others)
+
+
+def test_the_manifest_comes_last_and_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At no moment is there a manifest without its files, so a kill leaves nothing that seems whole."""
+    store = Store(tmp_path)
+    found = []
+    unlink = Path.unlink
+
+    def look(self: Path, **options: bool) -> None:
+        unlink(self, **options)
+        found.append(store.find(7))
+
+    commit(store, 7)
+    monkeypatch.setattr(Path, "unlink", look)
+    store.remove(7)
+    assert found == [Broken(store.prefix(7), 7, "it was not written to its end")] * 3

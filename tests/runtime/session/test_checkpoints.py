@@ -1,0 +1,158 @@
+"""Checkpoints: TensorFlow's format, only finite values, and nothing lost when the disk is full."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+from dsl.diagnostics import RunError
+from tests.support import classifier
+
+
+@pytest.fixture
+def engine() -> Any:
+    """Return an engine on a small graph."""
+    from compiler.graph.build import compile_graph
+    from compiler.pipeline import make_plan
+    from tfdeploy.runtime.session.engine import Engine
+
+    started = Engine.start(compile_graph(make_plan(classifier(update__ema="0.9"))))
+    yield started
+    started.close()
+
+
+def checkpoints(engine: Any, folder: Path, keep: int = 5) -> Any:
+    """Return the checkpoints of an engine in `folder`."""
+    from tfdeploy.runtime.records.store import Store
+    from tfdeploy.runtime.session.checkpoints import Checkpoints
+
+    return Checkpoints(Store(folder), engine, keep)
+
+
+def test_any_tensorflow_program_can_read_them(engine: Any, tmp_path: Path) -> None:
+    """The names in the files are those of the variables, and the values theirs."""
+    import tensorflow as tf
+
+    checkpoints(engine, tmp_path).save(3, 96)
+    reader = tf.train.load_checkpoint(str(tmp_path / "model.ckpt-3"))
+    values = engine.values(list(engine.compiled.saved))
+    assert set(reader.get_variable_to_shape_map()) == set(values)
+    assert all(np.array_equal(reader.get_tensor(name), value) for name, value in values.items())
+
+
+def test_weights_that_are_not_finite_are_not_saved(engine: Any, tmp_path: Path) -> None:
+    """A step that spoils the weights leaves the checkpoint before it the newest."""
+    kept = checkpoints(engine, tmp_path)
+    kept.save(3, 96)
+    bias = engine.values(["logits/bias"])["logits/bias"]
+    engine.assign({"logits/bias": np.full_like(bias, np.inf)})
+    with pytest.raises(RunError) as caught:
+        kept.save(4, 128)
+    found = caught.value.diagnostic
+    assert (found.code, found.message) == ("TFD730", "after step 4 `logits/bias` is not finite")
+    assert found.notes == ("the checkpoint of step 3 is kept",)
+    assert kept.store.steps() == [3]
+
+
+def test_restoring_gives_the_values_back(engine: Any, tmp_path: Path) -> None:
+    """Every variable, slots and averages included, is what it was."""
+    kept = checkpoints(engine, tmp_path)
+    names = list(engine.compiled.saved)
+    engine.assign({"global_step": 3})
+    before = engine.values(names)
+    kept.save(3, 96)
+    engine.assign({name: np.zeros_like(value) for name, value in before.items()})
+    found = checkpoints(engine, tmp_path).resume(lambda _: pytest.fail("nothing is amiss"))
+    assert (found.step, found.manifest.examples) == (3, 96)
+    after = engine.values(names)
+    assert all(np.array_equal(after[name], value) for name, value in before.items())
+
+
+def test_tensors_that_are_not_those_of_the_manifest(engine: Any, tmp_path: Path) -> None:
+    """Files of another step or run under the newest name are damage: the one before it is gone on from.
+
+    The index of one checkpoint with the manifest of another, all files of another step, renamed, and weights
+    of the same step from elsewhere are all of the right sizes.
+    """
+    import shutil
+
+    from tfdeploy.runtime.records.store import Checkpoint
+
+    kept = checkpoints(engine, tmp_path / "run")
+    elsewhere = checkpoints(engine, tmp_path / "elsewhere")
+    for step in (3, 4):
+        engine.assign({"global_step": step})
+        kept.save(step, 32 * step)
+    expected = engine.values(["logits/bias"])["logits/bias"]
+    engine.assign({"logits/bias": expected + 1})
+    elsewhere.save(4, 128)
+
+    def latest(reason: str) -> None:
+        warnings: list[Any] = []
+        found = checkpoints(engine, tmp_path / "run").latest(warnings.append)
+        assert (found.step, [each.code for each in warnings]) == (3, ["TFD734"])
+        assert warnings[0].message.endswith(reason)
+        np.testing.assert_array_equal(engine.values(["logits/bias"])["logits/bias"], expected)
+        assert engine.values(["global_step"])["global_step"] == 3
+
+    endings = ("index", "data-00000-of-00001")
+    for ending in endings:
+        name = f"model.ckpt-4.{ending}"
+        shutil.copy(tmp_path / "elsewhere" / name, tmp_path / "run" / name)
+    latest("`model.ckpt-4.index` is not the one that was written with its manifest")
+    for ending in endings:
+        shutil.copy(tmp_path / "run" / f"model.ckpt-3.{ending}", tmp_path / "run" / f"model.ckpt-4.{ending}")
+    latest("`model.ckpt-4.index` is not the one that was written with its manifest")
+    own = kept.store.find(3)
+    assert isinstance(own, Checkpoint)
+    files = {f"model.ckpt-4.{each}": own.manifest.files[f"model.ckpt-3.{each}"] for each in endings}
+    kept.store.commit(evolve(own.manifest, step=4, files=files))
+    assert isinstance(kept.store.find(4), Checkpoint)  # only the tensors tell
+    latest("its tensors are of step 3")
+
+
+def test_a_full_disk_loses_nothing(engine: Any, tmp_path: Path) -> None:
+    """What cannot be written whole is removed, earlier checkpoints stay, and the error says what to do."""
+    import resource
+    import signal
+
+    kept = checkpoints(engine, tmp_path)
+    kept.save(3, 96)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
+    try:
+        with pytest.raises(RunError) as caught:
+            kept.save(4, 128)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    found = caught.value.diagnostic
+    assert (found.code, found.message) == (
+        "TFD733",
+        f"`{tmp_path / 'model.ckpt-4'}` cannot be written: file too large",
+    )
+    assert found.help == "make room on the disk and run again: the run goes on from its last checkpoint"
+    assert found.notes == ("the checkpoint of step 3 is kept",)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_checkpoint_is_on_the_disk_before_it_counts(
+    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files and their names first, then the manifest and its name: a power cut leaves all or nothing."""
+    synced: list[Path] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+    )
+    checkpoints(engine, tmp_path).save(3, 96)
+    names = ["." if path == tmp_path else path.name for path in synced]
+    (manifest,) = [name for name in names if name.endswith("-model.ckpt-3.json")]
+    assert manifest.startswith(".partial-")
+    assert names == ["model.ckpt-3.data-00000-of-00001", "model.ckpt-3.index", ".", manifest, "."]

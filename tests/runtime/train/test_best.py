@@ -1,0 +1,119 @@
+"""The best checkpoint by a score, and ending when there is no better one for long."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import spec_of
+from tfdeploy.runtime.records.history import Line
+from tfdeploy.runtime.train.best import Best, Contest, Goal
+
+if TYPE_CHECKING:
+    from dsl.diagnostics import Diagnostic
+    from tests.runtime.conftest import Project
+
+
+def unheard(warning: Diagnostic) -> None:
+    """Fail, for nothing is amiss."""
+    raise AssertionError(warning)
+
+
+def contest(path: Path, goal: Goal = "highest", patience: int | None = None) -> Contest:
+    """Return a contest for the accuracy."""
+    return Contest(goal, "accuracy", patience, path / "best.json")
+
+
+@pytest.mark.parametrize(
+    ("goal", "bests"), [("highest", [True, True, False, False]), ("lowest", [True, False, True, False])]
+)
+def test_what_is_better(tmp_path: Path, goal: Goal, bests: list[bool]) -> None:
+    """An evaluation is the best when it beats all before it; what is not finite never is."""
+    judged = contest(tmp_path, goal)
+    scores = (0.5, 0.7, 0.4, math.nan)
+    assert [judged.enter(step, 1.0, {"accuracy": score}) for step, score in enumerate(scores)] == bests
+
+
+def test_patience(tmp_path: Path) -> None:
+    """The contest is over after so many evaluations in a row that are no better."""
+    judged = contest(tmp_path, patience=2)
+    over = []
+    for step, score in enumerate((0.5, 0.5, 0.6, 0.6, 0.1)):
+        judged.enter(step, 1.0, {"accuracy": score})
+        over.append(judged.is_over)
+    assert over == [False, False, False, False, True]
+    assert judged.best == Best(2, "highest", "accuracy", 0.6)
+
+
+def test_the_loss_is_a_score(tmp_path: Path) -> None:
+    """`lowest("loss")` compares the loss."""
+    text = """
+    tfdeploy = 1
+    model "m" {
+      x = input(float32, [2])
+      y = input(float32, [1])
+      out = x -> Dense(1)
+      loss = [y, out] -> MeanSquaredError()
+    }
+    data {
+      train = csv("a.csv", x = "x*", y = "y")
+      test = csv("b.csv", x = "x*", y = "y")
+    }
+    train { steps = 4, evaluate_every = 1, best = lowest("loss"), patience = 3 }
+    """
+    judged = Contest.of(spec_of(text).train, tmp_path / "best.json")
+    assert judged == Contest("lowest", "loss", 3, tmp_path / "best.json")
+    assert judged is not None
+    assert judged.enter(1, 0.5, {})
+
+
+def test_going_on(tmp_path: Path) -> None:
+    """A run that goes on knows its best and the evaluations since; a best that was lost does not count."""
+    first = contest(tmp_path)
+    first.enter(20, 1.0, {"accuracy": 0.7})
+    first.keep()
+    lines = [
+        Line(step=step, split=split, loss=1.0, data_loss=1.0)
+        for step, split in ((10, "test"), (20, "test"), (25, "train"), (30, "test"), (40, "test"))
+    ]
+    again = contest(tmp_path)
+    again.resume(40, lines, "test", unheard)
+    assert (again.best, again.since) == (first.best, 2)
+    lost = contest(tmp_path)
+    lost.resume(10, lines, "test", unheard)
+    assert (lost.best, lost.since) == (None, 0)
+    other = contest(tmp_path, "lowest")
+    other.resume(40, lines, "test", unheard)
+    assert other.best is None
+
+
+def test_a_run_ends_early_with_its_best(project: Project) -> None:
+    """A run that gets worse ends, keeps its best checkpoint too, and tests and exports that one."""
+    settings = 'evaluate_every = 5\n  best = highest("accuracy")\n  patience = 2\n  keep = 1'
+    text = (
+        project.spec.read_text().replace("steps = 60", f"steps = 300\n  {settings}").replace("ema = 0.9", "")
+    )
+    project.write(text)
+    good = project.run(train__steps=40)
+    project.write(text.replace("Adam(learning_rate = 1e-2)", "SGD(-0.05)"))  # away from what is learnt
+    result = project.run()
+    assert result.stopped_early
+    assert result.best.step <= 40 < result.steps < 100
+    assert result.best.value == max(good.best.value, result.best.value)
+    assert result.test.metrics["accuracy"] == result.best.value
+    steps = {path.name for path in (project.run_directory / "checkpoints").glob("model*.json")}
+    assert steps == {f"model.ckpt-{result.best.step}.json", f"model.ckpt-{result.steps}.json"}
+    best = json.loads((project.run_directory / "checkpoints" / "best.json").read_text())
+    assert best == {
+        "step": result.best.step,
+        "goal": "highest",
+        "score": "accuracy",
+        "value": result.best.value,
+    }
+    again = project.run()
+    assert (again.steps, again.best, again.stopped_early) == (result.steps, result.best, True)
+    assert again.test == result.test

@@ -1,0 +1,37 @@
+"""What a run says of checkpoints that cannot be written, or that lack what the spec now needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsl.diagnostics import RunError
+from tests.runtime.train.test_run import Listener
+from tfdeploy.runtime.records.ownership import MARK
+
+if TYPE_CHECKING:
+    from tests.runtime.conftest import Project
+
+
+def test_the_list_of_checkpoints_cannot_be_written(project: Project) -> None:
+    """A folder in the place of the file by which TensorFlow finds checkpoints is told as what it is."""
+    listed = project.run_directory / "checkpoints" / "checkpoint"
+    listed.mkdir(parents=True)
+    (listed / "in the way").touch()
+    (project.run_directory / MARK).touch()
+    with pytest.raises(RunError) as caught:
+        project.run(train__steps=2)
+    found = caught.value.diagnostic
+    assert found.code == "TFD733"
+    assert found.message.startswith(f"`{listed}` cannot be written: ")
+    assert project.run_directory.joinpath("checkpoints", "model.ckpt-2.json").exists()
+
+
+def test_a_scale_that_a_checkpoint_lacks(project: Project) -> None:
+    """A run that goes on with loss scaling says that the precision was changed."""
+    project.run(train__steps=4)
+    listener = Listener()
+    project.run(train__steps=8, update__precision="mixed_float16", reporter=listener)
+    (found,) = listener.warnings
+    assert found.notes == ("what is lacking starts anew", "`precision` has been changed since")

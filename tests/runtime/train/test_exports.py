@@ -1,0 +1,119 @@
+"""Results for other tools: TensorBoard's files and a SavedModel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tests.runtime.train.test_evaluation import digits, forward
+from tfdeploy.cli.group import load
+from tfdeploy.runtime.records.history import Line
+from tfdeploy.runtime.train.events import Events
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.runtime.conftest import Project
+
+
+def events_of(folder: Path) -> list[Any]:
+    """Return every event in the files of a folder, read by TensorFlow."""
+    import tensorflow as tf
+
+    (path,) = folder.iterdir()
+    return list(tf.compat.v1.train.summary_iterator(str(path)))
+
+
+def read_back(folder: Path) -> Any:
+    """Return the events of a folder as TensorBoard's own reader has them, none of them left out."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    everything = {"scalars": 0, "histograms": 0, "tensors": 0}
+    return EventAccumulator(str(folder), size_guidance=everything).Reload()
+
+
+def curves(read: Any) -> dict[str, dict[int, float]]:
+    """Return the values of each scalar by step."""
+    return {tag: {each.step: each.value for each in read.Scalars(tag)} for tag in read.Tags()["scalars"]}
+
+
+def lines(project: Project, split: str) -> dict[str, dict[int, float]]:
+    """Return the same of the history of a run."""
+    found: dict[str, dict[int, float]] = {}
+    for line in project.history():
+        figures = {**line, **line["metrics"]}
+        for name in ("loss", "data_loss", "accuracy", "learning_rate", "examples_per_second", "data_waiting"):
+            if line["split"] == split and figures.get(name) is not None:
+                found.setdefault(name, {})[line["step"]] = figures[name]
+    return found
+
+
+def test_tensorboard_reads_the_curves(project: Project) -> None:
+    """The scalars of every split are those of the history: scores, learning rate and examples per second."""
+    project.run(train__steps=40, train__evaluate_every=20)
+    for split in ("train", "test"):
+        drawn, written = curves(read_back(project.run_directory / "events" / split)), lines(project, split)
+        assert drawn.keys() == written.keys()
+        for name, values in written.items():
+            rounded = 0.051 if name == "examples_per_second" else 0.0  # it is written down to a tenth
+            assert drawn[name] == pytest.approx(values, rel=1e-4, abs=rounded), name
+    assert {"learning_rate", "examples_per_second"} <= lines(project, "train").keys()
+
+
+def test_tensorboard_reads_histograms_graph_and_map(project: Project) -> None:
+    """Histograms of gradients and weights count all elements; ops have devices; the map is there as text."""
+    import tensorflow as tf
+
+    project.run(train__steps=20, train__summaries="all")
+    read = read_back(project.run_directory / "events" / "train")
+    names = ("hidden/kernel", "hidden/bias", "logits/kernel", "logits/bias")
+    assert {*read.Tags()["histograms"]} == {
+        f"{kind}/{name}" for kind in ("gradients", "weights") for name in names
+    }
+    histograms = read.Histograms("weights/hidden/kernel")
+    assert [each.step for each in histograms] == [10, 20]
+    value = histograms[-1].histogram_value
+    assert (value.num, sum(value.bucket)) == (64 * 16, 64 * 16)
+    assert -1 < value.min < 0 < value.max < 1
+    (text,) = read.Tensors("placement")
+    assert "cpu[1]" in tf.make_ndarray(text.tensor_proto)[0].decode()
+    assert read.SummaryMetadata("placement").plugin_data.plugin_name == "text"
+    devices = {node.device.rpartition(":")[2] for node in read.Graph().node if node.op == "MatMul"}
+    assert devices == {"0", "1"}
+
+
+def test_tensorboard_reads_a_run_that_was_gone_on_with_as_one(project: Project) -> None:
+    """What was made again, after the last checkpoint, takes the place of what was there."""
+    project.run(train__steps=20)
+    events = project.run_directory / "events" / "train"
+    (first,) = events.iterdir()
+    writer = Events(events.parent, None)
+    writer.line(Line(30, "train", 9.0, 9.0))  # as of a process that was killed
+    writer.close()
+    project.run(train__steps=40)
+    assert len([*events.iterdir()]) == 3
+    assert first in events.iterdir()
+    assert curves(read_back(events))["loss"] == pytest.approx(lines(project, "train")["loss"])
+
+
+def test_a_saved_model_predicts_the_same(project: Project) -> None:
+    """TensorFlow alone loads what `export` writes; a folder that is there is not touched."""
+    import tensorflow as tf
+
+    project.run(train__steps=20)
+    folder = project.folder / "saved"
+    arguments = [str(project.spec), "--saved-model", str(folder)]
+    arguments += ["--set", f"train.directory={project.run_directory}"]
+    done = CliRunner().invoke(load("export"), arguments, standalone_mode=False)
+    assert (done.return_value, done.stdout) == (0, f"{folder}\n")
+    images, _ = digits("test")
+    loaded = tf.saved_model.load(str(folder))  # which its functions need to live on
+    found = loaded.serve(tf.constant(images, tf.float32)).numpy()
+    expected = forward(project.variables(20), images, suffix="/ExponentialMovingAverage")
+    assert np.max(np.abs(found - expected)) < 1e-5
+    again = CliRunner().invoke(load("export"), arguments)
+    assert again.exit_code == 2
+    assert "is there already" in again.stderr

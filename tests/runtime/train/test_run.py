@@ -1,0 +1,296 @@
+"""A run leaves the files of the contract, and goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from dsl.diagnostics import Diagnostic, RunError, SpecError
+from tfdeploy.runtime.show.reporting import Reporter
+
+if TYPE_CHECKING:
+    from tests.runtime.conftest import Project
+
+
+class Listener(Reporter):
+    """Keeps the warnings."""
+
+    def __init__(self) -> None:
+        self.warnings: list[Diagnostic] = []
+
+    def warn(self, diagnostic: Diagnostic) -> None:
+        """Keep a warning."""
+        self.warnings.append(diagnostic)
+
+
+def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Whether two sets of variables are equal bit for bit."""
+    return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def test_the_files_of_a_run(project: Project) -> None:
+    """Everything that the contract lists is there, agrees with the result, and nothing else."""
+    result = project.run(train__evaluate_every=20)
+    names = {path.name for path in project.run_directory.iterdir()}
+    assert names == {
+        ".lock",
+        ".tfdeploy-run",
+        "checkpoints",
+        "events",
+        "history.jsonl",
+        "model.keras",
+        "placement.json",
+        "result.json",
+        "spec.tfdeploy",
+    }
+    assert json.loads((project.run_directory / "result.json").read_text()) == json.loads(result.to_json())
+    assert (result.status, result.steps, result.directory) == ("finished", 60, str(project.run_directory))
+    assert project.steps() == [10, 20, 30, 40, 50, 60]
+    assert project.steps("test") == [20, 40, 60]
+    last = project.history()[-1]
+    assert last["split"] == "test"
+    assert result.test.examples == 359
+    assert (last["loss"], last["metrics"]) == (result.test.loss, dict(result.test.metrics))
+    manifest = json.loads((project.run_directory / "checkpoints" / "model.ckpt-60.json").read_text())
+    assert (manifest["step"], manifest["examples"]) == (60, 60 * 32)
+
+
+def test_the_map_knows_where_ops_are(project: Project) -> None:
+    """After a run every op of a tower that was run has its real device, and none is misplaced."""
+    project.run(train__steps=1)
+    placement = json.loads((project.run_directory / "placement.json").read_text())
+    assert placement["misplaced"] == []
+    products = [op for op in placement["ops"] if op["type"] == "MatMul" and op["role"] == "forward"]
+    assert {(op["clone"], op["assigned"]) for op in products} == {(0, "cpu[0]"), (1, "cpu[1]")}
+    roles = {op["role"] for op in placement["ops"] if op["assigned"] is not None}
+    assert {"input", "variable", "read", "forward", "gradient", "update", "evaluation", "init"} <= roles
+
+
+def test_a_finished_run_is_left_as_it_is(project: Project) -> None:
+    """Running a finished spec again, elsewhere, trains nothing: its scores, history, spec and map stay."""
+    first = project.run()
+    history = project.history()
+    kept = {name: (project.run_directory / name).read_bytes() for name in ("spec.tfdeploy", "placement.json")}
+    again = project.run(devices__cpu=1, clones__count=1)
+    assert again.resumed_from == 60
+    assert kept == {name: (project.run_directory / name).read_bytes() for name in kept}
+    assert (again.steps, again.loss, again.metrics, again.test) == (60, first.loss, first.metrics, first.test)
+    assert project.history() == history
+    placement = json.loads((project.run_directory / "placement.json").read_text())
+    assert any(op["assigned"] for op in placement["ops"])
+
+
+def test_the_spec_that_is_kept_is_the_same_run(
+    project: Project, make_project: Callable[[str], Project]
+) -> None:
+    """Running `spec.tfdeploy` of a run directory, from another folder, ends at the same weights."""
+    project.run(train__steps=10)
+    other = make_project("other")
+    other.write((project.run_directory / "spec.tfdeploy").read_text())
+    other.run()
+    assert same(project.variables(10), other.variables(10))
+
+
+def test_two_runs_are_equal(project: Project, make_project: Callable[[str], Project]) -> None:
+    """With `seed` and `deterministic` set, two runs end at the same weights, bit for bit."""
+    other = make_project("other")
+    assert project.run().loss == other.run().loss
+    assert same(project.variables(60), other.variables(60))
+
+
+def test_a_run_in_two_parts_is_the_run(project: Project, make_project: Callable[[str], Project]) -> None:
+    """A run that stops and goes on sees the examples, and ends at the weights, of one that did not stop."""
+    whole = make_project("whole")
+    whole.run()
+    project.run(train__steps=25)
+    result = project.run()
+    assert result.resumed_from == 25
+    assert project.steps() == [10, 20, 25, 30, 40, 50, 60]
+    assert same(project.variables(60), whole.variables(60))
+
+
+def test_another_number_of_clones(project: Project) -> None:
+    """A run goes on with more clones than it began with; steps and examples are counted on."""
+    project.run(train__steps=20)
+    result = project.run(clones__count=4)
+    assert (result.resumed_from, result.steps) == (20, 60)
+    assert result.test.metrics["accuracy"] > 0.5
+    manifest = json.loads((project.run_directory / "checkpoints" / "model.ckpt-60.json").read_text())
+    assert manifest["examples"] == 20 * 32 + 40 * 64
+
+
+def test_a_damaged_checkpoint_is_passed_over(project: Project) -> None:
+    """Where the newest checkpoint does not read, the run goes on from the one before, and says so."""
+    project.run(train__checkpoint_every=20, train__steps=40)
+    data = project.run_directory / "checkpoints" / "model.ckpt-40.data-00000-of-00001"
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 64] = bytes(64)
+    data.write_bytes(content)
+    listener = Listener()
+    result = project.run(reporter=listener)
+    assert (result.resumed_from, result.steps) == (20, 60)
+    assert [each.code for each in listener.warnings] == ["TFD734"]
+    assert project.steps() == [10, 20, 30, 40, 50, 60]
+
+
+def test_a_half_written_checkpoint_is_passed_over(project: Project) -> None:
+    """A checkpoint without its manifest does not count."""
+    project.run(train__checkpoint_every=20, train__steps=40)
+    (project.run_directory / "checkpoints" / "model.ckpt-40.json").unlink()
+    listener = Listener()
+    assert project.run(reporter=listener).resumed_from == 20
+    prefix = project.run_directory / "checkpoints" / "model.ckpt-40"
+    said = f"the checkpoint `{prefix}` is passed over: it was not written to its end"
+    assert [each.message for each in listener.warnings] == [said]
+
+
+def test_all_checkpoints_damaged(project: Project) -> None:
+    """Where none can be read, the run ends with advice, and removes nothing."""
+    project.run(train__steps=10)
+    index = project.run_directory / "checkpoints" / "model.ckpt-10.index"
+    index.write_bytes(bytes(len(index.read_bytes())))
+    with pytest.raises(RunError) as caught:
+        project.run(reporter=Listener())
+    assert caught.value.diagnostic.code == "TFD734"
+    assert caught.value.diagnostic.help == "start again with `--resume never`, which removes them"
+    assert index.exists()
+    assert project.run(resume="never").steps == 60
+
+
+def test_another_model(project: Project) -> None:
+    """A checkpoint of another model is refused, naming the variables that differ."""
+    project.run(train__steps=10)
+    project.write(project.spec.read_text().replace("Dense(16,", "Dense(24,"))
+    with pytest.raises(RunError) as caught:
+        project.run()
+    found = caught.value.diagnostic
+    assert found.code == "TFD736"
+    assert "`hidden/kernel` is float32[64, 16] there and float32[64, 24] here" in found.notes
+    assert found.span is not None
+    assert found.span.text.startswith('model "small"')
+
+
+def test_another_optimizer(project: Project) -> None:
+    """A run goes on with another optimizer; its slots start anew, and that is said."""
+    project.run(train__steps=10)
+    listener = Listener()
+    result = project.run(update__optimizer="Momentum(0.05, momentum = 0.9)", reporter=listener)
+    assert (result.resumed_from, result.steps) == (10, 60)
+    assert [each.code for each in listener.warnings] == ["TFD737"]
+
+
+def test_averages_that_a_checkpoint_lacks(project: Project) -> None:
+    """Where `ema` is new, the averages start from the weights that were restored."""
+    project.run(train__steps=10, update__ema="none")
+    before = project.variables(10)
+    project.run(train__steps=11, update__ema=1.0 - 1e-7)
+    after = project.variables(11)
+    assert np.allclose(after["hidden/kernel/ExponentialMovingAverage"], before["hidden/kernel"], atol=1e-6)
+    assert not np.allclose(after["hidden/kernel"], before["hidden/kernel"], atol=1e-6)
+
+
+def test_resume_must(project: Project) -> None:
+    """`must` refuses to start from the beginning."""
+    with pytest.raises(RunError) as caught:
+        project.run(resume="must")
+    assert caught.value.diagnostic.code == "TFD735"
+
+
+def test_resume_never(project: Project) -> None:
+    """`never` begins again, and leaves nothing of the run before."""
+    project.run(train__steps=20)
+    result = project.run(train__steps=10, resume="never")
+    assert (result.resumed_from, result.steps) == (None, 10)
+    assert project.steps() == [10]
+    assert sorted(path.name for path in (project.run_directory / "checkpoints").glob("*.json")) == [
+        "model.ckpt-10.json"
+    ]
+
+
+def test_a_loss_that_is_not_finite(project: Project) -> None:
+    """The run ends with the step and the line of the loss, and the last good checkpoint stays the newest."""
+    project.run(train__steps=20)
+    with pytest.raises(RunError) as caught:
+        project.run(update__optimizer="SGD(1e30)")
+    found = caught.value.diagnostic
+    assert found.code == "TFD730"
+    assert found.notes == ("the checkpoint of step 20 is kept",)
+    assert found.span is not None
+    assert found.span.text == "[digit, logits] -> SparseCategoricalCrossentropy(from_logits = true)"
+    assert project.run(train__steps=30).resumed_from == 20
+
+
+def test_only_so_many_checkpoints_are_kept(project: Project) -> None:
+    """`keep` counts, and TensorFlow's own list agrees."""
+    import tensorflow as tf
+
+    project.run(train__checkpoint_every=10, train__keep=2)
+    folder = project.run_directory / "checkpoints"
+    assert sorted(path.name for path in folder.glob("*.json")) == ["model.ckpt-50.json", "model.ckpt-60.json"]
+    assert tf.train.latest_checkpoint(str(folder)) == str(folder / "model.ckpt-60")
+
+
+def test_two_runs_in_one_directory(project: Project) -> None:
+    """A directory that is in use is refused before anything is compiled, with the line of the spec."""
+    from tfdeploy.runtime.records.lock import locked
+
+    project.run_directory.mkdir()
+    with locked(project.run_directory), pytest.raises(RunError) as caught:
+        project.run()
+    assert caught.value.diagnostic.code == "TFD731"
+    assert {path.name for path in project.run_directory.iterdir()} == {".lock", ".tfdeploy-run"}
+
+
+def test_what_training_needs(project: Project) -> None:
+    """Everything that is missing is said at once."""
+    text = project.spec.read_text()
+    start, end = text.index("data {"), text.index("devices {")
+    text = text[:start] + text[end:].replace("optimizer = Adam(learning_rate = 1e-2)\n", "")
+    project.write(text.replace("steps = 60", ""))
+    with pytest.raises(SpecError) as caught:
+        project.run()
+    assert [each.code for each in caught.value.diagnostics] == ["TFD509", "TFD508", "TFD509"]
+
+
+def test_bad_data_in_mid_run(project: Project, tmp_path: Path) -> None:
+    """A cell that is no number ends the run with file, row and column, also where training has begun."""
+    spec, broken = project.spec.read_text(), tmp_path / "broken.csv"
+    sound = spec.split('train = csv("')[1].split('"')[0]
+    rows = Path(sound).read_text().splitlines()
+    rows[900] = rows[900].replace(",", ",x", 1)
+    broken.write_text("\n".join(rows) + "\n")
+    project.write(spec.replace(sound, str(broken)))
+    with pytest.raises(RunError) as caught:
+        project.run()
+    found = caught.value.diagnostic
+    assert found.code == "TFD706"
+    assert "row 901" in found.message
+
+
+def test_clones_that_update_by_themselves(project: Project) -> None:
+    """In async training steps are counted exactly, over an evaluation, a checkpoint and a resume."""
+    more = {"update__mode": "async", "train__deterministic": False, "clones__count": 3}
+    project.run(train__steps=45, train__evaluate_every=20, train__checkpoint_every=30, **more)
+    result = project.run(train__steps=150, **more)
+    assert (result.resumed_from, result.steps) == (45, 150)
+    assert project.variables(150)["global_step"] == 150
+    manifest = json.loads((project.run_directory / "checkpoints" / "model.ckpt-150.json").read_text())
+    assert manifest["examples"] == 150 * 16
+    assert project.steps() == [10, 20, 30, 40, 45, *range(50, 151, 10)]
+    assert project.steps("test") == [20, 40, 45, 150]
+    assert result.test.metrics["accuracy"] > 0.6
+
+
+def test_clones_that_train_copies(project: Project) -> None:
+    """In local training what is evaluated, saved and exported is the mean of the copies."""
+    more = {"update__mode": "local", "update__average_every": 7, "update__ema": "none"}
+    project.write(project.spec.read_text().replace("update {", "place { variables -> replicated }\nupdate {"))
+    result = project.run(**more)
+    assert result.steps == 60
+    assert result.test.metrics["accuracy"] > 0.6
+    assert project.run(train__steps=80, **more).resumed_from == 60

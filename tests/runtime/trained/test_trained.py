@@ -1,0 +1,129 @@
+"""`evaluate` and `predict`: what was trained, taken from its checkpoint."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from dsl.diagnostics import RunError
+from tests.runtime.conftest import DIGITS
+from tests.runtime.train.test_evaluation import digits, forward
+from tfdeploy import api
+from tfdeploy.cli.group import load
+
+if TYPE_CHECKING:
+    from tests.runtime.conftest import Project
+
+
+@pytest.fixture
+def trained(project: Project) -> Project:
+    """Return the project after 20 steps, with checkpoints of step 10 and 20."""
+    project.run(train__steps=20, train__checkpoint_every=10)
+    return project
+
+
+def test_evaluate(trained: Project) -> None:
+    """The scores are those of the end of the run, unless another step or split is asked for."""
+    at_end = json.loads((trained.run_directory / "result.json").read_text())
+    found = api.evaluate(trained.load())
+    assert json.loads(found.to_json()) == {
+        "checkpoint": str(trained.run_directory / "checkpoints" / "model.ckpt-20"),
+        "step": 20,
+        "splits": {"test": at_end["test"]},
+    }
+    earlier = api.evaluate(trained.load(), checkpoint="10", splits=["train", "test"])
+    assert (earlier.step, list(earlier.splits)) == (10, ["train", "test"])
+    assert earlier.splits["train"].examples == 1438
+    assert earlier.splits["test"].loss > found.splits["test"].loss
+    path = trained.run_directory / "checkpoints" / "model.ckpt-10"
+    assert api.evaluate(trained.load(), checkpoint=str(path), splits=["test"]).splits == {
+        "test": earlier.splits["test"]
+    }
+
+
+def test_evaluate_changes_nothing(trained: Project) -> None:
+    """A checkpoint that is damaged is passed over with a warning, and is left where it is."""
+    index = trained.run_directory / "checkpoints" / "model.ckpt-20.index"
+    index.write_bytes(bytes(index.stat().st_size))
+    before = {path: path.stat().st_mtime_ns for path in trained.run_directory.rglob("*")}
+    warnings: list[Any] = []
+    assert api.evaluate(trained.load(), warn=warnings.append).step == 10
+    assert [each.code for each in warnings] == ["TFD734"]
+    assert {path: path.stat().st_mtime_ns for path in trained.run_directory.rglob("*")} == before
+    with pytest.raises(RunError) as caught:
+        api.evaluate(trained.load(), checkpoint="20")
+    assert caught.value.diagnostic.message.startswith(
+        f"the checkpoint `{index.with_suffix('')}` cannot be read: "
+    )
+
+
+@pytest.mark.parametrize("checkpoint", [None, "30", "nowhere/model.ckpt-3", "nonsense"])
+def test_no_checkpoint(project: Project, checkpoint: str | None) -> None:
+    """What was not trained, or not at that step, cannot be evaluated."""
+    with pytest.raises(RunError) as caught:
+        api.evaluate(project.load(), checkpoint=checkpoint)
+    assert caught.value.diagnostic.code == "TFD735"
+
+
+def test_commands(trained: Project) -> None:
+    """Both commands print what they did, and agree with the API."""
+    run = CliRunner().invoke
+    where = ["--set", f"train.directory={trained.run_directory}"]
+    done = run(load("evaluate"), [str(trained.spec), "--json", *where], standalone_mode=False)
+    assert (done.return_value, json.loads(done.stdout)["step"]) == (0, 20)
+    output = trained.folder / "out.csv"
+    files = ["--input", str(DIGITS / "test.csv"), "--output", str(output)]
+    done = run(load("predict"), [str(trained.spec), *files, *where], standalone_mode=False)
+    assert (done.return_value, done.stdout) == (0, f"{output}: 359 predictions\n")
+    assert len(output.read_text().splitlines()) == 360
+
+
+def test_predictions_are_the_models(trained: Project) -> None:
+    """CSV and npz, with and without targets, give the outputs of the averaged weights, in order."""
+    images, _ = digits("test")
+    expected = forward(trained.variables(20), images, suffix="/ExponentialMovingAverage")
+    folder = trained.folder
+    lines = (DIGITS / "test.csv").read_text().splitlines()
+    header = lines[0].split(",")
+    keep = [at for at, name in enumerate(header) if name != "digit"]
+    bare = folder / "bare.csv"
+    bare.write_text("".join(",".join(line.split(",")[at] for at in keep) + "\n" for line in lines))
+    arrays = folder / "arrays.npz"
+    np.savez(arrays, image=(images * 16).astype(np.float32))
+    for examples in (DIGITS / "test.csv", bare, arrays):
+        assert api.predict(trained.load(), examples, folder / "out.csv") == 359
+        text = (folder / "out.csv").read_text().splitlines()
+        assert text[0] == ",".join(f"logits_{at}" for at in range(10))
+        found = np.array([[float(cell) for cell in line.split(",")] for line in text[1:]])
+        assert np.max(np.abs(found - expected)) < 1e-5
+    api.predict(trained.load(), bare, folder / "out.npz")
+    with np.load(folder / "out.npz") as archive:
+        assert list(archive) == ["logits"]
+        assert archive["logits"].shape == (359, 10)
+        assert np.max(np.abs(archive["logits"] - expected)) < 1e-5
+
+
+def test_broken_input_leaves_no_output(trained: Project) -> None:
+    """A cell that is no number is named with its file and row, and no part of the predictions is left."""
+    lines = (DIGITS / "test.csv").read_text().splitlines()
+    lines[300] = lines[300].replace(",", ",x", 1)
+    broken = trained.folder / "broken.csv"
+    broken.write_text("\n".join(lines) + "\n")
+    with pytest.raises(RunError) as caught:
+        api.predict(trained.load(), broken, trained.folder / "out.csv")
+    assert caught.value.diagnostic.code == "TFD706"
+    assert caught.value.diagnostic.message.startswith(f"`{broken}`, row 301, column `pixel_1`")
+    assert sorted(path.name for path in trained.folder.iterdir()) == ["broken.csv", "run", "small.tfdeploy"]
+
+
+def test_files_of_other_kinds(trained: Project) -> None:
+    """Only CSV and npz are read and written; anything else is wrong usage."""
+    done = CliRunner().invoke(
+        load("predict"), [str(trained.spec), "--input", "a.txt", "--output", "b.csv"], standalone_mode=True
+    )
+    assert done.exit_code == 2
+    assert "'a.txt' is neither a .csv nor a .npz file" in done.stderr

@@ -1,0 +1,45 @@
+"""`tfdeploy compile`: the graph of a spec as files, for other programs to run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tfdeploy.cli.options import Command, Common, common_options, force_option, offer
+from tfdeploy.cli.reading import read_spec
+from tfdeploy.cli.terminal import say
+
+
+@click.command(cls=Command)
+@click.argument("spec", shell_complete=offer("specs"))
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Where to write graph.pb, placement.json and spec.tfdeploy.",
+)
+@click.option(
+    "--emulate", is_flag=True, help="Make every declared device a logical CPU device of one process."
+)
+@force_option
+@common_options
+def command(common: Common, spec: str, *, out: Path, emulate: bool, force: bool) -> int:
+    """Build the graph of SPEC and write it to DIR; nothing is run and no data is read."""
+    loaded = read_spec(spec, common)
+    from tfdeploy.cli.building import build
+    from tfdeploy.runtime.records.outputs import GRAPH_FILES, Reading, require_free_folder
+
+    reading = Reading.of(loaded)
+    for name in GRAPH_FILES:
+        reading.require_apart(out / name)
+    require_free_folder(out, force=force)
+    compiled = build(loaded, common, emulate=emulate)
+    from compiler.conditions.expect import require_expectations
+    from tfdeploy.runtime.trained.artifacts import write_graph  # after TensorFlow has been started, quietly
+
+    require_expectations(compiled)
+    for path in write_graph(compiled, out):
+        say(path)
+    return 0

@@ -1,0 +1,218 @@
+"""`tfdeploy plan`: where everything of a spec goes, before anything runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+from attrs import field, frozen
+
+from dsl.diagnostics import SpecError
+from tfdeploy.cli.maps import map_file, read_map
+from tfdeploy.cli.options import Command, Common, common_options, force_option, offer
+from tfdeploy.cli.terminal import pass_on, say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.mapping.records import PlacementMap
+    from compiler.report.view import View
+    from dsl import ir
+
+
+STDOUT = "-"
+
+
+@frozen
+class Subject:
+    """A placement map, the texts of the spec that it points into, and its graph where that was built."""
+
+    placement: PlacementMap = field(repr=False)
+    texts: Mapping[str, str] = field(repr=False)
+    compiled: CompiledGraph | None = field(default=None, repr=False)
+
+
+@click.command(cls=Command)
+@click.argument("spec", shell_complete=offer("specs_or_maps"))
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the placement map as JSON, as in placement.json."
+)
+@click.option(
+    "--html",
+    metavar="FILE",
+    shell_complete=offer("files"),
+    help="Write the map as a page to look around in; - for standard output.",
+)
+@click.option(
+    "--dot",
+    metavar="FILE",
+    shell_complete=offer("files"),
+    help="Write the step as a graph for Graphviz; - for standard output.",
+)
+@click.option("--ops", is_flag=True, help="List every op with its device and what put it there.")
+@click.option(
+    "--filter",
+    "glob",
+    metavar="GLOB",
+    shell_complete=offer("names"),
+    help="Show only ops whose name, or scope, matches.",
+)
+@click.option("--depth", type=click.IntRange(min=1), help="How deep scopes are opened; default: what fits.")
+@click.option("--every-clone", is_flag=True, help="Show clones that are alike each on its own.")
+@click.option(
+    "--run-one-step",
+    is_flag=True,
+    help="Do one step on made-up examples, to see where TensorFlow really puts every op.",
+)
+@click.option("--only-misplaced", is_flag=True, help="Show only ops that sit elsewhere than was asked.")
+@click.option(
+    "--emulate", is_flag=True, help="Make every declared device a logical CPU device of one process."
+)
+@force_option
+@common_options
+def command(
+    common: Common,
+    spec: str,
+    *,
+    as_json: bool,
+    html: str | None,
+    dot: str | None,
+    ops: bool,
+    glob: str | None,
+    depth: int | None,
+    every_clone: bool,
+    run_one_step: bool,
+    only_misplaced: bool,
+    emulate: bool,
+    force: bool,
+) -> int:
+    """Build the graph of SPEC and print its placement map; nothing is run, unless by --run-one-step.
+
+    Exits with 1 where the placement does not meet what the spec's `expect` asks for.
+
+    SPEC may also be - for standard input, or a placement.json, or a run directory: then nothing is built, and
+    TensorFlow not started.
+    """
+    if dot is not None and map_file(spec) is not None:
+        raise click.UsageError("--dot needs the spec: a placement map does not say which op feeds which")
+    outputs = [each for each in (html, dot) if each is not None and each != STDOUT]
+    if outputs:
+        _require_free(outputs, map_file(spec) or spec, force=force)
+    subject = _subject(common, spec, emulate=emulate, run_one_step=run_one_step)
+    if html is not None:
+        _write(html, _page(subject))
+    if dot is not None:
+        _write(dot, _graph(subject))
+    if as_json:
+        sys.stdout.write(subject.placement.to_json())
+    elif html is None and dot is None:
+        from compiler.report.view import View
+
+        view = View(depth, glob, only_misplaced, every_clone, _width(), common.color_output)
+        _show(subject.placement, view, ops=ops)
+    _expect(subject)
+    return 0
+
+
+def _expect(subject: Subject) -> None:
+    """Fail where the placement, which has been shown, is not what the spec expects."""
+    if subject.compiled is not None:
+        from compiler.conditions.expect import check_expectations
+
+        found = check_expectations(subject.compiled.plan, subject.placement)
+        if found:
+            raise SpecError(found)
+
+
+def _subject(common: Common, path: str, *, emulate: bool, run_one_step: bool) -> Subject:
+    from compiler.report import spec_lines
+
+    file = map_file(path)
+    if file is not None:
+        if common.overrides or emulate or run_one_step:
+            raise click.UsageError(
+                f"{path} is a placement map: --set, --emulate, --run-one-step are for specs"
+            )
+        placement = read_map(file)
+        return Subject(placement, spec_lines.texts_on_disk(placement))
+    from tfdeploy.cli.reading import read_spec
+
+    spec = read_spec(path, common, stdin=True)
+    compiled = _compiled(spec, common, emulate=emulate, run_one_step=run_one_step)
+    return Subject(compiled.placement, spec_lines.texts_of(spec), compiled)
+
+
+def _compiled(spec: ir.Spec, common: Common, *, emulate: bool, run_one_step: bool) -> CompiledGraph:
+    """Return the graph of a spec with the memory of a step forecast, and one step done where asked for."""
+    from tfdeploy.cli.building import build
+    from tfdeploy.runtime.plans import require_devices
+
+    compiled = build(spec, common, emulate=emulate, forecast=True)  # what it expects is asked after the map
+    if run_one_step:
+        from compiler.graph.inspect.one_step import run_one_step as run
+
+        require_devices(compiled.plan, verbose=common.verbose)
+        run(compiled)
+    return compiled
+
+
+def _show(placement: PlacementMap, view: View, *, ops: bool) -> None:
+    if view.only_misplaced and not any(op.assigned for op in placement.ops):
+        raise click.UsageError("where ops really are is known only after a step: add --run-one-step")
+    if ops:
+        from compiler.report.text.oplist import op_list
+
+        for line in op_list(placement, view):
+            say(line)
+    else:
+        from compiler.report.text.terminal import terminal_map
+
+        say(terminal_map(placement, view), color=view.color, end="")
+
+
+def _page(subject: Subject) -> str:
+    from compiler.report.page.html import html_page
+    from compiler.report.spec_lines import lines_of
+
+    return html_page(subject.placement, lines_of(subject.placement, subject.texts))
+
+
+def _require_free(outputs: list[str], path: str, *, force: bool) -> None:
+    """Raise RunError for outputs that are read here, and for those that are somebody else's files."""
+    from pathlib import Path
+
+    from tfdeploy.runtime.records.outputs import Reading, has_sign, require_free
+
+    reading = Reading((Path(path),))
+    for each in outputs:
+        reading.require_apart(Path(each))
+        require_free(Path(each), has_sign, force=force)
+
+
+def _graph(subject: Subject) -> str:
+    assert subject.compiled is not None  # or it has been refused
+    from compiler.graph.inspect.step import step_graph
+    from compiler.report.dot import dot
+
+    return dot(subject.placement, step_graph(subject.compiled))
+
+
+def _write(path: str, text: str) -> None:
+    """Write `text` to a file, which is named on standard error, or to standard output."""
+    if path == STDOUT:
+        pass_on(text)
+        return
+    from pathlib import Path
+
+    from tfdeploy.runtime.records.outputs import write_output
+
+    write_output(Path(path), text)
+    say(f"{path}: written, {len(text.encode()):,} bytes", err=True)
+
+
+def _width() -> int:
+    import shutil
+
+    return shutil.get_terminal_size((80, 24)).columns

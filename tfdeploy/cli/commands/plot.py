@@ -1,0 +1,54 @@
+"""`tfdeploy plot`: the curves of one run or several, in the terminal or as a picture."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from tfdeploy.cli.options import Command, Common, common_options, force_option
+from tfdeploy.cli.terminal import say
+
+ROWS = 16
+
+
+def _picture(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
+    if path is not None and path.suffix != ".svg":
+        raise click.BadParameter(f"{str(path)!r} is no .svg file", ctx, param)
+    return path
+
+
+@click.command(cls=Command)
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option(
+    "--score", default="loss", show_default=True, help="What to draw: loss, or the name of a metric."
+)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=_picture,
+    metavar="FILE",
+    help="Write an .svg picture in place of drawing in the terminal.",
+)
+@force_option
+@common_options
+def command(common: Common, runs: tuple[Path, ...], *, score: str, out: Path | None, force: bool) -> int:
+    """Draw a score of RUN... (run directories) over the steps, without TensorFlow."""
+    from tfdeploy.runtime.show.curves import read_curves
+
+    curves = read_curves(runs, score)
+    if out is not None:
+        from tfdeploy.runtime.records.outputs import has_sign, require_free, write_output
+        from tfdeploy.runtime.show.curves_svg import picture
+
+        require_free(out, has_sign, force=force)
+        write_output(out, picture(curves, score))
+        say(out)
+        return 0
+    from tfdeploy.runtime.show.curves_text import draw
+
+    width = shutil.get_terminal_size().columns
+    drawn = draw(curves, score, width=width, height=ROWS, color=common.color_output)
+    say(drawn, color=common.color_output, end="")
+    return 0

@@ -1,0 +1,64 @@
+"""`tfdeploy serve`: run the server of one task of a cluster."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+from attrs import evolve
+
+from tfdeploy.cli.options import Command, Common, common_options, offer
+from tfdeploy.cli.reading import read_spec
+
+if TYPE_CHECKING:
+    from tfdeploy.runtime.membership.addresses import Task
+
+
+def task_option(ctx: click.Context, param: click.Parameter, value: str | None) -> Task | None:
+    """Read the value of `--task` (a callback of click)."""
+    if value is None:
+        return None
+    from tfdeploy.runtime.membership.addresses import Task
+
+    try:
+        return Task.parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+listen_option = click.option(
+    "--listen-everywhere",
+    is_flag=True,
+    help="Listen at every address of this machine if the task's own host leads to none of them.",
+)
+
+
+@click.command(cls=Command)
+@click.argument("spec", shell_complete=offer("specs"))
+@click.option(
+    "--task",
+    metavar="JOB:INDEX",
+    callback=task_option,
+    help="Which task this is, as in ps:0; TF_CONFIG says it where it is set.",
+)
+@listen_option
+@common_options
+def command(common: Common, spec: str, *, task: Task | None, listen_everywhere: bool) -> int:
+    """Run the server of one task of the cluster that SPEC declares.
+
+    Parameter servers are such tasks, and with `replication = in_graph` workers are too. `hosts` in the spec
+    or TF_CONFIG say where the tasks are. The server ends with the run, or by a signal. TensorFlow's servers
+    have no authentication: each listens only at the address that it is given.
+    """
+    loaded = read_spec(spec, common)
+    from tfdeploy.cli.faults import show
+    from tfdeploy.runtime.cluster.server.serve import serve
+    from tfdeploy.runtime.membership.membership import find_membership, taking_part
+
+    membership = find_membership(loaded, os.environ, task)
+    if membership is None or membership.task is None:
+        raise click.UsageError("--task says which task this is, as in --task ps:0")
+    membership = evolve(taking_part(membership, os.environ), listen_everywhere=listen_everywhere)
+    serve(loaded, membership, click.echo, lambda each: show([each], common), verbose=common.verbose)
+    return 0

@@ -1,0 +1,33 @@
+"""`tfdeploy status`: whether every task of a cluster is there, a line for each."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from tfdeploy.cli.options import Command, Common, common_options, offer
+from tfdeploy.cli.reading import read_spec
+from tfdeploy.cli.terminal import say
+
+NOT_WELL = 1
+
+
+@click.command(cls=Command)
+@click.argument("spec", shell_complete=offer("specs"))
+@common_options
+def command(common: Common, spec: str) -> int:
+    """Say of every task of the cluster that SPEC declares whether it is there, since when, and where.
+
+    `hosts` in the spec or TF_CONFIG say where the tasks are; for a cluster that was started on this machine,
+    its run directory does. Exits with 1 where a task is missing or runs another spec.
+    """
+    loaded = read_spec(spec, common)
+    from tfdeploy.runtime.cluster.health.status import look
+
+    found = look(loaded, os.environ, verbose=common.verbose)
+    names = max(len(each.task.ref) for each in found)
+    addresses = max(len(each.address) for each in found)
+    for each in found:
+        say(f"{each.task.ref:<{names}}  {each.address:<{addresses}}  {each.words}")
+    return 0 if all(each.well for each in found) else NOT_WELL

@@ -1,0 +1,102 @@
+"""`tfdeploy verify`: whether every layout of a spec computes the same."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import click
+
+from tfdeploy.cli.options import Command, Common, common_options, offer
+from tfdeploy.cli.reading import read_spec
+from tfdeploy.progress import busy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tfdeploy.runtime.verify import Outcome, Verification
+
+DIFFERENT = 1
+
+
+@click.command(cls=Command)
+@click.argument("spec", shell_complete=offer("specs"))
+@click.option(
+    "--quick", is_flag=True, help="Try a sample in which every choice occurs, not every combination."
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(min=2),
+    default=5,
+    show_default=True,
+    help="How many steps each combination is trained.",
+)
+@click.option("--synthetic", is_flag=True, help="Train on made-up examples, not on the spec's own data.")
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0, min_open=True),
+    help="The largest relative difference that passes.  [default: by the precision]",
+)
+@click.option(
+    "--launch", is_flag=True, help="Run what a cluster can run, on one of processes on this machine."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print every combination as JSON.")
+@common_options
+def command(
+    common: Common,
+    spec: str,
+    *,
+    quick: bool,
+    steps: int,
+    synthetic: bool,
+    tolerance: float | None,
+    launch: bool,
+    as_json: bool,
+) -> int:
+    """Train SPEC a few steps in every way that goes together, and compare what comes out.
+
+    Every update mode, aggregation, placement of variables, packing and number of clones (1, 2, 3, 4, 8, with
+    equal and unequal batches) runs on logical CPU devices of this process and is held against one tower on
+    the whole batch; `async` and `local` against single towers in turn, or averaged. Dropout and the like are
+    switched off: every clone draws its own. Devices, clones and placement of the spec do not matter; the
+    rest of `update` counts. With `--launch`, two parameter servers and two workers are started as processes,
+    and every way of training on them is held against the same. Exits with 1 where a difference is larger
+    than rounding explains.
+    """
+    loaded = read_spec(spec, common)
+    from tfdeploy.cli.building import start
+
+    start(common)
+    from compiler.figures import plural
+    from tfdeploy.runtime.verify import Options, Verification, report
+
+    flags = ("--allow-python",) if common.allow_python else ()
+    options = Options(
+        steps, quick, synthetic, tolerance, launch, flags, lambda text: click.echo(text, err=True)
+    )
+    with busy(f"training {loaded.model.name} as one tower"):
+        verification = Verification(loaded, options)
+    outcomes: list[Outcome] = []
+    if as_json:
+        with busy(f"training {plural(len(verification.choice.cases), 'combination')}"):
+            outcomes += verification.outcomes()
+        click.echo(report.to_json(verification, outcomes))
+    else:
+        for line in report.heading(verification):
+            click.echo(line)
+        for line in report.rows(_kept(verification, outcomes), verification.tolerance):
+            click.echo(line)
+        for line in report.summary(verification, outcomes):
+            click.echo(line)
+    agrees = all(each.differences.largest <= verification.tolerance for each in outcomes)
+    return 0 if agrees else DIFFERENT
+
+
+def _kept(verification: Verification, into: list[Outcome]) -> Iterator[Outcome]:
+    """Yield the outcomes and keep them; a terminal shows which one is being waited for."""
+    number = len(verification.choice.cases)
+    with closing(verification.outcomes()) as outcomes:
+        for at in range(1, number + 1):
+            with busy(f"combination {at} of {number}", plain=False):
+                into.append(next(outcomes))
+            yield into[-1]

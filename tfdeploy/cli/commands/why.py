@@ -1,0 +1,34 @@
+"""`tfdeploy why`: which rule, on which line, or which default put an op or a variable where it is."""
+
+from __future__ import annotations
+
+import click
+
+from tfdeploy.cli.options import Command, Common, common_options, offer
+from tfdeploy.cli.reading import read_spec
+from tfdeploy.cli.terminal import say
+
+
+@click.command(cls=Command)
+@click.argument("spec", shell_complete=offer("specs"))
+@click.argument("name", shell_complete=offer("names"))
+@common_options
+def command(common: Common, spec: str, name: str) -> int:
+    """Say which rule or default of SPEC placed NAME, and which rules it beat.
+
+    NAME is an op, a variable, a layer or a glob such as 'clone_*/conv1/*', or a message of TensorFlow's that
+    names ops.
+    """
+    loaded = read_spec(spec, common, stdin=True)
+    from compiler.mapping.why import explain_placement, suggest_names
+    from compiler.report.ink import Ink
+    from compiler.report.text.why_text import why_text
+    from tfdeploy.cli.building import build
+
+    compiled = build(loaded, common)
+    found = explain_placement(compiled, name)
+    if not found:
+        nearest = ", ".join(suggest_names(compiled, name))
+        raise click.ClickException(f"{name!r} names no op or variable; the nearest names are {nearest}")
+    say(why_text(found, Ink(common.color_output)), color=common.color_output, end="")
+    return 0

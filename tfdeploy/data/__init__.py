@@ -1,0 +1,130 @@
+"""Where examples come from: the sources and transforms of a spec's `data` block, read through tf.data.
+
+`open_split` checks a split against its files and the model's inputs and gives a `Stream`, which makes
+datasets in whatever graph is current. To add a source: a class in a file of its own, a row in `SOURCES`, a
+row in the schema of the language.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import SpecError
+from dsl.errors import running_data as errors
+from dsl.suggest import nearest
+from tfdeploy.data.options import FLOATS, Field, StreamOptions, Wanted
+from tfdeploy.data.sources.base import Context, Source
+from tfdeploy.data.sources.cifar10 import Cifar10
+from tfdeploy.data.sources.csv.source import Csv
+from tfdeploy.data.sources.images import Images
+from tfdeploy.data.sources.mnist import Mnist
+from tfdeploy.data.sources.npz.source import Npz
+from tfdeploy.data.sources.python import Python
+from tfdeploy.data.sources.synthetic import Synthetic
+from tfdeploy.data.sources.tfrecord.source import TfRecord
+from tfdeploy.data.streams.stream import Stream
+from tfdeploy.data.transforms.changes import Cast, Change, OneHot, Rename
+from tfdeploy.data.transforms.table import TRANSFORMS, Transform, make_transform
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dsl import ir
+    from dsl.diagnostics import Diagnostic
+
+__all__ = ["SOURCES", "TRANSFORMS", "Stream", "StreamOptions", "Wanted", "open_split"]
+
+SOURCES: dict[str, type[Source]] = {
+    "cifar10": Cifar10,
+    "csv": Csv,
+    "images": Images,
+    "mnist": Mnist,
+    "npz": Npz,
+    "python": Python,
+    "synthetic": Synthetic,
+    "tfrecord": TfRecord,
+}
+"""The sources by the name they have in the language."""
+
+EXACT = ("int32", "int64", "uint32", "uint64", "float64")
+"""Dtypes whose numbers float32 does not hold to the last digit."""
+
+
+def open_split(split: ir.Split, wanted: Sequence[Wanted], options: StreamOptions) -> Stream:
+    """Open the data of `split`, which is to feed the model's inputs `wanted`.
+
+    Raises RunError where files are missing or are not what they should be, SpecError where the transforms
+    do not go with the data, or the data not with the inputs. The records themselves are not looked at; see
+    `Stream.check`.
+    """
+    transforms = [make_transform(call) for call in split.transforms]
+    kind = SOURCES.get(split.source.name)
+    if kind is None:
+        near = nearest(split.source.name, SOURCES)
+        advice = f"there is `{near}`" if near else None
+        span = split.source.name_span or split.source.span
+        raise SpecError([errors.bad_argument(split.source.name, "is no source of examples", span, advice)])
+    names = [name for name in split.source.kwargs if kind.names_tensors]
+    context = Context(options.base, _read_as(names, transforms, wanted), options.seed)
+    source = kind(split.source, context)
+    fields = {each.name: each for each in source.fields}
+    for transform in transforms:
+        if isinstance(transform, Change):
+            fields = transform.fields(fields)
+    _compare(split, fields, wanted)
+    return Stream(split, source, transforms, [fields[each.name] for each in wanted], options)
+
+
+def _read_as(
+    names: Sequence[str], transforms: Sequence[Transform], wanted: Sequence[Wanted]
+) -> Mapping[str, str]:
+    """Return the dtype in which the tensor of each name is best read, for those that feed an input.
+
+    That is the dtype of the input, unless a `cast` stands between: then float32, or float64 where whole
+    numbers could lose digits. What a `one_hot` takes is read as whole numbers.
+    """
+    inputs = {each.name: each.dtype for each in wanted}
+    best: dict[str, str] = {}
+    for name in names:
+        now, dtype = name, ""
+        for transform in transforms:
+            match transform:
+                case Rename():
+                    now = next((new for new, old in transform.names.items() if old == now), now)
+                case Cast(name=changed) if changed == now and not dtype:
+                    dtype = "float64" if transform.dtype in EXACT else "float32"
+                case OneHot(name=changed) if changed == now and not dtype:
+                    dtype = "int32"
+        if now in inputs:
+            best[name] = dtype or inputs[now]
+    return best
+
+
+def _compare(split: ir.Split, fields: Mapping[str, Field], wanted: Sequence[Wanted]) -> None:
+    """Raise the SpecError of inputs that the examples do not feed, all of them at once."""
+    found: list[Diagnostic] = []
+    for each in wanted:
+        field = fields.get(each.name)
+        span = split.source.span
+        if field is None:
+            spare = [name for name in fields if name not in {other.name for other in wanted}]
+            near = nearest(each.name, spare) or (spare[0] if len(spare) == 1 else None)
+            found.append(errors.lacks_input(split.name, each.name, list(fields), near, span))
+        elif (field.dtype, field.shape) != (each.dtype, tuple(each.shape)):
+            asked = Field(each.name, each.dtype, tuple(each.shape))
+            found.append(
+                errors.does_not_fit(each.name, field.words, asked.words, span, _advice(field, asked))
+            )
+    if found:
+        raise SpecError(found)
+
+
+def _advice(field: Field, asked: Field) -> str:
+    if field.dtype == asked.dtype and prod(field.shape) == prod(asked.shape):
+        return f"add `-> reshape({field.name}, {list(asked.shape)})`, or change the input"
+    if field.shape == asked.shape:
+        return f"add `-> cast({field.name}, {asked.dtype})`, or change the input"
+    if asked.dtype in FLOATS and asked.shape[:-1] == field.shape:
+        return f"add `-> one_hot({field.name}, {asked.shape[-1]})`, or change the input"
+    return "change the transforms or the input"

@@ -1,0 +1,109 @@
+"""Small graphs of their own, run at once: for looking at a first record and for finding a bad one."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from tfdeploy.data.plain import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+
+INNOCENT = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.OutOfRangeError,
+    tf.errors.ResourceExhaustedError,
+    tf.errors.UnavailableError,
+)
+"""Errors that no data can cause."""
+
+FAILURES = (tf.errors.OpError, UnicodeDecodeError)
+"""What a session raises when data is bad; the second where TensorFlow quotes bytes that are no text."""
+
+NOISE = ("Graph execution error", "Detected at node", "File ", "Traceback")
+"""How lines of TensorFlow's messages begin that say nothing about the cause."""
+
+
+def may_be_data(error: Exception) -> bool:
+    """Whether what a session raised may come from reading data: reading it all to find out can take long."""
+    if isinstance(error, UnicodeDecodeError):
+        return True
+    if not isinstance(error, tf.errors.OpError) or isinstance(error, INNOCENT):
+        return False
+    return "Iterator" in error.message or "Dataset" in error.message
+
+
+@contextmanager
+def _session() -> Iterator[Any]:
+    # A pool of its own, so that the first real session still decides on the size of the common one.
+    config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
+    config.session_inter_op_thread_pool.add(num_threads=2)
+    with tf.compat.v1.Session(config=config) as session:
+        yield session
+
+
+def evaluate(make: Callable[[], Any]) -> Any:
+    """Return the values of what `make` makes, in a graph of their own; raises OpError."""
+    with tf.Graph().as_default(), tf.device("/cpu:0"):
+        tensors = make()
+        with _session() as session:
+            return session.run(tensors)
+
+
+def first_of(make: Callable[[], Any]) -> dict[str, np.ndarray] | None:
+    """Return the first element of the dataset that `make` makes, None where it has none; raises OpError."""
+    with tf.Graph().as_default(), tf.device("/cpu:0"):
+        iterator = tf.compat.v1.data.make_initializable_iterator(make())
+        following = iterator.get_next()
+        with _session() as session:
+            session.run(iterator.initializer)
+            try:
+                return dict(session.run(following))
+            except tf.errors.OutOfRangeError:
+                return None
+
+
+def good_before_bad(make: Callable[[], Any]) -> tuple[int, str] | None:
+    """Read the dataset that `make` makes to its end.
+
+    Returns how many elements came before one that failed, and TensorFlow's reason; None where none failed.
+    """
+    with tf.Graph().as_default(), tf.device("/cpu:0"):
+        iterator = tf.compat.v1.data.make_initializable_iterator(make().map(plain(_any_part)))
+        following = iterator.get_next()
+        with _session() as session:
+            count = 0
+            try:
+                session.run(iterator.initializer)
+                step = session.make_callable(following)
+                while True:
+                    step()
+                    count += 1
+            except tf.errors.OutOfRangeError:
+                return None
+            except FAILURES as error:
+                return count, reason_of(error)
+
+
+def _any_part(element: Any) -> Any:
+    """Return a number for which all of the element must be computed, so that it need not leave TensorFlow."""
+    return tf.add_n([tf.size(part, tf.int64) for part in tf.nest.flatten(element)])
+
+
+def reason_of(error: Exception) -> str:
+    """Return what TensorFlow says of an error, without the names of its nodes."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it holds bytes that are no text"
+    if not isinstance(error, tf.errors.OpError):
+        return str(error)
+    bare = re.sub(r"\{\{.*?\}\}|\[\[.*?\]\]|\[Op:.*?\]", "", error.message)
+    lines = [line.strip() for line in bare.splitlines()]
+    return next((line for line in lines if line and not line.startswith(NOISE)), type(error).__name__)

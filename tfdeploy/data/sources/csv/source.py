@@ -1,0 +1,239 @@
+"""`csv("train.csv", image = "pixel_*", digit = "digit")`: columns of CSV files, by name or glob."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from attrs import frozen
+
+from dsl.diagnostics import RunError
+from dsl.errors import running_data as errors
+from dsl.errors.running_data import Where
+from dsl.suggest import nearest
+from tfdeploy.data.options import Field
+from tfdeploy.data.plain import plain
+from tfdeploy.data.sources.base import Context, FileSource, PythonOnly, Tensors
+from tfdeploy.data.sources.csv.table import Column, Table
+from tfdeploy.data.sources.files import find_files, name_of, natural_key
+from tfdeploy.data.transforms.arguments import MISSING, bind
+from tfdeploy.data.transforms.numbers import checked_cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dsl import ir
+    from dsl.diagnostics import Diagnostic
+    from tfdeploy.data.sources.csv import text as csv_text
+
+CHUNK = 1024
+DECODED = {
+    "float32": "float32",
+    "float64": "float64",
+    "float16": "float32",
+    "bfloat16": "float32",
+    "int64": "int64",
+    "uint32": "int64",
+    "uint64": "int64",
+    "string": "string",
+}
+"""The dtype that TensorFlow's decoder gives for a wanted one; int32 for those that are not listed."""
+
+
+@frozen
+class Columns:
+    """The columns that make a tensor, a scalar where one was named without a glob."""
+
+    field: Field
+    columns: tuple[Column, ...]
+    scalar: bool
+
+    @property
+    def decoded(self) -> str:
+        """The dtype in which the decoder reads them."""
+        return DECODED.get(self.field.dtype, "int32")
+
+
+class Csv(FileSource):
+    """Rows of CSV files; `tensor = "column"` is a scalar, a glob or a list of columns a vector."""
+
+    names_tensors = True
+
+    def __init__(self, call: ir.Call, context: Context) -> None:
+        super().__init__(call, context)
+        given = bind(call, others=True, path=MISSING)
+        if not given.others:
+            given.refuse("names no tensor", advice='write `name = "column"`')
+        self.tables = tuple(
+            Table(path, call.span)
+            for path in find_files(given.texts("path"), context.base, given.span("path"))
+        )
+        self.header = self._common_header()
+        self.tensors = tuple(
+            self._columns(name, given.as_texts(name, value), listed=isinstance(value, tuple))
+            for name, value in given.others.items()
+        )
+        self.fields = tuple(each.field for each in self.tensors)
+        self.needed = tuple(each for each in self.tensors if each.field.name in context.read_as)
+
+    def _common_header(self) -> tuple[str, ...]:
+        first, *others = self.tables
+        for table in others:
+            if table.header != first.header:
+                where = Where(str(table.path), "row 1", call=self.span)
+                raise RunError(errors.header(where, f"the columns are not those of `{first.path}`"))
+        return first.header
+
+    def _columns(self, name: str, patterns: Sequence[str], *, listed: bool) -> Columns:
+        dtype = self.context.read_as.get(name, "float32")
+        indices: list[int] = []
+        for pattern in patterns:
+            indices += self._matches(name, pattern)
+        scalar = not listed and patterns[0] in self.header
+        columns = tuple(Column(index, self.header[index], dtype) for index in indices)
+        return Columns(Field(name, dtype, () if scalar else (len(indices),)), columns, scalar)
+
+    def _matches(self, tensor: str, pattern: str) -> list[int]:
+        """Return the columns of a name or glob: numbered ones by number, others as in the header."""
+        span = self.call.kwarg_spans.get(tensor, self.span)
+        where = Where(str(self.tables[0].path), "row 1", call=span)
+        exact = [index for index, name in enumerate(self.header) if name == pattern]
+        if len(exact) > 1:
+            raise RunError(errors.header(where, f"there are {len(exact)} columns `{pattern}`"))
+        if exact:
+            return exact
+        if any(sign in pattern for sign in "*?["):
+            found = [index for index, name in enumerate(self.header) if fnmatchcase(name, pattern)]
+        else:
+            found = []
+        if not found:
+            raise RunError(self._no_column(where, pattern))
+        names = [self.header[index] for index in found]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise RunError(errors.header(where, f"there are {names.count(twice)} columns `{twice}`"))
+        numbered = len({re.sub("[0-9]+", "0", name) for name in names}) == 1
+        return sorted(found, key=lambda index: natural_key(self.header[index])) if numbered else found
+
+    def _no_column(self, where: Where, pattern: str) -> Diagnostic:
+        if all(re.fullmatch(r"\s*[-+.0-9eE]+\s*", name) for name in self.header):
+            reason = "the first row holds numbers where the names of the columns are wanted"
+            return errors.header(where, reason, advice="put a row with the names of the columns before it")
+        if len(self.header) == 1 and any(sign in self.header[0] for sign in ";\t|"):
+            reason = "the header is a single column: the cells are not separated by commas"
+            return errors.header(where, reason, advice="save the file with commas between the cells")
+        return errors.missing_field(where, "column", pattern, self.header, nearest(pattern, self.header))
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    def counts(self) -> tuple[int, ...]:
+        """Return the rows of each file without its header; reads the files once."""
+        return tuple(table.layout.records - 1 for table in self.tables)
+
+    @property
+    def needs_python(self) -> PythonOnly | None:
+        """A file has quoted cells that run over lines: only Python can tell its rows apart."""
+        quoted = next((table for table in self.tables if table.layout.quoted_lines), None)
+        if quoted is None:
+            return None
+        reason = f"rows of `{quoted.path}` run over several lines, and only Python tells them apart"
+        return PythonOnly(reason, "write the file without line breaks inside cells")
+
+    def records_of(self, files: Sequence[int] | None) -> Any:
+        """Return the rows as lines of text, the header and blank lines left out."""
+        chosen = self.tables if files is None else [self.tables[number] for number in files]
+        parts = [self._lines(table) for table in chosen]
+        lines = parts[0]
+        for each in parts[1:]:
+            lines = lines.concatenate(each)
+        return lines
+
+    def _lines(self, table: Table) -> Any:
+        compression = "GZIP" if table.compressed else ""
+        if table.layout.quoted_lines:
+            return _quoted_lines(table)
+        lines = tf.data.TextLineDataset(name_of(table.path), compression, buffer_size=1 << 20).skip(1)
+        if table.layout.blank_lines:
+            # Emptying a batch of its blank lines costs a fifth of asking each line by itself.
+            lines = lines.batch(CHUNK).map(plain(_without_blanks)).unbatch()
+        return lines
+
+    def decode(self, record: Any) -> Tensors:
+        """Return the tensors of a batch of lines."""
+        tensors: Tensors = {}
+        for reading in self._readings():
+            dtypes = {column.index: each.decoded for each in reading for column in each.columns}
+            required = [
+                tf.zeros([0], dtypes[index]) if dtypes.get(index, "string") != "string" else tf.constant([""])
+                for index in range(len(self.header))
+            ]
+            cells = tf.io.decode_csv(record, required)
+            for each in reading:
+                parts = [cells[column.index] for column in each.columns]
+                tensor = parts[0] if each.scalar else tf.stack(parts, axis=1)
+                tensors[each.field.name] = checked_cast(tensor, each.field.name, each.field.dtype)
+        return tensors
+
+    def _readings(self) -> list[list[Columns]]:
+        """Return the tensors in groups within which no column is wanted in two dtypes: mostly one group."""
+        readings: list[tuple[dict[int, str], list[Columns]]] = []
+        for each in self.needed:
+            wanted = {column.index: each.decoded for column in each.columns}
+            for dtypes, group in readings:
+                if all(dtypes.get(index, dtype) == dtype for index, dtype in wanted.items()):
+                    dtypes.update(wanted)
+                    group.append(each)
+                    break
+            else:
+                readings.append((wanted, [each]))
+        return [group for _, group in readings]
+
+    # --- faults -------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Look at the first row of every file; raises RunError for one that does not fit."""
+        columns = self._needed_columns()
+        for table in self.tables:
+            row = table.row(0)
+            fault = table.fault(row, columns) if row is not None else None
+            if fault is not None:
+                raise RunError(fault)
+
+    def where(self, index: int) -> Where:
+        """Return file and row of example `index`."""
+        table, row = self._row(index)
+        if row is None:
+            return Where(str(table.path), call=self.span)
+        return table.at(row, 0, len(row.text))
+
+    def fault(self, index: int, reason: str) -> Diagnostic:
+        """Say which cell of example `index` is at fault."""
+        table, row = self._row(index)
+        fault = table.fault(row, self._needed_columns()) if row is not None else None
+        return fault or super().fault(index, reason)
+
+    def _needed_columns(self) -> list[Column]:
+        return [column for each in self.needed for column in each.columns]
+
+    def _row(self, index: int) -> tuple[Table, csv_text.Row | None]:
+        file, number = self.place(index)
+        return self.tables[file], self.tables[file].row(number)
+
+
+def _without_blanks(lines: Any) -> Any:
+    return tf.boolean_mask(lines, tf.strings.length(lines) > 0)
+
+
+def _quoted_lines(table: Table) -> Any:
+    """Return the rows of a file in which quoted cells run over several lines, each row as one string."""
+
+    def some() -> Iterator[list[bytes]]:
+        rows = islice(table.rows(), 1, None)
+        while chunk := [row.raw for row in islice(rows, CHUNK)]:
+            yield chunk
+
+    chunks = tf.data.Dataset.from_generator(some, output_signature=tf.TensorSpec([None], tf.string))
+    return chunks.unbatch()

@@ -1,0 +1,65 @@
+"""`feature(dtype, [shape], ...)`: what a spec says of a tensor that its file or source does not describe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from dsl import ir
+from dsl.schema.functions import RESIZES
+from dsl.source import Span
+from tfdeploy.data.options import BOUNDS, DTYPES, INTEGERS, Field
+from tfdeploy.data.transforms.arguments import MISSING, Arguments, bind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ENCODINGS = ("list", "raw", "image")
+
+
+@frozen
+class Feature:
+    """A described tensor. `key` is its name in the file, `encoding` how its numbers are written there.
+
+    `resize` is how images come to the size of the shape.
+    """
+
+    field: Field
+    key: str
+    encoding: str
+    resize: str
+    classes: int | None
+    span: Span | None
+
+
+def features(given: Arguments) -> Mapping[str, Feature]:
+    """Return the features that the keywords of a source describe, by tensor; raises SpecError."""
+    found = {}
+    for name, value in given.others.items():
+        if not isinstance(value, ir.Call) or value.name != "feature":
+            given.refuse(f"takes `feature(dtype, [shape])` as `{name}`", name)
+        found[name] = _feature(name, value)
+    if not found:
+        given.refuse("names no tensor", advice="write `name = feature(dtype, [shape])`")
+    return found
+
+
+def _feature(name: str, call: ir.Call) -> Feature:
+    given = bind(call, dtype=MISSING, shape=(), classes=None, key=None, encoding="list", resize=None)
+    encoding = given.word("encoding", ENCODINGS)
+    dtypes = sorted(DTYPES | {"string"})
+    dtype = given.word("dtype", dtypes)
+    classes = None if given.values["classes"] is None else given.integer("classes", 1)
+    if classes is not None and dtype not in INTEGERS:
+        given.refuse(f"has classes only with whole numbers, not {dtype}", "classes")
+    if classes is not None and classes - 1 > BOUNDS[dtype][1]:
+        given.refuse(f"has more classes than {dtype} has numbers", "classes")
+    shape = given.shape("shape")
+    if encoding == "image" and (len(shape) != 3 or shape[-1] not in (1, 3, 4)):  # noqa: PLR2004 height, width, channels
+        given.refuse("needs height, width and 1, 3 or 4 channels for an image", "shape")
+    if encoding != "image" and given.values["resize"] is not None:
+        given.refuse("has `resize` only with `encoding = image`", "resize")
+    resize = RESIZES[0] if given.values["resize"] is None else given.word("resize", RESIZES)
+    key = name if given.values["key"] is None else given.text("key")
+    return Feature(Field(name, dtype, shape), key, encoding, resize, classes, call.span)

@@ -1,0 +1,135 @@
+"""`images("flowers", size = [64, 64])`: a folder with a folder of JPEG and PNG files for each class."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from dsl.diagnostics import RunError
+from dsl.errors import running_data as errors
+from dsl.errors.running_data import Where
+from dsl.regular import strange_kind
+from dsl.schema.functions import RESIZES
+from tfdeploy.data.options import Field
+from tfdeploy.data.sources.base import Context, Source, Tensors
+from tfdeploy.data.sources.files import find_folder, name_of, natural_key, read_start, size_of
+from tfdeploy.data.sources.pixels import decode_image
+from tfdeploy.data.transforms.arguments import MISSING, bind
+
+if TYPE_CHECKING:
+    from dsl import ir
+    from dsl.diagnostics import Diagnostic
+
+READ = {".jpg", ".jpeg", ".png"}
+NOT_READ = {".gif", ".bmp", ".webp", ".tif", ".tiff", ".avif", ".heic", ".jxl", ".svg"}
+STARTS = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG"}
+CHANNELS = (1, 3, 4)
+
+
+class Images(Source):
+    """Images brought to one size: `image`, uint8, and `label`, int32, the number of the class."""
+
+    def __init__(self, call: ir.Call, context: Context) -> None:
+        super().__init__(call, context)
+        given = bind(call, path=MISSING, size=MISSING, channels=3, classes=None, resize=RESIZES[0])
+        self.folder = find_folder(given.text("path"), context.base, given.span("path"))
+        size = given.shape("size")
+        if len(size) != 2:  # noqa: PLR2004 height and width
+            given.refuse("takes height and width as `size`", "size")
+        self.channels = given.integer("channels", 1)
+        if self.channels not in CHANNELS:
+            given.refuse("takes 1 channel for grey, 3 for colour, 4 with transparency", "channels")
+        self.size = (size[0], size[1])
+        self.resize = given.word("resize", RESIZES)
+        self.classes = self._classes(given.texts("classes") if given.values["classes"] is not None else None)
+        self.fields = (Field("image", "uint8", (*self.size, self.channels)), Field("label", "int32", ()))
+
+    @property
+    def per_record(self) -> bool:
+        """Files are read and decoded one by one."""
+        return True
+
+    def _where(self, path: Path) -> Where:
+        return Where(str(path), call=self.span)
+
+    def _classes(self, wanted: tuple[str, ...] | None) -> tuple[str, ...]:
+        found = [
+            each.name for each in self.folder.iterdir() if each.is_dir() and not each.name.startswith(".")
+        ]
+        if not found:
+            reason = "the folder holds no folder, of which each class needs one"
+            raise RunError(errors.empty(self._where(self.folder), reason))
+        if wanted is None:
+            return tuple(sorted(found, key=natural_key))
+        for name in wanted:
+            if name not in found:
+                raise RunError(errors.missing(self._where(self.folder / name), folder=True))
+        unnamed = sorted(set(found) - set(wanted))
+        if unnamed:
+            reason = f"`classes` leaves out the folder `{unnamed[0]}`"
+            raise RunError(errors.wrong_shape(self._where(self.folder), reason, "every folder to be named"))
+        return wanted
+
+    @cached_property
+    def files(self) -> tuple[tuple[Path, int], ...]:
+        """Every image with the number of its class, in the order of names; raises RunError."""
+        found = []
+        for label, name in enumerate(self.classes):
+            paths = sorted((self.folder / name).iterdir(), key=lambda each: natural_key(each.name))
+            images = [each for each in paths if self._is_image(each)]
+            if not images:
+                where = self._where(self.folder / name)
+                raise RunError(errors.empty(where, "the folder of this class holds no JPEG or PNG file"))
+            found += [(each, label) for each in images]
+        return tuple(found)
+
+    def _is_image(self, path: Path) -> bool:
+        if path.name.startswith(".") or path.is_dir():
+            return False
+        suffix = path.suffix.lower()
+        if suffix in NOT_READ:
+            reason = f"{suffix} images are not read"
+            raise RunError(errors.image(self._where(path), reason, advice="convert it to PNG or JPEG"))
+        kind = strange_kind(path.stat().st_mode) if suffix in READ and path.exists() else None
+        if kind is not None:
+            raise RunError(errors.image(self._where(path), f"this is {kind}, not a file"))
+        return suffix in READ
+
+    def count(self) -> int:
+        """Return how many images there are."""
+        return len(self.files)
+
+    def records(self) -> Any:
+        """Return the names of the files with their labels."""
+        paths = tf.data.Dataset.from_tensor_slices([name_of(path) for path, _ in self.files])
+        labels = tf.data.Dataset.from_tensor_slices(tf.constant([label for _, label in self.files], tf.int32))
+        return tf.data.Dataset.zip({"path": paths, "label": labels})
+
+    def decode(self, record: Any) -> Tensors:
+        """Read and decode one file."""
+        return self.decode_as(record, frozenset())
+
+    def decode_as(self, record: Any, floats: frozenset[str]) -> Tensors:
+        """Read and decode one file, the image as floats if it is one of them."""
+        dtype = tf.float32 if "image" in floats else tf.uint8
+        data = tf.io.read_file(record["path"])
+        image = decode_image(data, *self.size, self.channels, resize=self.resize, dtype=dtype)
+        return {"image": image, "label": record["label"]}
+
+    def where(self, index: int) -> Where:
+        """Return the file of example `index`."""
+        return self._where(self.files[index][0])
+
+    def fault(self, index: int, reason: str) -> Diagnostic:
+        """Say why the file of example `index` is no image."""
+        path, _ = self.files[index]
+        if size_of(path, self.span) == 0:
+            return errors.image(self._where(path), "the file is empty")
+        start = read_start(path, 4, self.span)
+        kind = next((name for sign, name in STARTS.items() if start.startswith(sign)), None)
+        if kind is None:
+            return errors.image(self._where(path), "this is neither a JPEG nor a PNG file, whatever its name")
+        return errors.image(self._where(path), f"the {kind} file is damaged or was cut off: {reason}")

@@ -1,0 +1,158 @@
+"""`mnist(images = "train-images-idx3-ubyte.gz", labels = "train-labels-idx1-ubyte.gz")`: idx files."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from attrs import frozen
+
+from dsl.diagnostics import RunError
+from dsl.errors import running_data as errors
+from dsl.errors.running_data import Where
+from dsl.regular import open_regular
+from dsl.source import Span
+from tfdeploy.data.options import Field
+from tfdeploy.data.sources.base import Context, Source, Tensors
+from tfdeploy.data.sources.files import READ_FAULTS, find_files, is_gzip, name_of, open_binary, read_fault
+from tfdeploy.data.transforms.arguments import MISSING, Arguments, bind
+
+if TYPE_CHECKING:
+    from dsl import ir
+    from dsl.diagnostics import Diagnostic
+
+UNSIGNED_BYTES = 8
+IMAGE_AXES, LABEL_AXES = 3, 1
+
+
+@frozen(slots=False, eq=False)
+class IdxFile:
+    """An idx file of bytes with `axes` axes, packed by gzip or not; making `sizes` reads its header only."""
+
+    path: Path
+    axes: int
+    call: Span | None
+
+    @cached_property
+    def compressed(self) -> bool:
+        """Whether the file is packed by gzip."""
+        return is_gzip(self.path, self.call)
+
+    @property
+    def where(self) -> Where:
+        """The file as a whole."""
+        return Where(str(self.path), call=self.call)
+
+    @property
+    def header(self) -> int:
+        """Bytes of the header: two zeros, type, number of axes, and the size of each in four bytes."""
+        return 4 + 4 * self.axes
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of the axes; raises RunError for a file that is no such idx file, or not of that size."""
+        try:
+            with open_binary(self.path, compressed=self.compressed) as file:
+                start = file.read(self.header)
+        except READ_FAULTS as fault:
+            raise RunError(read_fault(self.path, fault, self.call)) from fault
+        if not start:
+            raise RunError(errors.empty(self.where, "the file is empty"))
+        magic = bytes([0, 0, UNSIGNED_BYTES, self.axes])
+        if start[:4] != magic:
+            raise RunError(errors.unreadable(self.where, self._other_kind(start[:4])))
+        if len(start) < self.header:
+            raise RunError(errors.damaged(self.where, "the file ends within its header"))
+        sizes = tuple(int.from_bytes(start[at : at + 4], "big") for at in range(4, self.header, 4))
+        found, wanted = self._length(), self.header + prod(sizes)
+        if found != wanted:
+            reason = f"holds {found:,} bytes where its header promises {wanted:,}"
+            raise RunError(errors.damaged(self.where, reason))
+        return sizes
+
+    def _other_kind(self, magic: bytes) -> str:
+        kinds = {IMAGE_AXES: "images", LABEL_AXES: "labels"}
+        for axes, kind in kinds.items():
+            if magic == bytes([0, 0, UNSIGNED_BYTES, axes]):
+                return f"this idx file holds {kind}, not {kinds[self.axes]}"
+        return f"this is no idx file of {kinds[self.axes]}"
+
+    def _length(self) -> int:
+        """Return the bytes of the file, unpacked; gzip keeps that number, modulo 2**32, at its end."""
+        with open_regular(self.path) as file:
+            end = file.seek(0, 2)
+            if not self.compressed:
+                return end
+            file.seek(max(end - 4, 0))
+            return int.from_bytes(file.read(4), "little")
+
+    def records(self, size: int) -> Any:
+        """Return the bytes of each record of `size`."""
+        packing = "GZIP" if self.compressed else None
+        return tf.data.FixedLengthRecordDataset(
+            name_of(self.path), size, self.header, buffer_size=1 << 20, compression_type=packing
+        )
+
+    def damage(self) -> Diagnostic | None:
+        """Read all of the file and say whether that fails."""
+        try:
+            with open_binary(self.path, compressed=self.compressed) as file:
+                while file.read(1 << 20):
+                    pass
+        except READ_FAULTS as fault:
+            return read_fault(self.path, fault, self.call)
+        return None
+
+
+class Mnist(Source):
+    """`image`, uint8[height, width, 1], and `label`, int32."""
+
+    def __init__(self, call: ir.Call, context: Context) -> None:
+        super().__init__(call, context)
+        given = bind(call, images=MISSING, labels=MISSING)
+        self.images = IdxFile(self._file(given, "images"), IMAGE_AXES, given.span("images"))
+        self.labels = IdxFile(self._file(given, "labels"), LABEL_AXES, given.span("labels"))
+        self.length, height, width = self.images.sizes
+        if self.labels.sizes[0] != self.length:
+            wanted = f"{self.length}, one for each image,"
+            raise RunError(errors.wrong_shape(self.labels.where, f"{self.labels.sizes[0]} labels", wanted))
+        self.fields = (Field("image", "uint8", (height, width, 1)), Field("label", "int32", ()))
+
+    def _file(self, given: Arguments, name: str) -> Path:
+        found = find_files([given.text(name)], self.context.base, given.span(name))
+        if len(found) > 1:
+            given.refuse(f"takes one file as `{name}`, and `{given.text(name)}` matches {len(found)}", name)
+        return found[0]
+
+    def count(self) -> int:
+        """Return what the headers say."""
+        return self.length
+
+    def records(self) -> Any:
+        """Return the bytes of each image and each label."""
+        height, width, _ = self.fields[0].shape
+        return tf.data.Dataset.zip(
+            {"image": self.images.records(height * width), "label": self.labels.records(1)}
+        )
+
+    def decode(self, record: Any) -> Tensors:
+        """Return a batch of images and labels."""
+        batch = record["image"].shape[0]
+        image = tf.io.decode_raw(record["image"], tf.uint8)
+        label = tf.io.decode_raw(record["label"], tf.uint8)
+        shape = [-1 if batch is None else batch]
+        return {
+            "image": tf.reshape(image, [*shape, *self.fields[0].shape]),
+            "label": tf.cast(tf.reshape(label, shape), tf.int32),
+        }
+
+    def where(self, index: int) -> Where:
+        """Return the number of the image."""
+        return Where(str(self.images.path), f"image {index}", call=self.span)
+
+    def fault(self, index: int, reason: str) -> Diagnostic:
+        """Say which file is damaged."""
+        return self.images.damage() or self.labels.damage() or super().fault(index, reason)

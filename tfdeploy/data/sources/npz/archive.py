@@ -1,0 +1,186 @@
+"""NumPy archives: zip files of arrays, whose headers are read without reading the numbers."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+from attrs import frozen
+
+from compiler.graph.storage.zip_files import ZipArchive
+from dsl.diagnostics import RunError
+from dsl.errors import running_data as errors
+from dsl.errors.running_data import Where
+from dsl.regular import open_regular
+from dsl.source import Span
+from tfdeploy.data.options import DTYPES
+from tfdeploy.data.sources.files import cannot_open
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import IO
+
+    from dsl.diagnostics import Diagnostic
+
+LOCAL_HEADER = 30
+"""Bytes of the fixed part of a zip member's local header; the lengths of what follows stand at 26 and 28."""
+
+MEMBER_FAULTS = (EOFError, OSError, RuntimeError, ValueError, struct.error, zipfile.BadZipFile, zlib.error)
+"""What reading a zip file of unknown contents may raise."""
+
+
+@frozen
+class Array:
+    """An array of an archive.
+
+    `offset` is where its numbers begin in the file, None where TensorFlow cannot read them there. `stored`
+    is the dtype on disk, which may be of the other byte order; `columns_first` is NumPy's Fortran order.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    stored: np.dtype
+    columns_first: bool
+    offset: int | None
+
+    @property
+    def length(self) -> int:
+        """How many examples it holds."""
+        return self.shape[0]
+
+    @property
+    def record_bytes(self) -> int:
+        """Bytes of one example."""
+        return prod(self.shape[1:]) * self.stored.itemsize
+
+
+@frozen(slots=False, eq=False)
+class Archive:
+    """The archive at `path`; `call` is the source in the spec."""
+
+    path: Path
+    call: Span | None
+
+    def _where(self, array: str = "") -> Where:
+        return Where(str(self.path), f"array `{array}`" if array else "", call=self.call)
+
+    def _open(self) -> zipfile.ZipFile:
+        try:
+            return ZipArchive(self.path)
+        except zipfile.BadZipFile as fault:
+            with open_regular(self.path) as file:
+                start = file.read(6)
+            if start.startswith(b"PK"):
+                raise RunError(
+                    errors.damaged(self._where(), "the archive was cut off: its directory is missing")
+                ) from fault
+            advice = "write it with `numpy.savez`" if start == b"\x93NUMPY" else None
+            what = "this is a single array (.npy)" if advice else "this is no NumPy archive"
+            raise RunError(errors.unreadable(self._where(), what, advice=advice)) from fault
+        except OSError as fault:
+            raise RunError(cannot_open(self.path, fault, self.call)) from fault
+        except MEMBER_FAULTS as fault:
+            raise RunError(errors.damaged(self._where(), f"its directory cannot be read: {fault}")) from fault
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the arrays in their order."""
+        with self._open() as file:
+            return tuple(name.removesuffix(".npy") for name in file.namelist() if name.endswith(".npy"))
+
+    def array(self, name: str) -> Array:
+        """Read the header of array `name`; raises RunError where its numbers cannot be used."""
+        with self._open() as file:
+            info = file.getinfo(f"{name}.npy")
+            try:
+                with file.open(info) as member:
+                    shape, columns_first, dtype = _header(member)
+                    begin = member.tell()
+            except MEMBER_FAULTS as fault:
+                raise RunError(
+                    errors.damaged(self._where(name), f"its header cannot be read: {fault}")
+                ) from fault
+        kind = dtype.name
+        if kind not in DTYPES:
+            advice = "store numbers" if dtype.kind in "OSUV" else None
+            raise RunError(errors.wrong_kind(self._where(name), f"{_kind(dtype)}", "numbers", advice=advice))
+        if not shape:
+            raise RunError(errors.wrong_shape(self._where(name), "a single number", "an axis of examples"))
+        size = begin + prod(shape) * dtype.itemsize
+        if info.file_size != size:
+            self._cut_off(name, info.file_size, size)
+        plain = info.compress_type == zipfile.ZIP_STORED and dtype.isnative and prod(shape) > 0
+        columns_first = columns_first and len(shape) > 1
+        offset = self._offset(info) + begin if plain and not columns_first else None
+        return Array(name, kind, shape, dtype, columns_first, offset)
+
+    def _cut_off(self, name: str, found: int, wanted: int) -> NoReturn:
+        reason = f"holds {found:,} bytes where its header promises {wanted:,}"
+        raise RunError(errors.damaged(self._where(name), reason))
+
+    def _offset(self, info: zipfile.ZipInfo) -> int:
+        with open_regular(self.path) as file:
+            file.seek(info.header_offset + 26)
+            name, extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
+        return info.header_offset + LOCAL_HEADER + name + extra
+
+    def pieces(self, array: Array, rows: int) -> Iterator[np.ndarray]:
+        """Yield the examples of `array`, at most `rows` at a time; raises RunError."""
+        native = array.stored.newbyteorder("=")
+        try:
+            with self._open() as file, file.open(f"{array.name}.npy") as member:
+                if array.columns_first:
+                    # The examples of such an array lie scattered over all of it.
+                    whole = np.lib.format.read_array(member, allow_pickle=False)
+                    for start in range(0, array.length, rows):
+                        yield np.ascontiguousarray(whole[start : start + rows], native)
+                    return
+                _header(member)
+                for start in range(0, array.length, rows):
+                    count = min(rows, array.length - start)
+                    piece = np.frombuffer(member.read(count * array.record_bytes), array.stored)
+                    yield piece.reshape(count, *array.shape[1:]).astype(native)
+        except MEMBER_FAULTS as fault:
+            raise RunError(
+                errors.damaged(self._where(array.name), f"its numbers cannot be read: {fault}")
+            ) from fault
+
+    def damage(self, array: Array) -> Diagnostic | None:
+        """Read all of `array` and say whether its checksum is wrong."""
+        try:
+            with self._open() as file, file.open(f"{array.name}.npy") as member:
+                while member.read(1 << 20):
+                    pass
+        except MEMBER_FAULTS as fault:
+            return errors.damaged(self._where(array.name), f"its numbers cannot be read: {fault}")
+        return None
+
+
+def _header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Return shape, Fortran order and dtype of the array whose file begins here; raises ValueError."""
+    version = np.lib.format.read_magic(member)
+    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(
+        version
+    )
+    if read is None:
+        raise ValueError(f"version {version[0]}.{version[1]} of the array format is not read")
+    shape, columns_first, dtype = read(member)
+    return shape, columns_first, dtype
+
+
+def _kind(dtype: np.dtype) -> str:
+    return {
+        "O": "Python objects",
+        "S": "bytes",
+        "U": "text",
+        "V": "records",
+        "M": "dates",
+        "m": "durations",
+    }.get(dtype.kind, dtype.name)

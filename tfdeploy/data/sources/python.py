@@ -1,0 +1,179 @@
+"""`python("module:function", ...)`: examples that a function of the user's own gives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from compiler.graph.user_code import failure, load_function
+from dsl.diagnostics import RunError
+from dsl.errors import running_data as errors
+from dsl.errors.running_data import Where
+from tfdeploy.data.options import DTYPES, Field
+from tfdeploy.data.sources.base import Context, PythonOnly, Source, Tensors
+from tfdeploy.data.transforms.arguments import MISSING, bind
+
+if TYPE_CHECKING:
+    from dsl import ir
+    from dsl.diagnostics import Diagnostic
+
+ADVICE = "return a tf.data.Dataset of dicts, or yield dicts of arrays"
+
+
+class Python(Source):
+    """Examples of a function that returns a tf.data.Dataset or anything that gives dicts of arrays.
+
+    The function is called for every pass, and once before to see what it gives.
+    """
+
+    unrepeatable = True
+
+    def __init__(self, call: ir.Call, context: Context) -> None:
+        super().__init__(call, context)
+        given = bind(call, others=True, function=MISSING)
+        self.path = given.text("function")
+        self.function: Callable[..., Any] = load_function(self.path, context.base, given.span("function"))
+        self.arguments = dict(given.others)
+        with tf.Graph().as_default(), tf.device("/cpu:0"):
+            result = self._call()
+            self.is_dataset = isinstance(result, tf.data.Dataset)
+            self.fields = self._dataset_fields(result) if self.is_dataset else self._first_fields(result)
+            self.length = self._length(result)
+
+    @property
+    def needs_python(self) -> PythonOnly:
+        """Python is called for the examples, or may be: a dataset can hold arrays and functions of Python."""
+        advice = "write the examples to files, as TFRecord say, or use `replication = between_graph`"
+        return PythonOnly(f"the examples come from the Python function `{self.path}`", advice)
+
+    def _where(self, place: str = "") -> Where:
+        return Where(self.path, place, call=self.span)
+
+    def _refusal(self, reason: str, place: str = "", advice: str | None = None) -> RunError:
+        return RunError(errors.python_function(self._where(place), reason, advice=advice))
+
+    def _call(self) -> Any:
+        try:
+            result = self.function(**self.arguments)
+        except Exception as error:
+            raise RunError(failure(error, self._where())) from error
+        if not isinstance(result, tf.data.Dataset | Iterable) or isinstance(result, Mapping | str | bytes):
+            raise self._refusal(f"gives a {type(result).__name__}", advice=ADVICE)
+        return result
+
+    def _dataset_fields(self, dataset: Any) -> tuple[Field, ...]:
+        spec = dataset.element_spec
+        if not isinstance(spec, dict) or not spec:
+            raise self._refusal("its dataset does not hold dicts of named tensors", advice=ADVICE)
+        fields = []
+        for name, each in spec.items():
+            known = isinstance(each, tf.TensorSpec) and each.shape.is_fully_defined()
+            if not known or each.dtype.name not in {*DTYPES, "string"}:
+                reason = f"`{name}` in its dataset is {each}, not a tensor of known dtype and shape"
+                raise self._refusal(reason, advice="give it a shape with tf.ensure_shape")
+            fields.append(Field(str(name), each.dtype.name, tuple(each.shape)))
+        return tuple(fields)
+
+    def _first_fields(self, result: Any) -> tuple[Field, ...]:
+        try:
+            first = next(iter(result), None)
+        except Exception as error:
+            raise RunError(failure(error, self._where("example 0"))) from error
+        if first is None:
+            raise RunError(errors.empty(self._where(), "it gives no example"))
+        return tuple(
+            Field(name, value.dtype.name, value.shape) for name, value in self._arrays(first, 0).items()
+        )
+
+    def _arrays(self, example: Any, number: int) -> dict[str, np.ndarray]:
+        place = f"example {number}"
+        if not isinstance(example, Mapping) or not example:
+            raise self._refusal(f"is a {type(example).__name__}, not a dict of arrays", place, ADVICE)
+        arrays = {}
+        for name, value in example.items():
+            try:
+                array = np.asarray(value)
+            except ValueError as error:
+                reason = str(error).partition(". ")[0]
+                raise self._refusal(f"`{name}` is no array: {reason}", place) from error
+            if array.dtype.name not in DTYPES:
+                raise self._refusal(f"`{name}` holds {array.dtype}, not numbers", place)
+            arrays[str(name)] = array
+        return arrays
+
+    def _length(self, result: Any) -> int | None:
+        if not self.is_dataset:
+            return len(result) if isinstance(result, Sized) else None
+        with tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(device_count={"GPU": 0})) as session:
+            known = int(session.run(tf.data.experimental.cardinality(result)))
+        return known if known >= 0 else None
+
+    def count(self) -> int | None:
+        """Return the length that the function's result has, if it has one."""
+        return self.length
+
+    def records(self) -> Any:
+        """Return the examples."""
+        if self.is_dataset:
+            return self._call()
+        signature = {each.name: tf.TensorSpec(each.shape, each.dtype) for each in self.fields}
+        return tf.data.Dataset.from_generator(self._noting, output_signature=signature)
+
+    def _noting(self) -> Iterator[dict[str, np.ndarray]]:
+        """Yield the examples of one pass; a fault is kept for the diagnostic, since TensorFlow loses it."""
+        try:
+            yield from self._examples()
+        except RunError as error:
+            self.failure = error.diagnostic
+            raise
+
+    def _examples(self) -> Iterator[dict[str, np.ndarray]]:
+        examples = iter(self._call())
+        for number in count():
+            self.asked = f"example {number} of `{self.path}`", time.monotonic()
+            try:
+                example = next(examples, None)
+            except Exception as error:
+                raise RunError(failure(error, self._where(f"example {number}"))) from error
+            finally:
+                self.asked = None
+            if example is None:
+                if number == 0:
+                    # Without this, pass after empty pass would go on for ever.
+                    raise self._refusal("gives no example when it is called again")
+                return
+            arrays = self._arrays(example, number)
+            self._compare(arrays, number)
+            yield arrays
+
+    def _compare(self, arrays: Mapping[str, np.ndarray], number: int) -> None:
+        place = f"example {number}"
+        for field in self.fields:
+            if field.name not in arrays:
+                raise self._refusal(f"lacks `{field.name}`, which the first one has", place)
+            found = Field(field.name, arrays[field.name].dtype.name, arrays[field.name].shape)
+            if found != field:
+                raise self._refusal(
+                    f"`{field.name}` is {found.words}, and {field.words} in the first one", place
+                )
+        if len(arrays) > len(self.fields):
+            extra = next(name for name in arrays if name not in {each.name for each in self.fields})
+            raise self._refusal(f"has `{extra}`, which the first one lacks", place)
+
+    def decode(self, record: Any) -> Tensors:
+        """Return the batch, which holds the tensors already."""
+        tensors: Tensors = dict(record)
+        return tensors
+
+    def where(self, index: int) -> Where:
+        """Return the number of the example."""
+        return self._where(f"example {index}")
+
+    def fault(self, index: int, reason: str) -> Diagnostic:
+        """Return what was noted."""
+        return self.failure or super().fault(index, reason)

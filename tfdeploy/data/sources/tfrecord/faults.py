@@ -1,0 +1,99 @@
+"""What is wrong with a record of a TFRecord file: its bytes, their form, or a feature."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from dsl.diagnostics import Diagnostic
+from dsl.errors import running_data as errors
+from dsl.errors.running_data import Where
+from dsl.suggest import nearest
+from tfdeploy.data import scratch
+from tfdeploy.data.options import BOUNDS, FLOATS
+from tfdeploy.data.sources.pixels import decode_image
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tfdeploy.data.sources.features import Feature
+    from tfdeploy.data.sources.tfrecord.file import RecordFile
+
+KINDS = {"bytes_list": "bytes", "float_list": "floats", "int64_list": "whole numbers", None: "nothing"}
+
+
+def record_fault(file: RecordFile, number: int, features: Sequence[Feature]) -> Diagnostic | None:
+    """Say what is wrong with a record, from which `features` are read; None where nothing is."""
+    data = file.record(number)
+    if isinstance(data, Diagnostic):
+        return data
+    try:
+        example = tf.train.Example.FromString(data)
+    except Exception:  # noqa: BLE001 protobuf's DecodeError has moved between its versions
+        return errors.wrong_kind(file.where(number), "bytes of another form", "a tf.train.Example")
+    held = example.features.feature
+    for feature in features:
+        if feature.key not in held:
+            near = nearest(feature.key, held)
+            return errors.missing_field(file.where(number), "feature", feature.key, sorted(held), near)
+        where = Where(
+            str(file.path), f"record {number}, feature `{feature.key}`", call=feature.span or file.call
+        )
+        found = _feature_fault(where, held[feature.key], feature)
+        if found is not None:
+            return found
+    return None
+
+
+def _feature_fault(where: Where, held: Any, feature: Feature) -> Diagnostic | None:
+    kind, wanted = held.WhichOneof("kind"), _wanted_kind(feature)
+    if kind != wanted:
+        return errors.wrong_kind(where, KINDS[kind], KINDS[wanted], advice=_encoding_advice(kind, feature))
+    values = getattr(held, kind).value
+    return _size_fault(where, values, feature) or _value_fault(where, values, feature)
+
+
+def _size_fault(where: Where, values: Sequence[Any], feature: Feature) -> Diagnostic | None:
+    size = prod(feature.field.shape)
+    if feature.encoding == "list" and len(values) != size:
+        return errors.wrong_shape(where, f"{len(values)} values", f"{size} of {feature.field.words}")
+    if feature.encoding != "list" and len(values) != 1:
+        return errors.wrong_shape(where, f"{len(values)} values", "one string of bytes")
+    if feature.encoding == "raw":
+        size *= tf.as_dtype(feature.field.dtype).size
+        if len(values[0]) != size:
+            return errors.wrong_shape(where, f"{len(values[0])} bytes", f"{size} of {feature.field.words}")
+    return None
+
+
+def _value_fault(where: Where, values: Sequence[Any], feature: Feature) -> Diagnostic | None:
+    if feature.encoding == "image":
+        try:
+            scratch.evaluate(
+                lambda: decode_image(tf.constant(values[0]), *feature.field.shape, resize=feature.resize)
+            )
+        except scratch.FAILURES as error:
+            return errors.image(where, f"the image cannot be decoded: {scratch.reason_of(error)}")
+    if feature.encoding != "list" or feature.field.dtype not in BOUNDS:
+        return None
+    low, high = BOUNDS[feature.field.dtype]
+    bad = next((value for value in values if not low <= value <= high), None)
+    if bad is None:
+        return None
+    return errors.out_of_range(
+        where, str(bad), f"is outside {feature.field.dtype}, which holds {low} to {high}"
+    )
+
+
+def _wanted_kind(feature: Feature) -> str:
+    if feature.encoding != "list" or feature.field.dtype == "string":
+        return "bytes_list"
+    return "float_list" if feature.field.dtype in FLOATS else "int64_list"
+
+
+def _encoding_advice(kind: str | None, feature: Feature) -> str | None:
+    if kind == "bytes_list" and feature.encoding == "list":
+        return "say how the bytes are to be read: `encoding = raw` or `encoding = image`"
+    return None

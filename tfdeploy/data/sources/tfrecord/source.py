@@ -1,0 +1,119 @@
+"""`tfrecord("train-*.tfrecord", image = feature(float32, [64]))`: records of tf.train.Example."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from dsl.errors.running_data import Where
+from tfdeploy.data.options import FLOATS
+from tfdeploy.data.sources.base import Context, FileSource, Tensors
+from tfdeploy.data.sources.features import Feature, features
+from tfdeploy.data.sources.files import find_files, name_of
+from tfdeploy.data.sources.pixels import decode_image
+from tfdeploy.data.sources.tfrecord.faults import record_fault
+from tfdeploy.data.sources.tfrecord.file import RecordFile
+from tfdeploy.data.transforms.arguments import MISSING, bind
+from tfdeploy.data.transforms.numbers import checked_cast
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsl import ir
+    from dsl.diagnostics import Diagnostic
+
+COMPRESSIONS = ("none", "gzip", "zlib")
+
+
+class TfRecord(FileSource):
+    """Files of serialized tf.train.Example, of which each keyword takes one feature."""
+
+    def __init__(self, call: ir.Call, context: Context) -> None:
+        super().__init__(call, context)
+        given = bind(call, others=True, path=MISSING, compression="none")
+        self.features = features(given)
+        keys = [each.key for each in self.features.values()]
+        if len(set(keys)) < len(keys):
+            given.refuse("takes one feature twice")
+        self.fields = tuple(each.field for each in self.features.values())
+        compression = given.word("compression", COMPRESSIONS)
+        paths = find_files([given.text("path")], context.base, given.span("path"))
+        self.files = tuple(RecordFile(path, compression, call.span) for path in paths)
+        for file in self.files:
+            file.check_start()
+
+    def counts(self) -> tuple[int, ...]:
+        """Count the records of each file, hopping from one to the next."""
+        return tuple(file.count for file in self.files)
+
+    def records_of(self, files: Sequence[int] | None) -> Any:
+        """Return the serialized examples."""
+        chosen = range(len(self.files)) if files is None else files
+        names = [name_of(self.files[number].path) for number in chosen]
+        return tf.data.TFRecordDataset(names, self.files[0].tensorflow_compression, buffer_size=1 << 20)
+
+    @property
+    def per_record(self) -> bool:
+        """Whether there are images, which are better decoded side by side."""
+        return any(each.encoding == "image" for each in self.features.values())
+
+    def decode(self, record: Any) -> Tensors:
+        """Return the features of a batch of serialized examples, or of one."""
+        return self.decode_as(record, frozenset())
+
+    def decode_as(self, record: Any, floats: frozenset[str]) -> Tensors:
+        """Return the features, images as floats if they are among them."""
+        if not self.per_record:
+            return self._decode(record)
+        batch = self._decode(record[tf.newaxis], floats)
+        return {name: tf.squeeze(tensor, 0) for name, tensor in batch.items()}
+
+    def _decode(self, records: Any, floats: frozenset[str] = frozenset()) -> Tensors:
+        parsed = tf.io.parse_example(records, {each.key: _parsed(each) for each in self.features.values()})
+        return {
+            name: _decoded(each, parsed[each.key], "float32" if name in floats else each.field.dtype)
+            for name, each in self.features.items()
+        }
+
+    def where(self, index: int) -> Where:
+        """Return file and record of example `index`."""
+        file, number = self.place(index)
+        return self.files[file].where(number)
+
+    def fault(self, index: int, reason: str) -> Diagnostic:
+        """Say what is wrong with record `index`: its bytes, or one of its features."""
+        at, number = self.place(index)
+        return record_fault(self.files[at], number, list(self.features.values())) or super().fault(
+            index, reason
+        )
+
+
+def _parsed(feature: Feature) -> tf.io.FixedLenFeature:
+    if feature.encoding != "list" or feature.field.dtype == "string":
+        shape = feature.field.shape if feature.encoding == "list" else ()
+        return tf.io.FixedLenFeature(shape, tf.string)
+    kind = tf.float32 if feature.field.dtype in FLOATS else tf.int64
+    return tf.io.FixedLenFeature(feature.field.shape, kind)
+
+
+def _decoded(feature: Feature, parsed: Any, image_dtype: str) -> Any:
+    """Return a batch of tensors of the feature's shape and its dtype, for images of `image_dtype`."""
+    field = feature.field
+    if feature.encoding == "list":
+        # Whole numbers are kept in 64 bits, and may not fit into fewer.
+        return (
+            parsed if field.dtype in {"float32", "string"} else checked_cast(parsed, field.name, field.dtype)
+        )
+    if feature.encoding == "raw":
+        width = tf.as_dtype(field.dtype).size * prod(field.shape)
+        right = tf.reduce_all(tf.equal(tf.strings.length(parsed), width))
+        with tf.control_dependencies([tf.debugging.Assert(right, [f"`{field.name}` has another length"])]):
+            numbers = tf.io.decode_raw(parsed, field.dtype)
+        return tf.reshape(numbers, [parsed.shape[0] if parsed.shape[0] is not None else -1, *field.shape])
+    whole = image_dtype == "float32" and field.dtype in {"uint8", "float32"}
+    image = decode_image(
+        parsed[0], *field.shape, resize=feature.resize, dtype=tf.float32 if whole else tf.uint8
+    )
+    return (image if whole else tf.cast(image, field.dtype))[tf.newaxis]

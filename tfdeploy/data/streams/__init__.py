@@ -1,0 +1,1 @@
+"""Examples in order: passes, shares and batches."""

@@ -1,0 +1,231 @@
+"""From raw records to passes over the examples: order, shards, caches, epochs and batches, all in tf.data.
+
+What changes tensors is put off until examples are batched, since it treats each example by itself; only a
+`cache` makes it happen earlier, and records that are decoded one by one, as images are, are changed one by
+one as well. What chooses and orders examples works on raw records, which are small. What comes before the
+last cache is built once; what comes after it is built anew for every pass, with a seed of its own.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from attrs import evolve, frozen
+
+from tfdeploy.data.plain import plain
+from tfdeploy.data.sources.base import FileSource
+from tfdeploy.data.streams.shares import Files, Shard
+from tfdeploy.data.transforms.changes import Cast, Change, OneTensor, Rename
+from tfdeploy.data.transforms.table import Cache, Shuffle, Skip, Take, Transform
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tfdeploy.data.options import Field, StreamOptions
+    from tfdeploy.data.sources.base import Source, Tensors
+
+EPOCHS = 2**62
+CHUNK_BYTES = 1 << 22
+LARGEST_CHUNK = 1024
+
+
+Step = Transform | Shard
+
+
+def steps_of(
+    transforms: Sequence[Transform], options: StreamOptions, shard: Shard | None = None
+) -> tuple[Step, ...]:
+    """Return the steps of a stream: its transforms and its shard, in evaluation without needless shuffles.
+
+    The shard stands as early as it still takes its part of what `take` and `skip` leave.
+    """
+    last = max((at for at, each in enumerate(transforms) if isinstance(each, Take | Skip)), default=-1)
+    steps: list[Step] = [*transforms[: last + 1]]
+    if shard is not None:
+        steps.append(shard)
+    rest = transforms[last + 1 :]
+    return (*steps, *(each for each in rest if options.training or not isinstance(each, Shuffle)))
+
+
+def size_of_pass(count: int | None, steps: Sequence[Step]) -> int | None:
+    """Return how many examples one pass has, given those of the source; None where that is not known."""
+    for step in steps:
+        match step:
+            case Take():
+                count = None if count is None else min(count, step.count)
+            case Skip():
+                count = None if count is None else max(count - step.count, 0)
+            case Shard():
+                count = None if count is None else len(range(step.index, count, step.of))
+    return count
+
+
+@frozen
+class Examples:
+    """Raw records of `source` (tensors where it is None) and the changes still to be made."""
+
+    dataset: Any
+    source: Source | None
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def per_record(self) -> bool:
+        """Whether records are decoded one by one."""
+        return self.source is not None and self.source.per_record
+
+    def _finish(self, batch: Tensors) -> Tensors:
+        for change in self.changes:
+            batch = change.apply(batch)
+        return batch
+
+    def _decode_batch(self, batch: Any) -> Tensors:
+        return self._finish(batch if self.source is None else self.source.decode(batch))
+
+    def _decode_one(self, record: Any) -> Tensors:
+        """Decode and change one record, which stays in a processor's cache meanwhile."""
+        source = self.source
+        assert source is not None
+        tensors = source.decode_as(record, self._floats())
+        batch = {name: tensor[tf.newaxis] for name, tensor in tensors.items()}
+        return {name: tf.squeeze(tensor, 0) for name, tensor in self._finish(batch).items()}
+
+    def _floats(self) -> frozenset[str]:
+        """Return the tensors of the source that a cast to float32 is the first to change."""
+        assert self.source is not None
+        untouched = {each.name: each.name for each in self.source.fields}
+        found = set()
+        for change in self.changes:
+            if isinstance(change, Rename):
+                olds = {old: new for new, old in change.names.items()}
+                untouched = {olds.get(now, now): name for now, name in untouched.items()}
+            elif isinstance(change, OneTensor):
+                name = untouched.pop(change.name, None)
+                if name is not None and isinstance(change, Cast) and change.dtype == "float32":
+                    found.add(name)
+        return frozenset(found)
+
+    def single(self, chunk: int) -> Any:
+        """Return a dataset of single examples, decoded in chunks where that can be."""
+        if self.per_record:
+            return self.dataset.map(plain(self._decode_one), num_parallel_calls=tf.data.AUTOTUNE)
+        if self.source is None and not self.changes:
+            return self.dataset
+        batches = self.dataset.batch(chunk)
+        return batches.map(plain(self._decode_batch), num_parallel_calls=tf.data.AUTOTUNE).unbatch()
+
+    def batched(self, size: int, *, drop_remainder: bool) -> Any:
+        """Return a dataset of batches of examples."""
+        if self.per_record:
+            return self.single(1).batch(size, drop_remainder=drop_remainder)
+        batches = self.dataset.batch(size, drop_remainder=drop_remainder)
+        if self.source is None and not self.changes:
+            return batches
+        return batches.map(plain(self._decode_batch), num_parallel_calls=tf.data.AUTOTUNE)
+
+
+@frozen
+class Passes:
+    """The passes over a split, or over some `files` of its source.
+
+    `fields` are its examples in the end, `seed` is for shuffles without one.
+    """
+
+    source: Source
+    steps: tuple[Step, ...]
+    fields: tuple[Field, ...]
+    seed: int
+    files: Files | None = None
+
+    def size(self) -> int | None:
+        """Return how many examples a pass has; None where only reading them all would tell."""
+        count = self.source.count() if self.files is None else self.files.count
+        return size_of_pass(count, self.steps)
+
+    def _records(self) -> Any:
+        if self.files is None or not isinstance(self.source, FileSource):
+            return self.source.records()
+        return self.source.records_of(self.files.numbers)
+
+    def _split(self) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+        """Return the steps up to the last cache, and those after it."""
+        at = max((at + 1 for at, each in enumerate(self.steps) if isinstance(each, Cache)), default=0)
+        return self.steps[:at], self.steps[at:]
+
+    def _base_seed(self, shuffle: Shuffle) -> int:
+        """Return a seed below 2**31 of its own for each shuffle of the split and each seed of the spec."""
+        seed = self.seed if shuffle.seed is None else shuffle.seed
+        text = f"{seed}/{self.steps.index(shuffle)}"
+        return int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) % 2**31
+
+    def _order(self, dataset: Any, steps: Sequence[Step], epoch: Any) -> Any:
+        for step in steps:
+            match step:
+                case Shuffle():
+                    seed = tf.add(tf.constant(self._base_seed(step), tf.int64), epoch)
+                    dataset = dataset.shuffle(step.buffer, seed=seed, reshuffle_each_iteration=False)
+                case Take():
+                    dataset = dataset.take(step.count)
+                case Skip():
+                    dataset = dataset.skip(step.count)
+                case Shard():
+                    dataset = dataset.shard(step.of, step.index)
+        return dataset
+
+    def _fixed(self) -> Examples:
+        """Return the examples up to the last cache."""
+        examples = Examples(self._records(), self.source)
+        zero = tf.constant(0, tf.int64)
+        for step in self._split()[0]:
+            match step:
+                case Change():
+                    examples = evolve(examples, changes=(*examples.changes, step))
+                case Cache():
+                    examples = Examples(examples.single(self.chunk).cache(), None)
+                case _:
+                    examples = evolve(examples, dataset=self._order(examples.dataset, [step], zero))
+        return examples
+
+    def _one(self, epoch: int, skip: int) -> Examples:
+        """Return pass number `epoch` without its first `skip` examples."""
+        examples, (changes, order) = self._fixed(), self._moving()
+        dataset = self._order(examples.dataset, order, tf.constant(epoch, tf.int64))
+        dataset = dataset.skip(skip) if skip else dataset
+        return evolve(examples, dataset=dataset, changes=(*examples.changes, *changes))
+
+    def _moving(self) -> tuple[list[Change], list[Step]]:
+        moving = self._split()[1]
+        return [each for each in moving if isinstance(each, Change)], [
+            each for each in moving if not isinstance(each, Change)
+        ]
+
+    def _endless(self, epoch: int, skip: int, total_skip: int) -> Examples:
+        """Return pass after pass from number `epoch` on, without the first `skip` of that one."""
+        examples, (changes, order) = self._fixed(), self._moving()
+        fixed = examples.dataset
+
+        def one_pass(number: Any) -> Any:
+            dataset = self._order(fixed, order, number)
+            first = tf.equal(number, tf.constant(epoch, tf.int64))
+            return dataset.skip(tf.where(first, tf.constant(skip, tf.int64), tf.constant(0, tf.int64)))
+
+        dataset = tf.data.Dataset.range(epoch, EPOCHS).flat_map(plain(one_pass))
+        dataset = dataset.skip(total_skip) if total_skip else dataset
+        return evolve(examples, dataset=dataset, changes=(*examples.changes, *changes))
+
+    def examples(self, consumed: int, size: int | None, *, repeat: bool) -> Examples:
+        """Return the examples after the first `consumed`, of one pass or without end.
+
+        With the `size` of a pass the earlier ones are not even read; without it they are read and dropped.
+        """
+        epoch, skip = divmod(consumed, size) if size else (0, 0)
+        unread = 0 if size else consumed
+        return self._endless(epoch, skip, unread) if repeat else self._one(epoch, skip + unread)
+
+    @property
+    def chunk(self) -> int:
+        """How many examples to decode at once where they are not batched."""
+        size = sum(prod(each.shape) * (tf.as_dtype(each.dtype).size or 16) for each in self.fields)
+        return max(1, min(LARGEST_CHUNK, CHUNK_BYTES // max(size, 1)))

@@ -1,0 +1,246 @@
+"""A split that was opened: its size, its examples, and what is wrong with its data."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from dsl.diagnostics import RunError
+from dsl.errors import running_data as errors
+from dsl.errors.running_data import Where
+from tfdeploy.data import scratch
+from tfdeploy.data.plain import plain
+from tfdeploy.data.streams.passes import Examples, Passes, steps_of
+from tfdeploy.data.streams.shares import Files, Shard, share_of
+from tfdeploy.data.transforms.changes import Change
+from tfdeploy.data.transforms.table import Shuffle, Skip, Take, Transform
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import numpy as np
+
+    from dsl import ir
+    from dsl.diagnostics import Diagnostic
+    from tfdeploy.data.options import Field, StreamOptions
+    from tfdeploy.data.sources.base import PythonOnly, Source
+    from tfdeploy.data.streams.passes import Step
+
+
+class Stream:
+    """The examples of one split as this process is to read them.
+
+    `fields` are the tensors of an example in the order of the model's inputs. `in_process` says that
+    examples come from Python, so that the datasets work in the client's own process only; all others work
+    on any server at which the files have the same absolute paths.
+    """
+
+    def __init__(
+        self,
+        split: ir.Split,
+        source: Source,
+        transforms: Sequence[Transform],
+        fields: Sequence[Field],
+        options: StreamOptions,
+    ) -> None:
+        self.split = split
+        self.source = source
+        self.transforms = tuple(transforms)
+        self.fields = tuple(fields)
+        self.options = options
+        share = share_of(source, self.transforms, options)
+        steps = steps_of(self.transforms, options, share if isinstance(share, Shard) else None)
+        files = share if isinstance(share, Files) else None
+        self._passes = Passes(source, steps, self.fields, _seed(options, steps), files)
+
+    @property
+    def needs_python(self) -> PythonOnly | None:
+        """Why the datasets belong into the client's process; None where TensorFlow alone reads them."""
+        return self.source.needs_python
+
+    @property
+    def in_process(self) -> bool:
+        """Whether the datasets call Python and so belong into the client's process."""
+        return self.needs_python is not None
+
+    @cached_property
+    def size(self) -> int | None:
+        """Examples in one pass of this stream; None where only reading them all would tell."""
+        return self._passes.size()
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    def dataset(self) -> Any:
+        """Return the examples of one pass, a dict of tensors each, as a dataset of the current graph."""
+        with _own_seeds():
+            single = self._examples(repeat=False).single(self._passes.chunk)
+            return self._settled(single.map(plain(self._wanted_only)))
+
+    def batches(self, batch_size: int, *, repeat: bool, drop_remainder: bool) -> Any:
+        """Return batches of `batch_size` examples as a tf.data.Dataset of the current graph, prefetched.
+
+        With `repeat`, pass follows pass without end and a batch may hold the end of one and the start of
+        the next, so that every run of `size` examples is one exact pass. `drop_remainder` leaves out a
+        last, smaller batch.
+        """
+        with _own_seeds():
+            examples = self._examples(repeat=repeat)
+            batches = examples.batched(batch_size, drop_remainder=drop_remainder)
+            batches = batches.map(plain(self._wanted_only))
+            return self._settled(batches.prefetch(tf.data.AUTOTUNE), warm=repeat)
+
+    def _examples(self, *, repeat: bool) -> Examples:
+        consumed = self.options.skip_examples
+        size = self.size if consumed else None
+        if size == 0:
+            raise RunError(self._nothing())
+        return self._passes.examples(consumed, size, repeat=repeat)
+
+    def _wanted_only(self, tensors: dict[str, Any]) -> dict[str, Any]:
+        return {each.name: tensors[each.name] for each in self.fields}
+
+    def _settled(self, dataset: Any, *, warm: bool = False) -> Any:
+        """Return a dataset with its options; a `warm` one reads before it is asked for a batch.
+
+        So the first batches are made while TensorFlow prepares the graph for its first step.
+        """
+        options = tf.data.Options()
+        options.experimental_warm_start = warm
+        options.deterministic = True
+        # TensorFlow's tuning of a pipeline gains nothing here, and its thread, which looks at it ever more
+        # rarely, can keep a session from closing until it looks again: up to a minute after a long run.
+        options.autotune.enabled = False
+        return dataset.with_options(options)
+
+    # --- faults -------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Look at the files and the first example; raises RunError for what is wrong with them."""
+        self.source.check()
+        if self.size == 0:
+            raise RunError(self._nothing())
+        start, _ = self._used()
+        try:
+            found = scratch.first_of(lambda: self._records(start, start + 1).single(1))
+        except scratch.FAILURES as error:
+            raise RunError(self._fault(start, scratch.reason_of(error))) from error
+        if found is None:
+            raise RunError(self._nothing())
+
+    def explain(self, error: Exception) -> RunError | None:
+        """Say which file, record and field made TensorFlow fail with `error`; None where the data is sound.
+
+        This reads the data from its beginning up to the fault.
+        """
+        if isinstance(error, RunError):
+            return error
+        if not scratch.may_be_data(error):
+            return None
+        if self.source.failure is not None or self.source.unrepeatable:
+            return None if self.source.failure is None else RunError(self.source.failure)
+        try:
+            found = self._first_bad()
+        except RunError as fault:
+            return fault
+        return None if found is None else RunError(self._fault(*found))
+
+    def _first_bad(self) -> tuple[int, str] | None:
+        """Find the first example that cannot be read: in chunks, then one by one in the chunk that fails."""
+        start, stop = self._used()
+        chunk = 1 if self.source.per_record else self._passes.chunk
+        found = scratch.good_before_bad(
+            lambda: self._records(start, stop).batched(chunk, drop_remainder=False).prefetch(2)
+        )
+        if found is None:
+            return None
+        begin = start + found[0] * chunk
+        if chunk == 1:
+            return begin, found[1]
+        single = scratch.good_before_bad(
+            lambda: self._records(begin, begin + chunk).batched(1, drop_remainder=False)
+        )
+        return None if single is None else (begin + single[0], single[1])
+
+    def _used(self) -> tuple[int, int | None]:
+        """Return the stretch of records that are used, as far as the transforms before a shuffle tell."""
+        start, stop = 0, None
+        for each in self.transforms:
+            match each:
+                case Shuffle():
+                    break
+                case Skip():
+                    start += each.count
+                case Take():
+                    stop = start + each.count if stop is None else min(stop, start + each.count)
+        return start, stop
+
+    def _records(self, start: int, stop: int | None) -> Examples:
+        """Return records `start` to `stop` in the order of the files, with all changes."""
+        records = self.source.records().skip(start)
+        records = records if stop is None else records.take(max(stop - start, 0))
+        return Examples(records, self.source, tuple(self._changes()))
+
+    def _changes(self) -> list[Change]:
+        return [each for each in self.transforms if isinstance(each, Change)]
+
+    def _fault(self, index: int, reason: str) -> Diagnostic:
+        """Say whether the source or a transform refuses example `index`, and why."""
+        if self.source.failure is not None:
+            return self.source.failure
+        try:
+            values = scratch.first_of(lambda: self._decoded(index))
+        except scratch.FAILURES as error:
+            return self.source.fault(index, scratch.reason_of(error))
+        where = self.source.where(index)
+        for change in self._changes() if values else ():
+            fault = change.fault(where, values or {})
+            if fault is not None:
+                return fault
+            values = _changed(change, values or {})
+        return errors.unexplained(where, reason)
+
+    def _decoded(self, index: int) -> Any:
+        """Return example `index` by itself, as the source gives it."""
+        record = self.source.records().skip(index).take(1)
+        return Examples(record, self.source).batched(1, drop_remainder=False)
+
+    def _nothing(self) -> Diagnostic:
+        where = Where(self.split.name, call=self.split.span or self.source.span)
+        count = self.source.count()
+        many = "no example" if not count else f"none of the {count:,} examples is left after the transforms"
+        return errors.empty(where, many if count else "there is no example")
+
+
+def _seed(options: StreamOptions, steps: Sequence[Step]) -> int:
+    """Return the seed of shuffles without one of their own, the same in every process where it must be.
+
+    It must where shards are cut from a shuffled order.
+    """
+    if options.seed is not None:
+        return options.seed
+    at = next((at for at, each in enumerate(steps) if isinstance(each, Shard)), 0)
+    shared = options.deterministic or any(isinstance(each, Shuffle) for each in steps[:at])
+    return 0 if shared else secrets.randbits(31)
+
+
+@contextmanager
+def _own_seeds() -> Iterator[None]:
+    """Keep the seed of the current graph, which is the model's, out of the order of examples."""
+    graph = tf.compat.v1.get_default_graph()
+    kept, graph.seed = graph.seed, None
+    try:
+        yield
+    finally:
+        graph.seed = kept
+
+
+def _changed(change: Change, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the values after `change`."""
+    changed: dict[str, np.ndarray] = scratch.evaluate(
+        lambda: change.apply({name: tf.constant(value) for name, value in values.items()})
+    )
+    return changed

@@ -1,0 +1,208 @@
+"""The transforms of `data` that change tensors.
+
+Each treats every example alike and by itself, so it may as well be applied to a whole batch after shuffling:
+`apply` takes tensors with a batch axis.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from attrs import evolve
+
+from dsl.diagnostics import SpecError
+from dsl.errors import running_data as errors
+from dsl.suggest import nearest
+from tfdeploy.data.options import DTYPES, FLOATS, INTEGERS, Field
+from tfdeploy.data.transforms.arguments import MISSING, Arguments, bind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from dsl import ir
+    from dsl.diagnostics import Diagnostic
+    from dsl.errors.running_data import Where
+    from tfdeploy.data.sources.base import Tensors
+
+Fields = dict[str, Field]
+
+
+class Change(ABC):
+    """A transform that changes tensors. Making one checks its arguments; raises SpecError."""
+
+    def __init__(self, call: ir.Call) -> None:
+        self.call = call
+
+    def refuse(self, reason: str, advice: str | None = None) -> SpecError:
+        """Return the error of a transform that does not go with the tensor it gets."""
+        return SpecError([errors.bad_transform(self.call.name, reason, self.call.span, advice)])
+
+    @abstractmethod
+    def fields(self, before: Fields) -> Fields:
+        """Return what the examples are after it; raises SpecError where it cannot be applied to them."""
+
+    @abstractmethod
+    def apply(self, tensors: Tensors) -> Tensors:
+        """Return a batch of examples after it; tensors that feed nothing may be missing."""
+
+    def fault(self, where: Where, values: Mapping[str, np.ndarray]) -> Diagnostic | None:  # noqa: ARG002 most accept all
+        """Say why it refuses an example with `values`, None where it does not."""
+        return None
+
+
+class OneTensor(Change):
+    """A change of the tensor that the argument `name` names."""
+
+    def __init__(self, call: ir.Call, given: Arguments) -> None:
+        super().__init__(call)
+        self.given = given
+        self.name = given.text("name")
+
+    @abstractmethod
+    def after(self, before: Field) -> Field:
+        """Return what the tensor is afterwards; raises SpecError."""
+
+    @abstractmethod
+    def change(self, tensor: Any) -> Any:
+        """Return the batch of tensors after it."""
+
+    def fields(self, before: Fields) -> Fields:
+        """Return the examples with the one tensor changed; raises SpecError for a name that is none."""
+        found = before.get(self.name)
+        if found is None:
+            near = nearest(self.name, before)
+            raise SpecError([errors.unknown_tensor(self.name, list(before), near, self.given.span("name"))])
+        return {**before, self.name: self.after(found)}
+
+    def apply(self, tensors: Tensors) -> Tensors:
+        """Change the one tensor where it is needed at all."""
+        if self.name not in tensors:
+            return tensors
+        return {**tensors, self.name: self.change(tensors[self.name])}
+
+
+class Scale(OneTensor):
+    """`scale(name, factor, offset)`: x * factor + offset, for floating-point tensors."""
+
+    def __init__(self, call: ir.Call) -> None:
+        super().__init__(call, bind(call, name=MISSING, factor=MISSING, offset=0.0))
+        self.factor = self.given.number("factor")
+        self.offset = self.given.number("offset")
+
+    def after(self, before: Field) -> Field:
+        """Return the same dtype and shape."""
+        if before.dtype not in FLOATS:
+            advice = f"put `-> cast({self.name}, float32)` before it"
+            raise self.refuse(f"`{self.name}` is {before.dtype}, not a floating-point dtype", advice)
+        return before
+
+    def change(self, tensor: Any) -> Any:
+        """Multiply and add in the tensor's own dtype."""
+        scaled = tensor if self.factor == 1 else tensor * tf.constant(self.factor, tensor.dtype)
+        return scaled if self.offset == 0 else scaled + tf.constant(self.offset, tensor.dtype)
+
+
+class Reshape(OneTensor):
+    """`reshape(name, [shape])`: the same numbers in another shape."""
+
+    def __init__(self, call: ir.Call) -> None:
+        super().__init__(call, bind(call, name=MISSING, shape=MISSING))
+        self.shape = self.given.shape("shape")
+
+    def after(self, before: Field) -> Field:
+        """Return the new shape, which must hold as many numbers."""
+        size = prod(before.shape)
+        if size != prod(self.shape):
+            reason = f"`{self.name}` is {before.words}, {size} numbers, which do not fill {list(self.shape)}"
+            raise self.refuse(reason)
+        return evolve(before, shape=self.shape)
+
+    def change(self, tensor: Any) -> Any:
+        """Reshape all but the batch axis."""
+        batch = tensor.shape[0] if tensor.shape[0] is not None else -1
+        return tf.reshape(tensor, [batch, *self.shape])
+
+
+class Cast(OneTensor):
+    """`cast(name, dtype)`: the numbers in another dtype; casting to whole numbers cuts off fractions."""
+
+    def __init__(self, call: ir.Call) -> None:
+        super().__init__(call, bind(call, name=MISSING, dtype=MISSING))
+        self.dtype = self.given.word("dtype", sorted(DTYPES))
+
+    def after(self, before: Field) -> Field:
+        """Return the new dtype."""
+        if before.dtype == "string":
+            raise self.refuse(f"`{self.name}` is text")
+        return evolve(before, dtype=self.dtype)
+
+    def change(self, tensor: Any) -> Any:
+        """Cast as TensorFlow does."""
+        return tf.cast(tensor, self.dtype)
+
+
+class OneHot(OneTensor):
+    """`one_hot(name, classes)`: a whole number from 0 as a float32 vector with a single 1."""
+
+    def __init__(self, call: ir.Call) -> None:
+        super().__init__(call, bind(call, name=MISSING, classes=MISSING))
+        self.classes = self.given.integer("classes", 1)
+
+    def after(self, before: Field) -> Field:
+        """Return a vector more."""
+        if before.dtype not in INTEGERS:
+            advice = f"put `-> cast({self.name}, int32)` before it"
+            raise self.refuse(f"`{self.name}` is {before.dtype}, not a dtype of whole numbers", advice)
+        return Field(before.name, "float32", (*before.shape, self.classes))
+
+    def change(self, tensor: Any) -> Any:
+        """Encode, failing on a number that is no class."""
+        numbers = tf.cast(tensor, tf.int64)
+        known = tf.reduce_all(tf.logical_and(numbers >= 0, numbers < self.classes))
+        with tf.control_dependencies([tf.debugging.Assert(known, [f"`{self.name}` is no class"])]):
+            return tf.one_hot(numbers, self.classes, dtype=tf.float32)
+
+    def fault(self, where: Where, values: Mapping[str, np.ndarray]) -> Diagnostic | None:
+        """Find the number that is no class."""
+        numbers = values[self.name].reshape(-1) if self.name in values else ()
+        for number in numbers:
+            if not 0 <= number < self.classes:
+                reason = (
+                    f"in `{self.name}` is no class of `{self.call.name}`, which knows 0 to {self.classes - 1}"
+                )
+                return errors.out_of_range(where, str(number), reason)
+        return None
+
+
+class Rename(Change):
+    """`rename(new = old, ...)`: tensors under other names."""
+
+    def __init__(self, call: ir.Call) -> None:
+        super().__init__(call)
+        self.given = bind(call, others=True)
+        self.names = {new: self.given.as_texts(new, old)[0] for new, old in self.given.others.items()}
+        if not self.names:
+            self.given.refuse("names nothing", advice="write `new = old`")
+
+    def fields(self, before: Fields) -> Fields:
+        """Return the examples with their new names in the old order."""
+        for new, old in self.names.items():
+            if old not in before:
+                near = nearest(old, before)
+                raise SpecError([errors.unknown_tensor(old, list(before), near, self.given.span(new))])
+        after = {self._new(name): evolve(each, name=self._new(name)) for name, each in before.items()}
+        if len(after) < len(before):
+            raise self.refuse("two tensors would bear the same name")
+        return after
+
+    def _new(self, name: str) -> str:
+        return next((new for new, old in self.names.items() if old == name), name)
+
+    def apply(self, tensors: Tensors) -> Tensors:
+        """Move the tensors."""
+        return {self._new(name): tensor for name, tensor in tensors.items()}

@@ -1,0 +1,22 @@
+"""Turning numbers into the dtype that is wanted, refusing those it cannot hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from tfdeploy.data.options import BOUNDS, FLOATS
+
+
+def checked_cast(tensor: Any, name: str, dtype: str) -> Any:
+    """Cast `tensor` to `dtype`; a number it cannot hold, or that is not finite, is an error."""
+    if dtype == "string" or (tensor.dtype.name == dtype and dtype not in FLOATS):
+        return tensor
+    if dtype in FLOATS:
+        return tf.debugging.check_numerics(tf.cast(tensor, dtype), f"`{name}` is not finite")
+    low, high = BOUNDS[dtype]
+    least, greatest = max(low, tensor.dtype.min), min(high, tensor.dtype.max)
+    fits = tf.reduce_all(tf.logical_and(tensor >= least, tensor <= greatest))
+    with tf.control_dependencies([tf.debugging.Assert(fits, [f"`{name}` is outside {dtype}"])]):
+        return tf.cast(tensor, dtype)

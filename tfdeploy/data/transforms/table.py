@@ -1,0 +1,73 @@
+"""The transforms of `data` that choose and order examples, and the table of all transforms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import SpecError
+from dsl.errors import running_data as errors
+from dsl.suggest import nearest
+from tfdeploy.data.transforms.arguments import MISSING, bind
+from tfdeploy.data.transforms.changes import Cast, Change, OneHot, Rename, Reshape, Scale
+
+if TYPE_CHECKING:
+    from dsl import ir
+
+
+class Shuffle:
+    """`shuffle(buffer, seed)`: another order in every pass, drawn from a buffer of `buffer` examples."""
+
+    def __init__(self, call: ir.Call) -> None:
+        given = bind(call, buffer=MISSING, seed=None)
+        self.buffer = given.integer("buffer", 1)
+        self.seed = None if given.values["seed"] is None else given.integer("seed")
+
+
+class Cache:
+    """`cache()`: what comes before is read and decoded once and kept in memory."""
+
+    def __init__(self, call: ir.Call) -> None:
+        bind(call)
+
+
+class Take:
+    """`take(n)`: the first `n` examples."""
+
+    def __init__(self, call: ir.Call) -> None:
+        self.count = bind(call, n=MISSING).integer("n", 1)
+
+
+class Skip:
+    """`skip(n)`: all but the first `n` examples."""
+
+    def __init__(self, call: ir.Call) -> None:
+        self.count = bind(call, n=MISSING).integer("n")
+
+
+Order = Shuffle | Cache | Take | Skip
+Transform = Change | Order
+
+TRANSFORMS: dict[str, type[Scale | Reshape | Cast | OneHot | Rename | Shuffle | Cache | Take | Skip]] = {
+    "cache": Cache,
+    "cast": Cast,
+    "one_hot": OneHot,
+    "rename": Rename,
+    "reshape": Reshape,
+    "scale": Scale,
+    "shuffle": Shuffle,
+    "skip": Skip,
+    "take": Take,
+}
+"""The transforms by the name they have in the language."""
+
+
+def make_transform(call: ir.Call) -> Transform:
+    """Return the transform that `call` asks for; raises SpecError."""
+    kind = TRANSFORMS.get(call.name)
+    if kind is None:
+        near = nearest(call.name, TRANSFORMS)
+        advice = f"there is `{near}`" if near else None
+        raise SpecError(
+            [errors.bad_argument(call.name, "is no transform", call.name_span or call.span, advice)]
+        )
+    return kind(call)

@@ -1,0 +1,1 @@
+"""Whether the tasks of a cluster are there."""

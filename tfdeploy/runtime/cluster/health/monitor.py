@@ -1,0 +1,286 @@
+"""Who of a cluster is there: waiting for tasks before training, and looking on while it goes on.
+
+Nothing waits silently here. Whoever is missing is named, with host, reason, how long and what for.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from dsl.diagnostics import RunError
+from dsl.errors import cluster as errors
+from tfdeploy.runtime.cluster.server.identity import Answer, ask, versions
+from tfdeploy.runtime.cluster.server.probe import Silence
+from tfdeploy.runtime.show.words import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from dsl import ir
+    from dsl.diagnostics import Diagnostic
+    from dsl.source import Span
+    from tfdeploy.runtime.membership.addresses import Membership, Task
+
+PATIENCE = 2.0
+SAY_AFTER = 2.0
+SAY_EVERY = 5.0
+AGAIN_EVERY = 10.0
+LOOK_EVERY = 1.0
+HOPELESS_AFTER = 6.0
+LOST = {"unknown host", "unreachable", "foreign"}
+AT_ONCE = 32
+MOST_NAMED = 4
+POLL = 0.25
+
+
+@frozen
+class Missing:
+    """A task that does not answer: `since` is when it last did, or all went well (`time.monotonic()`)."""
+
+    task: Task
+    address: str
+    reason: str
+    since: float
+    kind: str = "silent"
+
+    @property
+    def seconds(self) -> float:
+        """For how long it has been missing."""
+        return time.monotonic() - self.since
+
+    @property
+    def words(self) -> str:
+        """What is known of it: `worker:1 at 10.0.0.2:2222 for 12.0 s: nothing listens there`."""
+        return f"{self.task.ref} at {self.address} for {duration(self.seconds)}: {self.reason}"
+
+
+class Watch:
+    """Looks after the tasks `needed`; `say` is told in words who is missing and who is back.
+
+    `absent` are those that did not answer when they were last looked for. `check` is called while it waits,
+    and may raise. `timeout` is for how many seconds a task may be missing;
+    `spec` is what messages point into. Tasks are looked at in parallel, so that a look takes as long as the
+    slowest.
+    """
+
+    def __init__(
+        self,
+        membership: Membership,
+        needed: Sequence[Task],
+        say: Callable[[str], None],
+        timeout: float,
+        spec: ir.Spec | None = None,
+    ) -> None:
+        self.membership = membership
+        self.needed = tuple(each for each in needed if each != membership.task)
+        self.say = say
+        self.timeout = timeout
+        self.spec = spec
+        self.timed_out: RunError | None = None
+        self.check: Callable[[], None] = lambda: None
+        self.absent: tuple[Missing, ...] = ()
+        self._since: dict[Task, float] = {}
+        self._seen: dict[Task, str] = {}  # the incarnation of each task that has answered last
+        self._known: dict[Task, str] = {}  # the same, when all were there
+        self._unnamed: dict[Task, float] = {}
+        self._answered: dict[Task, float] = {}
+        self._said: set[Task] = set()
+        self._progress = self._last_well = time.monotonic()
+
+    # --- looking ------------------------------------------------------------------------------------------
+
+    def missing(self, patience: float = PATIENCE) -> tuple[Missing, ...]:
+        """Look now, and return who does not answer within `patience` seconds.
+
+        Raises RunError for what will not get right: another task or program at an address, another spec or
+        version, a host that cannot be reached and never was, a task that its launcher has given up.
+        """
+        trouble = self.membership.trouble() if self.membership.trouble is not None else None
+        if trouble is not None:
+            raise RunError(trouble)
+        if not self.needed:
+            return ()  # and `absent` stays empty
+        with ThreadPoolExecutor(min(AT_ONCE, len(self.needed)), "look") as pool:
+            found = list(pool.map(lambda each: self._look(each, patience), self.needed))
+        self.absent = tuple(each for each in found if each is not None)
+        return self.absent
+
+    def _look(self, task: Task, patience: float) -> Missing | None:
+        address = self.membership.cluster.address(task)
+        found = ask(address, patience)
+        if isinstance(found, Answer) and found.task == task and found.identity is None:
+            found = self._unnamed_server(task, address)
+        if isinstance(found, Answer):
+            wrong = self._wrong(task, address, found)
+            if wrong is not None:
+                raise RunError(wrong)
+            self._answered[task] = time.monotonic()
+            self._seen[task] = found.identity.incarnation if found.identity is not None else ""
+            self._since.pop(task, None)
+            self._unnamed.pop(task, None)
+            return None
+        well = max(self._last_well, self._answered.get(task, 0.0))
+        since = self._since.setdefault(task, well)
+        missing = Missing(task, address, found.words, since, found.kind)
+        hopeless = self._hopeless(missing)
+        if hopeless is not None:
+            raise RunError(hopeless)
+        return missing
+
+    def _unnamed_server(self, task: Task, address: str) -> Silence:
+        """Return why a server that has not said who it is does not count; it may just be starting."""
+        since = self._unnamed.setdefault(task, time.monotonic())
+        if time.monotonic() - since > HOPELESS_AFTER:
+            found = "a TensorFlow server that tfdeploy has not started"
+            raise RunError(errors.wrong_task(task.ref, address, found, self._host_span(task)))
+        return Silence("silent", "it is starting")
+
+    def _wrong(self, task: Task, address: str, found: Answer) -> Diagnostic | None:
+        """Return what is wrong with who answers."""
+        if found.task != task:
+            return errors.wrong_task(task.ref, address, f"`{found.task.ref}`", self._host_span(task))
+        identity = found.identity
+        assert identity is not None
+        tfdeploy, tensorflow = versions()
+        for what, ours, theirs in (
+            ("TensorFlow", tensorflow, identity.tensorflow),
+            ("tfdeploy", tfdeploy, identity.tfdeploy),
+        ):
+            if ours != theirs:
+                return errors.other_version(task.ref, address, what, ours, theirs)
+        secret = self.membership.secret
+        if secret is not None and identity.secret != secret.mark:
+            return errors.other_secret(task.ref, address)
+        if identity.spec_sha256 != self.membership.spec_sha256:
+            return errors.other_spec(task.ref, address, self.membership.spec_sha256, identity.spec_sha256)
+        return None
+
+    def _hopeless(self, missing: Missing) -> Diagnostic | None:
+        """Return what is wrong where waiting is of no use: something else answers, or there never was a way.
+
+        A task that has answered may come back, and names that TF_CONFIG gives may come to be known only when
+        a machine has been found for them.
+        """
+        task, address, span = missing.task, missing.address, self._host_span(missing.task)
+        if missing.kind not in LOST or missing.seconds < HOPELESS_AFTER or task in self._answered:
+            return None
+        if missing.kind == "foreign":
+            return errors.wrong_task(task.ref, address, "something that is no TensorFlow server", span)
+        if self.membership.given_by != "spec":
+            return None
+        return errors.unreachable(task.ref, address, missing.reason, span)
+
+    def _host_span(self, task: Task) -> Span | None:
+        """Return where the spec has the address of a task."""
+        jobs = self.spec.devices.jobs if self.spec is not None else ()
+        return next((each.span_of("hosts") for each in jobs if each.name == task.job and each.hosts), None)
+
+    # --- waiting ------------------------------------------------------------------------------------------
+
+    def require(self, why: str) -> None:
+        """Wait until every needed task answers; `why` is what for, as in `to start training`.
+
+        Says who is missing after a moment, and again every few seconds. Raises RunError at once for what will
+        not get right, and where someone has been missing for `timeout` seconds.
+        """
+        self._last_well = time.monotonic()
+        tell_at = self._last_well + SAY_AFTER
+        while found := self.missing():
+            self._raise_if_too_long(found, why)
+            if time.monotonic() >= tell_at:
+                tell_at = time.monotonic() + SAY_EVERY
+                self._tell(found, why)
+            time.sleep(POLL)
+        self._welcome(())
+        self._known = dict(self._seen)
+        self.progress()
+
+    def lost(self) -> bool:
+        """Whether a needed task is gone, or has been started again since all were there; asked now."""
+        try:
+            return bool(self.missing()) or self._seen != self._known
+        except RunError:  # which whoever waits for the task will be told as well
+            return True
+
+    def _raise_if_too_long(self, found: Sequence[Missing], why: str) -> None:
+        late = [each for each in found if each.seconds >= self.timeout]
+        if late:
+            span = self.spec.train.spans.get("task_timeout") if self.spec is not None else None
+            words = [each.words for each in late]
+            raise RunError(errors.tasks_missing(words, why, duration(self.timeout), span))
+
+    def _tell(self, found: Sequence[Missing], why: str) -> None:
+        """Say who is missing, a line for each of the first few, and who is back."""
+        self._welcome(found)
+        for each in found[:MOST_NAMED]:
+            self.say(f"waiting {why}: {each.words}")
+        if len(found) > MOST_NAMED:
+            self.say(f"waiting {why}: {len(found) - MOST_NAMED} more tasks")
+        self._said.update(each.task for each in found)
+
+    def _welcome(self, found: Sequence[Missing]) -> None:
+        """Say who is back of those who were said to be missing."""
+        back = self._said - {each.task for each in found}
+        for task in sorted(back):
+            self.say(f"{task.ref} at {self.membership.cluster.address(task)} is back")
+        self._said -= back
+
+    # --- looking on ---------------------------------------------------------------------------------------
+
+    def progress(self) -> None:
+        """Take down that things go on; while this is called often enough nobody is looked for."""
+        self.absent = ()
+        self._progress = self._last_well = time.monotonic()
+
+    @contextmanager
+    def during(self, doing: str) -> Iterator[None]:
+        """Look on from a thread while something is done that may have to wait for tasks.
+
+        When `progress()` has not been called for some seconds, it is said who is missing. What will not get
+        right, and a task that is missing for too long, is left in `timed_out` for the one who waits.
+        """
+        over = threading.Event()
+        self.timed_out = None
+        self.progress()
+        thread = threading.Thread(target=self._look_on, args=(doing, over), daemon=True, name="watch")
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _look_on(self, doing: str, over: threading.Event) -> None:
+        looked = said = 0.0
+        while not over.wait(POLL):
+            now = time.monotonic()
+            if now - self._progress < SAY_EVERY and not self._said:
+                continue
+            if now - looked < (LOOK_EVERY if self._said else SAY_EVERY):
+                continue
+            found, looked = self._look_for(doing), time.monotonic()
+            if over.is_set():
+                return
+            if found is None:
+                continue  # `timed_out` says why
+            if not found:
+                self._welcome(())
+                said = 0.0
+            elif looked - said >= AGAIN_EVERY:
+                said = looked
+                self._tell(found, doing)
+
+    def _look_for(self, doing: str) -> tuple[Missing, ...] | None:
+        try:
+            found = self.missing()
+            self._raise_if_too_long(found, doing)
+        except RunError as error:
+            self.timed_out = error
+            return None
+        return found

@@ -1,0 +1,119 @@
+"""How each task of a cluster is, a line for each; also of one that runs as processes of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from attrs import asdict, frozen
+
+from dsl.addresses import split_address
+from dsl.diagnostics import SpecError
+from dsl.errors import cluster as errors
+from dsl.typed_json import BadRecord, Count, read_record
+from tfdeploy.runtime.cluster.server.identity import Answer, ask
+from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
+from tfdeploy.runtime.membership.membership import find_membership
+from tfdeploy.runtime.quiet import start_tensorflow
+from tfdeploy.runtime.records.directory import RunDirectory
+from tfdeploy.runtime.records.files import write_whole
+from tfdeploy.runtime.show.words import duration
+from tfdeploy.runtime.stop import in_any_case
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dsl import ir
+
+PATIENCE = 3.0
+AT_ONCE = 32
+
+
+@frozen
+class Status:
+    """How a task is, in words; `well` where it is there and runs the same spec."""
+
+    task: Task
+    address: str
+    well: bool
+    words: str
+
+
+@frozen
+class Launched:
+    """The record of `cluster.json`: the process that has started the tasks, and where these are.
+
+    Raises ValueError for what can be no tasks, or no addresses of theirs.
+    """
+
+    process: Count
+    spec_sha256: str
+    jobs: Mapping[str, tuple[str, ...]]
+
+    def __attrs_post_init__(self) -> None:
+        if not any(self.jobs.values()):
+            raise ValueError("a cluster without tasks")
+        for job, addresses in self.jobs.items():
+            for index, address in enumerate(addresses):
+                Task.parse(f"{job}:{index}")
+                split_address(address)
+
+
+@contextmanager
+def noted(directory: RunDirectory, membership: Membership | None) -> Iterator[None]:
+    """Keep in the run directory where the tasks are that a launcher has started, while they train.
+
+    To be entered by the process that has the lock of the directory, so that a second run leaves this alone.
+    """
+    if membership is None or membership.launcher is None:
+        yield
+        return
+    found = Launched(membership.launcher, membership.spec_sha256, membership.cluster.jobs)
+    write_whole(directory.cluster, json.dumps(asdict(found)) + "\n")
+    with in_any_case(lambda: directory.cluster.unlink(missing_ok=True)):
+        yield
+
+
+def _launched(spec: ir.Spec) -> Membership | None:
+    """Return the cluster that a process has started for the spec and looks after, None if there is none."""
+    try:
+        found = read_record(RunDirectory.of(spec).cluster, Launched)
+        os.kill(found.process, 0)
+    except (OSError, BadRecord, OverflowError):
+        return None  # left by one that was killed, damaged, or none at all
+    return Membership(Cluster(found.jobs), None, found.spec_sha256)
+
+
+def look(spec: ir.Spec, environment: Mapping[str, str], *, verbose: bool = False) -> list[Status]:
+    """Return how every task of the spec's cluster is, in order.
+
+    Raises SpecError or RunError where nothing says where the tasks are, or TF_CONFIG is wrong.
+    """
+    known = find_membership(spec, environment) or _launched(spec)
+    if known is None:
+        raise SpecError([errors.not_running(spec.devices.span)])
+    start_tensorflow(verbose=verbose)
+    tasks = known.cluster.tasks
+    with ThreadPoolExecutor(min(AT_ONCE, len(tasks)), "look") as pool:
+        return list(pool.map(lambda each: _status(known, each), tasks))
+
+
+def _status(membership: Membership, task: Task) -> Status:
+    address = membership.cluster.address(task)
+    found = ask(address, PATIENCE)
+    if not isinstance(found, Answer):
+        return Status(task, address, well=False, words=found.words)
+    if found.task != task:
+        return Status(task, address, well=False, words=f"{found.task.ref} answers there")
+    identity = found.identity
+    if identity is None:
+        return Status(task, address, well=False, words="starting, or no server of tfdeploy")
+    up = duration(max(0.0, time.time() - identity.started))
+    words = f"up for {up}, process {identity.process} on {identity.host}"
+    same = identity.spec_sha256 == membership.spec_sha256
+    return Status(task, address, well=same, words=words if same else f"{words}, with another spec")

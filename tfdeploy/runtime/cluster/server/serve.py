@@ -1,0 +1,64 @@
+"""Running one task's server until the run is over or a signal comes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from dsl.errors import cluster as errors
+from tfdeploy.runtime.membership.membership import require_server
+from tfdeploy.runtime.quiet import start_tensorflow
+from tfdeploy.runtime.stop import StopSignals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dsl import ir
+    from dsl.diagnostics import Diagnostic
+    from tfdeploy.runtime.cluster.server.server import Server
+    from tfdeploy.runtime.membership.addresses import Membership
+
+POLL = 0.1
+ASK_EVERY = 0.5
+
+
+def serve(
+    spec: ir.Spec,
+    membership: Membership,
+    say: Callable[[str], None],
+    warn: Callable[[Diagnostic], None],
+    *,
+    verbose: bool = False,
+) -> None:
+    """Run the server of the membership's task; return when the run's client or chief says that it is over.
+
+    `say` is told when the server listens and when it ends. Raises SpecError and RunError where it cannot be
+    started, and Interrupted or Terminated where a signal ends it.
+    """
+    task = membership.task
+    assert task is not None
+    require_server(spec, task)
+    with StopSignals(own_process=True) as stop:
+        start_tensorflow(verbose=verbose)
+        from tfdeploy.runtime.cluster.server.server import serve_task
+
+        stop.check()
+        with serve_task(spec, membership) as server:
+            server.announce(say, warn)
+            _wait(server, stop, warn)
+        ended = f"by {stop.received.name}" if stop.received is not None else "with the run"
+        say(f"{task.ref} ended {ended}")
+        stop.check()
+
+
+def _wait(server: Server, stop: StopSignals, warn: Callable[[Diagnostic], None]) -> None:
+    ask_at, warned = 0.0, False
+    while stop.received is None:
+        if time.monotonic() >= ask_at:
+            if server.finished:
+                return
+            if server.disbelieved and not warned:
+                warned = True
+                warn(errors.disbelieved(server.identity.task.ref))
+            ask_at = time.monotonic() + ASK_EVERY
+        time.sleep(POLL)

@@ -1,0 +1,236 @@
+"""This process's own server: started where the cluster has it, and nowhere else, and known by its name."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+from typing import TYPE_CHECKING, Any, Self
+
+from dsl.addresses import split_address
+from dsl.diagnostics import RunError, SpecError
+from dsl.errors import cluster as errors
+from tfdeploy.runtime.cluster.server.binding import LOOPBACK, BindingError, listening_addresses, listening_at
+from tfdeploy.runtime.cluster.server.identity import Answer, Identity, Plate, ask
+from tfdeploy.runtime.membership.addresses import Membership
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from compiler.plan import Plan
+    from dsl import ir
+    from dsl.diagnostics import Diagnostic
+
+EVERYWHERE = {"::", "0.0.0.0"}  # noqa: S104 what is looked for, not what is asked for
+PATIENCE = 2.0
+
+
+class Server:
+    """A running server; `target` is what sessions are opened at, `where` says where it listens.
+
+    TensorFlow cannot end a server: the port is taken until the process ends.
+    """
+
+    def __init__(self, server: Any, plate: Plate, host: str | None, port: int) -> None:
+        self._server = server
+        self._plate = plate
+        self.target: str = server.target
+        self.host = host
+        self.where = f"{_bracketed(host)}:{port}" if host is not None else f"port {port} of every address"
+
+    @property
+    def identity(self) -> Identity:
+        """What the server says of itself."""
+        return self._plate.identity
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run's client or chief has said that this server is not needed any more."""
+        return self._plate.finished
+
+    @property
+    def disbelieved(self) -> bool:
+        """Whether somebody has told the server so who does not have the secret of the run."""
+        return self._plate.disbelieved
+
+    @property
+    def is_open(self) -> bool:
+        """Whether other machines may reach the server."""
+        return self.host is None or not ipaddress.ip_address(self.host).is_loopback
+
+    def announce(self, say: Callable[[str], None], warn: Callable[[Diagnostic], None]) -> None:
+        """Say where the server listens, and warn where others than this machine can reach it."""
+        ref = self.identity.task.ref
+        if self.is_open:
+            warn(errors.open_to_network(ref, self.where))
+        say(f"{ref} listens at {self.where}")
+
+    def stop(self) -> None:
+        """Be done with the server."""
+        self._plate.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def start_server(plan: Plan, membership: Membership) -> Server:
+    """Start the server of this process's task with the devices that the spec gives it.
+
+    Raises RunError where the address cannot be had, SpecError where the task lacks GPUs of the spec.
+    """
+    return serve_task(plan.spec, membership)
+
+
+def serve_task(spec: ir.Spec, membership: Membership) -> Server:
+    """Start the server of this process's task; see `start_server`. No plan is needed for it."""
+    import tensorflow as tf
+
+    task, cluster = membership.task, membership.cluster
+    assert task is not None
+    host, port = listening_host(membership), split_address(cluster.address(task))[1]
+    _require_free(membership, host, port)
+    definition = tf.train.ServerDef(
+        cluster=cluster.to_tensorflow().as_cluster_def(),
+        job_name=task.job,
+        task_index=task.index,
+        protocol="grpc",
+        default_session_config=server_config(spec, task.job),
+    )
+    try:
+        server = _listening(definition, host, port)
+    except (tf.errors.OpError, BindingError) as fault:
+        raise RunError(errors.cannot_listen(task.ref, cluster.address(task), _reason(fault))) from fault
+    server.start()
+    plate = Plate(server.target, Identity.of(membership), membership.secret)
+    _require_gpus(spec, membership, plate.devices)
+    return Server(server, plate, host, port)
+
+
+def _reason(fault: Exception) -> str:
+    from tfdeploy.runtime.session.tensorflow_words import reason_of
+
+    return reason_of(fault)
+
+
+def _listening(definition: Any, host: str | None, port: int) -> Any:
+    """Return a server that listens and does not answer yet, at `host` alone if there is one."""
+    import tensorflow as tf
+
+    if host is None:
+        return tf.distribute.Server(definition, start=False)
+    with listening_at(host, port):
+        server = tf.distribute.Server(definition, start=False)
+    found = listening_addresses(port)
+    if found != {host}:
+        raise BindingError(
+            f"it would listen at {' and '.join(sorted(found)) or 'no address'}, not at {host} alone"
+        )
+    return server
+
+
+def loopback_server(config: Any) -> Any:
+    """Return a running TensorFlow server of this process alone, on a free port of the loopback address."""
+    import tensorflow as tf
+
+    with listening_at(LOOPBACK, 0):
+        return tf.distribute.Server({"localhost": [f"{LOOPBACK}:0"]}, job_name="localhost", config=config)
+
+
+def server_config(spec: ir.Spec, job_name: str) -> Any:
+    """Return the ConfigProto of a server: the devices of its job, and the session options of the spec."""
+    import tensorflow as tf
+
+    devices = spec.devices
+    job = next(each for each in devices.jobs if each.name == job_name)
+    config = tf.compat.v1.ConfigProto(
+        device_count={"CPU": max(job.cpu, 1), "GPU": job.gpu},
+        allow_soft_placement=devices.soft_placement,
+        log_device_placement=devices.log_placement,
+        intra_op_parallelism_threads=devices.intra_op_threads or 0,
+        inter_op_parallelism_threads=devices.inter_op_threads or 0,
+    )
+    config.gpu_options.allow_growth = devices.allow_growth
+    if devices.visible is not None:
+        config.gpu_options.visible_device_list = ",".join(str(each) for each in devices.visible)
+    return config
+
+
+def _require_gpus(spec: ir.Spec, membership: Membership, found: tuple[str, ...]) -> None:
+    """Raise SpecError where this machine does not have the GPUs that the spec gives the task."""
+    from dsl.errors.plan import device_not_present
+
+    task = membership.task
+    assert task is not None
+    job = next(each for each in spec.devices.jobs if each.name == task.job)
+    there = sum("device:GPU:" in each for each in found)
+    if there < job.gpu and not spec.devices.soft_placement:
+        name = f"{task.job}[{task.index}]"
+        refs = [f"{name}.cpu[{each}]" for each in range(max(job.cpu, 1))]
+        refs += [f"{name}.gpu[{each}]" for each in range(there)]
+        raise SpecError([device_not_present(f"{name}.gpu[{there}]", job.span_of("gpu"), refs)])
+
+
+# --- where to listen --------------------------------------------------------------------------------------
+
+
+def listening_host(membership: Membership) -> str | None:
+    """Return the IP address at which this process's server is to listen, None for all of them.
+
+    Without hosts that is the loopback address. A host's name that leads to an address of this machine gives
+    that address. One that leads nowhere or elsewhere (a forwarded port, a virtual address) leaves no choice
+    but all of them, which the user must ask for. Raises RunError.
+    """
+    if membership.given_by == "launch":
+        return LOOPBACK
+    task = membership.task
+    assert task is not None
+    address = membership.cluster.address(task)
+    host, _ = split_address(address)
+    try:
+        found = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except (socket.gaierror, UnicodeError):
+        found = set()
+    own = sorted(str(each) for each in found if _is_own(str(each)))
+    loopback = [each for each in own if ipaddress.ip_address(each).is_loopback]
+    if loopback:
+        return LOOPBACK if LOOPBACK in loopback else loopback[0]
+    if not own and not membership.listen_everywhere:
+        raise RunError(errors.no_own_address(task.ref, address, host, leads_elsewhere=bool(found)))
+    return own[0] if own else None
+
+
+def _is_own(host: str) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as trial:
+            trial.bind((host, 0))
+    except OSError:
+        return False
+    return True
+
+
+def _require_free(membership: Membership, host: str | None, port: int) -> None:
+    """Raise RunError where the port is taken, with who has it if that is a task of a cluster."""
+    task = membership.task
+    assert task is not None
+    family = socket.AF_INET if host is None or ":" not in host else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind((host or "", port))
+            trial.listen(1)
+    except OSError as error:
+        reason, advice = (error.strerror or "it cannot be had").lower(), None
+        if error.errno == errno.EADDRINUSE:
+            there = ask(f"{_bracketed(host or LOOPBACK)}:{port}", PATIENCE)
+            holder = f"`{there.task.ref}` of a cluster" if isinstance(there, Answer) else "another program"
+            reason, advice = f"{holder} has the port", "give every task a port of its own, or end what has it"
+        at = f"{_bracketed(host)}:{port}" if host is not None else f"port {port}"
+        raise RunError(errors.cannot_listen(task.ref, at, reason, advice)) from error
+
+
+def _bracketed(host: str | None) -> str:
+    return f"[{host}]" if host is not None and ":" in host else str(host)

@@ -1,0 +1,222 @@
+"""Steps of the chief where every worker has a graph of its own: its own part, and what comes of all parts."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
+
+from tfdeploy.runtime.cluster.workers.worker_group import LONGEST, PATIENT
+from tfdeploy.runtime.session.engine import StepReport
+from tfdeploy.runtime.session.numbers import named
+from tfdeploy.runtime.session.steps import Done
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from compiler.graph.workers.coordination import State
+    from tfdeploy.runtime.cluster.workers.worker_group import Crew
+
+LEAST_PATIENCE = 10.0  # seconds that a worker has for an update, and at least so many updates of the chief's:
+UPDATES_OF_PATIENCE = 20
+
+
+def crew_steps(crew: Crew) -> SyncCrewSteps | AsyncCrewSteps:
+    """Return what makes the chief's steps."""
+    return AsyncCrewSteps(crew) if crew.exchange.step is not None else SyncCrewSteps(crew)
+
+
+class _CrewSteps:
+    """What both kinds have: callables for plain, logged and first runs of an op with its scores."""
+
+    def __init__(self, crew: Crew) -> None:
+        self.crew = crew
+        plan = crew.engine.compiled.plan
+        assert plan.worker is not None
+        self.sizes = [plan.rounds * sum(tower.batch for tower in towers) for towers in plan.worker.everyone]
+        self._callables: dict[bool, Callable[..., Any]] = {}
+        self._first = True
+
+    def _run(self, op: Any, feed: Mapping[Any, Any], *, logged: bool) -> tuple[Any, StepReport]:
+        """Run `op`; return its value, and what the step tells (loss alone, unless `logged`)."""
+        engine = self.crew.engine
+        if self._first:
+            self._first, logged = False, True
+            values = engine.traced(self._fetches(op, logged=True), feed)
+        else:
+            if logged not in self._callables:
+                self._callables[logged] = engine.session.make_callable(
+                    self._fetches(op, logged=logged), feed_list=list(feed)
+                )
+            values = self._callables[logged](*feed.values())
+        return values["op"], _report(values, logged=logged)
+
+    def _fetches(self, op: Any, *, logged: bool) -> dict[str, Any]:
+        compiled = self.crew.engine.compiled
+        fetches = {"op": op, "data_loss": compiled.data_loss}
+        if logged:
+            fetches["loss"] = compiled.total_loss
+            fetches["metrics"] = {name: each.result for name, each in compiled.metrics.items()}
+            more = {"rate": compiled.learning_rate, "summary": compiled.summary_op}
+            fetches |= {name: each for name, each in more.items() if each is not None}
+        return fetches
+
+    def close(self) -> None:
+        """Do nothing: there are no threads."""
+
+
+def _report(values: Mapping[str, Any], *, logged: bool) -> StepReport:
+    loss = float(values["data_loss"])
+    if not logged:
+        return StepReport(loss, loss, {}, None)
+    rate = values.get("rate")
+    return StepReport(
+        float(values["loss"]),
+        loss,
+        named(values["metrics"].items()),
+        None if rate is None else float(rate),
+        values.get("summary"),
+    )
+
+
+class SyncCrewSteps(_CrewSteps):
+    """One step of all workers at a time; the chief applies what has arrived."""
+
+    stride = 1
+
+    def __init__(self, crew: Crew) -> None:
+        super().__init__(crew)
+        self.spared = crew.engine.compiled.plan.update.backup
+        self.tick = crew.generation
+        self._posted = -1
+        self._arrived: tuple[int, ...] = ()
+        crew.engine.pulse.causes["gradients"] = self._owing
+        self._post: Callable[..., Any] | None = None
+
+    def next(self, *, logged: bool, until: int) -> Done:
+        """Put the chief's gradients where the others' are, wait for enough of these, and apply them.
+
+        Where a signal comes first, no step is made.
+        """
+        del until
+        first = self._first
+        self._post_own()
+        enough = self.crew.worker.count - self.spared
+        self._arrived = ()
+        state = self.crew.until(lambda each: self._has_come(each, enough))
+        if state is None:
+            return Done(0, 0.0, steps=0)
+        present = [float(each == self.tick) for each in state.arrived]
+        exchange = self.crew.exchange
+        feed = {} if exchange.present is None else {exchange.present: present}
+        _, report = self._run(exchange.apply, feed, logged=logged)
+        self.tick += 1
+        examples = sum(size for size, here in zip(self.sizes, present, strict=True) if here)
+        return Done(examples, report.data_loss, report if logged or first else None)
+
+    def _has_come(self, state: State, enough: int) -> bool:
+        self._arrived = state.arrived
+        return state.arrived.count(self.tick) >= enough
+
+    def _owing(self) -> list[tuple[str, None]]:
+        """Say whose gradients have not come yet."""
+        late = [at for at, arrived in enumerate(self._arrived) if arrived != self.tick]
+        return [(f"the gradients of {self.crew.worker.task(each)} have not come", None) for each in late]
+
+    def _post_own(self) -> None:
+        exchange, engine = self.crew.exchange, self.crew.engine
+        if self._posted == self.tick:
+            return
+        if self._post is None:
+            engine.traced(exchange.post, {exchange.tick: self.tick})
+            self._post = engine.session.make_callable(exchange.post, feed_list=[exchange.tick])
+        else:
+            self._post(self.tick)
+        self._posted = self.tick
+
+    def settle(self) -> list[Done]:
+        """Return nothing: no step is ever in hand."""
+        return []
+
+
+class AsyncCrewSteps(_CrewSteps):
+    """The chief makes updates as the other workers do, and counts those of all."""
+
+    def __init__(self, crew: Crew) -> None:
+        super().__init__(crew)
+        self.stride = crew.worker.count
+        state = crew.state()
+        self.start = self.seen = state.global_step
+        self.done = state.done
+        self.allowed = state.limit
+        self.claimed = False
+        self.loss = 0.0
+        self.slowest = 0.0  # seconds of an update of the chief's own
+
+    def next(self, *, logged: bool, until: int) -> Done:
+        """Make an update, or wait for others to, and return what all have made since the last time."""
+        if self.start + until != self.allowed:
+            self.allowed = self.start + until
+            self.crew.run(self.crew.ops.allow, self.allowed)
+        if not self.claimed:
+            self.claimed, state = self.crew.claim()
+            if not self.claimed:
+                return self._others(state)
+        return self._update(logged=logged)
+
+    def _update(self, *, logged: bool) -> Done:
+        first, crew = self._first, self.crew
+        begun = time.perf_counter()
+        numbers, report = self._run(crew.exchange.step, {crew.ops.mine: crew.mine}, logged=logged)
+        self.slowest = max(self.slowest, time.perf_counter() - begun)
+        crew.progress()
+        self.claimed, state = crew.claimed(numbers)
+        self.loss = report.data_loss
+        done = self._made(state)
+        return evolve(done, report=report) if logged or first else done
+
+    def _others(self, state: State) -> Done:
+        """Wait until the others have made an update, where there is none for the chief to make."""
+        found: State | None = state
+        if state.global_step == self.seen:
+            found = self._patiently(
+                lambda each: each.global_step > self.seen or self.crew.may_claim(each), LONGEST
+            )
+        return Done(0, self.loss, steps=0) if found is None else self._made(found)
+
+    def _patiently(self, ready: Callable[[State], bool], longest: float) -> State | None:
+        """Wait for the others; what one of them does not end within a good while is taken from it.
+
+        It may be dead, stopped or cut off, and is welcome when it is back. None where a signal comes first.
+        """
+        while True:
+            patience = max(LEAST_PATIENCE, UPDATES_OF_PATIENCE * self.slowest)
+            state = self.crew.until(ready, longest, patience)
+            if state is None or ready(state):
+                return state
+            for late in self.crew.revoke(state):
+                task = self.crew.worker.task(late)
+                self.crew.say(f"{task} has not ended its update for {patience:.0f} s: others make it")
+
+    def _made(self, state: State) -> Done:
+        """Return the updates of all workers since the last time."""
+        steps = state.global_step - self.seen
+        made = [now - before for now, before in zip(state.done, self.done, strict=True)]
+        examples = sum(size * each for size, each in zip(self.sizes, made, strict=True))
+        self.seen, self.done = state.global_step, state.done
+        return Done(examples, self.loss, steps=steps)
+
+    def settle(self) -> list[Done]:
+        """Let no further update begin, make the one that was claimed, and wait for those of the others."""
+        self.crew.run(self.crew.ops.freeze)
+        self.allowed = -1
+        found = []
+        while self.claimed:
+            found.append(self._update(logged=False))
+        state = self._patiently(lambda each: each.global_step >= each.begun, PATIENT / 10)
+        while state is not None and state.begun < state.limit:  # what was taken from a worker is free again
+            self.crew.run(self.crew.ops.freeze)
+            state = self._patiently(lambda each: each.global_step >= each.begun, PATIENT / 10)
+        found.append(self._made(self.crew.state() if state is None else state))
+        return [each for each in found if each.steps]

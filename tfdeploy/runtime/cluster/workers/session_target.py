@@ -1,0 +1,183 @@
+"""Where a process opens its sessions, which tasks it needs for that, and what to do when one is lost."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+import tensorflow as tf
+from attrs import define, field
+
+from compiler.graph.inspect.own_devices import homes_of_variables
+from compiler.topology import Host
+from tfdeploy.runtime.cluster.health.monitor import Missing, Watch
+from tfdeploy.runtime.cluster.server.identity import finish
+from tfdeploy.runtime.cluster.server.server import loopback_server
+from tfdeploy.runtime.cluster.workers.worker_group import Crew
+from tfdeploy.runtime.membership.addresses import Task
+from tfdeploy.runtime.session.checkpoint_files import ClientFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.plan import Plan
+    from tfdeploy.runtime.membership.addresses import Membership
+    from tfdeploy.runtime.session.engine import Engine
+    from tfdeploy.runtime.stop import StopSignals
+
+GRPC = "grpc://"
+LEAVE_TAKING = 10.0  # seconds that workers have for taking note of the end
+PATIENCE = 2.0  # seconds for telling a server that it is not needed any more
+MOST_AT_ONCE = 32
+
+
+class Looker(Protocol):
+    """Who looks after the others while training goes on: a `Watch`, or what looks after threads."""
+
+    @property
+    def timed_out(self) -> BaseException | None:
+        """What ends the waiting for good."""
+
+    @property
+    def absent(self) -> Sequence[Missing]:
+        """Who did not answer when they were last looked for."""
+
+    def progress(self) -> None:
+        """Take down that things go on."""
+
+    def during(self, doing: str) -> AbstractContextManager[None]:
+        """Look on for a while."""
+
+
+@define
+class Station:
+    """Where sessions are opened: at `target`, or in this process alone where that is empty.
+
+    `needs` are the tasks without which they do not work, which `watch` looks for; `looker` looks on while
+    training goes on, at all others. `elsewhere` is whether the server is in another process, which cannot be
+    trusted to have this one's files.
+    """
+
+    target: str = ""
+    membership: Membership | None = None
+    watch: Watch | None = None
+    looker: Looker | None = None
+    elsewhere: bool = False
+    needs: tuple[Task, ...] = field(factory=tuple)
+
+    def session(self, compiled: CompiledGraph) -> Any:
+        """Open a session for a graph."""
+        config = compiled.session_config()
+        if self.membership is not None and compiled.plan.worker is not None:
+            host = compiled.plan.worker.host
+            own = Task(str(host[0]), host[1])
+            config.device_filters.extend(_filter(each) for each in dict.fromkeys((own, *self.needs)))
+        if self.membership is not None and self.watch is not None:
+            config.operation_timeout_in_ms = int(self.watch.timeout * 1000)
+        return tf.compat.v1.Session(self.target, graph=compiled.graph, config=config)
+
+    def gather(self, why: str, check: Callable[[], None]) -> None:
+        """Wait until all tasks that are needed are there; raise RunError where that takes too long.
+
+        `check` is called while it waits, and may raise.
+        """
+        if self.watch is not None:
+            self.watch.check = check
+            self.watch.require(why)
+
+    @contextmanager
+    def looking_on(self, why: str) -> Iterator[None]:
+        """Look after the tasks for a while; it is said who is missing where nothing goes on."""
+        if self.looker is None:
+            yield
+            return
+        with self.looker.during(why):
+            yield
+
+    def man(self, engine: Engine, stop: StopSignals, say: Callable[[str], None]) -> None:
+        """Give the chief's engine what it needs of the others, and every variable its initial value.
+
+        Where workers have graphs of their own, they stop before anything is changed.
+        """
+        self.equip(engine)
+        if self.elsewhere:
+            engine.files = ClientFiles(
+                {name: each.initializer for name, each in engine.compiled.saved.items()}
+            )
+        if engine.compiled.exchange is not None:
+            engine.crew = Crew(engine, stop, self.looker, say)
+            engine.crew.announce()
+        engine.initialise()
+
+    def equip(self, engine: Engine) -> None:
+        """Give an engine those who look on."""
+        looker = engine.looker = self.looker
+        engine.lost = self.watch.lost if self.watch is not None else None
+        if looker is not None:
+            engine.pulse.causes["tasks"] = lambda: [(each.words, None) for each in looker.absent]
+
+    def end(self, engine: Engine) -> None:
+        """Tell all others that training is over, as far as they can be reached."""
+        if engine.crew is not None:
+            with suppress(tf.errors.OpError):  # who cannot be told finds out that nothing goes on
+                engine.crew.end(LEAVE_TAKING)
+        self.dismiss()
+
+    def dismiss(self) -> None:
+        """Tell all servers that they are not needed any more, as far as they can be reached."""
+        secret = self.membership.secret if self.membership is not None else None
+        if self.membership is not None and secret is not None:
+            addresses = [self.membership.cluster.address(each) for each in self.membership.others]
+            with ThreadPoolExecutor(MOST_AT_ONCE, "dismiss") as pool:
+                list(pool.map(lambda each: finish(each, PATIENCE, secret), addresses))
+
+
+def _filter(task: Task) -> str:
+    return f"/job:{task.job}/task:{task.index}"
+
+
+def client_station(plan: Plan, membership: Membership, say: Callable[[str], None]) -> Station:
+    """Return the station of a client that trains on all tasks of a cluster by one graph."""
+    needs = _tasks(device.host for device in plan.topology.devices)
+    timeout, spec = plan.spec.train.task_timeout, plan.spec
+    return Station(
+        GRPC + membership.cluster.address(membership.cluster.chief),
+        membership,
+        Watch(membership, needs, say, timeout, spec),
+        Watch(membership, needs, say, timeout, spec),
+        elsewhere=True,
+        needs=needs,
+    )
+
+
+def worker_station(
+    compiled: CompiledGraph, membership: Membership, target: str, say: Callable[[str], None]
+) -> Station:
+    """Return the station of a worker with a graph of its own; `target` is its own server."""
+    worker, spec = compiled.plan.worker, compiled.plan.spec
+    assert worker is not None
+    needs = _tasks(sorted(homes_of_variables(compiled), key=str))
+    others = membership.others if worker.is_chief else (*needs, membership.cluster.chief)
+    timeout = spec.train.task_timeout
+    return Station(
+        target,
+        membership,
+        Watch(membership, needs, say, timeout, spec),
+        Watch(membership, tuple(dict.fromkeys(others)), say, timeout, spec),
+        needs=needs,
+    )
+
+
+def _tasks(hosts: Iterable[Host]) -> tuple[Task, ...]:
+    return tuple(Task(str(job), task) for job, task in dict.fromkeys(hosts))
+
+
+@contextmanager
+def emulated_station(plan: Plan) -> Iterator[Station]:
+    """Give all workers of a cluster one server of this process; its devices stand for those of all tasks."""
+    from compiler.graph.session_options import session_config
+
+    server = loopback_server(session_config(plan))  # which lasts as long as this name for it
+    yield Station(server.target)

@@ -1,0 +1,72 @@
+"""What workers tell about their own updates, by way of the task that has the global step (async)."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from compiler.graph.workers.updates import REPORTED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from compiler.graph.workers.coordination import State
+    from tfdeploy.runtime.cluster.workers.worker_group import Crew
+
+
+@define
+class Teller:
+    """Makes an update of a worker now and then that tells about itself, as often as steps are logged."""
+
+    crew: Crew = field(repr=False)
+    _told_at: int = field(default=0, init=False)  # updates of the worker
+    _since: float = field(factory=time.monotonic, init=False)
+    _made: int = field(default=0, init=False)
+    _logged: Callable[..., Any] | None = field(default=None, init=False, repr=False)
+
+    def is_due(self, state: State) -> bool:
+        """Whether the next update is to tell about itself."""
+        every = self.crew.engine.compiled.plan.spec.train.log_every
+        share = max(every // self.crew.worker.count, 1)
+        self._made = state.done[self.crew.worker.index] + 1
+        return self._made // share > self._told_at // share
+
+    def update(self) -> Any:
+        """Make an update and tell about it; return what `Exchange.step` gives."""
+        compiled, exchange = self.crew.engine.compiled, self.crew.exchange
+        if self._logged is None:
+            fetches = [exchange.step, compiled.total_loss, compiled.data_loss]
+            fetches.append([each.result for each in compiled.metrics.values()])
+            self._logged = self.crew.engine.session.make_callable(fetches, feed_list=[self.crew.ops.mine])
+        numbers, loss, data_loss, metrics = self._logged(self.crew.mine)
+        now = time.monotonic()
+        speed = (self._made - self._told_at) * compiled.plan.own_batch / max(now - self._since, 1e-9)
+        self._told_at, self._since = self._made, now
+        report = [self._made, loss, data_loss, speed, *map(float, metrics)]
+        self.crew.engine.session.run(exchange.tell, {exchange.report: report})
+        return numbers
+
+
+@define
+class Told:
+    """What the other workers have told; each telling is given once."""
+
+    crew: Crew = field(repr=False)
+    _seen: dict[int, float] = field(factory=dict, init=False)
+
+    def news(self) -> Iterator[tuple[str, float, float, float, dict[str, float]]]:
+        """Yield worker, loss, loss without regularisation, examples a second and metrics of new tellings."""
+        exchange, worker = self.crew.exchange, self.crew.worker
+        if exchange.told is None:
+            return
+        names = list(self.crew.engine.compiled.metrics)
+        for index, row in enumerate(self.crew.engine.session.run(exchange.told)):
+            numbers = list(map(float, row))
+            (made, loss, data_loss, speed), metrics = numbers[:REPORTED], numbers[REPORTED:]
+            if index == worker.index or made in (0.0, self._seen.get(index)) or not math.isfinite(loss):
+                continue
+            self._seen[index] = made
+            yield worker.task(index), loss, data_loss, speed, dict(zip(names, metrics, strict=True))

@@ -1,0 +1,201 @@
+"""A worker's part in what all workers agree on: reading it, changing it, and waiting for the others.
+
+All waiting is here, and all of it is asking again: no op of TensorFlow ever blocks on another worker. So a
+worker that waits sees a signal, a new generation and the end of training within a moment, whoever is missing.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from attrs import define, field
+
+from compiler.graph.workers.coordination import FINISHED, OPEN, Coordination, State
+
+if TYPE_CHECKING:
+    from compiler.graph.workers.updates import Exchange
+    from compiler.plan import Worker
+    from tfdeploy.runtime.cluster.workers.session_target import Looker
+    from tfdeploy.runtime.session.engine import Engine
+    from tfdeploy.runtime.stop import StopSignals
+
+SHORTEST = 0.0002
+LONGEST = 0.02
+PATIENT = 0.5  # the longest pause, in seconds, where training has not begun or is over
+GROWTH = 1.5
+
+
+@define
+class Crew:
+    """The view of one worker; `generation` is the one it works in, `life` its own in that.
+
+    `watch` looks after the tasks that it needs, where these are processes of their own; `say` is told what
+    concerns people.
+    """
+
+    engine: Engine = field(repr=False)
+    stop: StopSignals = field(repr=False)
+    watch: Looker | None = field(default=None, repr=False)
+    say: Callable[[str], None] = field(default=lambda _: None, repr=False)
+    generation: int = 0
+    life: int = 0
+    _read: Callable[[], Any] | None = field(default=None, init=False, repr=False)
+    _claim: Callable[..., Any] | None = field(default=None, init=False, repr=False)
+
+    @property
+    def exchange(self) -> Exchange:
+        """The ops of the worker's graph."""
+        exchange = self.engine.compiled.exchange
+        assert exchange is not None
+        return exchange
+
+    @property
+    def ops(self) -> Coordination:
+        """Those for what all agree on."""
+        return self.exchange.coordination
+
+    @property
+    def worker(self) -> Worker:
+        """Which worker it is."""
+        worker = self.engine.compiled.plan.worker
+        assert worker is not None
+        return worker
+
+    @property
+    def name(self) -> str | None:
+        """The worker's task, where its steps are its own; None where a step is one of all workers."""
+        return None if self.exchange.step is None else self.worker.task(self.worker.index)
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """Return the numbers as they are now."""
+        if self._read is None:
+            self._read = self.engine.session.make_callable(self.ops.state)
+        return State.of(self._read())
+
+    def until(
+        self, ready: Callable[[State], bool], longest: float = LONGEST, patience: float = math.inf
+    ) -> State | None:
+        """Wait until `ready` of the state, or until `patience` seconds are over; return the state.
+
+        None where a signal comes first. Raises what the watch has found out where a task is missing for too
+        long.
+        """
+        pause, end = SHORTEST, time.monotonic() + patience
+        while True:
+            state = self._state_if_there()
+            if state is not None and self.worker.is_chief and state.lost == self.generation:
+                raise tf.errors.AbortedError(None, None, "a worker has found variables gone")
+            if state is not None and ready(state):
+                self.progress()
+                return state
+            if time.monotonic() > end:
+                return state
+            if self.stop.received is not None:
+                return None
+            self.complain()
+            time.sleep(pause)
+            pause = min(pause * GROWTH, longest)
+
+    def progress(self) -> None:
+        """Tell the watch that things go on."""
+        if self.watch is not None:
+            self.watch.progress()
+
+    def complain(self) -> None:
+        """Raise what the watch has found out, if it has."""
+        if self.watch is not None and self.watch.timed_out is not None:
+            raise self.watch.timed_out
+
+    def is_current(self, state: State) -> bool:
+        """Whether the generation goes on that the worker works in."""
+        same = state.generation == self.generation and state.life[self.worker.index] == self.life
+        return state.phase == OPEN and same
+
+    @property
+    def mine(self) -> tuple[int, int]:
+        """What is fed to ops that count in this life only."""
+        return self.generation, self.life
+
+    def _state_if_there(self) -> State | None:
+        """Return the numbers; None where there are none yet, or no more, which is for the chief to mend."""
+        try:
+            return self.state()
+        except tf.errors.FailedPreconditionError:
+            if self.worker.is_chief:
+                raise
+            return None
+
+    # --- changing -----------------------------------------------------------------------------------------
+
+    def claim(self) -> tuple[bool, State]:
+        """Claim an update; return whether there was one to be had, and the state."""
+        if self._claim is None:
+            self._claim = self.engine.session.make_callable(self.ops.claim, feed_list=[self.ops.mine])
+        return self.claimed(self._claim(self.mine))
+
+    def may_claim(self, state: State) -> bool:
+        """Whether there is an update to be claimed."""
+        bound = self.engine.compiled.plan.update.staleness
+        ahead = state.done[self.worker.index] + 1 - min(state.done)
+        return state.begun < state.limit and (bound is None or ahead <= bound)
+
+    @staticmethod
+    def claimed(numbers: Sequence[int]) -> tuple[bool, State]:
+        """Return what the numbers of a claim mean."""
+        return bool(numbers[0]), State.of(numbers[1:])
+
+    def join(self) -> State | None:
+        """Wait until training is open or over; take up its generation. None where a signal comes first."""
+        state = self.until(lambda each: each.phase in {OPEN, FINISHED}, PATIENT)
+        if state is not None:
+            self.run(self.ops.join)
+            state = self.state()
+            self.generation, self.life = state.generation, state.life[self.worker.index]
+        return state
+
+    def revoke(self, state: State) -> list[int]:
+        """Take from other workers what they have claimed and not made; return whose that was."""
+        late = [
+            worker
+            for worker, (claimed, done) in enumerate(zip(state.claimed, state.done, strict=True))
+            if claimed > done and worker != self.worker.index
+        ]
+        for each in late:
+            self.run(self.ops.revoke, each)
+        return late
+
+    def run(self, op: Any, *given: int) -> None:
+        """Run an op, of the chief's with what it is given."""
+        feed: Mapping[Any, Any] = {self.ops.mine: self.mine}
+        if given:
+            feed = {**feed, self.ops.given: (*given, 0, 0)[:3]}
+        self.engine.session.run(op, feed)
+
+    # --- the chief's --------------------------------------------------------------------------------------
+
+    def announce(self) -> None:
+        """Begin a new generation: all others stop, and wait for it to open."""
+        self.generation = time.time_ns()
+        self.run(self.ops.announce, self.generation)
+
+    def open(self, step: int, examples: int) -> None:
+        """Let all workers go on from `step`, before which so many examples were seen."""
+        if self.exchange.clear is not None:
+            self.run(self.exchange.clear)
+        self.run(self.ops.open, self.generation, step, examples)
+
+    def end(self, patience: float) -> None:
+        """Tell that training is over, and wait a while for the others to take note."""
+        self.run(self.ops.end)
+        until = time.monotonic() + patience
+        others = [at for at in range(self.worker.count) if at != self.worker.index]
+        pause = SHORTEST
+        while time.monotonic() < until and not all(self.state().left[at] for at in others):
+            time.sleep(pause)
+            pause = min(pause * GROWTH, LONGEST)

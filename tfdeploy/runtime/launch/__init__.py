@@ -1,0 +1,1 @@
+"""Starting all tasks of a cluster as processes of this machine."""

@@ -1,0 +1,147 @@
+"""Processes of a launcher, one for each task: started, listened to, and ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Literal
+
+from attrs import define, field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tfdeploy.runtime.membership.addresses import Task
+
+SCRIPT = Path(__file__).with_name("child.py")
+READ = 0.05
+LAST_WORDS = 2.0
+
+
+class Leash:
+    """A pipe whose writing end is this process's alone: it closes when the process ends, whatever ends it."""
+
+    def __init__(self) -> None:
+        self.read, self._write = os.pipe()
+
+    def close(self) -> None:
+        """Close both ends."""
+        os.close(self.read)
+        os.close(self._write)
+
+
+@define
+class Child:
+    """A task's process. `starts` counts how often it was started, `early` how many in a row ended early."""
+
+    task: Task
+    process: subprocess.Popen[str]
+    begun: float
+    starts: int = 1
+    early: int = 0
+    readers: list[threading.Thread] = field(factory=list)
+
+    @property
+    def lived(self) -> float:
+        """For how many seconds it has been running."""
+        return time.monotonic() - self.begun
+
+    def ended(self) -> int | None:
+        """Return the exit code, with minus the number of the signal that ended it; None while it runs."""
+        return self.process.poll()
+
+    def send(self, number: int) -> None:
+        """Send a signal; nothing happens where the process has ended."""
+        self.process.send_signal(number)
+
+    def hear_out(self) -> None:
+        """Wait a moment for what it has written before it ended."""
+        for each in self.readers:
+            each.join(LAST_WORDS)
+
+
+def start(
+    task: Task,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    leash: Leash,
+    hear: Callable[[str, Literal["stdout", "stderr"]], None],
+) -> Child:
+    """Start `tfdeploy ARGUMENTS` for a task.
+
+    `hear` is called, from threads, with each line and the stream to which it was written. The process is in a
+    session of its own: Ctrl-C in a terminal is for the launcher to pass on. To be called from a thread that
+    stays as long as the process shall: with it Linux ends the process.
+    """
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT), str(leash.read), str(os.getpid()), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(environment),
+        pass_fds=(leash.read,),
+        start_new_session=True,
+        text=True,
+        errors="replace",
+    )
+    child = Child(task, process, time.monotonic())
+    for stream, name in ((process.stdout, "stdout"), (process.stderr, "stderr")):
+        reader = threading.Thread(target=_read, args=(stream, name, hear), daemon=True, name=task.ref)
+        reader.start()
+        child.readers.append(reader)
+    return child
+
+
+def _read(
+    stream: IO[str],
+    name: Literal["stdout", "stderr"],
+    hear: Callable[[str, Literal["stdout", "stderr"]], None],
+) -> None:
+    with stream:
+        for line in stream:
+            hear(line.rstrip("\n"), name)
+
+
+def stop(children: Sequence[Child], grace: float, *, politely: bool = True) -> None:
+    """End processes: by SIGTERM, and by SIGKILL after `grace` seconds; stopped ones too.
+
+    Returns when all have ended, so that none is left.
+    """
+    running = [each for each in children if each.ended() is None]
+    if politely:
+        for each in running:
+            each.send(signal.SIGTERM)
+            each.send(signal.SIGCONT)
+        wait(running, grace)
+    for each in running:
+        if each.ended() is None:
+            each.send(signal.SIGKILL)
+    for each in running:
+        each.process.wait()
+    for each in children:
+        each.hear_out()
+
+
+def wait(children: Sequence[Child], seconds: float) -> bool:
+    """Wait for processes to end; return whether all have."""
+    end = time.monotonic() + seconds
+    while any(each.ended() is None for each in children):
+        if time.monotonic() > end:
+            return False
+        time.sleep(READ)
+    return True
+
+
+def how(code: int) -> str:
+    """Say how a process has ended."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"

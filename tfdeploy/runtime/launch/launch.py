@@ -1,0 +1,280 @@
+"""All tasks of a cluster as processes of this machine: started, started again, and ended with the run.
+
+The launcher needs no TensorFlow. It keeps the ports for its tasks as long as it runs, so that a task that is
+started again has its place, gives them their addresses by TF_CONFIG, and passes on what they say.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections import deque
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+
+from attrs import frozen
+
+from dsl.errors import cluster as errors
+from tfdeploy.runtime.cluster.server.binding import LOOPBACK
+from tfdeploy.runtime.cluster.server.identity import fingerprint
+from tfdeploy.runtime.launch import children
+from tfdeploy.runtime.launch.children import Child, Leash
+from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
+from tfdeploy.runtime.membership.membership import LAUNCHER, is_server
+from tfdeploy.runtime.membership.secret import VARIABLE as SECRET
+from tfdeploy.runtime.membership.secret import own_secret, secret_of
+from tfdeploy.runtime.membership.tf_config import VARIABLE, to_tf_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dsl import ir
+    from dsl.diagnostics import Diagnostic
+
+QUICK = 20.0  # a task that ends sooner has ended early
+MOST_EARLY = 5  # so often in a row is once too often
+GRACE = 5.0
+FINISHING = 10.0
+FAREWELL = 30.0  # seconds that a run has for ending after it has told its servers that it is over
+POLL = 0.1
+PAUSE = 0.5
+KEPT_LINES = 12
+FINAL = {0, 1, 2}  # its work is done, or it has said what is wrong; all other ends are accidents
+# A server's work is done when the run is over, which it may be told in error: see `Launcher._too_soon`.
+GPUS = "CUDA_VISIBLE_DEVICES"
+
+Stream: TypeAlias = Literal["stdout", "stderr"]
+Hear: TypeAlias = "Callable[[Task, str, Stream], None]"
+
+
+@frozen
+class Recipe:
+    """How tasks are started: the spec as they read it, its file, and the options that all of them get.
+
+    `resume`, `chief_options` and `trainer_options` are for those that train; one that is started again always
+    resumes. `later` is for tasks that are started again: it does not matter to them that the file has been
+    changed meanwhile.
+    """
+
+    spec: ir.Spec
+    path: str
+    options: tuple[str, ...] = ()
+    resume: str = "auto"
+    chief_options: tuple[str, ...] = ()
+    trainer_options: tuple[str, ...] = ()
+    later: Recipe | None = None
+
+    def arguments(self, task: Task, chief: Task, *, again: bool) -> list[str]:
+        """Return the command of tfdeploy that runs a task."""
+        common = ["--task", task.ref, *self.options]
+        if is_server(self.spec, task):
+            return ["serve", self.path, *common]
+        resume = "auto" if again else self.resume
+        more = ("--json", *self.chief_options) if task == chief else ()
+        return ["compile-and-run", self.path, *common, *self.trainer_options, "--resume", resume, *more]
+
+
+class Launcher:
+    """Starts every task of a spec's cluster when it is entered, and leaves none behind.
+
+    `hear` is told what tasks write, line by line, from threads; `say` what the launcher does about them. What
+    ends the run is left in `failure` and, as an exit code, in `failed`; `over` has the codes of all tasks
+    that are done.
+    """
+
+    def __init__(self, recipe: Recipe, hear: Hear, say: Callable[[str], None]) -> None:
+        self.recipe = recipe
+        self.failure: Diagnostic | None = None
+        self.failed = 0
+        self.over: dict[Task, int] = {}
+        self.ending = False
+        self._hear, self._say = hear, say
+        self._stack = ExitStack()
+        self._children: dict[Task, Child] = {}
+        self._due: dict[Task, float] = {}
+        self._ended: dict[int, float] = {}  # when servers have ended of themselves, by their processes
+        self._last_words: dict[Task, deque[str]] = {}
+        self._lock = threading.Lock()
+        self._leaving = threading.Event()
+
+    # --- from beginning to end ----------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        spec = self.recipe.spec
+        with ExitStack() as stack:
+            self.cluster = Cluster.of(
+                {job.name: [_reserved(stack) for _ in range(job.tasks)] for job in spec.devices.jobs}
+            )
+            self._secret = stack.enter_context(own_secret())
+            self._leash = Leash()
+            stack.callback(self._leash.close)
+            stack.callback(self._leaving.set)
+            stack.callback(self.end_all)
+            for task in self.cluster.tasks:
+                self._start(task)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.ending = True
+        with self._stack:
+            if kind is None and self.failure is None:
+                children.wait(list(self._children.values()), FINISHING)
+
+    def end_all(self) -> None:
+        """Leave no process behind."""
+        self.ending = True
+        with self._lock:
+            children.stop(list(self._children.values()), GRACE)
+
+    @property
+    def client(self) -> Membership:
+        """What the launcher's own process is: no task, but a client of all."""
+        return Membership(
+            self.cluster,
+            None,
+            fingerprint(self.recipe.spec),
+            "launch",
+            lambda: self.failure,
+            launcher=os.getpid(),
+            secret=secret_of({SECRET: str(self._secret)}),
+        )
+
+    def send(self, task: Task, number: int) -> None:
+        """Send a signal to a task."""
+        self._children[task].send(number)
+
+    # --- tasks --------------------------------------------------------------------------------------------
+
+    def _start(self, task: Task, before: Child | None = None) -> None:
+        recipe = (before and self.recipe.later) or self.recipe
+        arguments = recipe.arguments(task, self.cluster.chief, again=before is not None)
+        environment = self._environment(task, recipe)
+        child = children.start(task, arguments, environment, self._leash, self._line(task))
+        if before is not None:
+            child.starts, child.early = before.starts + 1, before.early
+        self._children[task] = child
+
+    def _environment(self, task: Task, recipe: Recipe) -> dict[str, str]:
+        environment = {
+            **os.environ,
+            VARIABLE: to_tf_config(self.cluster, task),
+            SECRET: str(self._secret),
+            LAUNCHER: str(os.getpid()),
+            "PYTHONUNBUFFERED": "1",
+        }
+        gpus = gpus_of(recipe.spec, task, os.environ.get(GPUS))
+        return environment if gpus is None else {**environment, GPUS: gpus}
+
+    def _line(self, task: Task) -> Callable[[str, Stream], None]:
+        words = self._last_words.setdefault(task, deque(maxlen=KEPT_LINES))
+
+        def hear(line: str, stream: Stream) -> None:
+            if stream == "stderr":
+                words.append(line)
+            self._hear(task, line, stream)
+
+        return hear
+
+    def tend(self) -> None:
+        """See who has ended, and start again who should not have."""
+        with self._lock:
+            for task, child in self._children.items():
+                code = child.ended()
+                if code is not None and task not in self.over:
+                    self._see_to(task, child, code)
+
+    def _see_to(self, task: Task, child: Child, code: int) -> None:
+        """Do what the end of a task calls for."""
+        if self.ending:
+            self._done(task, code)
+        elif task in self._due:
+            if time.monotonic() >= self._due[task]:
+                del self._due[task]
+                self._start(task, child)
+        else:
+            child.hear_out()
+            if code == 0 and is_server(self.recipe.spec, task):
+                self._too_soon(task, child)
+            elif code in FINAL:
+                self._done(task, code)
+            else:
+                self._again(task, child, code)
+
+    def _too_soon(self, task: Task, child: Child) -> None:
+        """Start a server again that has ended of itself, if the run goes on without it.
+
+        The run tells its servers that it is over when it is about to end, and then has a while for that.
+        """
+        self._ended.setdefault(child.process.pid, time.monotonic())
+        if self.cluster.chief in self.over and not is_server(self.recipe.spec, self.cluster.chief):
+            self._done(task, 0)
+        elif time.monotonic() - self._ended[child.process.pid] > FAREWELL:
+            self._again(task, child, 0)
+
+    def _done(self, task: Task, code: int) -> None:
+        self.over[task] = code
+        if code != 0 and not self.ending and self.failure is None:
+            self._fail(task, code, children.how(code))
+
+    def _again(self, task: Task, child: Child, code: int) -> None:
+        """Start a task again soon, unless it has ended early too often."""
+        child.early = child.early + 1 if child.lived < QUICK else 1
+        if child.early >= MOST_EARLY:
+            how = f"{children.how(code)} {child.early} times in a row, soon after it was started"
+            self.over[task] = code
+            self._fail(task, code, how)
+            return
+        self._say(f"{task.ref} {children.how(code)}; it is started again")
+        self._due[task] = time.monotonic() + PAUSE * (child.early - 1)
+
+    def _fail(self, task: Task, code: int, how: str) -> None:
+        """Take down which task ends the run, and the last that it has written to standard error."""
+        self.failed = code
+        self.failure = errors.task_failed(task.ref, how, *self._last_words[task])
+
+    @contextmanager
+    def tending(self) -> Iterator[None]:
+        """Look after the tasks from a thread, while this one does something else."""
+        over = threading.Event()
+
+        def tend() -> None:
+            while not over.wait(POLL):
+                self.tend()
+            self._leaving.wait()  # Linux ends the processes that a thread has started with the thread
+
+        thread = threading.Thread(target=tend, daemon=True, name="launcher")
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+
+
+def _reserved(stack: ExitStack) -> str:
+    """Return a free address on the loopback device; nobody else is given its port until the stack closes."""
+    taken = stack.enter_context(socket.socket())
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # so that a server can have it all the same
+    taken.bind((LOOPBACK, 0))
+    return f"{LOOPBACK}:{taken.getsockname()[1]}"
+
+
+def gpus_of(spec: ir.Spec, task: Task, visible: str | None) -> str | None:
+    """Return which of this machine's GPUs are a task's own, None where that is left open.
+
+    Tasks take GPUs one after the other, of those that `visible` lists where the environment limits them.
+    """
+    if spec.devices.visible is not None:
+        return None
+    first = 0
+    for job in spec.devices.jobs:
+        if job.name == task.job:
+            if job.gpu == 0:
+                return None
+            numbers = range(first + task.index * job.gpu, first + (task.index + 1) * job.gpu)
+            names = visible.split(",") if visible else [str(each) for each in range(numbers.stop)]
+            return ",".join(names[at] for at in numbers if at < len(names))
+        first += job.tasks * job.gpu
+    return None

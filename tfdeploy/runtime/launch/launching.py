@@ -1,0 +1,210 @@
+"""A run on a cluster of this machine's own processes: from starting the tasks to what the run came to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import evolve, frozen
+
+import grammar
+from compiler.compatibility import replication_of
+from dsl.diagnostics import Diagnostic, RunError
+from dsl.typed_json import BadRecord, parse_record
+from tfdeploy.runtime.launch.launch import POLL, Launcher, Recipe, Stream
+from tfdeploy.runtime.membership.addresses import Task, chief_job
+from tfdeploy.runtime.membership.membership import find_membership, require_trainer, taking_part
+from tfdeploy.runtime.plans import folder_of, plan_of, require_trainable
+from tfdeploy.runtime.records.directory import RunDirectory
+from tfdeploy.runtime.records.effective import effective_text
+from tfdeploy.runtime.records.result import Result
+from tfdeploy.runtime.stop import BASE, Interrupted, StopSignals, Terminated, in_any_case
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from dsl import ir
+    from tfdeploy.runtime.options import RunOptions
+
+FAULT = 2
+
+
+class Voices:
+    """Passes on what tasks say, with their names before each line, by `emit`, one line at a time.
+
+    The result that the chief writes as JSON is kept in `result` and not passed on.
+    """
+
+    def __init__(self, spec: ir.Spec, emit: Callable[[str, Stream], None]) -> None:
+        jobs = {job.name: job.tasks for job in spec.devices.jobs}
+        refs = [Task(job, index).ref for job, count in jobs.items() for index in range(count)]
+        self.result: str | None = None
+        self.gone: BrokenPipeError | None = None
+        self._chief = Task(chief_job(jobs), 0)
+        self._width = max(map(len, refs))
+        self._emit = emit
+        self._one_line = threading.Lock()
+
+    def hear(self, task: Task, line: str, stream: Stream) -> None:
+        """Take a line of a task."""
+        if task == self._chief and stream == "stdout" and is_result(line):
+            self.result = line
+        else:
+            self._pass_on(f"{task.ref:<{self._width}} | {line}", stream)
+
+    def say(self, text: str) -> None:
+        """Say something of the launcher's own."""
+        self._pass_on(text, "stdout")
+
+    def _pass_on(self, text: str, stream: Stream) -> None:
+        try:
+            with self._one_line:
+                self._emit(text, stream)
+        except BrokenPipeError as gone:
+            self.gone = gone
+
+
+def write(text: str, stream: Stream) -> None:
+    """Write a line to one of this process's own streams."""
+    out = sys.stdout if stream == "stdout" else sys.stderr
+    out.write(f"{text}\n")
+    out.flush()
+
+
+def is_result(line: str) -> bool:
+    """Whether a line is the result object of a run."""
+    if not line.startswith('{"status"'):
+        return False
+    try:
+        result_of(line)
+    except BadRecord:
+        return False
+    return True
+
+
+def require_launchable(spec: ir.Spec) -> None:
+    """Raise SpecError for what is wrong with a spec, once and before every task finds it."""
+    require_trainable(spec)
+    plan_of(spec)
+
+
+def run_client(recipe: Recipe, options: RunOptions, voices: Voices) -> Result:
+    """Train in one graph: all tasks are servers, and this process is their client.
+
+    Raises what a run raises, and RunError where a task has ended for good.
+    """
+    from tfdeploy.runtime.train import start
+
+    with Launcher(recipe, voices.hear, voices.say) as launcher, launcher.tending():
+        return start.run(recipe.spec, evolve(options, membership=launcher.client))
+
+
+@frozen
+class Ended:
+    """How a run of workers has ended.
+
+    `code` is the exit code of the chief, which leads the training, or of the task that has ended the run;
+    `failure` says which that was. `result` is the chief's, as JSON.
+    """
+
+    code: int
+    failure: Diagnostic | None = None
+    result: str | None = None
+
+
+def run_workers(recipe: Recipe, voices: Voices, *, own_process: bool = False) -> Ended:
+    """Train in a graph for each worker, and return how that has ended, when no process is left.
+
+    A signal is passed on to the chief, which writes a checkpoint. Raises BrokenPipeError where nobody reads
+    any more.
+    """
+    with (
+        StopSignals(own_process=own_process) as stop,
+        Launcher(recipe, voices.hear, voices.say) as launcher,
+    ):
+        chief = launcher.cluster.chief
+        while chief not in launcher.over and launcher.failure is None:
+            launcher.tend()
+            if voices.gone is not None:
+                raise voices.gone
+            if stop.received is not None and not launcher.ending:
+                launcher.ending = True
+                launcher.send(chief, stop.received)
+            time.sleep(POLL)
+    if stop.received is not None:
+        return Ended(BASE + stop.received, result=voices.result)
+    if launcher.failure is not None:
+        return Ended(FAULT if launcher.failed < 0 else launcher.failed, launcher.failure)
+    return Ended(0, result=voices.result)
+
+
+# --- from Python ------------------------------------------------------------------------------------------
+
+
+def run_on_cluster(spec: ir.Spec, options: RunOptions, task: str | None = None) -> Result:
+    """Train a spec with jobs, as `tfdeploy.run` does: as what this process, or `task`, is of its cluster.
+
+    Where nothing says where the tasks are, all are started on this machine, from a file that is written for
+    them, and the reporter is told as notes what they say. See `start.run` for what it raises.
+    """
+    from tfdeploy.runtime.train import start
+
+    membership = find_membership(spec, os.environ, None if task is None else Task.parse(task))
+    if membership is None:
+        return _launch(spec, options)
+    require_trainer(spec, membership)
+    return start.run(spec, evolve(options, membership=taking_part(membership, os.environ)))
+
+
+def _launch(spec: ir.Spec, options: RunOptions) -> Result:
+    require_launchable(spec)
+    voices = Voices(spec, lambda text, _: options.reporter.note(text))
+    with written(spec, _flags(spec, options), options) as recipe:
+        if replication_of(spec) == "in_graph":
+            return run_client(recipe, options, voices)
+        ended = run_workers(recipe, voices)
+    if ended.failure is not None:
+        raise RunError(ended.failure)
+    result = result_of(ended.result) if ended.result is not None else None
+    if ended.code == BASE + signal.SIGINT:
+        raise Interrupted(result)
+    if ended.code == BASE + signal.SIGTERM:
+        raise Terminated(result)
+    assert result is not None  # a chief that ends well has said what the run came to
+    options.reporter.finished(result)
+    return result
+
+
+@contextmanager
+def written(spec: ir.Spec, flags: Sequence[str], options: RunOptions) -> Iterator[Recipe]:
+    """Write a spec, with all that was changed in it, where other processes can read it for a while."""
+    chief = ("--profile", str(options.profile)) if options.profile else ()
+    folder_of_modules = ("--modules", str(folder_of(spec).absolute()))
+    folder = tempfile.mkdtemp(prefix="tfdeploy-")
+    with in_any_case(lambda: shutil.rmtree(folder, ignore_errors=True)):
+        path = Path(folder) / f"{Path(spec.path).stem or 'spec'}.tfdeploy"
+        path.write_text(effective_text(spec, RunDirectory.of(spec).path), encoding="utf-8")
+        yield Recipe(spec, str(path), tuple(flags), options.resume, chief, folder_of_modules)
+
+
+def _flags(spec: ir.Spec, options: RunOptions) -> list[str]:
+    """Return the options with which tasks read a spec that Python has loaded.
+
+    They may run Python code only if the spec asks for it, which then was allowed when it was loaded.
+    """
+    text = effective_text(spec, RunDirectory.of(spec).path)
+    asks = not grammar.read(spec.path, text=text, allow_python=False).spec
+    return [*(["--allow-python"] if asks else []), *(["--verbose"] if options.verbose else [])]
+
+
+def result_of(text: str) -> Result:
+    """Return the result that `is_result` has found in a line."""
+    return parse_record(text, Result)

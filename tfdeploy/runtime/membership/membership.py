@@ -1,0 +1,112 @@
+"""Which cluster a process belongs to, and as what: from the spec, the command line and the environment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from compiler.compatibility import replication_of
+from dsl.diagnostics import RunError, SpecError
+from dsl.errors import cluster as errors
+from tfdeploy.runtime.cluster.server.identity import fingerprint
+from tfdeploy.runtime.membership.addresses import PARAMETER_SERVER, Cluster, Membership, Task
+from tfdeploy.runtime.membership.secret import secret_of
+from tfdeploy.runtime.membership.tf_config import VARIABLE, Given, read_tf_config
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dsl import ir
+
+LAUNCHER = "TFDEPLOY_LAUNCHER"
+"""The environment variable that tells a task which process has started it and looks after it."""
+
+
+def find_membership(
+    spec: ir.Spec, environment: Mapping[str, str], task: Task | None = None
+) -> Membership | None:
+    """Return what this process is of the spec's cluster; None where nothing says where the tasks are.
+
+    TF_CONFIG in `environment` tells where they are before `hosts` in the spec do, and which task this is
+    unless `task` says that. Raises SpecError or RunError for a TF_CONFIG that does not fit, a task that there
+    is not, and a task without a cluster.
+    """
+    given = _environment(spec, environment)
+    cluster = given.cluster if given is not None else hosts_of(spec)
+    if given is not None and given.task is not None and task not in {None, given.task}:
+        reason = f"says that this is `{given.task.ref}`, and `--task` says `{task.ref if task else ''}`"
+        raise RunError(errors.bad_tf_config(reason))
+    own = task if task is not None else given.task if given is not None else None
+    if own is not None:
+        _require_task(spec, own)
+    if cluster is None:
+        if own is not None:
+            job = next(each for each in spec.devices.jobs if not each.hosts)
+            raise SpecError([errors.no_addresses(job.name, job.span)])
+        return None
+    return Membership(cluster, own, fingerprint(spec), "spec" if given is None else "TF_CONFIG")
+
+
+def taking_part(membership: Membership, environment: Mapping[str, str]) -> Membership:
+    """Return the membership of a process that takes part in a run, with the secret of that, and its launcher.
+
+    Raises RunError where the secret cannot be had.
+    """
+    launcher = environment.get(LAUNCHER, "")
+    return evolve(
+        membership,
+        secret=secret_of(environment),
+        launcher=int(launcher) if launcher.isascii() and launcher.isdigit() else None,
+    )
+
+
+def _environment(spec: ir.Spec, environment: Mapping[str, str]) -> Given | None:
+    text = environment.get(VARIABLE, "").strip()
+    return read_tf_config(text, spec.devices.jobs) if text and spec.devices.jobs else None
+
+
+def hosts_of(spec: ir.Spec) -> Cluster | None:
+    """Return the cluster that the spec gives hosts to, None where a job has none."""
+    jobs = spec.devices.jobs
+    if not jobs or not all(job.hosts for job in jobs):
+        return None
+    return Cluster.of({job.name: job.hosts for job in jobs})
+
+
+def _require_task(spec: ir.Spec, task: Task) -> None:
+    jobs = {job.name: job for job in spec.devices.jobs}
+    if task.job not in jobs or task.index >= jobs[task.job].tasks:
+        refs = [Task(job.name, index).ref for job in jobs.values() for index in range(job.tasks)]
+        span = jobs[task.job].span if task.job in jobs else spec.devices.span
+        raise SpecError([errors.no_such_task(task.ref, refs, span)])
+
+
+def is_server(spec: ir.Spec, task: Task) -> bool:
+    """Whether a task is a plain server: any in one graph, parameter servers where workers have their own."""
+    return replication_of(spec) == "in_graph" or task.job == PARAMETER_SERVER
+
+
+def require_server(spec: ir.Spec, task: Task) -> None:
+    """Raise SpecError where `task` is not run by `serve`."""
+    if not is_server(spec, task):
+        _refuse(spec, task)
+
+
+def require_trainer(spec: ir.Spec, membership: Membership) -> None:
+    """Raise SpecError where this process does not train: `serve` is for plain servers.
+
+    In one graph the client trains, which is no task; where workers have graphs of their own, each of these.
+    """
+    task, jobs = membership.task, spec.devices.jobs
+    if task is not None and is_server(spec, task):
+        _refuse(spec, task)
+    if task is None and replication_of(spec) == "between_graph":
+        refs = [each.ref for each in membership.cluster.tasks if not is_server(spec, each)]
+        raise SpecError([errors.which_task(refs, jobs[0].span if jobs else None)])
+
+
+def _refuse(spec: ir.Spec, task: Task) -> None:
+    replication = replication_of(spec)
+    serves = is_server(spec, task)
+    raise SpecError([errors.not_for_this_command(task.ref, replication, spec.devices.span, serves=serves)])

@@ -1,0 +1,153 @@
+"""The run directory: where each of its files is, whose it is, and clearing it for a run that starts again."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from dsl.diagnostics import RunError
+from dsl.errors import running as errors
+from tfdeploy.runtime.records.event_files import SPLITS, is_events_file
+from tfdeploy.runtime.records.files import remove_partial, write_whole
+from tfdeploy.runtime.records.ownership import MARK, MARK_TEXT, is_marked, strangers, was_written_by_a_run
+from tfdeploy.runtime.records.store import Store
+
+if TYPE_CHECKING:
+    from dsl import ir
+    from dsl.source import Span
+
+RUNS = Path("runs")
+
+
+@frozen
+class RunDirectory:
+    """`train.directory`, relative to where the command runs; `runs/NAME` where NAME.tfdeploy has none."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, spec: ir.Spec) -> RunDirectory:
+        """Return the directory of a spec, which need not be there."""
+        if spec.train.directory is not None:
+            return cls(Path(spec.train.directory))
+        return cls(RUNS / (Path(spec.path).stem or "spec"))
+
+    @property
+    def spec(self) -> Path:
+        """The spec as it ran."""
+        return self.path / "spec.tfdeploy"
+
+    @property
+    def placement(self) -> Path:
+        """The placement map."""
+        return self.path / "placement.json"
+
+    @property
+    def history(self) -> Path:
+        """A line per logged step and evaluation."""
+        return self.path / "history.jsonl"
+
+    @property
+    def store(self) -> Store:
+        """The checkpoints."""
+        return Store(self.path / "checkpoints")
+
+    @property
+    def events(self) -> Path:
+        """TensorBoard's files."""
+        return self.path / "events"
+
+    @property
+    def profile(self) -> Path:
+        """Profiles of steps, where they were asked for."""
+        return self.path / "profile"
+
+    @property
+    def cluster(self) -> Path:
+        """Where the tasks are that were started for the run, as long as they run."""
+        return self.path / "cluster.json"
+
+    @property
+    def model(self) -> Path:
+        """The trained model."""
+        return self.path / "model.keras"
+
+    @property
+    def result(self) -> Path:
+        """What the run came to."""
+        return self.path / "result.json"
+
+    @property
+    def mark(self) -> Path:
+        """What says that the directory is a run's."""
+        return self.path / MARK
+
+    def make(self, spec: ir.Spec) -> None:
+        """Make the directory where it is not there, and mark it as a run's.
+
+        Raises RunError where that cannot be, where it holds the spec, and for a folder of something else.
+        """
+        span = spec.train.span_of("directory")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            is_own = is_marked(self.path) or was_written_by_a_run(self.path)
+            self._require_apart(spec, span, is_own=is_own)
+            others = [] if is_own else strangers(self.path)
+            if others:
+                raise RunError(errors.foreign_directory(str(self.path), others, span))
+        except OSError as fault:
+            reason = (fault.strerror or str(fault)).lower()
+            raise RunError(errors.directory_unusable(str(self.path), reason, span)) from fault
+        self._require_no_links(span)
+        if not is_marked(self.path):
+            write_whole(self.mark, MARK_TEXT)
+
+    def _require_apart(self, spec: ir.Spec, span: Span | None, *, is_own: bool) -> None:
+        """Raise RunError where the spec is in the directory, unless it is the one that a run left there."""
+        if is_own and self.holds_as_its_own(spec):
+            return
+        if self.path.resolve() in Path(spec.path).resolve().parents:
+            raise RunError(errors.directory_holds_spec(str(self.path), spec.path, span))
+
+    def holds_as_its_own(self, spec: ir.Spec) -> bool:
+        """Whether `spec` is the very file in which runs keep the spec as it ran."""
+        return Path(spec.path).resolve() == self.path.resolve() / self.spec.name
+
+    def _require_no_links(self, span: Span | None) -> None:
+        """Raise RunError for folders in it that are links: what they lead to is not the run's to change."""
+        splits = (self.events / name for name in SPLITS)
+        for path in (self.store.directory, self.profile, self.events, *splits):
+            if path.is_symlink():
+                reason = f"`{path.relative_to(self.path)}` in it is a symbolic link"
+                raise RunError(errors.directory_unusable(str(self.path), reason, span))
+
+    def clear(self, spec: ir.Spec) -> None:
+        """Remove what an earlier run has left, and nothing else; also not `spec`, which is to be run."""
+        for path in (self.result, self.model, self.history, self.placement):
+            path.unlink(missing_ok=True)
+        if not self.holds_as_its_own(spec):
+            self.spec.unlink(missing_ok=True)
+        self.store.clear()
+        for split in SPLITS:
+            for path in (self.events / split).glob("*"):
+                if is_events_file(path.name):
+                    path.unlink(missing_ok=True)
+            with suppress(OSError):  # somebody else's file is in it
+                (self.events / split).rmdir()
+        with suppress(OSError):
+            self.events.rmdir()
+
+    def tidy(self) -> None:
+        """Remove what is half written, and the result of an earlier run that is now to be taken further."""
+        names = {path.name for path in self._whole_files}
+        remove_partial(self.path, lambda name: name in names)
+        self.result.unlink(missing_ok=True)
+
+    @property
+    def _whole_files(self) -> tuple[Path, ...]:
+        return (
+            self.spec, self.placement, self.history, self.cluster, self.model, self.result, self.mark,
+        )  # fmt: skip

@@ -1,0 +1,164 @@
+"""`history.jsonl`: a line per logged step and per evaluation, appended as they come.
+
+A process that is killed can leave a line cut short, and lines of steps after the last checkpoint. Both are
+taken out before a run goes on, so that the file always reads as the story of one run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from dsl.diagnostics import RunError
+from dsl.regular import read_regular
+from dsl.typed_json import BadRecord, Count, Measured, parse_record
+from tfdeploy.runtime.records.files import write_fault, write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tfdeploy.runtime.records.presence import Presence
+
+WRITING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW
+
+SplitName = Literal["train", "validation", "test"]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@frozen
+class Line:
+    """A logged step, or an evaluation after it.
+
+    `loss` includes the regularisation term, `data_loss` does not; `examples_per_second` is the speed since
+    the last logged step, or that of the evaluation. `data_waiting` is the part of the time since the last
+    logged step in which the examples of a step were not there yet; None where that is not known. `worker` is
+    whose step it was, where workers update each by itself.
+    """
+
+    step: Count
+    split: SplitName
+    loss: Measured
+    data_loss: Measured
+    metrics: Mapping[str, Measured] = field(factory=dict)
+    examples_per_second: float | None = None
+    learning_rate: float | None = None
+    data_waiting: float | None = None
+    worker: str | None = None
+    time: str = field(factory=_now)
+
+    def to_json(self) -> str:
+        """Return the line as it stands in the file; numbers that are not finite become null."""
+        fields: dict[str, Any] = {
+            "step": self.step,
+            "split": self.split,
+            "loss": finite(self.loss),
+            "data_loss": finite(self.data_loss),
+            "metrics": {name: finite(value) for name, value in self.metrics.items()},
+            "examples_per_second": finite(self.examples_per_second, digits=1),
+        }
+        if self.learning_rate is not None:
+            fields["learning_rate"] = finite(self.learning_rate)
+        if self.data_waiting is not None:
+            fields["data_waiting"] = finite(self.data_waiting, digits=4)
+        if self.worker is not None:
+            fields["worker"] = self.worker
+        return json.dumps({**fields, "time": self.time}, allow_nan=False)
+
+    @classmethod
+    def read(cls, text: bytes) -> Line | None:
+        """Return the line that `text` is, None where it is broken."""
+        try:
+            return parse_record(text, cls)
+        except BadRecord:
+            return None
+
+
+def finite(value: float | None, digits: int | None = None) -> float | None:
+    """Return a number as JSON can hold it: None where it is infinite or not a number."""
+    if value is None or not math.isfinite(value):
+        return None
+    return value if digits is None else round(value, digits)
+
+
+class History:
+    """The file, open for appending; `lines` are those that were there and are kept.
+
+    With the `presence` of its directory it is found out before each line whether the file is still there.
+    Raises RunError where it cannot be written.
+    """
+
+    def __init__(self, path: Path, presence: Presence | None = None) -> None:
+        self.path = path
+        self.presence = presence
+        self.lines: list[Line] = []
+        self._descriptor: int | None = None
+
+    def mend(self, last_step: int) -> int:
+        """Keep the lines up to `last_step`, in whole; return how many broken ones there were.
+
+        One broken line at the end is what a kill leaves, and is not counted.
+        """
+        try:
+            texts = read_regular(self.path).splitlines()
+        except FileNotFoundError:
+            return 0
+        except OSError as fault:
+            raise RunError(write_fault(self.path, fault)) from fault
+        found = [Line.read(text) for text in texts]
+        kept = [
+            (line, text)
+            for line, text in zip(found, texts, strict=True)
+            if line is not None and line.step <= last_step
+        ]
+        self.lines = [line for line, _ in kept]
+        write_whole(self.path, "".join(f"{text.decode()}\n" for _, text in kept))
+        return found[:-1].count(None)
+
+    def last(self, split: SplitName) -> Line | None:
+        """Return the last line of a split among those that were there."""
+        return next((line for line in reversed(self.lines) if line.split == split), None)
+
+    def append(self, line: Line) -> None:
+        """Add a line, in one write."""
+        self.require()
+        try:
+            if self._descriptor is None:
+                self._descriptor = os.open(self.path, WRITING, 0o644)
+            data = f"{line.to_json()}\n".encode()
+            written = os.write(self._descriptor, data)
+            if written < len(data):
+                os.write(self._descriptor, data[written:])
+        except OSError as fault:
+            raise RunError(write_fault(self.path, fault)) from fault
+
+    def require(self) -> None:
+        """Raise RunError if the file, or the run directory with it, was removed or renamed."""
+        if self.presence is None:
+            return
+        if self._descriptor is None:
+            self.presence.require()
+        else:
+            self.presence.require_file(self.path, self._descriptor)
+
+    def sync(self) -> None:
+        """Wait until all lines are on the disk."""
+        if self._descriptor is not None:
+            try:
+                os.fsync(self._descriptor)
+            except OSError as fault:
+                raise RunError(write_fault(self.path, fault)) from fault
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

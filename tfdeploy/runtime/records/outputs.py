@@ -1,0 +1,122 @@
+"""Files that commands write where the user says: never over what is read, nor over what others have written.
+
+Each kind of file that the tool writes is known by something in it, so that a command can be repeated. All
+else that is there is replaced only if the user insists.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from dsl.diagnostics import RunError
+from dsl.errors import outputs as errors
+from dsl.regular import open_regular
+from tfdeploy.runtime.records.effective import files_of
+from tfdeploy.runtime.records.files import write_fault, write_whole
+from tfdeploy.runtime.records.ownership import OF_PLACEMENT, is_json_object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dsl import ir
+
+GENERATOR = "made by tfdeploy"
+"""What pages, pictures and archives of the tool have in them."""
+
+_START = 4096
+"""Bytes in which the sign of a text is looked for."""
+
+GRAPH_FILES = ("graph.pb", "placement.json", "spec.tfdeploy")
+GRAPH_MARK = ".tfdeploy-graph"
+GRAPH_MARK_TEXT = "`tfdeploy compile` keeps its files in this folder, and replaces them.\n"
+
+
+@frozen
+class Reading:
+    """The files that a command reads, which none of its outputs may replace."""
+
+    paths: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, spec: ir.Spec, *more: str | os.PathLike[str]) -> Reading:
+        """Return what a spec names as its data and weights, the spec itself, and `more`."""
+        return cls((Path(spec.path), *map(Path, more), *files_of(spec)))
+
+    def require_apart(self, output: Path) -> None:
+        """Raise RunError where `output` is one of the files, under whatever name."""
+        for path in self.paths:
+            if _same(path, output):
+                raise RunError(errors.output_is_read(str(output), str(path)))
+
+
+def require_free(output: Path, is_own: Callable[[Path], bool], *, force: bool) -> None:
+    """Raise RunError where `output` is there and `is_own` does not know it, unless the user insists."""
+    if not force and output.is_file() and not is_own(output):
+        raise RunError(errors.foreign_output(str(output)))
+
+
+def write_output(output: Path, text: str) -> None:
+    """Write a text whole to a file, or to the pipe or device that stands there. Raises RunError."""
+    try:
+        is_stream = output.exists() and not stat.S_ISREG(output.stat().st_mode) and not output.is_dir()
+        if is_stream:
+            output.write_text(text, encoding="utf-8", newline="")
+            return
+    except OSError as fault:
+        raise RunError(write_fault(output, fault)) from fault
+    write_whole(behind(output), text)
+
+
+def behind(output: Path) -> Path:
+    """Return the file to write: a symbolic link stays one, and what it leads to is replaced."""
+    return output.resolve() if output.is_symlink() else output
+
+
+def has_sign(path: Path) -> bool:
+    """Whether a text has near its start what texts of the tool have there."""
+    try:
+        with open_regular(path) as file:
+            return GENERATOR.encode() in file.read(_START)
+    except OSError:
+        return False
+
+
+def is_own_predictions(path: Path, name: str) -> bool:
+    """Whether a file has predictions of the output `name`: a table by its header, an archive by its note."""
+    try:
+        if path.suffix == ".npz":
+            with open_regular(path) as file, zipfile.ZipFile(file) as archive:
+                return archive.comment == GENERATOR.encode()
+        with open_regular(path) as file:
+            header = file.readline(1 << 20).decode("utf-8").rstrip("\r\n").split(",")
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        return False
+    return all(re.fullmatch(rf"{re.escape(name)}(?:_\d+)*", column) for column in header)
+
+
+def require_free_folder(folder: Path, *, force: bool) -> None:
+    """Raise RunError where `compile` would replace files in `folder` that it has not written."""
+    there = [name for name in GRAPH_FILES if os.path.lexists(folder / name)]
+    if not there or force or (folder / GRAPH_MARK).is_file() or _was_compiled(folder):
+        return
+    raise RunError(errors.foreign_output(str(folder / there[0])))
+
+
+def _was_compiled(folder: Path) -> bool:
+    """Whether a `compile` that left no mark has written the folder."""
+    whole = all((folder / name).is_file() for name in GRAPH_FILES)
+    return whole and is_json_object(folder / "placement.json", OF_PLACEMENT)
+
+
+def _same(path: Path, output: Path) -> bool:
+    try:
+        return path.samefile(output)
+    except OSError:  # one of the two is not there
+        return False

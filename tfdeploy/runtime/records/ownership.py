@@ -1,0 +1,68 @@
+"""Whose a folder is: one in which a run may write and remove, or somebody else's.
+
+A run marks its directory with a small file. Versions before that left none; their directories are known by
+what nobody else writes: `result.json` of a run, the manifest of a checkpoint, or a placement map beside
+`spec.tfdeploy`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from dsl.regular import read_text
+from tfdeploy.runtime.records.files import is_partial
+from tfdeploy.runtime.records.lock import NAME as LOCK
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MARK = ".tfdeploy-run"
+MARK_TEXT = "Runs of tfdeploy keep their files in this folder, and remove from it those of earlier runs.\n"
+GRAPH = "graph.pb"
+"""The file that `compile` writes, and no run."""
+
+_UNOWNED = frozenset({LOCK, "lost+found"})
+"""What may be in a folder that is as good as empty: a lock, and what a new file system has in it."""
+
+_MANIFEST = re.compile(r"model\.ckpt-\d+\.json")
+_OF_RESULT = {"status", "steps", "examples_per_second", "seconds", "directory"}
+_OF_MANIFEST = {"step", "examples", "spec_sha256", "seed", "files"}
+OF_PLACEMENT = {"format_version", "spec", "devices", "clones", "variables", "ops"}
+
+
+def is_marked(folder: Path) -> bool:
+    """Whether a run has marked the folder as its own."""
+    return (folder / MARK).is_file()
+
+
+def strangers(folder: Path) -> list[str]:
+    """Return the names of what is in a folder without a mark, in order. Raises OSError."""
+    names = sorted(path.name for path in folder.iterdir())
+    return [name for name in names if name not in _UNOWNED and not is_partial(name, MARK)]
+
+
+def was_written_by_a_run(folder: Path) -> bool:
+    """Whether a run of a version that left no mark has written the folder. Raises OSError."""
+    if is_json_object(folder / "result.json", _OF_RESULT):
+        return True
+    checkpoints = folder / "checkpoints"
+    names = (
+        [path for path in checkpoints.iterdir() if _MANIFEST.fullmatch(path.name)]
+        if checkpoints.is_dir()
+        else []
+    )
+    if any(is_json_object(path, _OF_MANIFEST) for path in names):
+        return True
+    both = (folder / "spec.tfdeploy").is_file() and is_json_object(folder / "placement.json", OF_PLACEMENT)
+    return both and not (folder / GRAPH).exists()
+
+
+def is_json_object(path: Path, keys: set[str]) -> bool:
+    """Whether a file is a JSON object with these keys."""
+    try:
+        found: Any = json.loads(read_text(path))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and keys <= found.keys()

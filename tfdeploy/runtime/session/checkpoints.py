@@ -1,0 +1,203 @@
+"""Writing checkpoints of a session and going on from them."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+from attrs import define, field
+
+from dsl.diagnostics import RunError
+from dsl.errors import running as errors
+from tfdeploy.runtime.records.files import sync
+from tfdeploy.runtime.records.store import Broken, Checkpoint, Manifest, Store
+from tfdeploy.runtime.session.engine import AVERAGE
+from tfdeploy.runtime.session.faults import refused
+from tfdeploy.runtime.session.lost_tasks import is_loss
+from tfdeploy.runtime.session.tensorflow_words import reason_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dsl.diagnostics import Diagnostic
+    from tfdeploy.runtime.records.presence import Presence
+    from tfdeploy.runtime.session.engine import Engine
+
+STEP = "global_step"
+INNOCENT = (
+    tf.errors.ResourceExhaustedError,
+    tf.errors.PermissionDeniedError,
+    tf.errors.CancelledError,
+    tf.errors.AbortedError,
+    tf.errors.UnavailableError,
+    tf.errors.DeadlineExceededError,
+)
+"""What can keep a checkpoint from being read without its being damaged."""
+
+
+class Damaged(Exception):  # noqa: N818 no error of the caller's
+    """A checkpoint whose tensors cannot be had, or are not those of its manifest; the message says why."""
+
+
+@define
+class Checkpoints:
+    """The checkpoints of one run; `newest` is the last one that was written or gone on from.
+
+    With the `presence` of the run directory, nothing is written if that has gone.
+    """
+
+    store: Store
+    engine: Engine = field(repr=False)
+    keep: int
+    newest: Checkpoint | None = None
+    best_step: int | None = None
+    presence: Presence | None = None
+
+    # --- writing ------------------------------------------------------------------------------------------
+
+    def save(self, step: int, examples: int) -> float:
+        """Write a checkpoint and drop the oldest beyond `keep`; return the seconds it took.
+
+        Raises RunError where weights are not finite or the files cannot be written; the checkpoints there
+        are stay. One of the same step is not written again, unless somebody has removed or damaged it.
+        """
+        begun = time.perf_counter()
+        if self.presence is not None:
+            self.presence.require()
+        if self.newest is None or self.newest.step != step or isinstance(self.store.find(step), Broken):
+            self._require_finite(step)
+            self._write(step)
+            self.newest = self.store.commit(self._manifest(step, examples))
+            self.store.prune(self.keep, self.best_step)
+            self._tell_tensorflow()
+        return time.perf_counter() - begun
+
+    def _require_finite(self, step: int) -> None:
+        finite = self.engine.session.run(dict(self.engine.saving.finite))
+        names = [name for name, fine in finite.items() if not fine]
+        if names:
+            span = self.engine.compiled.plan.spec.model.span_of("loss")
+            raise RunError(errors.weights_not_finite(step, names, self.last_step, span))
+
+    def _write(self, step: int) -> None:
+        prefix = self.store.prefix(step)
+        try:
+            self.store.directory.mkdir(parents=True, exist_ok=True)
+            engine = self.engine
+            engine.files.write(engine.session.run, engine.saving, str(prefix))
+            for path in self.store.files(step):
+                sync(path)
+            sync(self.store.directory)  # a manifest that counts must not be on the disk before their names
+        except (tf.errors.OpError, OSError) as fault:
+            self.store.remove(step)
+            if is_loss(fault, self.engine.lost):
+                raise
+            raise refused(prefix, fault, self.last_step) from fault
+
+    def _manifest(self, step: int, examples: int) -> Manifest:
+        compiled = self.engine.compiled
+        return Manifest(
+            step=step,
+            examples=examples,
+            spec_sha256=compiled.plan.spec.sha256,
+            seed=compiled.seed,
+            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            files={path.name: path.stat().st_size for path in self.store.files(step)},
+        )
+
+    def _tell_tensorflow(self) -> None:
+        """Write the file by which `tf.train.latest_checkpoint` finds the newest."""
+        prefixes = [str(each.prefix) for each in reversed(self.store.whole())]
+        try:
+            tf.compat.v1.train.update_checkpoint_state(str(self.store.directory), prefixes[-1], prefixes)
+        except (tf.errors.OpError, OSError) as fault:
+            raise refused(self.store.state, fault, self.last_step) from fault
+
+    @property
+    def last_step(self) -> int | None:
+        """The step of the newest checkpoint."""
+        return None if self.newest is None else self.newest.step
+
+    # --- going on -----------------------------------------------------------------------------------------
+
+    def latest(self, warn: Callable[[Diagnostic], None]) -> Checkpoint | None:
+        """Take the variables from the newest checkpoint that can be read; return it, or None.
+
+        Those that are damaged are passed over with a warning. Raises RunError where all of them are, or where
+        one is of another model.
+        """
+        steps = self.store.steps()
+        for step in steps:
+            found = self.store.find(step)
+            if isinstance(found, Checkpoint):
+                try:
+                    self.restore(found, warn)
+                except Damaged as fault:
+                    found = Broken(found.prefix, step, str(fault))
+                else:
+                    return found
+            warn(errors.checkpoint_damaged(str(found.prefix), found.reason))
+        if steps:
+            raise RunError(errors.no_sound_checkpoint(str(self.store.directory), len(steps)))
+        return None
+
+    def resume(self, warn: Callable[[Diagnostic], None]) -> Checkpoint | None:
+        """Go on from `latest`: whatever is newer is removed, since its steps will be made again."""
+        found = self.latest(warn)
+        if found is not None:
+            self.store.remove_after(found.step)
+            self.newest = found
+        return found
+
+    def restore(self, checkpoint: Checkpoint, warn: Callable[[Diagnostic], None]) -> None:
+        """Take the variables from `checkpoint`; what it lacks of slots and averages starts anew.
+
+        Raises Damaged if that cannot be (some variables may have been taken then), and RunError if it is of
+        another model.
+        """
+        saving, session = self.engine.saving, self.engine.session
+        prefix = str(checkpoint.prefix)
+        try:
+            missing = self._missing(checkpoint)
+            names = [name for name in saving.restores if name not in missing]
+            self.engine.files.read(session.run, saving, prefix, names)
+        except INNOCENT:
+            raise
+        except tf.errors.OpError as fault:
+            if is_loss(fault, self.engine.lost):
+                raise
+            raise Damaged(reason_of(fault)) from fault
+        averages = [name for name in missing if name.endswith(AVERAGE)]
+        weights = session.run({name: saving.reads[name.removesuffix(AVERAGE)] for name in averages})
+        self.engine.assign(weights)
+        session.run(self.engine.compiled.after_restore_op)
+        if missing:
+            warn(errors.starts_anew(prefix, missing))
+
+    def _missing(self, checkpoint: Checkpoint) -> list[str]:
+        """Return the slots and averages that are lacking.
+
+        Raises RunError if the model is another, and Damaged if the step is.
+        """
+        compiled = self.engine.compiled
+        reader = tf.train.load_checkpoint(str(checkpoint.prefix))
+        shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+        faults = [f"it lacks `{name}`" for name in (STEP, *compiled.weights) if name not in shapes]
+        for name, variable in compiled.saved.items():
+            there = (dtypes[name].name, shapes[name]) if name in shapes else None
+            here = (variable.dtype.name, variable.shape.as_list())
+            if there not in (None, here):
+                faults.append(f"`{name}` is {_words(*there)} there and {_words(*here)} here")
+        if faults:
+            span = compiled.plan.spec.model.span
+            raise RunError(errors.checkpoint_does_not_fit(str(checkpoint.prefix), faults, span))
+        step = int(reader.get_tensor(STEP))
+        if step != checkpoint.step:
+            raise Damaged(f"its tensors are of step {step}")
+        return [name for name in compiled.saved if name not in shapes]
+
+
+def _words(dtype: str, shape: list[int]) -> str:
+    return f"{dtype}{shape}"

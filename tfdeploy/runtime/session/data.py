@@ -1,0 +1,80 @@
+"""The data of a spec, opened and looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from dsl.diagnostics import RunError
+from dsl.errors.deployment import in_process_source_on_remote_worker
+from tfdeploy.data import Stream, StreamOptions, Wanted, open_split
+from tfdeploy.runtime.plans import folder_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from compiler.model.graph import InputNode
+    from compiler.plan import Plan
+    from dsl import ir
+    from tfdeploy.runtime.membership.addresses import Membership
+    from tfdeploy.runtime.records.history import SplitName
+    from tfdeploy.runtime.session.engine import Engine
+
+
+def splits_of(spec: ir.Spec) -> dict[SplitName, ir.Split]:
+    """Return the splits of a spec by name."""
+    data = spec.data
+    found = (data.train, data.validation, data.test) if data is not None else ()
+    return {split.name: split for split in found if split is not None}
+
+
+def open_stream(
+    plan: Plan,
+    split: ir.Split,
+    inputs: Sequence[InputNode],
+    *,
+    training: bool = False,
+    seed: int | None = None,
+) -> Stream:
+    """Open a split that is to feed `inputs`, in `training` or not, and look at its first example.
+
+    Raises RunError or SpecError where its data is amiss.
+    """
+    options = StreamOptions(
+        base=folder_of(plan.spec),
+        seed=seed,
+        deterministic=plan.spec.train.deterministic,
+        training=training,
+    )
+    stream = open_split(split, [Wanted(each.name, each.dtype, each.shape) for each in inputs], options)
+    stream.check()
+    return stream
+
+
+def require_readable(streams: Iterable[Stream], membership: Membership | None) -> None:
+    """Raise RunError for streams that need Python where the servers of a cluster's tasks are to read them.
+
+    They are where this process is the client of one graph, and no task itself.
+    """
+    if membership is None or membership.task is not None:
+        return
+    for stream in streams:
+        needs = stream.needs_python
+        if needs is not None:
+            call, task = stream.split.source, membership.cluster.chief.ref
+            raise RunError(
+                in_process_source_on_remote_worker(call.name, task, needs.reason, needs.advice, call.span)
+            )
+
+
+def feed_training(engine: Engine, stream: Stream, consumed: int) -> None:
+    """Start all pipes of the training data after the first `consumed` examples, counted over all passes.
+
+    A pipe that has a shard of the data gets that, without its part of what is consumed.
+    """
+    for pipe in engine.compiled.train_inputs:
+        parts = 1 if pipe.shard is None else pipe.shard[1]
+        options = evolve(stream.options, skip_examples=consumed // parts, shard=pipe.shard)
+        part = Stream(stream.split, stream.source, stream.transforms, stream.fields, options)
+        engine.feed(pipe, part, training=True)

@@ -1,0 +1,255 @@
+"""A compiled graph in a session: initialise it, feed it, make steps, evaluate.
+
+What runs once (the first step, initialisation, the first evaluation) also asks TensorFlow where it has put
+each op, which the placement map then shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from attrs import define, field, frozen
+from tensorflow.python.framework.config import is_op_determinism_enabled
+
+from compiler.graph.storage.saving import Saving, add_saving
+from tfdeploy.runtime.pulse import Pulse
+from tfdeploy.runtime.session.checkpoint_files import CheckpointFiles, ServerFiles
+from tfdeploy.runtime.session.numbers import named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from compiler.graph.compiled import CompiledGraph, TrainLoop
+    from compiler.graph.inputs.iterators import InputPipe
+    from tfdeploy.data import Stream
+    from tfdeploy.runtime.cluster.workers.session_target import Looker
+    from tfdeploy.runtime.cluster.workers.worker_group import Crew
+
+AVERAGE = "/ExponentialMovingAverage"  # ends the name of a weight's moving average in a checkpoint
+
+
+@frozen
+class StepReport:
+    """What a logged step tells.
+
+    `loss` includes the regularisation, `summary` is a serialised Summary, `waited` are the seconds until the
+    examples of the step were there, None where they are not taken.
+    """
+
+    loss: float
+    data_loss: float
+    metrics: Mapping[str, float]
+    learning_rate: float | None
+    summary: bytes | None = field(default=None, repr=False)
+    waited: float | None = None
+
+
+@define
+class Engine:
+    """A session on a compiled graph that can train; `saving` are its ops for checkpoints.
+
+    `crew` is the part in what workers with graphs of their own agree on; None for a graph of all clones.
+    `looker` looks after the tasks of a cluster, `lost` asks whether one was lost since the session was
+    opened. `pulse` is told that things go on.
+
+    `applied` is false where the last step was skipped, which happens under `mixed_float16`: its gradients
+    were not finite, and it has changed nothing but the scale of the loss. `waited` is how long the last step
+    has waited for its examples, in seconds; None where that is not taken.
+    """
+
+    compiled: CompiledGraph = field(repr=False)
+    session: Any = field(repr=False)
+    saving: Saving = field(repr=False)
+    crew: Crew | None = None
+    looker: Looker | None = None
+    pulse: Pulse = field(factory=Pulse, repr=False)
+    lost: Callable[[], bool] | None = field(default=None, repr=False)
+    files: CheckpointFiles = field(factory=ServerFiles, repr=False)
+    applied: bool = True
+    waited: float | None = None
+    on_times: Callable[[Any], None] | None = field(default=None, repr=False)
+    _plain: Callable[..., Any] | None = field(default=None, repr=False)
+    _logged: Callable[..., Any] | None = field(default=None, repr=False)
+    _evaluated: Callable[..., Any] | None = field(default=None, repr=False)
+    _loops: dict[int, Callable[..., Any]] = field(factory=dict, repr=False)
+    _starters: dict[Stream, Any] = field(factory=dict, repr=False)
+
+    @classmethod
+    def start(cls, compiled: CompiledGraph) -> Engine:
+        """Open a session in this process, and give every variable its initial value."""
+        session = tf.compat.v1.Session(graph=compiled.graph, config=compiled.session_config())
+        engine = cls(compiled, session, add_saving(compiled))
+        engine.initialise()
+        return engine
+
+    def initialise(self) -> None:
+        """Give every variable its initial value."""
+        self.traced(self.compiled.init_op)
+
+    def progress(self) -> None:
+        """Tell those who look on that things go on."""
+        self.pulse.beat()
+        if self.looker is not None:
+            self.looker.progress()
+
+    def close(self) -> None:
+        """End the session, as far as the server that has it still knows it."""
+        with suppress(tf.errors.OpError):
+            self.session.close()
+
+    def traced(self, fetches: Any, feed: Mapping[Any, Any] | None = None) -> Any:
+        """Run `fetches` once and take down on which devices TensorFlow has put the ops."""
+        metadata = tf.compat.v1.RunMetadata()
+        options = tf.compat.v1.RunOptions(output_partition_graphs=True)
+        values = self.session.run(fetches, feed, options=options, run_metadata=metadata)
+        self.compiled.record_assigned(metadata)
+        return values
+
+    def assign(self, values: Mapping[str, Any]) -> None:
+        """Give variables, by their names in a checkpoint, new values."""
+        initializers = {name: self.compiled.saved[name].initializer for name in values}
+        feed = {op.inputs[1]: values[name] for name, op in initializers.items()}
+        self.session.run(list(initializers.values()), feed)
+
+    def start_from(self, weights: Mapping[str, Any]) -> None:
+        """Give weights new values, their moving averages and all copies too."""
+        averages = {f"{name}{AVERAGE}": value for name, value in weights.items()}
+        saved = {
+            **weights,
+            **{name: value for name, value in averages.items() if name in self.compiled.saved},
+        }
+        self.assign(saved)
+        self.session.run(self.compiled.after_restore_op)
+
+    def values(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return the values of variables, by their names in a checkpoint."""
+        found: dict[str, Any] = self.session.run({name: self.saving.reads[name] for name in names})
+        return found
+
+    # --- data ---------------------------------------------------------------------------------------------
+
+    def feed(self, pipe: InputPipe, stream: Stream, *, training: bool) -> None:
+        """Start `pipe` from the beginning of `stream`: endless in training, else one whole pass."""
+        batch = pipe.size if pipe.size is not None else self.compiled.plan.towers[0].batch
+        if stream not in self._starters:
+            self._starters[stream] = pipe.attach(
+                lambda: stream.batches(batch, repeat=training, drop_remainder=training)
+            )
+        self.session.run(self._starters[stream])
+        self.session.run(pipe.puts)
+
+    # --- steps --------------------------------------------------------------------------------------------
+
+    def step(self) -> float:
+        """Do one step and return its loss over the global batch, without regularisation."""
+        if self._plain is None:
+            compiled = self.compiled
+            fetches = [compiled.data_loss, compiled.train_op, self._waits, self._whether_applied]
+            self._plain = self.session.make_callable(fetches)
+        loss, _, waits, applied = self._plain()
+        self.applied, self.waited = all(applied), _longest(waits)
+        return float(loss)
+
+    def logged_step(self, *, traced: bool = False) -> StepReport:
+        """Do one step and return what it tells."""
+        fetches = self._logged_fetches()
+        if traced:
+            values = self.traced(fetches)
+        elif self.on_times is not None:
+            metadata = tf.compat.v1.RunMetadata()
+            options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+            values = self.session.run(fetches, options=options, run_metadata=metadata)
+            self.on_times(metadata)
+        else:
+            if self._logged is None:
+                self._logged = self.session.make_callable(fetches)
+            values = self._logged()
+        return self._report(values)
+
+    def evaluate_batch(self) -> tuple[int, list[list[Any]], dict[str, list[Any]]]:
+        """Return size, parts of the loss and states of metrics for the next batch of the evaluation's data.
+
+        Raises tf.errors.OutOfRangeError after the last.
+        """
+        evaluation = self.compiled.evaluation
+        states = {name: list(metric.states) for name, metric in evaluation.metrics.items()}
+        losses = [list(each.tensors) for each in evaluation.losses]
+        fetches = [evaluation.count, losses, states]
+        if self._evaluated is None:
+            count, parts, values = self.traced(fetches)
+            self._evaluated = self.session.make_callable(fetches)
+        else:
+            count, parts, values = self._evaluated()
+        self.pulse.beat()
+        return int(count), parts, values
+
+    def loop_step(self, loop: TrainLoop, *, traced: bool = False) -> StepReport:
+        """Let one clone do an update by itself (async); may be called from several threads."""
+        metrics = [each.result for each in loop.metrics.values()]
+        fetches = [loop.train_op, loop.loss, loop.data_loss, metrics, _timed(*_present(loop.waited))]
+        run = self._loops.get(loop.clone)
+        if traced:
+            values = self.traced(fetches)
+            self._loops[loop.clone] = self.session.make_callable(fetches)
+        else:
+            assert run is not None
+            values = run()
+        _, loss, data_loss, found, waits = values
+        scores = named(zip(loop.metrics, found, strict=True))
+        return StepReport(float(loss), float(data_loss), scores, None, waited=_longest(waits))
+
+    def publish(self) -> None:
+        """Bring what is evaluated and saved up to date, where clones train copies of their own (local)."""
+        if self.compiled.publish_op is not None:
+            self.session.run(self.compiled.publish_op)
+
+    def learning_rate(self) -> float | None:
+        """Return the learning rate at the present step."""
+        rate = self.compiled.learning_rate
+        return None if rate is None else float(self.session.run(rate))
+
+    def _logged_fetches(self) -> list[Any]:
+        compiled = self.compiled
+        fetches = [compiled.train_op, compiled.total_loss, compiled.data_loss]
+        fetches += [each.result for each in compiled.metrics.values()]
+        fetches += _present(compiled.learning_rate, compiled.summary_op)
+        return [*fetches, *self._whether_applied, self._waits]
+
+    @property
+    def _waits(self) -> list[Any]:
+        return _timed(*(each for pipe in self.compiled.train_inputs for each in pipe.waits))
+
+    @property
+    def _whether_applied(self) -> list[Any]:
+        return _present(self.compiled.applied)
+
+    def _report(self, values: Sequence[Any]) -> StepReport:
+        compiled = self.compiled
+        _, total, data, *rest = values
+        self.waited = _longest(rest.pop())
+        self.applied = bool(rest.pop()) if compiled.applied is not None else True
+        metrics = named(zip(compiled.metrics, rest, strict=False))
+        rest = rest[len(compiled.metrics) :]
+        rate = float(rest.pop(0)) if compiled.learning_rate is not None else None
+        summary = rest.pop(0) if rest else None
+        return StepReport(float(total), float(data), metrics, rate, summary, self.waited)
+
+    def global_step(self) -> int:
+        """Return how many steps the variables have seen."""
+        return int(self.session.run(self.saving.reads["global_step"]))
+
+
+def _present(*fetches: Any) -> list[Any]:
+    return [each for each in fetches if each is not None]
+
+
+def _timed(*waits: Any) -> list[Any]:
+    """Return what takes the time; nothing in a process with deterministic ops, which know no time."""
+    return [] if is_op_determinism_enabled() else list(waits)
+
+
+def _longest(waits: Sequence[Any]) -> float | None:
+    return max((max(0.0, float(each)) for each in waits), default=None)

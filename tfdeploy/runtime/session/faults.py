@@ -1,0 +1,92 @@
+"""What TensorFlow refuses while a graph runs, told in terms of the spec: the data, the clone, the layer."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from dsl.diagnostics import RunError
+from dsl.errors import running as errors
+from tfdeploy.runtime.session.lost_tasks import is_loss
+from tfdeploy.runtime.session.tensorflow_words import reason_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from compiler.graph.compiled import CompiledGraph
+    from dsl.diagnostics import Diagnostic
+    from dsl.source import Span
+    from tfdeploy.data import Stream
+
+
+FULL = ("no space left", "quota exceeded", "file too large")
+
+
+def refused(path: Path, fault: Exception, last_good: int | None = None) -> RunError:
+    """Say why a file or folder of the run could not be written; `last_good` is the step of a checkpoint."""
+    reason = reason_of(fault).rpartition("; ")[2].lower()  # without the name of a temporary file
+    full = any(word in reason for word in FULL)
+    return RunError(errors.cannot_write(str(path), reason, last_good, full=full))
+
+
+@contextmanager
+def located(
+    doing: str,
+    compiled: CompiledGraph,
+    stream: Stream | None = None,
+    lost: Callable[[], bool] | None = None,
+) -> Iterator[None]:
+    """Turn an error of TensorFlow into a RunError that names what of the spec it comes from.
+
+    Where `stream` was read inside, its data is looked at first. That a task of a cluster is lost, which
+    `lost` is asked about, says nothing of the spec, and is left as it is.
+    """
+    try:
+        yield
+    except (tf.errors.OpError, UnicodeDecodeError) as fault:
+        if is_loss(fault, lost):
+            raise
+        # The latter comes from TensorFlow's own reports of data that quote bytes which are no text.
+        explained = stream.explain(fault) if stream is not None else None
+        if explained is None and isinstance(fault, UnicodeDecodeError):
+            raise
+        raise explained or RunError(_diagnostic(doing, compiled, fault)) from fault
+
+
+def _diagnostic(doing: str, compiled: CompiledGraph, fault: tf.errors.OpError) -> Diagnostic:
+    name = fault.node_def.name if fault.node_def is not None else None
+    entry = compiled.ledger.entries.get(name) if name is not None else None
+    clone = entry.clone if entry is not None else None
+    layer, span = _layer(compiled, name, clone)
+    return errors.step_failed(doing, reason_of(fault), span, clone=clone, layer=layer, op=name)
+
+
+def _layer(compiled: CompiledGraph, name: str | None, clone: int | None) -> tuple[str | None, Span | None]:
+    """Return the layer that an op belongs to, by its name inside the tower, and where the spec has it.
+
+    What belongs to a loss or a metric is in no layer, but the spec has it all the same.
+    """
+    if name is None:
+        return None, None
+    scope = compiled.plan.towers[clone].scope if clone is not None else ""
+    inner = name.removeprefix(f"{scope}/").removeprefix("gradients/")
+    layers = {each.path: each.span for each in compiled.plan.model.layers}
+    parts = inner.split("/")
+    for length in range(len(parts), 0, -1):
+        path = "/".join(parts[:length])
+        if path in layers:
+            return path, layers[path]
+    return None, _objective(compiled, parts)
+
+
+def _objective(compiled: CompiledGraph, parts: list[str]) -> Span | None:
+    """Return where the spec has the loss or the metric that an op with a name of these parts belongs to."""
+    model = compiled.plan.model
+    if parts[0] == "metrics":
+        return next((each.span for each in model.metrics if each.name in parts[1:2]), None)
+    if parts[0] != "loss":
+        return None
+    return model.losses[0].span if len(model.losses) == 1 else compiled.plan.spec.model.span_of("loss")

@@ -1,0 +1,182 @@
+"""Reporting to people: a progress bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from compiler.report.text.device_table import device_table
+from compiler.report.text.terminal import headline
+from compiler.report.view import View
+from dsl.formats.cells import printable
+from tfdeploy.progress import busy
+from tfdeploy.runtime.show.reporting import Reporter
+from tfdeploy.runtime.show.words import duration, number, percent, scores, speed, summary_rows
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from compiler.mapping.records import PlacementMap
+    from dsl.diagnostics import Diagnostic
+    from tfdeploy.runtime.records.history import Line
+    from tfdeploy.runtime.records.result import Result
+    from tfdeploy.runtime.show.reporting import Stretch
+
+REFRESH = 0.1
+
+
+def console(*, color: bool) -> Any:
+    """Return a rich console on standard output."""
+    from rich.console import Console
+
+    terminal = sys.stdout.isatty()
+    return Console(
+        force_terminal=terminal or None,
+        no_color=not color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=not terminal,
+    )
+
+
+def make_reporter(*, color: bool, color_errors: bool) -> Reporter:
+    """Return the reporter that suits standard output."""
+    out = console(color=color)
+    return (
+        Bar(out, color_errors=color_errors) if out.is_interactive else Lines(out, color_errors=color_errors)
+    )
+
+
+class Lines(Reporter):
+    """A line for each logged step and each evaluation."""
+
+    def __init__(self, out: Any, *, color_errors: bool = False) -> None:
+        self.out = out
+        self.color_errors = color_errors
+        self.stretch: Stretch | None = None
+
+    def warn(self, diagnostic: Diagnostic) -> None:
+        """Show a diagnostic on standard error."""
+        from dsl.formats.human import human
+
+        sys.stderr.write("\n".join(human([diagnostic], color=self.color_errors)) + "\n")
+        sys.stderr.flush()
+
+    def note(self, text: str) -> None:
+        """Write a line, which may have in it what a server has answered."""
+        self._say(printable(text))
+
+    def busy(self, doing: str, *, plain: bool = True) -> AbstractContextManager[object]:
+        """Write a line on standard error, if it takes longer than a moment."""
+        return busy(doing, plain=plain)
+
+    def compiled(self, placement: PlacementMap, model: str, seconds: float) -> None:
+        """Show what was compiled, and the totals of its placement."""
+        view = View(width=self.out.width, color=not self.out.no_color)
+        lines = [*headline(placement), "", *device_table(placement, view)]
+        text = "\n".join([f"{model}, compiled in {duration(seconds)}", *lines, "", ""])
+        self.out.file.write(printable(text, color=not self.out.no_color))
+        self.out.file.flush()
+
+    def started(self, stretch: Stretch) -> None:
+        """Say what is going to be done."""
+        self.stretch = stretch
+        if stretch.first >= stretch.last:
+            self._say(
+                f"{stretch.directory} has reached step {number(stretch.first)}: nothing is left to train"
+            )
+            return
+        origin = f"going on from step {number(stretch.first)}, " if stretch.first else ""
+        self._say(f"{origin}training to step {number(stretch.last)} in {stretch.directory}")
+        if stretch.left_out:
+            self._say(f"the last {number(stretch.left_out)} examples do not fill a step and are left out")
+
+    def logged(self, line: Line) -> None:
+        """Write a line."""
+        last = number(self.stretch.last) if self.stretch is not None else ""
+        width = len(last)
+        self._say(
+            f"step {number(line.step):>{width}}/{last}  {scores(line)}  {speed(line.examples_per_second)}"
+        )
+
+    def waiting(self, share: float, remedy: str) -> None:
+        """Write a line."""
+        self._say(f"waiting for data {percent(share)} of the time: {remedy}")
+
+    def evaluated(self, line: Line, examples: int) -> None:
+        """Write a line."""
+        self._say(f"step {number(line.step)}  {line.split}: {scores(line)}  ({number(examples)} examples)")
+
+    def finished(self, result: Result) -> None:
+        """Write a summary."""
+        self._say("")
+        title, *rows = summary_rows(result)
+        self.out.print(title[1], style="bold green" if result.status == "finished" else "bold yellow")
+        for label, text in rows:
+            self._say(f"  {label:<11} {text}")
+
+    def _say(self, text: str) -> None:
+        self.out.print(text, soft_wrap=True)
+        self.out.file.flush()
+
+
+class Bar(Lines):
+    """A progress bar with step, loss, metrics, speed and the time that is left."""
+
+    def __init__(self, out: Any, *, color_errors: bool = False) -> None:
+        super().__init__(out, color_errors=color_errors)
+        self._progress: Any = None
+        self._task: Any = None
+        self._shown = 0.0
+
+    def busy(self, doing: str, *, plain: bool = True) -> AbstractContextManager[object]:
+        """Show a spinner."""
+        del plain
+        status: AbstractContextManager[object] = self.out.status(f"{doing} ...")
+        return status
+
+    def started(self, stretch: Stretch) -> None:
+        """Show the bar."""
+        super().started(stretch)
+        if stretch.first >= stretch.last:
+            return
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.table import Column
+
+        from tfdeploy.runtime.show.bar import Figures
+
+        last = number(stretch.last)
+        fixed = Column(no_wrap=True)
+        self._progress = Progress(  # if there is little room, the bar gives way, and then the figures do
+            TextColumn(f"step {{task.completed:>{len(last)},.0f}}/{last}", markup=False, table_column=fixed),
+            TimeRemainingColumn(table_column=fixed),
+            BarColumn(bar_width=None, table_column=Column(ratio=1, no_wrap=True)),
+            Figures(table_column=Column()),
+            console=self.out,
+            transient=True,
+            redirect_stderr=sys.stderr.isatty(),  # a file is to get its warnings
+            expand=True,
+        )
+        self._task = self._progress.add_task("train", total=stretch.last, completed=stretch.first, said="")
+        self._progress.start()
+
+    def stepped(self, step: int) -> None:
+        """Move the bar, a few times a second at the most."""
+        now = time.monotonic()
+        if self._progress is not None and now - self._shown >= REFRESH:
+            self._shown = now
+            self._progress.update(self._task, completed=step)
+
+    def logged(self, line: Line) -> None:
+        """Show the figures beside the bar."""
+        if self._progress is not None:
+            said = f"{scores(line)}  {speed(line.examples_per_second)}"
+            self._progress.update(self._task, completed=line.step, said=said)
+
+    def ended(self) -> None:
+        """Take the bar away."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None

@@ -1,0 +1,100 @@
+"""Curves of runs: a score over steps, one curve for each run and split."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from dsl.diagnostics import RunError
+from dsl.errors import running as errors
+from dsl.regular import read_regular
+from tfdeploy.runtime.records.history import Line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+MOST = 1e300
+"""Scores beyond this are left out as infinite ones are: their differences would be."""
+
+SCORES = ("loss", "data_loss", "learning_rate", "examples_per_second")
+"""What a line of a history has beside the metrics of its model."""
+
+
+@frozen
+class Curve:
+    """Points (step, value) in the order of the steps; what is infinite or nearly so are left out."""
+
+    label: str
+    points: tuple[tuple[int, float], ...]
+
+
+@frozen
+class Frame:
+    """The least and greatest step and value of several curves; never of no extent."""
+
+    left: float
+    right: float
+    bottom: float
+    top: float
+
+    @classmethod
+    def around(cls, curves: Sequence[Curve]) -> Frame:
+        """Return the frame that holds every point of `curves`, which have at least one."""
+        steps = [step for curve in curves for step, _ in curve.points]
+        values = [value for curve in curves for _, value in curve.points]
+        return cls(*_apart(min(steps), max(steps)), *_apart(min(values), max(values)))
+
+    def across(self, step: float) -> float:
+        """Return how far right a step is, from 0 to 1."""
+        return (step - self.left) / (self.right - self.left)
+
+    def up(self, value: float) -> float:
+        """Return how far up a value is, from 0 to 1."""
+        return (value - self.bottom) / (self.top - self.bottom)
+
+
+def _apart(low: float, high: float) -> tuple[float, float]:
+    room = abs(low) / 10 or 1.0
+    return (low, high) if high > low else (low - room, high + room)
+
+
+def read_curves(runs: Sequence[Path], score: str) -> list[Curve]:
+    """Return the curves of `score` in the histories of run directories.
+
+    Raises RunError where a run has no history, or no run has such a score.
+    """
+    curves: list[Curve] = []
+    known: set[str] = set()
+    for run in runs:
+        lines = _read(run)
+        known |= {name for line in lines for name in (*SCORES, *line.metrics)}
+        for split in ("train", "validation", "test"):
+            of_split = [line for line in lines if line.split == split]
+            for worker in dict.fromkeys(line.worker for line in of_split):
+                points = [(line.step, _value(line, score)) for line in of_split if line.worker == worker]
+                finite = tuple((step, value) for step, value in points if abs(value) < MOST)
+                name = " ".join(each for each in (str(run) if len(runs) > 1 else "", split, worker) if each)
+                if finite:
+                    curves.append(Curve(name, finite))
+    if not curves:
+        raise RunError(errors.nothing_to_plot(score, sorted(known)))
+    return curves
+
+
+def _read(run: Path) -> list[Line]:
+    path = run / "history.jsonl" if run.is_dir() else run
+    try:
+        texts = read_regular(path).splitlines()
+    except OSError as fault:
+        raise RunError(errors.no_history(str(path), (fault.strerror or str(fault)).lower())) from fault
+    return [line for line in map(Line.read, texts) if line is not None]
+
+
+def _value(line: Line, score: str) -> float:
+    if score in SCORES:
+        found = getattr(line, score)
+        return math.nan if found is None else float(found)
+    return line.metrics.get(score, math.nan)

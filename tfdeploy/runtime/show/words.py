@@ -1,0 +1,87 @@
+"""Figures of a run in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tfdeploy.runtime.records.history import Line
+    from tfdeploy.runtime.records.result import Result, SplitResult
+    from tfdeploy.runtime.trained.trained import Evaluated
+
+MINUTE = 60
+HOUR = 3600
+LONG = 10
+
+
+def number(count: int) -> str:
+    """Return a count with its digits in groups: `12,345`."""
+    return f"{count:,}"
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as people say them: `0.42 s`, `12.3 s`, `3 min 20 s`, `2 h 5 min`."""
+    if seconds < LONG:
+        return f"{seconds:.2f} s"
+    if seconds < MINUTE:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < HOUR:
+        return f"{whole // MINUTE} min {whole % MINUTE} s"
+    return f"{whole // HOUR} h {whole % HOUR // MINUTE} min"
+
+
+def percent(share: float) -> str:
+    """Return a share of one as a percentage: `38 %`."""
+    return f"{share * 100:.0f} %"
+
+
+def speed(examples_per_second: float | None) -> str:
+    """Return a speed, nothing where there is none."""
+    return "" if examples_per_second is None else f"{number(round(examples_per_second))} examples/s"
+
+
+def scores(of: Line | SplitResult) -> str:
+    """Return loss and metrics."""
+    return "  ".join([f"loss {of.loss:.4f}", *(f"{name} {value:.4f}" for name, value in of.metrics.items())])
+
+
+def summary_rows(result: Result) -> list[tuple[str, str]]:
+    """Return what is said at the end of a run: a title, then labels with what they label."""
+    seconds = result.seconds
+    early = ", stopped early" if result.stopped_early and result.status == "finished" else ""
+    rows = [("", f"{result.status} at step {number(result.steps)}{early}")]
+    if result.best is not None:
+        best = result.best
+        rows.append(("best", f"{best.score} {best.value:.4f} at step {number(best.step)}"))
+    rows += [(name, f"{scores(of)}  ({number(of.examples)} examples)") for name, of in _splits(result)]
+    if result.examples_per_second is not None:
+        rows.append(("speed", speed(result.examples_per_second)))
+    parts = [("compile", seconds.compile), ("first step", seconds.first_step), ("training", seconds.train)]
+    parts += [("evaluation", seconds.evaluate), ("checkpoints", seconds.checkpoint)]
+    rows.append(("time", ", ".join(f"{name} {duration(spent)}" for name, spent in parts if spent)))
+    if seconds.data_waiting is not None and seconds.train:
+        share = percent(min(seconds.data_waiting / seconds.train, 1.0))
+        rows.append(("data", f"waited for {duration(seconds.data_waiting)}, {share} of the training"))
+    if result.model is not None:
+        rows.append(("model", result.model))
+    else:
+        rows.append(("to go on", "run the same command again"))
+    rows.append(("directory", result.directory))
+    return rows
+
+
+def evaluation_lines(found: Evaluated) -> list[str]:
+    """Return the scores of a checkpoint, a line for each split."""
+    width = max(map(len, found.splits), default=0)
+    lines = [f"{found.checkpoint}, step {number(found.step)}"]
+    lines += [
+        f"  {name:<{width}}  {scores(of)}  ({number(of.examples)} examples)"
+        for name, of in found.splits.items()
+    ]
+    return lines
+
+
+def _splits(result: Result) -> list[tuple[str, SplitResult]]:
+    found = (("validation", result.validation), ("test", result.test))
+    return [(name, of) for name, of in found if of is not None]

@@ -1,0 +1,113 @@
+"""The best evaluation of a run, by a score that the spec names, and how long ago it was."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal, Self
+
+from attrs import asdict, define, frozen
+
+from dsl.errors import running as errors
+from dsl.typed_json import BadRecord, Count, read_record
+from tfdeploy.runtime.records.files import write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dsl import ir
+    from dsl.diagnostics import Diagnostic
+    from tfdeploy.runtime.records.history import Line, SplitName
+
+Goal = Literal["highest", "lowest"]
+LOSS = "loss"
+
+
+@frozen
+class Best:
+    """The best evaluation: its step and the value of the score; `goal` is `highest` or `lowest`."""
+
+    step: Count
+    goal: Goal
+    score: str
+    value: float
+
+
+@define
+class Contest:
+    """Compares evaluations of one split. `since` counts those in a row that were no better than the best."""
+
+    goal: Goal
+    score: str
+    patience: int | None
+    path: Path
+    best: Best | None = None
+    since: int = 0
+
+    @classmethod
+    def of(cls, train: ir.Train, path: Path) -> Self | None:
+        """Return the contest that a spec asks for, which keeps its best in the file `path`; None for none."""
+        if train.best is None:
+            return None
+        call = train.best
+        goal: Goal = "highest" if call.name == "highest" else "lowest"
+        return cls(goal, str(call.args[0] if call.args else call.kwargs["score"]), train.patience, path)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the patience is at its end."""
+        return self.patience is not None and self.since >= self.patience
+
+    def enter(self, step: int, loss: float, metrics: Mapping[str, float]) -> bool:
+        """Compare an evaluation; return whether it is the best so far."""
+        value = {LOSS: loss, **metrics}.get(self.score, math.nan)
+        if not self._beats(value):
+            self.since += 1
+            return False
+        self.best = Best(step, self.goal, self.score, value)
+        self.since = 0
+        return True
+
+    def _beats(self, value: float) -> bool:
+        if not math.isfinite(value):
+            return False
+        if self.best is None:
+            return True
+        return value > self.best.value if self.goal == "highest" else value < self.best.value
+
+    def keep(self) -> None:
+        """Write the best down, once its checkpoint is on the disk."""
+        if self.best is not None:
+            write_whole(self.path, json.dumps(asdict(self.best)) + "\n")
+
+    def resume(
+        self, last_step: int, lines: list[Line], split: SplitName, warn: Callable[[Diagnostic], None]
+    ) -> None:
+        """Go on with the contest of a run that goes on after `last_step`; `lines` are its history so far.
+
+        A best of another score, or of a step that was lost, does not count; one that cannot be read does not
+        either, with a warning.
+        """
+        found = read_best(self.path, warn)
+        if found is None:
+            return
+        if (found.goal, found.score) == (self.goal, self.score) and found.step <= last_step:
+            self.best = found
+            self.since = sum(each.split == split and each.step > found.step for each in lines)
+
+
+def read_best(path: Path, warn: Callable[[Diagnostic], None]) -> Best | None:
+    """Return the best that a run has written down in `path`.
+
+    None if there is none, and, with a warning, if it cannot be read.
+    """
+    try:
+        return read_record(path, Best)
+    except FileNotFoundError:
+        return None
+    except BadRecord as fault:
+        warn(errors.record_damaged(str(path), str(fault)))
+    except OSError as fault:
+        warn(errors.record_damaged(str(path), f"cannot be read: {(fault.strerror or str(fault)).lower()}"))
+    return None

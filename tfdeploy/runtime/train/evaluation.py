@@ -1,0 +1,119 @@
+"""Evaluation: one pass over a split, right to the last example.
+
+States of metrics and losses are added up over batches as float64, so neither the size of a batch nor a
+last, smaller one changes the result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+from attrs import define, field, frozen
+
+from compiler.graph.session_options import batches_at_once
+from tfdeploy.runtime.session.numbers import named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from compiler.graph.compiled import MetricTensors
+    from tfdeploy.data import Stream
+    from tfdeploy.runtime.session.engine import Engine
+
+
+Parts: TypeAlias = Sequence[Sequence[Any]]
+"""The parts of the loss of a batch: each the value, and where it is to be divided by one, the weight."""
+
+
+@frozen
+class Scores:
+    """What an evaluation gives; `loss` includes the regularisation, `data_loss` is the mean over examples."""
+
+    loss: float
+    data_loss: float
+    metrics: Mapping[str, float]
+    examples: int
+    seconds: float = field(eq=False)
+
+
+class Stopped(Exception):  # noqa: N818  # it is no fault
+    """An evaluation was left before its end, because the process is to stop."""
+
+
+@define
+class _Sums:
+    """Sums over the batches so far: examples, by part of the loss value and weight, and states by metric."""
+
+    examples: int = 0
+    losses: Any = 0.0
+    states: dict[str, list[Any]] = field(factory=dict)
+
+    @property
+    def data_loss(self) -> float:
+        """The mean over all examples, or over what the masks have left of them."""
+        return float(sum(value / weight if weight else 0.0 for value, weight in self.losses))
+
+    def add(self, count: int, losses: Parts, states: Mapping[str, list[Any]]) -> None:
+        self.examples += count
+        plain = (1.0,)  # the weight of what is a mean over examples
+        self.losses += count * np.asarray([[*part, *plain][:2] for part in losses], np.float64)
+        for name, parts in states.items():
+            wide = [np.asarray(each, np.float64) for each in parts]
+            before = self.states.get(name)
+            self.states[name] = wide if before is None else [a + b for a, b in zip(before, wide, strict=True)]
+
+
+def evaluate(engine: Engine, stream: Stream, *, stop: Callable[[], bool] = lambda: False) -> Scores:
+    """Return the scores of one pass over `stream`.
+
+    Raises Stopped where `stop` says so between two batches.
+    """
+    evaluation = engine.compiled.evaluation
+    begun = time.perf_counter()
+    engine.feed(evaluation.pipe, stream, training=False)
+    sums = _Sums()
+    for batch in _batches(engine, stop):
+        sums.add(*batch)
+    data_loss = sums.data_loss
+    regularization = float(engine.session.run(evaluation.regularization))
+    metrics = named(
+        (name, _result(engine, each, sums.states[name])) for name, each in evaluation.metrics.items()
+    )
+    return Scores(data_loss + regularization, data_loss, metrics, sums.examples, time.perf_counter() - begun)
+
+
+def _batches(engine: Engine, stop: Callable[[], bool]) -> Iterator[tuple[int, Parts, dict[str, list[Any]]]]:
+    """Yield what each batch gives.
+
+    Where the ops of a batch do not fill the cores, several batches are at work at a time. They draw from one
+    stream, and whichever comes first takes the next examples, so a deterministic run has one.
+    """
+    plan = engine.compiled.plan
+    several = 1 if plan.spec.train.deterministic else batches_at_once(plan)
+    waiting: deque[Future[Any]] = deque()
+    more, wanted = True, 1  # the first of a run is traced, so the first is alone
+    with ThreadPoolExecutor(several) as pool:
+        while more or waiting:
+            if stop():
+                raise Stopped
+            while more and len(waiting) < wanted:
+                waiting.append(pool.submit(engine.evaluate_batch))
+            try:
+                yield waiting.popleft().result()
+            except tf.errors.OutOfRangeError:
+                more = False
+            wanted = several
+
+
+def _result(engine: Engine, metric: MetricTensors, states: list[Any]) -> Any:
+    feed = {
+        tensor: state.astype(tensor.dtype.as_numpy_dtype)
+        for tensor, state in zip(metric.states, states, strict=True)
+    }
+    return engine.session.run(metric.result, feed)

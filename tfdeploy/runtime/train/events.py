@@ -1,0 +1,142 @@
+"""TensorBoard's files: `events/train`, `events/validation` and `events/test`, one run of TensorBoard each.
+
+They are written as records, one after the other, and not by TensorFlow's own writer, whose thread dies with
+words of its own where the disk is full.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from attrs import define, field
+
+from compiler.report.text.device_table import device_table
+from compiler.report.text.terminal import headline
+from compiler.report.view import View
+from tfdeploy.runtime.records.event_files import new_events_name
+from tfdeploy.runtime.session.faults import refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from compiler.mapping.records import PlacementMap
+    from tfdeploy.runtime.records.history import Line
+    from tfdeploy.runtime.records.presence import Presence
+
+v1 = tf.compat.v1
+TEXT_WIDTH = 120
+SCOPE = "summary/"  # where the graph makes its summaries
+VERSION = "brain.Event:2"  # of the format
+
+
+@define
+class _Writer:
+    """A file of events, which is made when the first comes; everything is in it as soon as it is written.
+
+    Raises RunError where the file cannot be written.
+    """
+
+    path: Path
+    _file: Any = field(default=None, repr=False)
+
+    def write(self, **event: Any) -> None:
+        if self._file is not None and not self.path.exists():
+            self.close()  # somebody has removed what there was; what follows has a file again
+        try:
+            if self._file is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = tf.io.TFRecordWriter(str(self.path))
+                self._append(file_version=VERSION)
+            self._append(**event)
+        except (OSError, tf.errors.OpError) as fault:
+            raise refused(self.path, fault) from fault
+
+    def _append(self, **event: Any) -> None:
+        self._file.write(v1.Event(wall_time=time.time(), **event).SerializeToString())
+        self._file.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+@define
+class Events:
+    """Writers by split, opened when they are first needed; nothing is written where `wanted` is false.
+
+    `purge_from` is the first step that this process will make: of what an earlier one wrote, TensorBoard
+    leaves out the steps from there on. With the `presence` of the run directory, nothing is written if that
+    has gone.
+    """
+
+    directory: Path
+    graph: Any = field(repr=False)
+    wanted: bool = True
+    purge_from: int | None = None
+    presence: Presence | None = None
+    _writers: dict[str, _Writer] = field(factory=dict, repr=False)
+
+    def line(self, line: Line, summary: bytes | None = None) -> None:
+        """Write the scalars of a line of the history; `summary` is what the graph made in that step."""
+        if not self.wanted:
+            return
+        writer = self._writer(line.split)
+        scalars = {"loss": line.loss, "data_loss": line.data_loss, **line.metrics}
+        if line.learning_rate is not None:
+            scalars["learning_rate"] = line.learning_rate
+        if line.examples_per_second is not None:
+            scalars["examples_per_second"] = line.examples_per_second
+        if line.data_waiting is not None:
+            scalars["data_waiting"] = line.data_waiting
+        if summary is not None:
+            self._rest(writer, summary, scalars, line.step)
+        self._scalars(writer, scalars, line.step)
+
+    def _scalars(self, writer: _Writer, scalars: Mapping[str, float], step: int) -> None:
+        values = [v1.Summary.Value(tag=name, simple_value=value) for name, value in scalars.items()]
+        writer.write(step=step, summary=v1.Summary(value=values))
+
+    def _rest(self, writer: _Writer, summary: bytes, scalars: Mapping[str, float], step: int) -> None:
+        """Write what a summary that the graph made has beside the scalars of the line."""
+        found = v1.Summary.FromString(summary)
+        for each in found.value:
+            each.tag = each.tag.removeprefix(SCOPE)
+        kept = [each for each in found.value if each.tag not in scalars]
+        if kept:
+            writer.write(step=step, summary=v1.Summary(value=kept))
+
+    def draw_graph(self) -> None:
+        """Write the graph with the devices of its ops."""
+        if self.wanted:
+            drawn = self.graph.as_graph_def(add_shapes=True)
+            self._writer("train").write(graph_def=drawn.SerializeToString())
+
+    def show_placement(self, placement: PlacementMap, step: int) -> None:
+        """Write the totals of the placement map as text."""
+        if not self.wanted:
+            return
+        lines = [*headline(placement), "", *device_table(placement, View(width=TEXT_WIDTH))]
+        text = "\n".join(["```", *lines, "```"])
+        value = v1.Summary.Value(tag="placement", tensor=tf.make_tensor_proto([text]))
+        value.metadata.plugin_data.plugin_name = "text"
+        self._writer("train").write(step=step, summary=v1.Summary(value=[value]))
+
+    def close(self) -> None:
+        """Close the files."""
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
+
+    def _writer(self, split: str) -> _Writer:
+        if self.presence is not None:
+            self.presence.require()
+        if split not in self._writers:
+            self._writers[split] = writer = _Writer(self.directory / split / new_events_name())
+            if self.purge_from is not None:
+                started = v1.SessionLog(status=v1.SessionLog.START)
+                writer.write(step=self.purge_from, session_log=started)
+        return self._writers[split]

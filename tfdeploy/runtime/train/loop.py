@@ -1,0 +1,219 @@
+"""The training loop: steps, what is logged, evaluations and checkpoints in between."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import AbstractContextManager, closing
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from dsl.diagnostics import RunError
+from dsl.errors import running as errors
+from tfdeploy.runtime.cluster.workers.updates_told import Told
+from tfdeploy.runtime.records.history import History, Line
+from tfdeploy.runtime.records.result import Clock
+from tfdeploy.runtime.session.faults import located
+from tfdeploy.runtime.session.steps import Done, Steps, make_steps
+from tfdeploy.runtime.train.evaluations import Evaluations
+from tfdeploy.runtime.train.periods import Period, Unobtrusive
+from tfdeploy.runtime.train.waiting import Waiting, remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tfdeploy.data import Stream
+    from tfdeploy.runtime.session.checkpoints import Checkpoints
+    from tfdeploy.runtime.session.engine import Engine, StepReport
+    from tfdeploy.runtime.show.reporting import Reporter
+    from tfdeploy.runtime.stop import StopSignals
+    from tfdeploy.runtime.train.best import Contest
+    from tfdeploy.runtime.train.events import Events
+    from tfdeploy.runtime.train.profile import Profile
+
+
+@define
+class Trainer:
+    """Everything that a run needs to make steps.
+
+    `stream` is the training data; `step` and `examples` count from the start of the run. `after_first` is
+    called when this process has made its first step.
+    """
+
+    engine: Engine
+    stream: Stream
+    evaluations: Evaluations
+    checkpoints: Checkpoints
+    history: History
+    events: Events
+    reporter: Reporter
+    stop: StopSignals
+    clock: Clock
+    after_first: Callable[[], None]
+    step: int = 0
+    examples: int = 0
+    last_line: Line | None = None
+    profile: Profile | None = None
+    _window: Clock = field(factory=Clock)  # of the steps since the last that was logged
+    _waiting: Waiting = field(init=False)
+    _logged: int = field(init=False)  # the last step that was
+    _told: Told | None = field(default=None, init=False)
+    _report: StepReport | None = field(default=None, init=False)  # the newest that was not logged yet
+
+    def __attrs_post_init__(self) -> None:
+        self._waiting, self._logged = Waiting(), self.step
+        crew = self.engine.crew
+        self._told = Told(crew) if crew is not None else None
+
+    @property
+    def contest(self) -> Contest | None:
+        """What compares evaluations, where the spec asks for the best."""
+        return self.evaluations.contest
+
+    def train(self, last: int) -> None:
+        """Make steps up to number `last`, until the patience or a signal ends it; then write a checkpoint."""
+        with closing(make_steps(self.engine)) as steps:
+            self._all_steps(steps, last)
+        if self.contest is not None and self.stop.received is None:
+            self._watch()
+        self.save()
+
+    def _all_steps(self, steps: Steps, last: int) -> None:
+        """Make steps, with evaluations and checkpoints when they are due."""
+        spec = self.engine.compiled.plan.spec.train
+        evaluating = Period.of(spec.evaluate_every if self.evaluations.watched is not None else None)
+        saving = Period.of(spec.checkpoint_every) if spec.checkpoint_every is not None else Unobtrusive()
+        start = self.step
+        if evaluating.steps is not None and start and evaluating.due(start):
+            self._watch()  # what an end of the process at this very step may have kept from being done
+        while self.step < last and not self._is_over():
+            pauses = [each.next_after(self.step) for each in (evaluating, saving)]
+            until = min(last, *(last if each is None else each for each in pauses))
+            self._next(steps, until - start, last)
+            if self.step < last and (evaluating.due(self.step) or saving.due(self.step)):
+                self._settle(steps, last)
+                self._pause(evaluating, saving)
+        self._settle(steps, last)
+
+    def _is_over(self) -> bool:
+        return self.stop.received is not None or (self.contest is not None and self.contest.is_over)
+
+    def _pause(self, evaluating: Period, saving: Period) -> None:
+        """Evaluate and write a checkpoint, as far as they are due."""
+        if evaluating.due(self.step):
+            self._watch()
+            evaluating.done()
+        if saving.due(self.step):
+            spent = self.save()
+            saving.done()
+            if isinstance(saving, Unobtrusive):
+                saving.took(spent)
+
+    def _watch(self) -> None:
+        """Evaluate; keep the checkpoint of what is the best so far."""
+        if self.evaluations.watch(self.step) and self.contest is not None:
+            self.checkpoints.best_step = self.step
+            self.save()
+            self.contest.keep()
+
+    # --- steps --------------------------------------------------------------------------------------------
+
+    def _next(self, steps: Steps, until: int, last: int) -> None:
+        """Make a step, or wait for one, and take down what it tells."""
+        first = self.clock.first_step is None
+        if self.profile is not None and not first:
+            self.profile.before()
+        begun = time.perf_counter()
+        with self.engine.pulse.doing(f"step {self.step + 1}", kind="step"), self._located():
+            done = steps.next(logged=self._is_due(self.step + steps.stride, last), until=until)
+        spent = time.perf_counter() - begun
+        self.engine.progress()
+        if first:
+            self.clock.first_step = spent
+        else:
+            self._took(done, spent)
+        self._count(done, last)
+        if first:
+            self.after_first()
+        elif self.profile is not None and self.profile.after():
+            self.profile = None
+
+    def _settle(self, steps: Steps, last: int) -> None:
+        """Let the steps in hand end."""
+        begun = time.perf_counter()
+        with self.engine.pulse.doing("the steps in hand", kind="step"), self._located():
+            finished = steps.settle()
+        spent = time.perf_counter() - begun
+        for done in finished:
+            self._took(done, spent / len(finished))
+            self._count(done, last)
+
+    def _took(self, done: Done, spent: float) -> None:
+        """Take down the time of a step."""
+        for clock in (self.clock, self._window):
+            clock.took(done.examples, spent, done.waited)
+        share = self._waiting.notice(self.clock)
+        if share is not None:
+            self.reporter.waiting(share, remedy(self.stream.split))
+
+    def _is_due(self, step: int, last: int) -> bool:
+        """Whether `step` is to be logged, or is the first that can be after one that was to be."""
+        every = self.engine.compiled.plan.spec.train.log_every
+        return step // every > self._logged // every or step >= last
+
+    def _located(self) -> AbstractContextManager[None]:
+        return located(f"step {self.step + 1}", self.engine.compiled, self.stream, self.engine.lost)
+
+    def _count(self, done: Done, last: int) -> None:
+        """Take down that a step was made; raise RunError where its loss is not finite."""
+        if not math.isfinite(done.loss):
+            span = self.engine.compiled.plan.spec.model.span_of("loss")
+            raise RunError(errors.loss_not_finite(self.step + 1, done.loss, self.checkpoints.last_step, span))
+        self.step += done.steps
+        self.examples += done.examples
+        self.reporter.stepped(self.step)
+        self._report = done.report or self._report
+        if self._report is not None and done.steps and self._is_due(self.step, last):
+            self._log(self._report)
+
+    def _log(self, report: StepReport) -> None:
+        alone, window = bool(self.engine.compiled.train_loops), self._window
+        self._window, self._report, self._logged = Clock(), None, self.step
+        line = Line(
+            step=self.step,
+            split="train",
+            loss=report.loss,
+            data_loss=report.data_loss,
+            metrics=report.metrics,
+            examples_per_second=window.examples_per_second,
+            learning_rate=self.engine.learning_rate() if alone else report.learning_rate,
+            data_waiting=window.waiting,
+            worker=self.engine.crew.name if self.engine.crew is not None else None,
+        )
+        self.last_line = line
+        self.history.append(line)
+        self.events.line(line, report.summary)
+        self.reporter.logged(line)
+        self._log_others()
+
+    def _log_others(self) -> None:
+        """Take down what other workers tell about updates of their own."""
+        if self._told is None:
+            return
+        for worker, loss, data_loss, speed, metrics in self._told.news():
+            line = Line(self.step, "train", loss, data_loss, metrics, speed, worker=worker)
+            self.history.append(line)
+
+    # --- checkpoints --------------------------------------------------------------------------------------
+
+    def save(self) -> float:
+        """Write a checkpoint of the present step; return the seconds it took."""
+        self.history.sync()
+        with self.engine.pulse.doing("writing a checkpoint"):
+            self.engine.publish()
+            with located("writing a checkpoint", self.engine.compiled, lost=self.engine.lost):
+                spent = self.checkpoints.save(self.step, self.examples)
+        self.engine.pulse.last_step = self.step
+        self.clock.checkpoint += spent
+        return spent

@@ -1,0 +1,75 @@
+"""Profiles of a few steps, for TensorBoard's profiler and for Chrome's trace viewer.
+
+The steps are made twice as many: the first half under TensorFlow's profiler, the second with the times of
+every op, from which the trace with a track for each device is made. Neither can be had together with the
+other.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from attrs import define, field
+from tensorflow.python.client.timeline import Timeline
+
+from dsl.diagnostics import RunError
+from tfdeploy.runtime.records.files import write_fault, write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tfdeploy.runtime.session.engine import Engine
+
+TRACE = "trace.json"
+
+
+@define
+class Profile:
+    """Profiles `steps` steps after the first into `directory`; call `before` and `after` around each step."""
+
+    engine: Engine = field(repr=False)
+    directory: Path
+    steps: int
+    _made: int = 0
+    _profiling: bool = False
+    _events: list[dict[str, Any]] = field(factory=list, repr=False)
+
+    def before(self) -> None:
+        """Prepare what the next step calls for."""
+        if self._made == 0:
+            try:
+                self.directory.mkdir(exist_ok=True)
+            except OSError as fault:
+                raise RunError(write_fault(self.directory, fault)) from fault
+            tf.profiler.experimental.start(str(self.directory))
+            self._profiling = True
+        elif self._made == self.steps:
+            self._stop()
+            self.engine.on_times = self._take
+
+    def after(self) -> bool:
+        """Count a step; return whether that was the last, and everything is written."""
+        self._made += 1
+        if self._made < 2 * self.steps:
+            return False
+        self.close()
+        return True
+
+    def close(self) -> None:
+        """Write what there is so far."""
+        self.engine.on_times = None
+        self._stop()
+        if self._events:
+            write_whole(self.directory / TRACE, json.dumps({"traceEvents": self._events}))
+            self._events.clear()
+
+    def _stop(self) -> None:
+        if self._profiling:
+            tf.profiler.experimental.stop()
+            self._profiling = False
+
+    def _take(self, metadata: Any) -> None:
+        text = Timeline(metadata.step_stats).generate_chrome_trace_format(show_memory=False)
+        self._events += json.loads(text)["traceEvents"]

@@ -1,0 +1,408 @@
+"""A run from its beginning to its end: what `compile-and-run` does."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+from attrs import field, frozen
+
+from compiler.conditions.capacity import warnings_of
+from compiler.conditions.expect import require_expectations
+from compiler.graph.randomness import draw_seed
+from compiler.graph.storage.export import final_weights, keras_model
+from compiler.graph.storage.pretrained import read_pretrained
+from compiler.graph.storage.saving import add_saving
+from compiler.graph.storage.weight_files import read_weights
+from dsl.diagnostics import RunError, SpecError
+from dsl.errors import plan as plan_errors
+from dsl.errors import running as errors
+from dsl.errors.outputs import output_is_read
+from tfdeploy.runtime.cluster.health.status import noted
+from tfdeploy.runtime.cluster.workers.session_targets import station_for
+from tfdeploy.runtime.cluster.workers.worker import run_member
+from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
+from tfdeploy.runtime.pulse import Attendant, Pulse, waiting_for
+from tfdeploy.runtime.records.directory import RunDirectory
+from tfdeploy.runtime.records.effective import effective_text
+from tfdeploy.runtime.records.files import replacing, write_whole
+from tfdeploy.runtime.records.history import History, SplitName
+from tfdeploy.runtime.records.lock import locked
+from tfdeploy.runtime.records.presence import Presence, present
+from tfdeploy.runtime.records.result import Clock, Result, SplitResult, Status
+from tfdeploy.runtime.records.store import Broken
+from tfdeploy.runtime.session.checkpoints import Checkpoints, Damaged
+from tfdeploy.runtime.session.data import feed_training, open_stream, require_readable, splits_of
+from tfdeploy.runtime.session.engine import Engine
+from tfdeploy.runtime.session.lost_tasks import is_loss
+from tfdeploy.runtime.session.tensorflow_words import reason_of
+from tfdeploy.runtime.show.reporting import Stretch
+from tfdeploy.runtime.train.best import Contest
+from tfdeploy.runtime.train.evaluations import Evaluations
+from tfdeploy.runtime.train.events import Events
+from tfdeploy.runtime.train.loop import Trainer
+from tfdeploy.runtime.train.periods import left_out, total_steps
+from tfdeploy.runtime.train.profile import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.plan import Plan
+    from dsl import ir
+    from tfdeploy.data import Stream
+    from tfdeploy.runtime.cluster.workers.session_target import Station
+    from tfdeploy.runtime.options import Resume, RunOptions
+    from tfdeploy.runtime.show.reporting import Reporter
+    from tfdeploy.runtime.stop import StopSignals
+
+
+UNWRITABLE = "TFD733"
+MOST_FRUITLESS = 10  # attempts on end to go on, without a step, while all tasks answer
+
+
+def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
+    """Train `spec` in its run directory, which is locked meanwhile, and return what it came to.
+
+    A worker of a cluster that is not its chief has no run directory; its result tells the step alone.
+    """
+    plan = plan_of(spec, emulate=options.emulate, verbose=options.verbose, membership=options.membership)
+    require_devices(plan, verbose=options.verbose)
+    pulse = Pulse()
+    with Attendant(pulse, stop, options.reporter).attending():
+        if plan.worker is not None and not plan.worker.is_chief:
+            return run_member(plan, options, stop, pulse)
+        return _run_in_directory(plan, options, stop, pulse)
+
+
+def _run_in_directory(plan: Plan, options: RunOptions, stop: StopSignals, pulse: Pulse) -> Result:
+    spec = plan.spec
+    directory = RunDirectory.of(spec)
+    directory.make(spec)
+    span = spec.train.span_of("directory")
+    with (
+        locked(directory.path, span),
+        present(directory.path, span) as presence,
+        noted(directory, options.membership),
+    ):
+        seed = _choose_seed(spec, directory, options.resume)
+        try:
+            return _Run(plan, directory, presence, options, stop, seed, pulse).run()
+        except RunError as error:
+            if error.diagnostic.code == UNWRITABLE:
+                presence.require()  # that it is gone says more than that something cannot be written there
+            raise
+
+
+def _choose_seed(spec: ir.Spec, directory: RunDirectory, resume: Resume) -> int:
+    """Return the seed of the spec, else that of the run that is gone on with, else a new one."""
+    if spec.train.seed is not None:
+        return spec.train.seed
+    whole = directory.store.whole() if resume != "never" else []
+    return whole[0].manifest.seed if whole else draw_seed()
+
+
+@frozen
+class _Run:
+    plan: Plan
+    directory: RunDirectory
+    presence: Presence
+    options: RunOptions
+    stop: StopSignals
+    seed: int
+    pulse: Pulse = field(repr=False)
+    clock: Clock = field(factory=Clock)
+
+    @property
+    def spec(self) -> ir.Spec:
+        return self.plan.spec
+
+    @property
+    def reporter(self) -> Reporter:
+        return self.options.reporter
+
+    def run(self) -> Result:
+        streams = {name: self._open(name, split) for name, split in splits_of(self.spec).items()}
+        self.pulse.causes |= {name: waiting_for(each.source) for name, each in streams.items()}
+        require_readable(streams.values(), self.options.membership)
+        total_steps(self.plan, streams["train"].size)  # what is wrong with it is said before all else
+        self.stop.check()
+        with station_for(self.plan, self.options, self.stop, streams["train"]) as open_station:
+            compiled = self._compile()
+            self.stop.check()
+            with open_station(compiled) as station:
+                return self._train_on(compiled, station, streams)
+
+    def _open(self, name: SplitName, split: ir.Split) -> Stream:
+        with self.pulse.doing(f"the first example of `{name}`", split.source.span):
+            inputs = self.plan.model.inputs
+            return open_stream(self.plan, split, inputs, training=name == "train", seed=self.seed)
+
+    def _compile(self) -> CompiledGraph:
+        begun = time.perf_counter()
+        with self.reporter.busy(f"building the graph of {self.plan.model.name}"):
+            compiled = graph_of(self.plan, seed=self.seed, verbose=self.options.verbose)
+            strange = warnings_of(compiled)
+        for each in strange:
+            self.reporter.warn(each)
+        require_expectations(compiled)
+        self.clock.compile = time.perf_counter() - begun
+        self.reporter.compiled(compiled.placement, self.plan.model.name, self.clock.compile)
+        return compiled
+
+    def _train_on(
+        self, compiled: CompiledGraph, station: Station, streams: Mapping[SplitName, Stream]
+    ) -> Result:
+        """Train, from the newest checkpoint again where a task of the cluster was lost and has come back."""
+        saving, fruitless, why = add_saving(compiled), 0, "to start training"
+        while True:
+            station.gather(why, self.stop.check)
+            engine, before = Engine(compiled, station.session(compiled), saving), self.clock.examples
+            engine.pulse = self.pulse
+            try:
+                with station.looking_on("for the next step"):
+                    with self.pulse.doing("the initial values of the variables"):
+                        station.man(engine, self.stop, self.reporter.note)
+                    result = self._train(engine, streams, recovering=why != "to start training")
+            except (RunError, SpecError):
+                station.end(engine)
+                raise
+            except tf.errors.OpError as fault:
+                fruitless = 0 if self.clock.examples > before else fruitless + 1
+                if not is_loss(fault, engine.lost) or fruitless == MOST_FRUITLESS:
+                    raise RunError(
+                        errors.step_failed(
+                            "training", reason_of(fault), None, clone=None, layer=None, op=None
+                        )
+                    ) from fault
+                self.reporter.note(f"interrupted: {reason_of(fault)}")
+                why = "to go on from the last checkpoint"
+            else:
+                station.end(engine)
+                return result
+            finally:
+                engine.close()
+
+    def _train(
+        self, engine: Engine, streams: Mapping[SplitName, Stream], *, recovering: bool = False
+    ) -> Result:
+        self.presence.require()
+        checkpoints = Checkpoints(self.directory.store, engine, self.spec.train.keep, presence=self.presence)
+        with self.pulse.doing("the newest checkpoint"):
+            resumed = self._resume(checkpoints, "auto" if recovering else self.options.resume)
+        self.pulse.last_step = resumed
+        history = self._mended_history(checkpoints)
+        self.directory.tidy()
+        wants_events = self.spec.train.summaries != "none"
+        events = Events(
+            self.directory.events, engine.compiled.graph, wants_events, (resumed or 0) + 1, self.presence
+        )
+        contest = Contest.of(self.spec.train, self.directory.store.best)
+        evaluations = Evaluations(
+            engine, streams, history, events, self.reporter, self.stop, self.clock, contest
+        )
+        if contest is not None and resumed is not None and evaluations.watched is not None:
+            contest.resume(resumed, history.lines, evaluations.watched, self.reporter.warn)
+            checkpoints.best_step = contest.best.step if contest.best is not None else None
+        trainer = Trainer(
+            engine=engine,
+            stream=streams["train"],
+            evaluations=evaluations,
+            checkpoints=checkpoints,
+            history=history,
+            events=events,
+            reporter=self.reporter,
+            stop=self.stop,
+            clock=self.clock,
+            after_first=lambda: self._show_placement(engine, events, (resumed or 0) + 1),
+            step=resumed or 0,
+            examples=checkpoints.newest.manifest.examples if checkpoints.newest is not None else 0,
+        )
+        last = total_steps(self.plan, streams["train"].size, trainer.step, trainer.examples)
+        if self.options.profile:
+            trainer.profile = Profile(engine, self.directory.profile, self.options.profile)
+        try:
+            return self._steps(trainer, last, resumed)
+        except RunError as error:
+            if engine.looker is not None and engine.looker.timed_out is error:
+                self._save_what_is_there(trainer)
+            raise
+        finally:
+            self.reporter.ended()
+            if trainer.profile is not None:
+                trainer.profile.close()
+            history.close()
+            events.close()
+
+    @staticmethod
+    def _save_what_is_there(trainer: Trainer) -> None:
+        """Write a checkpoint where a worker was missing for too long; the variables are not on it.
+
+        In one graph a step may have ended half way then, and the last checkpoint stands.
+        """
+        crew = trainer.engine.crew
+        if crew is not None:
+            with suppress(tf.errors.OpError, RunError):
+                state = crew.state()
+                trainer.step, trainer.examples = state.global_step, state.examples
+                trainer.save()
+
+    def _mended_history(self, checkpoints: Checkpoints) -> History:
+        """Return the history up to the step that is gone on from."""
+        history = History(self.directory.history, self.presence)
+        broken = history.mend(checkpoints.last_step or 0)
+        if broken:
+            self.reporter.warn(errors.history_mended(str(history.path), broken))
+        return history
+
+    def _resume(self, checkpoints: Checkpoints, wanted: Resume) -> int | None:
+        """Go on from the newest checkpoint where that is wanted; return its step, None for a fresh start."""
+        if wanted == "never":
+            self._require_weights_elsewhere()
+            self.directory.clear(self.spec)
+        found = checkpoints.resume(self.reporter.warn)
+        if found is None and wanted == "must":
+            raise RunError(errors.no_checkpoint(str(self.directory.store.directory)))
+        if found is None:
+            self._start_from_weights(checkpoints.engine)
+            return None
+        return found.step
+
+    def _require_weights_elsewhere(self) -> None:
+        """Raise RunError where the weights to start from are the model of the run that is to be removed."""
+        train, model = self.spec.train, self.directory.model
+        if train.weights is not None and (folder_of(self.spec) / train.weights).resolve() == model.resolve():
+            raise RunError(output_is_read(str(model), train.weights, train.span_of("weights")))
+
+    def _start_from_weights(self, engine: Engine) -> None:
+        """Give the model the weights that the spec wants it to start from."""
+        train = self.spec.train
+        pretrained = read_pretrained(engine.compiled, str(folder_of(self.spec)), self.reporter.note)
+        if pretrained:
+            engine.start_from(pretrained)
+        if train.weights is not None:
+            base = folder_of(self.spec)
+            path, span = base / train.weights, train.span_of("weights")
+            engine.start_from(read_weights(engine.compiled, path, span, base=str(base)))
+
+    def _steps(self, trainer: Trainer, last: int, resumed: int | None) -> Result:
+        engine = trainer.engine
+        spare = left_out(self.plan, trainer.stream.size, trainer.examples)
+        self.reporter.started(Stretch(trainer.step, last, str(self.directory.path), spare))
+        there = self.directory.spec.exists() and self.directory.placement.exists()
+        if trainer.step < last or not there:  # else they are of the run that is over
+            if not self.directory.holds_as_its_own(self.spec):
+                self._write(self.directory.spec, effective_text(self.spec, self.directory.path))
+            self._write_placement(engine)
+        if trainer.step < last:
+            feed_training(engine, trainer.stream, trainer.examples)
+            trainer.events.draw_graph()
+            if engine.crew is not None:
+                engine.crew.open(trainer.step, trainer.examples)
+            trainer.train(last)
+        self.reporter.ended()
+        self._check(trainer, resumed)
+        shown = self._go_to_best(trainer)
+        trainer.evaluations.complete(shown)
+        self._check(trainer, resumed)
+        self._write_model(engine)
+        return self._finish(trainer, "finished", resumed, shown)
+
+    def _go_to_best(self, trainer: Trainer) -> int:
+        """Take the variables of the best checkpoint, where the spec asks for it; return their step."""
+        best = trainer.contest.best if trainer.contest is not None else None
+        if best is None or best.step == trainer.step:
+            return trainer.step
+        found = self.directory.store.find(best.step)
+        if isinstance(found, Broken):
+            self.reporter.warn(errors.checkpoint_damaged(str(found.prefix), found.reason))
+            return trainer.step
+        try:
+            trainer.checkpoints.restore(found, self.reporter.warn)
+        except Damaged as fault:
+            self.reporter.warn(errors.checkpoint_damaged(str(found.prefix), str(fault)))
+            assert trainer.checkpoints.newest is not None  # the last step was saved
+            trainer.checkpoints.restore(trainer.checkpoints.newest, self.reporter.warn)
+            return trainer.step
+        return best.step
+
+    def _check(self, trainer: Trainer, resumed: int | None) -> None:
+        """End the run where a signal has come; a checkpoint has been written by now."""
+        if self.stop.received is not None:
+            status: Status = "interrupted" if self.stop.received.name == "SIGINT" else "terminated"
+            self.stop.check(self._finish(trainer, status, resumed))
+
+    def _show_placement(self, engine: Engine, events: Events, step: int) -> None:
+        """Write the map, now that it is known where the ops ran, and warn where that is not as asked."""
+        placement = engine.compiled.placement
+        self._write(self.directory.placement, placement.to_json())
+        events.show_placement(placement, step)
+        ops = placement.misplaced
+        if ops:
+            moves = Counter((op.requested, op.assigned or "") for op in ops)
+            devices = self.spec.devices
+            span = (
+                devices.span_of("soft_placement") if devices is not None and devices.soft_placement else None
+            )
+            self.reporter.warn(plan_errors.ops_elsewhere(moves, [op.name for op in ops[:3]], span))
+
+    def _write_placement(self, engine: Engine) -> None:
+        self._write(self.directory.placement, engine.compiled.placement.to_json())
+
+    def _write(self, path: Path, text: str) -> None:
+        self.presence.require()
+        write_whole(path, text)
+
+    def _write_model(self, engine: Engine) -> None:
+        weights = final_weights(engine.compiled, engine.values)
+        model = keras_model(engine.compiled, weights, base=str(folder_of(self.spec)))
+        self.presence.require()
+        with replacing(self.directory.model) as beside:
+            model.save(beside)
+
+    def _finish(
+        self, trainer: Trainer, status: Status, resumed: int | None, shown: int | None = None
+    ) -> Result:
+        """Write what the run came to, with the map as far as it is known by now."""
+        if self.clock.first_step is not None:
+            self._write_placement(trainer.engine)
+        line = trainer.last_line or trainer.history.last("train")
+        results = {
+            name: SplitResult.of(scores)
+            for name, (step, scores) in trainer.evaluations.scores.items()
+            if step == (trainer.step if shown is None else shown)
+        }
+        result = Result(
+            status=status,
+            steps=trainer.step,
+            loss=line.loss if line is not None else None,
+            metrics=line.metrics if line is not None else {},
+            examples_per_second=self.clock.examples_per_second,
+            seconds=self.clock.seconds(),
+            directory=str(self.directory.path),
+            test=results.get("test"),
+            validation=results.get("validation"),
+            model=str(self.directory.model) if status == "finished" else None,
+            resumed_from=resumed,
+            best=trainer.contest.best if trainer.contest is not None else None,
+            stopped_early=trainer.contest is not None and trainer.contest.is_over,
+        )
+        self._require_files(trainer, finished=status == "finished")
+        self._write(self.directory.result, result.to_json(indent=1) + "\n")
+        self.reporter.finished(result)
+        return result
+
+    def _require_files(self, trainer: Trainer, *, finished: bool) -> None:
+        """Raise RunError if what this run has written is not there any more."""
+        trainer.history.require()
+        newest = trainer.checkpoints.newest
+        wanted = [self.directory.spec, self.directory.placement]
+        wanted += [newest.prefix.with_name(f"{newest.prefix.name}.json")] if newest is not None else []
+        wanted += [self.directory.model] if finished else []
+        missing = [path for path in wanted if not path.exists()]
+        if missing:
+            raise RunError(errors.file_gone(str(missing[0]), self.presence.span))

@@ -1,0 +1,1 @@
+"""A trained model taken from a run to be evaluated or used."""

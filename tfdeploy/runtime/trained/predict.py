@@ -1,0 +1,134 @@
+"""Predictions for a file of examples.
+
+The file takes the place of a split's source; what the split does to examples is done to these too. Only
+what the prediction needs must be in it, in any case no targets.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import tensorflow as tf
+from attrs import evolve
+
+from dsl import ir
+from tfdeploy.runtime.records.outputs import is_own_predictions, require_free
+from tfdeploy.runtime.session.data import open_stream, splits_of
+from tfdeploy.runtime.session.faults import located
+from tfdeploy.runtime.trained.prediction_files import Predictions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from compiler.graph.inputs.iterators import InputPipe
+    from compiler.model.graph import InputNode
+    from tfdeploy.data import Stream
+    from tfdeploy.runtime.trained.trained import Trained
+
+ORDERING = frozenset({"shuffle", "take", "skip", "cache"})
+"""Transforms that choose or order examples: every row of the file gets its prediction, in its place."""
+
+Kind = Literal["csv", "npz"]
+
+
+def predict(
+    trained: Trained, examples: Path, predictions: Path, *, split: str | None = None, force: bool = False
+) -> int:
+    """Write the model's output for every example of the file `examples`; return how many there were.
+
+    Both files are CSV or npz, by their suffix; the examples are read and changed as those of `split` (by
+    default `test`, else `validation`, else `train`) are. Predictions of the same output are replaced, another
+    file only with `force`, and never one that is read. Raises RunError where the data is amiss or nothing can
+    be written.
+    """
+    compiled = trained.engine.compiled
+    needed = compiled.plan.model.prediction_inputs
+    name = compiled.plan.model.names[compiled.plan.model.output].replace("/", "_")
+    require_free(predictions, lambda path: is_own_predictions(path, name), force=force)
+    stream = open_stream(compiled.plan, _split_over(trained.spec, examples, needed, split), needed)
+    shape = tuple(compiled.evaluation.outputs.shape.as_list()[1:])
+    with (
+        Predictions.open(predictions, name, shape) as written,
+        located("prediction", compiled, stream),
+    ):
+        for outputs in _outputs(trained, stream):
+            written.add(outputs)
+    return written.count
+
+
+def _split_over(spec: ir.Spec, examples: Path, needed: Iterable[InputNode], split: str | None) -> ir.Split:
+    """Return the split of the spec with `examples` as its source, and without what only its targets need."""
+    splits = splits_of(spec)
+    wanted = (
+        split
+        if split is not None
+        else next((n for n in ("test", "validation", "train") if n in splits), None)
+    )
+    pattern = next((each for name, each in splits.items() if name == wanted), None)
+    kind: Kind = "npz" if examples.suffix == ".npz" else "csv"
+    inputs = {each.name: each.shape for each in needed}
+    names = set(inputs)
+    transforms: list[ir.Call] = []
+    for call in reversed(pattern.transforms if pattern is not None else ()):
+        kept = _of_interest(call, names)
+        if kept is not None:
+            transforms.insert(0, kept)
+    columns = _columns(kind, pattern.source if pattern is not None else None, names, inputs)
+    source = ir.Call(kind, (str(examples.absolute()),), columns)
+    return ir.Split("test", source, tuple(transforms))
+
+
+def _of_interest(call: ir.Call, names: set[str]) -> ir.Call | None:
+    """Return what of a transform concerns `names`, which become those before it; None where nothing does."""
+    if call.name in ORDERING:
+        return None
+    if call.name == "rename":
+        kept = {new: old for new, old in call.kwargs.items() if new in names}
+        names.difference_update(kept)
+        names.update(str(old) for old in kept.values())
+        return evolve(call, kwargs=kept) if kept else None
+    changed = call.args[0] if call.args else call.kwargs.get("name")
+    return call if changed in names else None
+
+
+def _columns(
+    kind: Kind, source: ir.Call | None, names: set[str], inputs: dict[str, tuple[int, ...]]
+) -> dict[str, ir.Value]:
+    """Return where in the file each tensor is: as in the spec's own source where that is of the same kind.
+
+    Else an npz has it under its name, and a CSV file has a column of its name, or columns `NAME_*`.
+    """
+    own = source.kwargs if source is not None and source.name == kind else {}
+    if kind == "npz":
+        return {name: own.get(name, name) for name in sorted(names)}
+    return {name: own.get(name, name if inputs.get(name) == () else f"{name}_*") for name in sorted(names)}
+
+
+def _outputs(trained: Trained, stream: Stream) -> Iterator[Any]:
+    """Yield the outputs of batch after batch, in the order of the examples."""
+    engine = trained.engine
+    evaluation = engine.compiled.evaluation
+    engine.session.run(_attach(evaluation.pipe, stream, engine.compiled.plan.towers[0].batch))
+    run = engine.session.make_callable(evaluation.outputs)
+    engine.publish()
+    while True:
+        try:
+            yield np.asarray(run())
+        except tf.errors.OutOfRangeError:
+            return
+
+
+def _attach(pipe: InputPipe, stream: Stream, batch: int) -> Any:
+    """Connect the examples to the pipe, which also wants targets: it gets zeros."""
+    there = {each.name for each in stream.fields}
+    missing = [each for each in pipe.wanted if each.name not in there]
+
+    def completed(tensors: dict[str, Any]) -> dict[str, Any]:
+        count = tf.shape(next(iter(tensors.values())))[0]
+        zeros = {each.name: tf.zeros((count, *each.shape), each.dtype) for each in missing}
+        return {**tensors, **zeros}
+
+    batches = stream.batches
+    return pipe.attach(lambda: batches(batch, repeat=False, drop_remainder=False).map(completed))

@@ -1,0 +1,195 @@
+"""A trained model, taken from a checkpoint of its run to be evaluated or used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+from attrs import evolve, frozen
+
+from compiler.graph.storage.export import final_weights, keras_model
+from dsl import ir
+from dsl.diagnostics import RunError
+from dsl.errors import running as errors
+from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
+from tfdeploy.runtime.records.directory import RunDirectory
+from tfdeploy.runtime.records.result import SplitResult, split_fields
+from tfdeploy.runtime.records.store import MOST_DIGITS, NAME, Broken, Checkpoint, Store
+from tfdeploy.runtime.session.checkpoints import Checkpoints, Damaged
+from tfdeploy.runtime.session.data import open_stream, splits_of
+from tfdeploy.runtime.session.engine import Engine
+from tfdeploy.runtime.session.faults import located
+from tfdeploy.runtime.session.tensorflow_words import reason_of
+from tfdeploy.runtime.train.best import read_best
+from tfdeploy.runtime.train.evaluation import evaluate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+    from typing import Any, Self
+
+    from dsl.diagnostics import Diagnostic
+
+
+@frozen
+class Trained:
+    """A session with the variables of a checkpoint; close it, or use it in a `with`."""
+
+    engine: Engine
+    checkpoint: Checkpoint
+
+    @classmethod
+    def load(
+        cls,
+        spec: ir.Spec,
+        warn: Callable[[Diagnostic], None],
+        *,
+        checkpoint: str | None = None,
+        emulate: bool = False,
+        verbose: bool = False,
+    ) -> Self:
+        """Build the graph of `spec` and take its variables from a checkpoint of its run directory.
+
+        `checkpoint` is a step, or the path of a checkpoint as TensorFlow knows it; by default it is the best
+        one where the run has one, else the newest that can be read. Of a spec for a cluster the model is put
+        onto this machine: a checkpoint knows nothing of devices. Raises SpecError and RunError.
+        """
+        spec = _on_this_machine(spec) if spec.devices.jobs else spec
+        plan = plan_of(spec, emulate=emulate, verbose=verbose)
+        require_devices(plan, verbose=verbose)
+        store = RunDirectory.of(spec).store
+        chosen = _find(store, checkpoint, warn, best=spec.train.best is not None)
+        if chosen is None and not store.steps():
+            raise RunError(errors.no_checkpoint(str(store.directory)))
+        engine = Engine.start(graph_of(plan, verbose=verbose))
+        try:
+            checkpoints = Checkpoints(store, engine, keep=spec.train.keep)
+            if chosen is None:
+                chosen = checkpoints.latest(warn)
+            else:
+                _restore(checkpoints, chosen, warn)
+        except BaseException:
+            engine.close()
+            raise
+        assert chosen is not None
+        return cls(engine, chosen)
+
+    @property
+    def spec(self) -> ir.Spec:
+        """The spec of the model."""
+        return self.engine.compiled.plan.spec
+
+    def keras_model(self) -> Any:
+        """Return the model as plain Keras has it, with the averaged weights where there are any."""
+        compiled = self.engine.compiled
+        return keras_model(
+            compiled, final_weights(compiled, self.engine.values), base=str(folder_of(self.spec))
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.engine.close()
+
+
+def _restore(checkpoints: Checkpoints, chosen: Checkpoint, warn: Callable[[Diagnostic], None]) -> None:
+    try:
+        checkpoints.restore(chosen, warn)
+    except (Damaged, tf.errors.OpError) as fault:
+        reason = str(fault) if isinstance(fault, Damaged) else reason_of(fault)
+        raise RunError(errors.checkpoint_unreadable(str(chosen.prefix), reason)) from fault
+
+
+def _on_this_machine(spec: ir.Spec) -> ir.Spec:
+    """Return a spec for a cluster as one clone on this machine, with the same model and the same slots."""
+    batch = spec.clones.batch[0] if isinstance(spec.clones.batch, tuple) else spec.clones.batch
+    update = evolve(
+        spec.update,
+        mode="sync",
+        aggregate=ir.Call("add_n"),
+        replication=None,
+        backup=0,
+        staleness=None,
+        average_every=None,
+        average_slots=False,
+    )
+    return evolve(
+        spec,
+        devices=ir.Devices(),
+        clones=ir.Clones(count=1, batch=batch),
+        place=ir.Place(),
+        expect=ir.Expect(),
+        update=update,
+    )
+
+
+def _find(
+    store: Store, wanted: str | None, warn: Callable[[Diagnostic], None], *, best: bool
+) -> Checkpoint | None:
+    """Return the checkpoint that is asked for, or the `best`; None where the newest will do."""
+    if wanted is None:
+        return _best(store, warn) if best else None
+    path = store.prefix(wanted) if _is_step(wanted) else Path(wanted)
+    name, _, number = path.name.rpartition("-")
+    if name != NAME or not _is_step(number):
+        raise RunError(errors.no_checkpoint(wanted))
+    found = Store(path.parent).find(int(number))
+    if isinstance(found, Broken):
+        if not list(found.prefix.parent.glob(f"{found.prefix.name}.*")):
+            raise RunError(errors.no_checkpoint(str(found.prefix)))
+        raise RunError(errors.checkpoint_unreadable(str(found.prefix), found.reason))
+    return found
+
+
+def _is_step(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+
+
+def _best(store: Store, warn: Callable[[Diagnostic], None]) -> Checkpoint | None:
+    """Return the checkpoint of the best evaluation; None, with a warning, if it is damaged."""
+    best = read_best(store.best, warn)
+    found = store.find(best.step) if best is not None else None
+    if isinstance(found, Broken):
+        warn(errors.checkpoint_damaged(str(found.prefix), found.reason))
+        return None
+    return found
+
+
+@frozen
+class Evaluated:
+    """The scores of a checkpoint on splits, by their names."""
+
+    checkpoint: str
+    step: int
+    splits: Mapping[str, SplitResult]
+
+    def to_json(self) -> str:
+        """Return one line of JSON."""
+        found = {name: split_fields(scores) for name, scores in self.splits.items()}
+        return json.dumps(
+            {"checkpoint": self.checkpoint, "step": self.step, "splits": found}, allow_nan=False
+        )
+
+
+def evaluate_trained(trained: Trained, names: Sequence[str] | None = None) -> Evaluated:
+    """Return the scores of a trained model on the splits `names`; all but `train` where that is None."""
+    compiled = trained.engine.compiled
+    splits = splits_of(trained.spec)
+    wanted = [each for each in splits if each != "train"] if names is None else list(dict.fromkeys(names))
+    missing = [each for each in (wanted or ["test"]) if each not in splits]
+    if missing:
+        data = trained.spec.data
+        raise RunError(errors.split_missing(missing, data.span if data is not None else trained.spec.span))
+    results: dict[str, SplitResult] = {}
+    for name, split in splits.items():
+        if name not in wanted:
+            continue
+        stream = open_stream(compiled.plan, split, compiled.plan.model.inputs)
+        with located(f"evaluation on `{name}`", compiled, stream):
+            results[name] = SplitResult.of(evaluate(trained.engine, stream))
+    return Evaluated(str(trained.checkpoint.prefix), trained.checkpoint.step, results)

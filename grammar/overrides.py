@@ -14,7 +14,7 @@ from dsl.errors import names
 from dsl.schema import BLOCKS, Function, Type
 from dsl.source import Source, Span
 from dsl.suggest import nearest
-from grammar.lower.calls import keras_function
+from grammar.lower.keras_functions import keras_function
 from grammar.parser import parse_value
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dsl import ir, schema, syntax
 from dsl.errors import names, references, types
 from dsl.schema import types as kinds
-from grammar.lower import flows
+from grammar.lower import flows, values
 from grammar.lower.blocks import once
 from grammar.lower.constants import RESERVED
 from grammar.lower.context import BAD
@@ -80,14 +80,12 @@ _INPUT = schema.Function(
 
 
 def _input(call: syntax.Call, tensors: Tensors, *, in_layer: bool) -> Any:
-    from grammar.lower import calls
-
     if in_layer:
         if call.arguments:
             tensors.context.reports.add(types.input_of_layer(call.span))
             return BAD
         return ir.Input(None, None, span=call.span)
-    bound = calls.bound(call, _INPUT, tensors.context)
+    bound = values.bound(call, _INPUT, tensors.context)
     if bound is BAD:
         return BAD
     given = dict(zip(("dtype", "shape"), bound.args, strict=False)) | dict(bound.kwargs)
@@ -142,22 +140,20 @@ def _names(value: Any) -> Iterator[str]:
 
 def parameter(item: syntax.Attribute, tensors: Tensors) -> Any:
     """Read the declaration of a parameter of a `layer` block."""
-    from grammar.lower import calls
-
     call = item.value
     if not isinstance(call, syntax.Call):
         return BAD
     context = tensors.context
     first = schema.Argument("type", kinds.word(*flows.PARAMETER_TYPES), required=True)
     head = syntax.Call(call.callee, call.arguments[:1], span=call.span)
-    bound = calls.bound(head, schema.Function("parameter", (first,)), context)
+    bound = values.bound(head, schema.Function("parameter", (first,)), context)
     if bound is BAD:
         return BAD
     type_ = next(iter((*bound.args, *bound.kwargs.values())))
     if len(call.arguments) == 1:
         return ir.LayerParameter(item.name, type_, span=item.span)
     second = schema.Argument("default", flows.parameter_type(type_))
-    whole = calls.bound(call, schema.Function("parameter", (first, second)), context)
+    whole = values.bound(call, schema.Function("parameter", (first, second)), context)
     if whole is BAD:
         return BAD
     default = whole.args[1] if len(whole.args) > 1 else whole.kwargs.get("default")

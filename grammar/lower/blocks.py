@@ -13,7 +13,7 @@ from dsl.source import Span
 from dsl.suggest import nearest
 from grammar.lexer import LONGEST_NAME
 from grammar.lower.context import BAD, Context
-from grammar.lower.typed import typed
+from grammar.lower.values import typed
 
 
 @frozen(slots=False, eq=False, repr=False)

@@ -10,10 +10,10 @@ from dsl.examples import renamed, tensors_of
 from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
 from dsl.suggest import nearest
-from grammar.lower import blocks, calls
+from grammar.lower import blocks, values
 from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import described
-from grammar.lower.typed import typed
+from grammar.lower.values import typed
 
 if TYPE_CHECKING:
     from dsl.source import Span
@@ -24,23 +24,21 @@ SPLITS = ("train", "validation", "test")
 def data(block: syntax.Block, context: Context) -> ir.Data | None:
     """Return the splits; None where something in them is wrong."""
     known = BLOCKS["data"]
-    values: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     spans: dict[str, Span] = {}
-    fields = blocks.Fields(values, spans)
+    fields = blocks.Fields(given, spans)
     for item in blocks.own_items(block, known, fields, context):
         if not isinstance(item, syntax.Attribute):
             continue
         spans[item.name] = item.value.span
         if item.name in SPLITS:
-            values[item.name] = _split(item, context)
+            given[item.name] = _split(item, context)
         else:
             row = known.attribute(item.name)
-            values[item.name] = (
-                None if row is None else typed(item.value, row.type, f"`{item.name}`", context)
-            )
+            given[item.name] = None if row is None else typed(item.value, row.type, f"`{item.name}`", context)
     if fields.bad:
         return None
-    return ir.Data(**values, span=block.header, spans=spans)
+    return ir.Data(**given, span=block.header, spans=spans)
 
 
 def _split(item: syntax.Attribute, context: Context) -> Any:
@@ -69,7 +67,7 @@ def _source(written: syntax.Expr, context: Context) -> Any:
         )
         context.reports.add(report)
         return BAD
-    return calls.called(written, kinds.call("source"), "a split", context)
+    return values.called(written, kinds.call("source"), "a split", context)
 
 
 def _transform(step: syntax.Expr, context: Context) -> Any:
@@ -85,4 +83,4 @@ def _transform(step: syntax.Expr, context: Context) -> Any:
     if not isinstance(step, syntax.Call):
         context.reports.add(types.misplaced_expression("a step", "a transform", described(step), step.span))
         return BAD
-    return calls.called(step, kinds.call("transform"), "a step", context)
+    return values.called(step, kinds.call("transform"), "a step", context)

@@ -12,7 +12,7 @@ from dsl.suggest import nearest
 from grammar.lower import blocks
 from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import described
-from grammar.lower.typed import typed
+from grammar.lower.values import typed
 
 if TYPE_CHECKING:
     from dsl.source import Span

@@ -13,7 +13,7 @@ from grammar.lower import blocks
 from grammar.lower.context import BAD, Context
 from grammar.lower.devices import device_set
 from grammar.lower.evaluate import described
-from grammar.lower.typed import typed
+from grammar.lower.values import typed
 
 MEASURE_NAMES = tuple(each.name for each in schema.MEASURES)
 

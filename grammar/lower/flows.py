@@ -11,10 +11,11 @@ from dsl.errors import names, references, types
 from dsl.schema import types as kinds
 from dsl.source import Span
 from dsl.suggest import nearest
-from grammar.lower import calls
+from grammar.lower import values
 from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import described
-from grammar.lower.typed import typed
+from grammar.lower.keras_functions import keras_function
+from grammar.lower.values import typed
 
 APPLICATIONS = "applications."
 SPECIAL = ("repeat", "python", "input", "layer", "parameter")
@@ -199,7 +200,7 @@ def _call(call: syntax.Call, tensors: Tensors) -> Any:  # noqa: PLR0911 one for 
     signature = application or signatures.find("layer", name)
     if signature is None:
         return _unknown(call, tensors)
-    bound = calls.bound(call, calls.keras_function(signature), context)
+    bound = values.bound(call, keras_function(signature), context)
     return BAD if bound is BAD else ir.Step("application" if application else "layer", bound, span=call.span)
 
 
@@ -217,7 +218,7 @@ def _unknown(call: syntax.Call, tensors: Tensors) -> Any:
         context.reports.add(references.wrong_reference(name, "a tensor", "a layer", call.callee.span, at))
         return BAD
     shared = tuple(each for each, kind in tensors.kinds.items() if kind == "shared")
-    return calls.unknown("layer", call, (*shared, *_layer_names(context)), context)
+    return values.unknown("layer", call, (*shared, *_layer_names(context)), context)
 
 
 def _shared_called(call: syntax.Call, tensors: Tensors) -> Any:
@@ -246,7 +247,7 @@ def _block(call: syntax.Call, tensors: Tensors) -> Any:
         )
         for each in block.parameters
     )
-    bound = calls.bound(call, schema.Function(block.name, arguments), context)
+    bound = values.bound(call, schema.Function(block.name, arguments), context)
     return BAD if bound is BAD else ir.Step("block", bound, span=call.span)
 
 
@@ -292,7 +293,7 @@ def _python(call: syntax.Call, context: Context) -> Any:
     if not context.allow_python:
         context.reports.add(names.python_not_allowed(call.callee.span))
     function = schema.function("source", "python")
-    bound: Any = BAD if function is None else calls.bound(call, function, context)
+    bound: Any = BAD if function is None else values.bound(call, function, context)
     return BAD if bound is BAD else ir.Step("python", bound, span=call.span)
 
 

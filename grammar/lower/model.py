@@ -9,11 +9,11 @@ from dsl.errors import names, references, types
 from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
 from dsl.suggest import nearest
-from grammar.lower import bindings, blocks, calls, flows
+from grammar.lower import bindings, blocks, flows, values
 from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import described, evaluate
 from grammar.lower.flows import Tensors
-from grammar.lower.typed import typed
+from grammar.lower.values import typed
 
 if TYPE_CHECKING:
     from dsl.source import Span
@@ -228,7 +228,7 @@ def _objective_call(step: syntax.Expr, category: str, context: Context) -> Any: 
     ):
         context.reports.add(references.other_kind("loss", step.callee.name, step.callee.span, "layer"))
         return BAD
-    return calls.called(step, kinds.keras(category), f"a {category}", context)
+    return values.called(step, kinds.keras(category), f"a {category}", context)
 
 
 def _metrics(found: list[syntax.Block], tensors: Tensors) -> tuple[ir.Metric, ...] | None:

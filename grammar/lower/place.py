@@ -9,11 +9,11 @@ from dsl.errors import names, placement, references, types
 from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
 from dsl.suggest import nearest
-from grammar.lower import blocks, calls
+from grammar.lower import blocks, values
 from grammar.lower.context import BAD, Context
 from grammar.lower.devices import KINDS, device_set
 from grammar.lower.evaluate import described
-from grammar.lower.typed import typed
+from grammar.lower.values import typed
 
 SELECTOR_NAMES = tuple(each.name for each in schema.SELECTORS)
 TARGET_NAMES = tuple(each.name for each in schema.TARGETS)
@@ -99,11 +99,11 @@ def _pattern(written: syntax.Expr, known: Any, context: Context) -> Any:
             context.reports.add(placement.glob_missing(known.name, written.span))
             return BAD
         return None
-    call = calls.bound(written, function, context)
+    call = values.bound(written, function, context)
     if call is BAD:
         return BAD
-    values = (*call.args, *call.kwargs.values())
-    return values[0] if values else None
+    given = (*call.args, *call.kwargs.values())
+    return given[0] if given else None
 
 
 # --- targets ----------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def _target_call(call: syntax.Call, jobs: frozenset[str] | None, context: Contex
 def _groups(call: syntax.Call, devices: Any, keywords: list[syntax.Argument], context: Context) -> Any:
     size = schema.Function("groups", (schema.Argument("size", kinds.integer(1), required=True),))
     head = syntax.Call(call.callee, tuple(keywords), span=call.span)
-    bound = calls.bound(head, size, context)
+    bound = values.bound(head, size, context)
     if devices is BAD or bound is BAD:
         return BAD
     return ir.Groups(devices, bound.kwargs["size"], span=call.span)

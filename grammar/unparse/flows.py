@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dsl import ir, schema, signatures
 from dsl.schema import types as kinds
 from grammar.format import WIDTH
-from grammar.lower.calls import keras_function
+from grammar.lower.keras_functions import keras_function
 from grammar.unparse.values import called, plain, quoted, value
 
 if TYPE_CHECKING:

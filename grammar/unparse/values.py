@@ -90,7 +90,7 @@ def called(given: ir.Call, function: Function | None) -> str:
 
 def _function(given: ir.Call, type: Type | None) -> Function | None:  # noqa: A002 the schema's word for it
     from dsl import schema, signatures
-    from grammar.lower.calls import keras_function
+    from grammar.lower.keras_functions import keras_function
 
     if type is not None and type.kind == "call":
         return schema.function(type.of, given.name)

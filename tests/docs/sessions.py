@@ -27,9 +27,9 @@ from tensorflow.python.framework.config import disable_op_determinism
 
 from tests.docs.frames import tutorial
 from tests.docs.pages import ROOT, Block
+from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import guarded
 from tfdeploy.cli.group import tfdeploy
-from tfdeploy.cli.options import Common
 
 DIGITS = ROOT / "examples" / "data" / "digits"
 ELISION = "..."

@@ -10,7 +10,7 @@ from tfdeploy.progress import busy
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from dsl import ir
-    from tfdeploy.cli.options import Common
+    from tfdeploy.cli.common import Common
 
 
 def start(common: Common) -> None:

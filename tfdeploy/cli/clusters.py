@@ -10,7 +10,7 @@ from attrs import evolve
 
 if TYPE_CHECKING:
     from dsl import ir
-    from tfdeploy.cli.options import Common
+    from tfdeploy.cli.common import Common
     from tfdeploy.runtime.membership.addresses import Membership, Task
     from tfdeploy.runtime.options import RunOptions
     from tfdeploy.runtime.records.result import Result

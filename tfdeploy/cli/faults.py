@@ -14,7 +14,7 @@ import click
 
 from dsl.codes import is_file_fault, name_of
 from dsl.diagnostics import Diagnostic, RunError, SpecError
-from tfdeploy.cli.options import Common
+from tfdeploy.cli.common import Common
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

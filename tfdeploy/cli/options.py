@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec
 
 import click
-from attrs import frozen
 
-from dsl.records import Record
+from tfdeploy.cli.common import Common
+from tfdeploy.cli.faults import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,41 +43,6 @@ def _print_help(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
         click.echo(ctx.get_help(), color=ctx.color)
         ctx.exit()
-
-
-@frozen(slots=False, eq=False, repr=False)
-class Common(Record):
-    """What the common options say.
-
-    `overrides` are the (path, value) pairs of `--set` in the order in which they were given.
-    """
-
-    overrides: tuple[tuple[str, str], ...] = ()
-    allow_python: bool = False
-    color: Literal["auto", "always", "never"] = "auto"
-    verbose: bool = False
-    debug: bool = False
-
-    @property
-    def color_errors(self) -> bool:
-        """Whether standard error is written in colour."""
-        return colored(self.color, is_terminal=sys.stderr.isatty())
-
-    @property
-    def color_output(self) -> bool:
-        """Whether standard output is written in colour."""
-        return colored(self.color, is_terminal=sys.stdout.isatty())
-
-
-def colored(wish: str, *, is_terminal: bool) -> bool:
-    """Decide on colour: `always` and `never` hold, `auto` asks NO_COLOR, FORCE_COLOR and the terminal."""
-    if wish != "auto":
-        return wish == "always"
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
-    return is_terminal and os.environ.get("TERM") != "dumb"
 
 
 def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -134,7 +97,6 @@ force_option = click.option(
 
 def common_options(function: Callable[Concatenate[Common, P], int]) -> Callable[..., int]:
     """Give a command's function the common options, as a `Common` in first place, and handle its faults."""
-    from tfdeploy.cli.faults import guarded
 
     @wraps(function)
     def command(

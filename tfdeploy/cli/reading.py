@@ -11,7 +11,7 @@ from tfdeploy.cli.faults import show
 
 if TYPE_CHECKING:
     from dsl import ir
-    from tfdeploy.cli.options import Common
+    from tfdeploy.cli.common import Common
 
 
 STDIN = "-"

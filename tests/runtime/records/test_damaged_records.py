@@ -18,9 +18,9 @@ from dsl.diagnostics import RunError
 from tests.damage import damaged
 from tests.placement_maps import make_map
 from tests.support import spec_of
+from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import guarded
 from tfdeploy.cli.group import load
-from tfdeploy.cli.options import Common
 from tfdeploy.runtime.cluster.health.status import Launched, _launched
 from tfdeploy.runtime.cluster.server.identity import Identity
 from tfdeploy.runtime.launch.launching import is_result, result_of

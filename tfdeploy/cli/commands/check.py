@@ -9,9 +9,10 @@ import click
 
 from dsl.diagnostics import SpecError
 from dsl.render import FORMATS, render
+from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import exit_code
 from tfdeploy.cli.folders import specs_of
-from tfdeploy.cli.options import Command, Common, common_options, offer
+from tfdeploy.cli.options import Command, common_options, offer
 from tfdeploy.cli.reading import STDIN, read
 from tfdeploy.cli.terminal import say
 

@@ -9,7 +9,8 @@ import click
 from attrs import evolve
 
 from tfdeploy.cli.commands.serve import listen_option, task_option
-from tfdeploy.cli.options import Command, Common, common_options, offer
+from tfdeploy.cli.common import Common
+from tfdeploy.cli.options import Command, common_options, offer
 from tfdeploy.cli.reading import read_spec
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 from attrs import evolve
 
+from tfdeploy.cli.common import Common
 from tfdeploy.cli.maps import map_file, read_map
-from tfdeploy.cli.options import Command, Common, common_options, offer, pairs
+from tfdeploy.cli.options import Command, common_options, offer, pairs
 from tfdeploy.cli.terminal import say
 
 if TYPE_CHECKING:

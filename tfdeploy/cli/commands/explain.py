@@ -8,7 +8,8 @@ import click
 
 import tfdeploy
 from dsl.codes import CODES, Code
-from tfdeploy.cli.options import Command, Common, common_options, offer
+from tfdeploy.cli.common import Common
+from tfdeploy.cli.options import Command, common_options, offer
 
 PAGES = os.path.join(os.path.dirname(tfdeploy.__file__), "pages")  # noqa: PTH118, PTH120 pathlib is not loaded
 

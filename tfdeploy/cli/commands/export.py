@@ -9,8 +9,9 @@ import click
 from click.core import ParameterSource
 
 from dsl.diagnostics import SpecError
+from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import show
-from tfdeploy.cli.options import Command, Common, common_options, offer
+from tfdeploy.cli.options import Command, common_options, offer
 from tfdeploy.cli.reading import read_spec
 from tfdeploy.cli.terminal import say
 

@@ -6,8 +6,9 @@ import sys
 
 import click
 
+from tfdeploy.cli.common import Common
 from tfdeploy.cli.folders import specs_of
-from tfdeploy.cli.options import Command, Common, common_options, offer
+from tfdeploy.cli.options import Command, common_options, offer
 from tfdeploy.cli.terminal import pass_on, say
 
 DIFFERENT = 1

@@ -9,8 +9,9 @@ import click
 from attrs import field, frozen
 
 from dsl.diagnostics import SpecError
+from tfdeploy.cli.common import Common
 from tfdeploy.cli.maps import map_file, read_map
-from tfdeploy.cli.options import Command, Common, common_options, force_option, offer
+from tfdeploy.cli.options import Command, common_options, force_option, offer
 from tfdeploy.cli.terminal import pass_on, say
 
 if TYPE_CHECKING:

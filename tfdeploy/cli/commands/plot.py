@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from tfdeploy.cli.options import Command, Common, common_options, force_option
+from tfdeploy.cli.common import Common
+from tfdeploy.cli.options import Command, common_options, force_option
 from tfdeploy.cli.terminal import say
 
 ROWS = 16

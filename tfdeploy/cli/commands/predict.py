@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import show
-from tfdeploy.cli.options import Command, Common, common_options, force_option, offer
+from tfdeploy.cli.options import Command, common_options, force_option, offer
 from tfdeploy.cli.reading import read_spec
 from tfdeploy.cli.terminal import say
 

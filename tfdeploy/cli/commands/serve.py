@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 from attrs import evolve
 
-from tfdeploy.cli.options import Command, Common, common_options, offer
+from tfdeploy.cli.common import Common
+from tfdeploy.cli.options import Command, common_options, offer
 from tfdeploy.cli.reading import read_spec
 
 if TYPE_CHECKING:

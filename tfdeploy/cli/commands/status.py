@@ -6,7 +6,8 @@ import os
 
 import click
 
-from tfdeploy.cli.options import Command, Common, common_options, offer
+from tfdeploy.cli.common import Common
+from tfdeploy.cli.options import Command, common_options, offer
 from tfdeploy.cli.reading import read_spec
 from tfdeploy.cli.terminal import say
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from tfdeploy.cli.options import Command, Common, common_options, offer
+from tfdeploy.cli.common import Common
+from tfdeploy.cli.options import Command, common_options, offer
 from tfdeploy.cli.reading import read_spec
 from tfdeploy.cli.terminal import say
 

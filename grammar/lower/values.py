@@ -1,25 +1,133 @@
-"""Calls: arguments by position and by name, checked against the function that is called."""
+"""Values that the schema gives a type, from the expressions that were written; calls are values too.
+
+A call's arguments are values, and a value may be a call, so both stand in one module.
+"""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from dsl import ir, schema, signatures, syntax
 from dsl.errors import names, references, types
-from dsl.schema import Argument, Function, Type
-from dsl.schema import types as kinds
+from dsl.schema import Function, Type
 from dsl.source import Span
 from dsl.suggest import nearest
-from dsl.values import kind_of
+from dsl.values import Quantity, kind_of
 from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import described, evaluate, labels_of
+from grammar.lower.fitting import Place, fitted
+from grammar.lower.keras_functions import keras_function
+
+
+def typed(  # noqa: PLR0911 one for each kind
+    expression: syntax.Expr,
+    type: Type,  # noqa: A002
+    what: str,
+    context: Context,
+) -> Any:
+    """Return the value of `expression` as `type` has it, BAD where it does not fit.
+
+    `what` names the place, as in "`count`" or "`units` of `Dense`".
+    """
+    if isinstance(expression, syntax.Broken):
+        return BAD
+    if type.kind == "either":
+        return typed(expression, _option(expression, type, context), what, context)
+    if type.kind in {"call", "keras"} or (type.kind == "any" and isinstance(expression, syntax.Call)):
+        return called(expression, type, what, context)
+    if isinstance(expression, (syntax.Call, syntax.Flow, syntax.Comparison)):
+        report = types.misplaced_expression(what, type.described(), described(expression), expression.span)
+        context.reports.add(report)
+        return BAD
+    if type.kind == "tensor":
+        return _tensor(expression, what, context)
+    if type.words:
+        return word(expression, type, what, context)
+    if type.kind in {"list", "shape"} and isinstance(expression, syntax.List):
+        return _items(expression, type, what, context)
+    place = Place(type, what, expression.span, labels_of(expression, context), context)
+    wanted = "" if type.kind in {"str", "any"} else f"{what} takes {type.described()}"
+    return fitted(evaluate(expression, context, wanted=wanted), place)
+
+
+def word(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002
+    """Return the word of `type` that `expression` is, as a name, as a string, or by way of a constant."""
+    if isinstance(expression, syntax.Path) and expression.bare in type.words:
+        return expression.bare
+    value = evaluate(expression, context, type.words)
+    if value is BAD or isinstance(value, (ir.Parameter, ir.Arithmetic)):
+        return value
+    if value is None and (type.optional or "none" in type.words):
+        return None if type.optional else "none"
+    labels = labels_of(expression, context)
+    if not isinstance(value, str):
+        report = types.wrong_type(what, type.described(), kind_of(value), expression.span, labels)
+        context.reports.add(report)
+        return BAD
+    if value in type.words:
+        return value
+    near = nearest(value, type.words)
+    context.reports.add(types.invalid_choice(what, value, type.words, near, expression.span, labels))
+    return BAD
+
+
+def _items(expression: syntax.List, type: Type, what: str, context: Context) -> Any:  # noqa: A002
+    """Read a list that stands there in full, so that each fault points to its item."""
+    if type.kind == "list" and type.item is not None:
+        item = type.item
+        values = [typed(each, item, f"an item of {what}", context) for each in expression.items]
+    else:
+        part = Type("shape", optional=True)
+        values = [typed(each, part, f"an item of {what}", context) for each in expression.items]
+    return BAD if any(value is BAD for value in values) else tuple(values)
+
+
+def _option(expression: syntax.Expr, type: Type, context: Context) -> Type:  # noqa: A002
+    """Choose the one of several types that the shape of an expression speaks for."""
+    kinds: dict[str, Type] = {option.kind: option for option in type.options}
+    value = None
+    if isinstance(expression, (syntax.Path, syntax.Chain, syntax.Number, syntax.Negative)):
+        value = evaluate(expression, context.silent())
+    if isinstance(expression, syntax.Call) or _names_function(expression, kinds.get("call")):
+        wanted = "keras" if "keras" in kinds else "call"
+    elif isinstance(expression, syntax.List) or isinstance(value, tuple):
+        wanted = "list"
+    elif isinstance(value, Quantity):
+        wanted = "quantity"
+    else:
+        wanted = type.options[0].kind
+    return kinds.get(wanted, type.options[0])
+
+
+def _names_function(expression: syntax.Expr, type: Type | None) -> bool:  # noqa: A002
+    """Whether an expression is the name of a function that a type takes calls of, without brackets."""
+    name = expression.bare if isinstance(expression, syntax.Path) else None
+    return type is not None and name is not None and schema.function(type.of, name) is not None
+
+
+def _tensor(expression: syntax.Expr, what: str, context: Context) -> Any:
+    """Return the name of a tensor of the examples."""
+    if isinstance(expression, syntax.Path) and expression.bare is not None:
+        name = expression.bare
+    elif isinstance(expression, syntax.Text):
+        name = expression.value
+    else:
+        found = described(expression)
+        context.reports.add(types.misplaced_expression(what, "the name of a tensor", found, expression.span))
+        return BAD
+    known = context.tensors
+    if known is not None and name not in known:
+        near = nearest(name, known)
+        context.reports.add(references.unknown_tensor(name, expression.span, near, sorted(known)))
+        return BAD
+    return name
+
+
+# --- calls ---
 
 
 def called(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002, PLR0911 one for each kind
     """Return the call, or the word, that `expression` is where `type` asks for a call."""
-    from grammar.lower import typed
-
     if isinstance(expression, syntax.Call):
         return (
             _of_table(expression, type, context)
@@ -29,7 +137,7 @@ def called(expression: syntax.Expr, type: Type, what: str, context: Context) -> 
     if type.kind == "call":
         return _bare(expression, type, what, context)
     if type.words and not isinstance(expression, (syntax.Flow, syntax.Comparison)):
-        return typed.word(expression, type, what, context)
+        return word(expression, type, what, context)
     if isinstance(expression, syntax.Constant) and expression.value is None and type.optional:
         return None
     if isinstance(expression, syntax.Path) and _known(type.of, expression.name):
@@ -156,38 +264,6 @@ def _known_as(name: str) -> str | None:
     return next((table for table in schema.FUNCTIONS if schema.function(table, name) is not None), None)
 
 
-@cache
-def keras_function(signature: signatures.Signature) -> Function:
-    """Return a Keras signature as a function of the language."""
-    arguments = tuple(
-        Argument(
-            each.name,
-            keras_type(each),
-            default=each.default,
-            required=each.required,
-            positional=each.positional,
-        )
-        for each in signature.arguments
-    )
-    return Function(signature.name, arguments, kinds.ANY if signature.variadic else None)
-
-
-def keras_type(argument: signatures.Argument) -> Type:
-    """Return the type of an argument of a Keras object."""
-    optional = argument.nullable
-    if argument.kind == "call":
-        return kinds.keras(argument.category or "", argument.words, optional=optional)
-    if argument.kind == "float" and argument.category is not None:
-        schedule = kinds.keras(argument.category, optional=optional)
-        return kinds.either(kinds.number(optional=optional), schedule, optional=optional)
-    if argument.kind == "word":
-        return kinds.word(*argument.words, optional=optional)
-    return Type(argument.kind, optional=optional)
-
-
-# --- arguments --------------------------------------------------------------------------------------------
-
-
 def bound(call: syntax.Call, function: Function, context: Context) -> Any:
     """Return `call` with its arguments checked against `function`; BAD where one is wrong."""
     return _Binding(call, function, context).run()
@@ -265,10 +341,8 @@ class _Binding:
         self._kwarg_spans[name] = argument.value.span
 
     def _value(self, argument: syntax.Argument, name: str, type: Type) -> Any:  # noqa: A002
-        from grammar.lower import typed
-
         what = f"`{name}` of `{self._call.callee.name}`"
-        return typed.typed(argument.value, type, what, self._context)
+        return typed(argument.value, type, what, self._context)
 
     def _unknown(self, name: str, span: Span) -> None:
         known = tuple(each.name for each in self._function.arguments)

@@ -1,0 +1,44 @@
+"""What the options that every command has say, and whether to write in colour."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Literal
+
+from attrs import frozen
+
+
+@frozen
+class Common:
+    """What the common options say.
+
+    `overrides` are the (path, value) pairs of `--set` in the order in which they were given.
+    """
+
+    overrides: tuple[tuple[str, str], ...] = ()
+    allow_python: bool = False
+    color: Literal["auto", "always", "never"] = "auto"
+    verbose: bool = False
+    debug: bool = False
+
+    @property
+    def color_errors(self) -> bool:
+        """Whether standard error is written in colour."""
+        return colored(self.color, is_terminal=sys.stderr.isatty())
+
+    @property
+    def color_output(self) -> bool:
+        """Whether standard output is written in colour."""
+        return colored(self.color, is_terminal=sys.stdout.isatty())
+
+
+def colored(wish: str, *, is_terminal: bool) -> bool:
+    """Decide on colour: `always` and `never` hold, `auto` asks NO_COLOR, FORCE_COLOR and the terminal."""
+    if wish != "auto":
+        return wish == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return is_terminal and os.environ.get("TERM") != "dumb"

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from dsl.diagnostics import Diagnostic
     from dsl.ir import Spec
-    from tfdeploy.runtime.records.result import Result
+    from tfdeploy.runtime.records.result import Evaluated, Result
     from tfdeploy.runtime.show.reporting import Reporter
-    from tfdeploy.runtime.trained.trained import Evaluated
 
 
 def load(

@@ -13,8 +13,8 @@ from attrs import evolve
 from dsl.diagnostics import RunError
 from tfdeploy.runtime.cluster.health import monitor as module
 from tfdeploy.runtime.cluster.health.monitor import Watch
-from tfdeploy.runtime.cluster.server.identity import fingerprint
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
+from tfdeploy.runtime.membership.fingerprint import fingerprint
 from tfdeploy.runtime.membership.membership import find_membership
 
 if TYPE_CHECKING:

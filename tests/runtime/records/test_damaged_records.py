@@ -27,9 +27,9 @@ from tfdeploy.runtime.launch.launching import is_result, result_of
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.tf_config import Given, read_tf_config, to_tf_config
 from tfdeploy.runtime.records.history import History, Line
-from tfdeploy.runtime.records.result import Result, Seconds, SplitResult
+from tfdeploy.runtime.records.result import Best, Result, Seconds, SplitResult
 from tfdeploy.runtime.records.store import Broken, Checkpoint, Manifest, Store
-from tfdeploy.runtime.train.best import Best, read_best
+from tfdeploy.runtime.train.best import read_best
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
@@ -46,7 +46,7 @@ RESULT = Result(
     test=SplitResult(0.5, {"accuracy": 0.75}, 8),
     best=Best(10, "highest", "accuracy", 0.75),
 )
-IDENTITY = Identity("worker", 1, "abc", "0.1.0", "2.21.0", "f00", "host", 7, 1.5)
+IDENTITY = Identity("worker", 1, "abc", "0.1.0", "2.21.0", "f00", "host", 7, 1.5, "5ec7e7")
 JOBS = (ir.Job("ps", tasks=1), ir.Job("worker", tasks=2))
 CLUSTER = Cluster.of({"ps": ["p:1"], "worker": ["a:1", "b:1"]})
 MAP = make_map(2).to_json()

@@ -11,7 +11,8 @@ import pytest
 
 from tests.support import spec_of
 from tfdeploy.runtime.records.history import Line
-from tfdeploy.runtime.train.best import Best, Contest, Goal
+from tfdeploy.runtime.records.result import Best, Goal
+from tfdeploy.runtime.train.best import Contest
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import runpy
 import signal
 import sys
 import threading
@@ -47,9 +48,7 @@ def main() -> None:
 
     if find_spec("tfdeploy") is None:
         sys.path.append(root)
-    from tfdeploy.cli import main as command
-
-    command()
+    runpy.run_module("tfdeploy.cli", run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -18,10 +18,10 @@ from attrs import frozen
 
 from dsl.errors import cluster as errors
 from tfdeploy.runtime.cluster.server.binding import LOOPBACK
-from tfdeploy.runtime.cluster.server.identity import fingerprint
 from tfdeploy.runtime.launch import children
 from tfdeploy.runtime.launch.children import Child, Leash
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
+from tfdeploy.runtime.membership.fingerprint import fingerprint
 from tfdeploy.runtime.membership.membership import LAUNCHER, is_server
 from tfdeploy.runtime.membership.secret import VARIABLE as SECRET
 from tfdeploy.runtime.membership.secret import own_secret, secret_of

@@ -9,8 +9,8 @@ from attrs import evolve
 from compiler.compatibility import replication_of
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import cluster as errors
-from tfdeploy.runtime.cluster.server.identity import fingerprint
 from tfdeploy.runtime.membership.addresses import PARAMETER_SERVER, Cluster, Membership, Task
+from tfdeploy.runtime.membership.fingerprint import fingerprint
 from tfdeploy.runtime.membership.secret import secret_of
 from tfdeploy.runtime.membership.tf_config import VARIABLE, Given, read_tf_config
 

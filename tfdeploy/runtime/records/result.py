@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import asdict, define, field, frozen
 
 from dsl.typed_json import Count, Measured
 from tfdeploy.runtime.records.history import finite
-from tfdeploy.runtime.train.best import Best
-
-if TYPE_CHECKING:
-    from tfdeploy.runtime.train.evaluation import Scores
 
 Status = Literal["finished", "interrupted", "terminated"]
+Goal = Literal["highest", "lowest"]
 
 
 @frozen
@@ -35,6 +32,17 @@ class Seconds:
 
 
 @frozen
+class Scores:
+    """What an evaluation gives; `loss` includes the regularisation, `data_loss` is the mean over examples."""
+
+    loss: float
+    data_loss: float
+    metrics: Mapping[str, float]
+    examples: int
+    seconds: float = field(eq=False)
+
+
+@frozen
 class SplitResult:
     """Scores over all `examples` of a split, with the averaged weights where `ema` is set."""
 
@@ -46,6 +54,16 @@ class SplitResult:
     def of(cls, scores: Scores) -> SplitResult:
         """Return what an evaluation found."""
         return cls(scores.loss, dict(scores.metrics), scores.examples)
+
+
+@frozen
+class Best:
+    """The best evaluation: its step and the value of the score; `goal` is `highest` or `lowest`."""
+
+    step: Count
+    goal: Goal
+    score: str
+    value: float
 
 
 @frozen
@@ -108,6 +126,22 @@ def split_fields(found: SplitResult | None) -> dict[str, Any] | None:
     if found is None:
         return None
     return {"loss": finite(found.loss), "metrics": _finite(found.metrics), "examples": found.examples}
+
+
+@frozen
+class Evaluated:
+    """The scores of a checkpoint on splits, by their names."""
+
+    checkpoint: str
+    step: int
+    splits: Mapping[str, SplitResult]
+
+    def to_json(self) -> str:
+        """Return one line of JSON."""
+        found = {name: split_fields(scores) for name, scores in self.splits.items()}
+        return json.dumps(
+            {"checkpoint": self.checkpoint, "step": self.step, "splits": found}, allow_nan=False
+        )
 
 
 @define

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph, TrainLoop
     from compiler.graph.inputs.iterators import InputPipe
     from tfdeploy.data import Stream
-    from tfdeploy.runtime.cluster.workers.session_target import Looker
-    from tfdeploy.runtime.cluster.workers.worker_group import Crew
+    from tfdeploy.runtime.session.health import HealthMonitor
 
 AVERAGE = "/ExponentialMovingAverage"  # ends the name of a weight's moving average in a checkpoint
 
@@ -51,8 +50,7 @@ class StepReport:
 class Engine:
     """A session on a compiled graph that can train; `saving` are its ops for checkpoints.
 
-    `crew` is the part in what workers with graphs of their own agree on; None for a graph of all clones.
-    `looker` looks after the tasks of a cluster, `lost` asks whether one was lost since the session was
+    `monitor` looks after the tasks of a cluster, `lost` asks whether one was lost since the session was
     opened. `pulse` is told that things go on.
 
     `applied` is false where the last step was skipped, which happens under `mixed_float16`: its gradients
@@ -63,8 +61,7 @@ class Engine:
     compiled: CompiledGraph = field(repr=False)
     session: Any = field(repr=False)
     saving: Saving = field(repr=False)
-    crew: Crew | None = None
-    looker: Looker | None = None
+    monitor: HealthMonitor | None = None
     pulse: Pulse = field(factory=Pulse, repr=False)
     lost: Callable[[], bool] | None = field(default=None, repr=False)
     files: CheckpointFiles = field(factory=ServerFiles, repr=False)
@@ -92,8 +89,8 @@ class Engine:
     def progress(self) -> None:
         """Tell those who look on that things go on."""
         self.pulse.beat()
-        if self.looker is not None:
-            self.looker.progress()
+        if self.monitor is not None:
+            self.monitor.progress()
 
     def close(self) -> None:
         """End the session, as far as the server that has it still knows it."""

@@ -54,11 +54,7 @@ class Steps(Protocol):
 
 
 def make_steps(engine: Engine) -> Steps:
-    """Return what makes the steps of a compiled graph."""
-    if engine.crew is not None:
-        from tfdeploy.runtime.cluster.workers.chief_steps import crew_steps
-
-        return crew_steps(engine.crew)
+    """Return what makes the steps of a graph of all clones (for a worker with its own see `chief_steps`)."""
     if engine.compiled.train_loops:
         return AsyncSteps(engine)
     return SyncSteps(engine)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tfdeploy.runtime.records.history import Line
-    from tfdeploy.runtime.records.result import Result, SplitResult
-    from tfdeploy.runtime.trained.trained import Evaluated
+    from tfdeploy.runtime.records.result import Evaluated, Result, SplitResult
 
 MINUTE = 60
 HOUR = 3600

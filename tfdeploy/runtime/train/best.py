@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
-from attrs import asdict, define, frozen
+from attrs import asdict, define
 
 from dsl.errors import running as errors
-from dsl.typed_json import BadRecord, Count, read_record
+from dsl.typed_json import BadRecord, read_record
 from tfdeploy.runtime.records.files import write_whole
+from tfdeploy.runtime.records.result import Best, Goal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,18 +21,7 @@ if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
     from tfdeploy.runtime.records.history import Line, SplitName
 
-Goal = Literal["highest", "lowest"]
 LOSS = "loss"
-
-
-@frozen
-class Best:
-    """The best evaluation: its step and the value of the score; `goal` is `highest` or `lowest`."""
-
-    step: Count
-    goal: Goal
-    score: str
-    value: float
 
 
 @define

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
-from attrs import define, field, frozen
+from attrs import define, field
 
 from compiler.graph.session_options import batches_at_once
+from tfdeploy.runtime.records.result import Scores
 from tfdeploy.runtime.session.numbers import named
 
 if TYPE_CHECKING:
@@ -29,17 +30,6 @@ if TYPE_CHECKING:
 
 Parts: TypeAlias = Sequence[Sequence[Any]]
 """The parts of the loss of a batch: each the value, and where it is to be divided by one, the weight."""
-
-
-@frozen
-class Scores:
-    """What an evaluation gives; `loss` includes the regularisation, `data_loss` is the mean over examples."""
-
-    loss: float
-    data_loss: float
-    metrics: Mapping[str, float]
-    examples: int
-    seconds: float = field(eq=False)
 
 
 class Stopped(Exception):  # noqa: N818  # it is no fault

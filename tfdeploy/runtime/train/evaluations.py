@@ -9,11 +9,11 @@ from attrs import define, field
 
 from tfdeploy.runtime.records.history import History, Line, SplitName
 from tfdeploy.runtime.session.faults import located
-from tfdeploy.runtime.train.evaluation import Scores, Stopped, evaluate
+from tfdeploy.runtime.train.evaluation import Stopped, evaluate
 
 if TYPE_CHECKING:
     from tfdeploy.data import Stream
-    from tfdeploy.runtime.records.result import Clock
+    from tfdeploy.runtime.records.result import Clock, Scores
     from tfdeploy.runtime.session.engine import Engine
     from tfdeploy.runtime.show.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals

@@ -11,6 +11,7 @@ from attrs import define, field
 
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
+from tfdeploy.runtime.cluster.workers.chief_steps import crew_steps
 from tfdeploy.runtime.cluster.workers.updates_told import Told
 from tfdeploy.runtime.records.history import History, Line
 from tfdeploy.runtime.records.result import Clock
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tfdeploy.data import Stream
+    from tfdeploy.runtime.cluster.workers.worker_group import Crew
     from tfdeploy.runtime.session.checkpoints import Checkpoints
     from tfdeploy.runtime.session.engine import Engine, StepReport
     from tfdeploy.runtime.show.reporting import Reporter
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 class Trainer:
     """Everything that a run needs to make steps.
 
+    `crew` is the chief's view of all workers that have graphs of their own; None if one graph has all clones.
     `stream` is the training data; `step` and `examples` count from the start of the run. `after_first` is
     called when this process has made its first step.
     """
@@ -54,6 +57,7 @@ class Trainer:
     step: int = 0
     examples: int = 0
     last_line: Line | None = None
+    crew: Crew | None = None
     profile: Profile | None = None
     _window: Clock = field(factory=Clock)  # of the steps since the last that was logged
     _waiting: Waiting = field(init=False)
@@ -63,8 +67,7 @@ class Trainer:
 
     def __attrs_post_init__(self) -> None:
         self._waiting, self._logged = Waiting(), self.step
-        crew = self.engine.crew
-        self._told = Told(crew) if crew is not None else None
+        self._told = Told(self.crew) if self.crew is not None else None
 
     @property
     def contest(self) -> Contest | None:
@@ -73,7 +76,7 @@ class Trainer:
 
     def train(self, last: int) -> None:
         """Make steps up to number `last`, until the patience or a signal ends it; then write a checkpoint."""
-        with closing(make_steps(self.engine)) as steps:
+        with closing(crew_steps(self.crew) if self.crew is not None else make_steps(self.engine)) as steps:
             self._all_steps(steps, last)
         if self.contest is not None and self.stop.received is None:
             self._watch()
@@ -189,7 +192,7 @@ class Trainer:
             examples_per_second=window.examples_per_second,
             learning_rate=self.engine.learning_rate() if alone else report.learning_rate,
             data_waiting=window.waiting,
-            worker=self.engine.crew.name if self.engine.crew is not None else None,
+            worker=self.crew.name if self.crew is not None else None,
         )
         self.last_line = line
         self.history.append(line)

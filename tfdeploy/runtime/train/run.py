@@ -23,7 +23,6 @@ from dsl.errors import running as errors
 from dsl.errors.outputs import output_is_read
 from tfdeploy.runtime.cluster.health.status import noted
 from tfdeploy.runtime.cluster.workers.session_targets import station_for
-from tfdeploy.runtime.cluster.workers.worker import run_member
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.pulse import Attendant, Pulse, waiting_for
 from tfdeploy.runtime.records.directory import RunDirectory
@@ -46,6 +45,7 @@ from tfdeploy.runtime.train.events import Events
 from tfdeploy.runtime.train.loop import Trainer
 from tfdeploy.runtime.train.periods import left_out, total_steps
 from tfdeploy.runtime.train.profile import Profile
+from tfdeploy.runtime.train.run_worker import run_member
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from dsl import ir
     from tfdeploy.data import Stream
     from tfdeploy.runtime.cluster.workers.session_target import Station
+    from tfdeploy.runtime.cluster.workers.worker_group import Crew
     from tfdeploy.runtime.options import Resume, RunOptions
     from tfdeploy.runtime.show.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
@@ -162,14 +163,14 @@ class _Run:
         while True:
             station.gather(why, self.stop.check)
             engine, before = Engine(compiled, station.session(compiled), saving), self.clock.examples
-            engine.pulse = self.pulse
+            engine.pulse, crew = self.pulse, None
             try:
                 with station.looking_on("for the next step"):
                     with self.pulse.doing("the initial values of the variables"):
-                        station.man(engine, self.stop, self.reporter.note)
-                    result = self._train(engine, streams, recovering=why != "to start training")
+                        crew = station.prepare(engine, self.stop, self.reporter.note)
+                    result = self._train(engine, crew, streams, recovering=why != "to start training")
             except (RunError, SpecError):
-                station.end(engine)
+                station.end(crew)
                 raise
             except tf.errors.OpError as fault:
                 fruitless = 0 if self.clock.examples > before else fruitless + 1
@@ -182,13 +183,18 @@ class _Run:
                 self.reporter.note(f"interrupted: {reason_of(fault)}")
                 why = "to go on from the last checkpoint"
             else:
-                station.end(engine)
+                station.end(crew)
                 return result
             finally:
                 engine.close()
 
     def _train(
-        self, engine: Engine, streams: Mapping[SplitName, Stream], *, recovering: bool = False
+        self,
+        engine: Engine,
+        crew: Crew | None,
+        streams: Mapping[SplitName, Stream],
+        *,
+        recovering: bool = False,
     ) -> Result:
         self.presence.require()
         checkpoints = Checkpoints(self.directory.store, engine, self.spec.train.keep, presence=self.presence)
@@ -221,6 +227,7 @@ class _Run:
             after_first=lambda: self._show_placement(engine, events, (resumed or 0) + 1),
             step=resumed or 0,
             examples=checkpoints.newest.manifest.examples if checkpoints.newest is not None else 0,
+            crew=crew,
         )
         last = total_steps(self.plan, streams["train"].size, trainer.step, trainer.examples)
         if self.options.profile:
@@ -228,7 +235,7 @@ class _Run:
         try:
             return self._steps(trainer, last, resumed)
         except RunError as error:
-            if engine.looker is not None and engine.looker.timed_out is error:
+            if engine.monitor is not None and engine.monitor.timed_out is error:
                 self._save_what_is_there(trainer)
             raise
         finally:
@@ -244,7 +251,7 @@ class _Run:
 
         In one graph a step may have ended half way then, and the last checkpoint stands.
         """
-        crew = trainer.engine.crew
+        crew = trainer.crew
         if crew is not None:
             with suppress(tf.errors.OpError, RunError):
                 state = crew.state()
@@ -301,8 +308,8 @@ class _Run:
         if trainer.step < last:
             feed_training(engine, trainer.stream, trainer.examples)
             trainer.events.draw_graph()
-            if engine.crew is not None:
-                engine.crew.open(trainer.step, trainer.examples)
+            if trainer.crew is not None:
+                trainer.crew.open(trainer.step, trainer.examples)
             trainer.train(last)
         self.reporter.ended()
         self._check(trainer, resumed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
-from tfdeploy.runtime.records.result import SplitResult, split_fields
+from tfdeploy.runtime.records.result import Evaluated, SplitResult
 from tfdeploy.runtime.records.store import MOST_DIGITS, NAME, Broken, Checkpoint, Store
 from tfdeploy.runtime.session.checkpoints import Checkpoints, Damaged
 from tfdeploy.runtime.session.data import open_stream, splits_of
@@ -26,7 +25,7 @@ from tfdeploy.runtime.train.best import read_best
 from tfdeploy.runtime.train.evaluation import evaluate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
     from typing import Any, Self
 
@@ -158,22 +157,6 @@ def _best(store: Store, warn: Callable[[Diagnostic], None]) -> Checkpoint | None
         warn(errors.checkpoint_damaged(str(found.prefix), found.reason))
         return None
     return found
-
-
-@frozen
-class Evaluated:
-    """The scores of a checkpoint on splits, by their names."""
-
-    checkpoint: str
-    step: int
-    splits: Mapping[str, SplitResult]
-
-    def to_json(self) -> str:
-        """Return one line of JSON."""
-        found = {name: split_fields(scores) for name, scores in self.splits.items()}
-        return json.dumps(
-            {"checkpoint": self.checkpoint, "step": self.step, "splits": found}, allow_nan=False
-        )
 
 
 def evaluate_trained(trained: Trained, names: Sequence[str] | None = None) -> Evaluated:

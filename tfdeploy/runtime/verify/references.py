@@ -10,7 +10,7 @@ from attrs import evolve, field, frozen
 
 from dsl import ir
 from tfdeploy.runtime.verify.cases import AVERAGE_EVERY, GLOBAL_BATCH, Case
-from tfdeploy.runtime.verify.trial import Arrays, Lab, Trial
+from tfdeploy.runtime.verify.trial import Arrays, Lab, Trial, try_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ class Course:
 
 def run_steps(lab: Lab, spec: ir.Spec, steps: int) -> Course:
     """Train a combination whose clones take their steps together."""
-    with lab.try_out(spec) as trial:
+    with try_out(lab, spec) as trial:
         return course_of(trial, steps)
 
 

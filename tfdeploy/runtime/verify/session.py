@@ -30,7 +30,7 @@ from tfdeploy.runtime.verify.references import (
     one_tower,
     same_clones,
 )
-from tfdeploy.runtime.verify.trial import Lab, Trial
+from tfdeploy.runtime.verify.trial import Lab, Trial, try_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -153,7 +153,7 @@ class Verification:
     def _verify(self, case: Case, exported: Trial) -> Differences:
         """Hold a case against its reference, and its evaluation against one of the weights it exports."""
         spec, expected = case.apply(self.spec), self._expected(case)
-        with self.lab.try_out(spec) as trial:
+        with try_out(self.lab, spec) as trial:
             found = compare(self._course(case, trial), expected, self.weights)
             exported.assign(trial.exported())
             batch = {name: array[:GLOBAL_BATCH] for name, array in self.lab.arrays.items()}

@@ -1,7 +1,8 @@
-"""A combination in a session of its own, fed from arrays."""
+"""A combination in a session of its own, or in one for each worker that has a graph of its own."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -15,6 +16,7 @@ from compiler.graph.build import compile_graph
 from compiler.graph.storage.export import final_weights
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
+from tfdeploy.runtime.cluster.server.server import loopback_server
 from tfdeploy.runtime.verify.calm import without_randomness
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.verify.launched import Launched
 
 Arrays = Mapping[str, Any]
+
+DEVICES = 16
+_servers: list[Any] = []  # TensorFlow cannot end one, so all trials of a process share it
 
 
 @frozen
@@ -53,14 +58,6 @@ class Lab:
         if self.servers is not None and compiled.plan.spec.devices.jobs:
             return self.servers.session(compiled)
         return tf.compat.v1.Session(target(), graph=compiled.graph, config=compiled.session_config())
-
-    def try_out(self, spec: ir.Spec, arrays: Arrays | None = None) -> Trial:
-        """Return a trial of a combination, with the lab's arrays unless others are given."""
-        if replication_of(spec) == "between_graph":
-            from tfdeploy.runtime.verify.worker_trial import CrewTrial
-
-            return CrewTrial(self, spec)
-        return Trial(self, spec, arrays)
 
 
 class Trial:
@@ -134,6 +131,62 @@ class Trial:
         return self._setters[name]
 
 
+class CrewTrial(Trial):
+    """A chief and its workers; `compiled` and `session` are the chief's."""
+
+    def __init__(self, lab: Lab, spec: ir.Spec) -> None:
+        self._setters = {}
+        self.compiled = lab.compile(spec)
+        worker = self.compiled.plan.worker
+        assert worker is not None
+        self.graphs = [self.compiled, *(lab.compile(spec, at) for at in range(1, worker.count))]
+        self.sessions = [lab.session(each, _target) for each in self.graphs]
+        self.session = self.sessions[0]
+        self._begin()
+        before, total = 0, self.compiled.plan.global_batch
+        for each, session in zip(self.graphs, self.sessions, strict=True):
+            attach(each, session, lab.arrays, before, total)
+            before += each.plan.own_batch
+        if lab.start:
+            self.assign(lab.start)
+
+    def _begin(self) -> None:
+        exchange = self.compiled.exchange
+        assert exchange is not None
+        self.tick = time.time_ns()
+        coordination = exchange.coordination
+        self.session.run(self.compiled.init_op)
+        feed = {coordination.mine: (self.tick, 0), coordination.given: (self.tick, 0, 0)}
+        for op in (exchange.clear, coordination.open):
+            if op is not None:
+                self.session.run(op, feed)
+
+    def __exit__(self, *_: object) -> None:
+        for each in self.sessions:
+            each.close()
+
+    def step(self) -> float:
+        """Let every worker put its gradients where the chief takes them; return the loss of all."""
+        for each, session in zip(self.graphs, self.sessions, strict=True):
+            assert each.exchange is not None
+            session.run(each.exchange.post, {each.exchange.tick: self.tick})
+        self.tick += 1
+        assert self.compiled.exchange is not None
+        return float(self.session.run([self.compiled.data_loss, self.compiled.exchange.apply])[0])
+
+    def update(self, clone: int) -> float:
+        """Let worker number `clone` do an update by itself, and return its loss."""
+        graph = self.graphs[clone]
+        assert graph.exchange is not None
+        mine = {graph.exchange.coordination.mine: (self.tick, 0)}
+        return float(self.sessions[clone].run([graph.data_loss, graph.exchange.step], mine)[0])
+
+
+def try_out(lab: Lab, spec: ir.Spec, arrays: Arrays | None = None) -> Trial:
+    """Return a trial of a combination, with the lab's arrays unless others are given."""
+    return CrewTrial(lab, spec) if replication_of(spec) == "between_graph" else Trial(lab, spec, arrays)
+
+
 def attach(compiled: CompiledGraph, session: Any, arrays: Arrays, before: int = 0, total: int = 0) -> None:
     """Feed all pipes of a graph from arrays: of each step's examples, every pipe takes the next stretch.
 
@@ -150,3 +203,9 @@ def attach(compiled: CompiledGraph, session: Any, arrays: Arrays, before: int = 
 
 def _batches(arrays: Arrays, size: int | None) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices(dict(arrays)).repeat().batch(size, drop_remainder=True)
+
+
+def _target() -> str:
+    if not _servers:
+        _servers.append(loopback_server(tf.compat.v1.ConfigProto(device_count={"CPU": DEVICES})))
+    return str(_servers[0].target)

@@ -22,7 +22,6 @@ from tfdeploy.runtime.cluster.server.probe import NO_ANSWER, Silence, knock
 from tfdeploy.runtime.membership.addresses import Membership, Task
 
 if TYPE_CHECKING:
-    from dsl import ir
     from tfdeploy.runtime.membership.secret import Secret
 
 IDENTITY = "tfdeploy/identity"
@@ -103,20 +102,6 @@ def versions() -> tuple[str, str]:
     from tfdeploy import __version__
 
     return __version__, version("tensorflow")
-
-
-def fingerprint(spec: ir.Spec) -> str:
-    """Return what all tasks must have in common of a spec: its text with everything filled in, hashed.
-
-    Included files and overrides count; the folders of files and runs do not, which may differ between
-    machines.
-    """
-    from hashlib import sha256
-
-    from grammar.unparse import unparse
-    from tfdeploy.runtime.records.effective import with_paths
-
-    return sha256(unparse(with_paths(spec, os.path.basename, None)).encode()).hexdigest()
 
 
 class Plate:

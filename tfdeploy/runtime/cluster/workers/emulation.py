@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from compiler.graph.build import compile_graph
+from compiler.graph.session_options import session_config
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import for_worker
-from tfdeploy.runtime.cluster.workers.session_target import emulated_station
+from tfdeploy.runtime.cluster.server.server import loopback_server
+from tfdeploy.runtime.cluster.workers.session_target import Station
 from tfdeploy.runtime.cluster.workers.worker import Member
 from tfdeploy.runtime.plans import folder_of
 
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from tfdeploy.data import Stream
-    from tfdeploy.runtime.cluster.health.monitor import Missing
-    from tfdeploy.runtime.cluster.workers.session_target import Station
     from tfdeploy.runtime.show.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
 
@@ -55,7 +55,7 @@ class Threads:
         return next((each.fault for each in self._threads if each.fault is not None), None)
 
     @property
-    def absent(self) -> tuple[Missing, ...]:
+    def absent(self) -> tuple[()]:
         """No one."""
         return ()
 
@@ -80,17 +80,18 @@ def emulated_crew(
     plan = compiled.plan
     assert plan.worker is not None
     base, traces = str(folder_of(plan.spec)), Traces(str(folder_of(plan.spec)))
-    with emulated_station(plan) as station:
-        threads: list[Thread] = []
-        for index in range(1, plan.worker.count):
-            graph = compile_graph(for_worker(plan, index), base=base, seed=compiled.seed, traces=traces)
-            member = Member(graph, stream, station, stop, reporter)
-            threads.append(Thread(member, f"worker {index}"))
-        station.looker = Threads(threads)
+    server = loopback_server(session_config(plan))  # which lasts as long as this name for it
+    station = Station(server.target)
+    threads: list[Thread] = []
+    for index in range(1, plan.worker.count):
+        graph = compile_graph(for_worker(plan, index), base=base, seed=compiled.seed, traces=traces)
+        member = Member(graph, stream, station, stop, reporter)
+        threads.append(Thread(member, f"worker {index}"))
+    station.monitor = Threads(threads)
+    for each in threads:
+        each.start()
+    try:
+        yield station
+    finally:
         for each in threads:
-            each.start()
-        try:
-            yield station
-        finally:
-            for each in threads:
-                each.join(PATIENCE)
+            each.join(PATIENCE)

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.inspect.own_devices import homes_of_variables
 from compiler.topology import Host
-from tfdeploy.runtime.cluster.health.monitor import Missing, Watch
+from tfdeploy.runtime.cluster.health.monitor import Watch
 from tfdeploy.runtime.cluster.server.identity import finish
-from tfdeploy.runtime.cluster.server.server import loopback_server
 from tfdeploy.runtime.cluster.workers.worker_group import Crew
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.session.checkpoint_files import ClientFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.plan import Plan
     from tfdeploy.runtime.membership.addresses import Membership
     from tfdeploy.runtime.session.engine import Engine
+    from tfdeploy.runtime.session.health import HealthMonitor
     from tfdeploy.runtime.stop import StopSignals
 
 GRPC = "grpc://"
@@ -33,29 +33,11 @@ PATIENCE = 2.0  # seconds for telling a server that it is not needed any more
 MOST_AT_ONCE = 32
 
 
-class Looker(Protocol):
-    """Who looks after the others while training goes on: a `Watch`, or what looks after threads."""
-
-    @property
-    def timed_out(self) -> BaseException | None:
-        """What ends the waiting for good."""
-
-    @property
-    def absent(self) -> Sequence[Missing]:
-        """Who did not answer when they were last looked for."""
-
-    def progress(self) -> None:
-        """Take down that things go on."""
-
-    def during(self, doing: str) -> AbstractContextManager[None]:
-        """Look on for a while."""
-
-
 @define
 class Station:
     """Where sessions are opened: at `target`, or in this process alone where that is empty.
 
-    `needs` are the tasks without which they do not work, which `watch` looks for; `looker` looks on while
+    `needs` are the tasks without which they do not work, which `watch` looks for; `monitor` looks on while
     training goes on, at all others. `elsewhere` is whether the server is in another process, which cannot be
     trusted to have this one's files.
     """
@@ -63,7 +45,7 @@ class Station:
     target: str = ""
     membership: Membership | None = None
     watch: Watch | None = None
-    looker: Looker | None = None
+    monitor: HealthMonitor | None = None
     elsewhere: bool = False
     needs: tuple[Task, ...] = field(factory=tuple)
 
@@ -90,39 +72,42 @@ class Station:
     @contextmanager
     def looking_on(self, why: str) -> Iterator[None]:
         """Look after the tasks for a while; it is said who is missing where nothing goes on."""
-        if self.looker is None:
+        if self.monitor is None:
             yield
             return
-        with self.looker.during(why):
+        with self.monitor.during(why):
             yield
 
-    def man(self, engine: Engine, stop: StopSignals, say: Callable[[str], None]) -> None:
+    def prepare(self, engine: Engine, stop: StopSignals, say: Callable[[str], None]) -> Crew | None:
         """Give the chief's engine what it needs of the others, and every variable its initial value.
 
-        Where workers have graphs of their own, they stop before anything is changed.
+        If workers have graphs of their own, they stop before anything is changed. Returns the chief's view of
+        all workers then, else None.
         """
         self.equip(engine)
         if self.elsewhere:
             engine.files = ClientFiles(
                 {name: each.initializer for name, each in engine.compiled.saved.items()}
             )
+        crew = None
         if engine.compiled.exchange is not None:
-            engine.crew = Crew(engine, stop, self.looker, say)
-            engine.crew.announce()
+            crew = Crew(engine, stop, self.monitor, say)
+            crew.announce()
         engine.initialise()
+        return crew
 
     def equip(self, engine: Engine) -> None:
         """Give an engine those who look on."""
-        looker = engine.looker = self.looker
+        monitor = engine.monitor = self.monitor
         engine.lost = self.watch.lost if self.watch is not None else None
-        if looker is not None:
-            engine.pulse.causes["tasks"] = lambda: [(each.words, None) for each in looker.absent]
+        if monitor is not None:
+            engine.pulse.causes["tasks"] = lambda: [(each.words, None) for each in monitor.absent]
 
-    def end(self, engine: Engine) -> None:
+    def end(self, crew: Crew | None) -> None:
         """Tell all others that training is over, as far as they can be reached."""
-        if engine.crew is not None:
+        if crew is not None:
             with suppress(tf.errors.OpError):  # who cannot be told finds out that nothing goes on
-                engine.crew.end(LEAVE_TAKING)
+                crew.end(LEAVE_TAKING)
         self.dismiss()
 
     def dismiss(self) -> None:
@@ -172,12 +157,3 @@ def worker_station(
 
 def _tasks(hosts: Iterable[Host]) -> tuple[Task, ...]:
     return tuple(Task(str(job), task) for job, task in dict.fromkeys(hosts))
-
-
-@contextmanager
-def emulated_station(plan: Plan) -> Iterator[Station]:
-    """Give all workers of a cluster one server of this process; its devices stand for those of all tasks."""
-    from compiler.graph.session_options import session_config
-
-    server = loopback_server(session_config(plan))  # which lasts as long as this name for it
-    yield Station(server.target)

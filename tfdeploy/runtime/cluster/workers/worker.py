@@ -16,53 +16,22 @@ from compiler.graph.storage.saving import add_saving
 from compiler.graph.workers.coordination import FINISHED
 from tfdeploy.runtime.cluster.workers.updates_told import Teller
 from tfdeploy.runtime.cluster.workers.worker_group import PATIENT, Crew
-from tfdeploy.runtime.plans import graph_of
-from tfdeploy.runtime.pulse import Pulse, waiting_for
-from tfdeploy.runtime.records.directory import RunDirectory
-from tfdeploy.runtime.records.result import Clock, Result
-from tfdeploy.runtime.session.data import feed_training, open_stream, splits_of
+from tfdeploy.runtime.pulse import Pulse
+from tfdeploy.runtime.session.data import feed_training
 from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.session.faults import located
 from tfdeploy.runtime.session.lost_tasks import is_loss
 from tfdeploy.runtime.session.tensorflow_words import reason_of
-from tfdeploy.runtime.show.words import duration, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.workers.coordination import State
-    from compiler.plan import Plan
     from tfdeploy.data import Stream
     from tfdeploy.runtime.cluster.workers.session_target import Station
-    from tfdeploy.runtime.options import RunOptions
     from tfdeploy.runtime.show.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
-
-
-def run_member(plan: Plan, options: RunOptions, stop: StopSignals, pulse: Pulse) -> Result:
-    """Train as a worker that is not the chief; the result tells how far training had come, and no more."""
-    from tfdeploy.runtime.cluster.workers.session_targets import (
-        station_for,  # which needs members where it has none
-    )
-
-    clock, spec = Clock(), plan.spec
-    train = splits_of(spec)["train"]
-    with pulse.doing("the first example of `train`", train.source.span):
-        stream = open_stream(plan, train, plan.model.inputs, training=True, seed=spec.train.seed)
-    pulse.causes["train"] = waiting_for(stream.source)
-    with station_for(plan, options, stop, stream) as open_station:
-        begun = time.perf_counter()
-        with options.reporter.busy(f"building the graph of {plan.model.name}"):
-            compiled = graph_of(plan, verbose=options.verbose)
-        clock.compile = time.perf_counter() - begun
-        stop.check()
-        with open_station(compiled) as station:
-            options.reporter.note(f"compiled in {duration(clock.compile)}")
-            step = Member(compiled, stream, station, stop, options.reporter, pulse).train()
-    stop.check()
-    options.reporter.note(f"training is over at step {number(step)}")
-    return Result("finished", step, None, {}, None, clock.seconds(), str(RunDirectory.of(spec).path))
 
 
 @define
@@ -90,7 +59,7 @@ class Member:
             engine = Engine(self.compiled, self.station.session(self.compiled), self._saving)
             engine.pulse = self.pulse
             self.station.equip(engine)
-            crew = Crew(engine, self.stop, self.station.looker)
+            crew = Crew(engine, self.stop, self.station.monitor)
             try:
                 with self.station.looking_on("for the chief and the variables"):
                     self._report_loss(crew)

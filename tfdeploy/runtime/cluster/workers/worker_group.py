@@ -19,8 +19,8 @@ from compiler.graph.workers.coordination import FINISHED, OPEN, Coordination, St
 if TYPE_CHECKING:
     from compiler.graph.workers.updates import Exchange
     from compiler.plan import Worker
-    from tfdeploy.runtime.cluster.workers.session_target import Looker
     from tfdeploy.runtime.session.engine import Engine
+    from tfdeploy.runtime.session.health import HealthMonitor
     from tfdeploy.runtime.stop import StopSignals
 
 SHORTEST = 0.0002
@@ -39,7 +39,7 @@ class Crew:
 
     engine: Engine = field(repr=False)
     stop: StopSignals = field(repr=False)
-    watch: Looker | None = field(default=None, repr=False)
+    watch: HealthMonitor | None = field(default=None, repr=False)
     say: Callable[[str], None] = field(default=lambda _: None, repr=False)
     generation: int = 0
     life: int = 0

@@ -91,7 +91,7 @@ def run(
     options = RunOptions(emulate, resume, verbose, reporter=chosen)
     if emulate or not spec.devices.jobs:
         return start.run(spec, options)
-    from tfdeploy.runtime.launch.launching import run_on_cluster
+    from tfdeploy.runtime.launch.launched_run import run_on_cluster
 
     return run_on_cluster(spec, options, task)
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from dsl import ir
 from tests.docs.pages import DOCS, TESTED_ELSEWHERE, Block, blocks_of, name_of, page_files, replace
 from tests.docs.sessions import Session, matches, plain, same
-from tfdeploy.runtime.cluster.health.monitor import Missing, Watch
+from tfdeploy.runtime.cluster.health.monitor import Missing, TaskMonitor
 from tfdeploy.runtime.cluster.server.probe import knock
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.show.console import Lines
@@ -70,7 +70,7 @@ def test_every_other_output_is_what_is_really_said() -> None:
         Task("worker", 1),
         {"ps": ("10.0.0.1:2222",), "worker": ("10.0.0.2:2222", "10.0.0.3:2222")},
     )
-    watch = Watch(Membership(Cluster.of(hosts), None, ""), [worker], said.append, 60.0)
+    watch = TaskMonitor(Membership(Cluster.of(hosts), None, ""), [worker], said.append, 60.0)
     with socket() as deaf:  # it is bound, and does not listen
         deaf.bind(("127.0.0.1", 0))
         silence = knock(f"127.0.0.1:{deaf.getsockname()[1]}", 10.0)

@@ -45,20 +45,20 @@ def launch(spec: ir.Spec, path: str, common: Common, options: RunOptions) -> tup
     """
     from compiler.compatibility import replication_of
     from tfdeploy.cli.faults import show
-    from tfdeploy.runtime.launch import launching
+    from tfdeploy.runtime.launch import launched_run
 
-    launching.require_launchable(spec)
-    voices = launching.Voices(spec, launching.write)
+    launched_run.require_launchable(spec)
+    voices = launched_run.Voices(spec, launched_run.write)
     flags = _flags(common)
-    with launching.written(spec, flags, options) as later:
+    with launched_run.written(spec, flags, options) as later:
         overrides = [word for name, value in common.overrides for word in ("--set", f"{name}={value}")]
         recipe = evolve(later, path=path, options=(*overrides, *flags), trainer_options=(), later=later)
         if replication_of(spec) == "in_graph":
-            return 0, launching.run_client(recipe, options, voices)
-        ended = launching.run_workers(recipe, voices, own_process=True)
+            return 0, launched_run.run_client(recipe, options, voices)
+        ended = launched_run.run_workers(recipe, voices, own_process=True)
     if ended.failure is not None:
         show([evolve(ended.failure, notes=())], common)  # what they note has been written, with its name
-    return ended.code, launching.result_of(ended.result) if ended.result is not None else None
+    return ended.code, launched_run.result_of(ended.result) if ended.result is not None else None
 
 
 def _flags(common: Common) -> list[str]:

@@ -19,8 +19,8 @@ from dsl.diagnostics import SpecError
 from tfdeploy import api
 from tfdeploy.runtime.cluster.server.identity import Answer, ask, finish
 from tfdeploy.runtime.launch import launch
-from tfdeploy.runtime.launch.launch import Launcher, Recipe, gpus_of
-from tfdeploy.runtime.launch.launching import written
+from tfdeploy.runtime.launch.launched_run import written
+from tfdeploy.runtime.launch.launcher import Launcher, Recipe, gpus_of
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.options import RunOptions
 

@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 
 from tests.runtime.cluster.conftest import secret_of_folder
-from tfdeploy.runtime.cluster.health.monitor import Watch
+from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.server.identity import finish
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.membership.membership import find_membership
-from tfdeploy.runtime.session.lost_tasks import is_loss
+from tfdeploy.runtime.session.lost_tasks import is_lost_task
 
 if TYPE_CHECKING:
     from tests.runtime.cluster.conftest import Tasks
@@ -37,24 +37,24 @@ def test_a_fault_on_a_server_is_none_of_its_loss(tasks: Tasks) -> None:
     first.until("listens")
     membership = find_membership(tasks.load(), {})
     assert membership is not None
-    watch = Watch(membership, (Task("ps", 0),), print, 60.0)
+    watch = TaskMonitor(membership, (Task("ps", 0),), print, 60.0)
     watch.require("to start training")
     fault = fault_at(tasks.address(0))
     assert "/job:ps" in str(fault)
-    assert not is_loss(fault, watch.lost)
-    assert is_loss(tf.errors.UnavailableError(None, None, ""), watch.lost)
+    assert not is_lost_task(fault, watch.lost)
+    assert is_lost_task(tf.errors.UnavailableError(None, None, ""), watch.lost)
     assert finish(tasks.address(0), 10, secret_of_folder(tasks.folder))
     assert first.end() == 0
-    assert is_loss(fault, watch.lost)
+    assert is_lost_task(fault, watch.lost)
     second = tasks.serve("ps:0")
     second.until("listens")
-    assert is_loss(fault, watch.lost)
+    assert is_lost_task(fault, watch.lost)
     watch.require("to go on")
-    assert not is_loss(fault, watch.lost)
+    assert not is_lost_task(fault, watch.lost)
 
 
 @pytest.mark.parametrize("kind", [tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError])
 def test_what_no_loss_ends_in_needs_no_asking(kind: Any) -> None:
     """A fault of the data is one whoever is missing; in one process nothing is ever lost."""
-    assert not is_loss(kind(None, None, "/job:ps session"), lambda: True)
-    assert not is_loss(tf.errors.UnavailableError(None, None, ""), None)
+    assert not is_lost_task(kind(None, None, "/job:ps session"), lambda: True)
+    assert not is_lost_task(tf.errors.UnavailableError(None, None, ""), None)

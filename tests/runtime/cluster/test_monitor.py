@@ -12,7 +12,7 @@ from attrs import evolve
 
 from dsl.diagnostics import RunError
 from tfdeploy.runtime.cluster.health import monitor as module
-from tfdeploy.runtime.cluster.health.monitor import Watch
+from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.fingerprint import fingerprint
 from tfdeploy.runtime.membership.membership import find_membership
@@ -51,15 +51,15 @@ class Words(list[str]):
         pytest.fail(f"{words!r} is not in {self!r}")
 
 
-def watch(tasks: Tasks, *needed: Task, timeout: float = 60.0, **overrides: Any) -> tuple[Watch, Words]:
+def watch(tasks: Tasks, *needed: Task, timeout: float = 60.0, **overrides: Any) -> tuple[TaskMonitor, Words]:
     """Return a client's watch over the tasks of the spec's cluster, and what it will say."""
     spec, said = tasks.load(**overrides), Words()
     membership = find_membership(spec, {})
     assert membership is not None
-    return Watch(membership, needed, said.append, timeout, spec), said
+    return TaskMonitor(membership, needed, said.append, timeout, spec), said
 
 
-def refusal(looking: Watch) -> str:
+def refusal(looking: TaskMonitor) -> str:
     """Return with what message a watch gives up, within seconds."""
     begun = time.monotonic()
     with pytest.raises(RunError) as caught:
@@ -131,7 +131,7 @@ def test_who_answers_must_be_who_should(tasks: Tasks, monkeypatch: pytest.Monkey
     at = tasks.address(0)
     spec = tasks.load()
     swapped = Cluster.of({"ps": [tasks.address(1)], "worker": [at, tasks.address(2)]})
-    looking = Watch(Membership(swapped, None, fingerprint(spec)), (Task("worker", 0),), print, 60.0)
+    looking = TaskMonitor(Membership(swapped, None, fingerprint(spec)), (Task("worker", 0),), print, 60.0)
     assert refusal(looking) == f"`ps:0` answers at {at}, where `worker:0` should be"
     looking, _ = watch(tasks, PS, clones__batch=16)
     assert refusal(looking) == f"`ps:0` at {at} runs another spec than this process"
@@ -164,5 +164,5 @@ def test_a_host_that_is_not_there(tasks: Tasks) -> None:
         "`ps:0` cannot be reached at nowhere.invalid:2222: the name `nowhere.invalid` is not known"
     )
     said.until("waiting to start training: ps:0 at nowhere.invalid:2222 for")
-    patient = Watch(evolve(looking.membership, given_by="TF_CONFIG"), (PS,), said.append, 2.0)
+    patient = TaskMonitor(evolve(looking.membership, given_by="TF_CONFIG"), (PS,), said.append, 2.0)
     assert refusal(patient) == "gave up after 2.00 s of waiting to start training: 1 task missing"

@@ -23,10 +23,10 @@ from tfdeploy.cli.faults import guarded
 from tfdeploy.cli.group import load
 from tfdeploy.runtime.cluster.health.status import Launched, _launched
 from tfdeploy.runtime.cluster.server.identity import Identity
-from tfdeploy.runtime.launch.launching import is_result, result_of
+from tfdeploy.runtime.launch.launched_run import is_result, result_of
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.tf_config import Given, read_tf_config, to_tf_config
-from tfdeploy.runtime.records.history import History, Line
+from tfdeploy.runtime.records.history import History, HistoryRecord
 from tfdeploy.runtime.records.result import Best, Result, Seconds, SplitResult
 from tfdeploy.runtime.records.store import Broken, Checkpoint, Manifest, Store
 from tfdeploy.runtime.train.best import read_best
@@ -34,7 +34,7 @@ from tfdeploy.runtime.train.best import read_best
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
 
-LINE = Line(10, "train", 0.5, 0.25, {"accuracy": 0.75}, 1234.5, 0.1, 0.5, "worker:0")
+LINE = HistoryRecord(10, "train", 0.5, 0.25, {"accuracy": 0.75}, 1234.5, 0.1, 0.5, "worker:0")
 RESULT = Result(
     status="finished",
     steps=20,

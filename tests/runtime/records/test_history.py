@@ -6,12 +6,12 @@ import json
 import math
 from pathlib import Path
 
-from tfdeploy.runtime.records.history import History, Line
+from tfdeploy.runtime.records.history import History, HistoryRecord
 
 
-def line(step: int, split: str = "train", loss: float = 0.5) -> Line:
+def line(step: int, split: str = "train", loss: float = 0.5) -> HistoryRecord:
     """Return a line of the history."""
-    return Line(
+    return HistoryRecord(
         step=step,
         split=split,  # type: ignore[arg-type]
         loss=loss,
@@ -42,7 +42,7 @@ def test_what_is_not_finite_is_null() -> None:
     """JSON has no NaN, so a loss without a value is null, and reads back as NaN."""
     text = line(10, loss=float("nan")).to_json()
     assert json.loads(text)["loss"] is None
-    again = Line.read(text.encode())
+    again = HistoryRecord.read(text.encode())
     assert again is not None
     assert math.isnan(again.loss)
 

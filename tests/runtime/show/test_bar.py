@@ -8,9 +8,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from tfdeploy.runtime.records.history import Line
+from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.show.console import Bar
-from tfdeploy.runtime.show.reporting import Stretch
+from tfdeploy.runtime.show.reporting import StepRange
 
 TIME_LEFT = re.compile(r" (?:-:--:--|\d:\d\d:\d\d) ")
 
@@ -20,8 +20,8 @@ def test_the_time_that_is_left_is_there_however_little_room_there_is(width: int)
     """The bar gives way first and the figures then; the line is no wider than the terminal."""
     file = StringIO()
     bar = Bar(Console(file=file, width=width, force_terminal=True, color_system=None, markup=False))
-    bar.started(Stretch(0, 21940, "runs/digits"))
-    bar.logged(Line(5050, "train", 0.0767, 0.0767, {"accuracy": 0.96875, "top_5": 0.5}, 70429.0))
+    bar.started(StepRange(0, 21940, "runs/digits"))
+    bar.logged(HistoryRecord(5050, "train", 0.0767, 0.0767, {"accuracy": 0.96875, "top_5": 0.5}, 70429.0))
     bar.ended()
     last = next(each for each in reversed(file.getvalue().splitlines()) if "loss" in each)
     assert TIME_LEFT.search(last)
@@ -33,8 +33,8 @@ def test_figures_are_whole_where_there_is_little_room() -> None:
     """The bar gives way to the step, the loss, the metrics and the speed."""
     file = StringIO()
     bar = Bar(Console(file=file, width=80, force_terminal=True, color_system=None, markup=False))
-    bar.started(Stretch(0, 21940, "runs/digits"))
-    bar.logged(Line(5050, "train", 0.0767, 0.0767, {"accuracy": 0.96875}, 70429.0))
+    bar.started(StepRange(0, 21940, "runs/digits"))
+    bar.logged(HistoryRecord(5050, "train", 0.0767, 0.0767, {"accuracy": 0.96875}, 70429.0))
     bar.ended()
     last = next(each for each in reversed(file.getvalue().splitlines()) if "loss" in each)
     assert "step  5,050/21,940 " in last

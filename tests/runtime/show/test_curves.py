@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from dsl.diagnostics import RunError
 from tfdeploy.cli.group import load
-from tfdeploy.runtime.records.history import Line
+from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.show.curves import Curve, read_curves
 from tfdeploy.runtime.show.curves_text import draw
 
@@ -20,10 +20,10 @@ def write_run(folder: Path, losses: list[float]) -> Path:
     """Write the history of a run with a logged step every 10, and return its directory."""
     folder.mkdir()
     lines = [
-        Line(step=10 * at, split="train", loss=loss, data_loss=loss, metrics={"accuracy": 1 - loss})
+        HistoryRecord(step=10 * at, split="train", loss=loss, data_loss=loss, metrics={"accuracy": 1 - loss})
         for at, loss in enumerate(losses, start=1)
     ]
-    lines.append(Line(step=10 * len(losses), split="test", loss=0.5, data_loss=0.5))
+    lines.append(HistoryRecord(step=10 * len(losses), split="test", loss=0.5, data_loss=0.5))
     (folder / "history.jsonl").write_text("".join(f"{line.to_json()}\n" for line in lines) + '{"cut')
     return folder
 

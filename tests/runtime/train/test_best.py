@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import spec_of
-from tfdeploy.runtime.records.history import Line
+from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Best, Goal
-from tfdeploy.runtime.train.best import Contest
+from tfdeploy.runtime.train.best import BestTracker
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
@@ -24,9 +24,9 @@ def unheard(warning: Diagnostic) -> None:
     raise AssertionError(warning)
 
 
-def contest(path: Path, goal: Goal = "highest", patience: int | None = None) -> Contest:
-    """Return a contest for the accuracy."""
-    return Contest(goal, "accuracy", patience, path / "best.json")
+def tracker(path: Path, goal: Goal = "highest", patience: int | None = None) -> BestTracker:
+    """Return a tracker for the accuracy."""
+    return BestTracker(goal, "accuracy", patience, path / "best.json")
 
 
 @pytest.mark.parametrize(
@@ -34,14 +34,14 @@ def contest(path: Path, goal: Goal = "highest", patience: int | None = None) -> 
 )
 def test_what_is_better(tmp_path: Path, goal: Goal, bests: list[bool]) -> None:
     """An evaluation is the best when it beats all before it; what is not finite never is."""
-    judged = contest(tmp_path, goal)
+    judged = tracker(tmp_path, goal)
     scores = (0.5, 0.7, 0.4, math.nan)
     assert [judged.enter(step, 1.0, {"accuracy": score}) for step, score in enumerate(scores)] == bests
 
 
 def test_patience(tmp_path: Path) -> None:
-    """The contest is over after so many evaluations in a row that are no better."""
-    judged = contest(tmp_path, patience=2)
+    """The tracker is over after so many evaluations in a row that are no better."""
+    judged = tracker(tmp_path, patience=2)
     over = []
     for step, score in enumerate((0.5, 0.5, 0.6, 0.6, 0.1)):
         judged.enter(step, 1.0, {"accuracy": score})
@@ -66,28 +66,28 @@ def test_the_loss_is_a_score(tmp_path: Path) -> None:
     }
     train { steps = 4, evaluate_every = 1, best = lowest("loss"), patience = 3 }
     """
-    judged = Contest.of(spec_of(text).train, tmp_path / "best.json")
-    assert judged == Contest("lowest", "loss", 3, tmp_path / "best.json")
+    judged = BestTracker.of(spec_of(text).train, tmp_path / "best.json")
+    assert judged == BestTracker("lowest", "loss", 3, tmp_path / "best.json")
     assert judged is not None
     assert judged.enter(1, 0.5, {})
 
 
 def test_going_on(tmp_path: Path) -> None:
     """A run that goes on knows its best and the evaluations since; a best that was lost does not count."""
-    first = contest(tmp_path)
+    first = tracker(tmp_path)
     first.enter(20, 1.0, {"accuracy": 0.7})
     first.keep()
     lines = [
-        Line(step=step, split=split, loss=1.0, data_loss=1.0)
+        HistoryRecord(step=step, split=split, loss=1.0, data_loss=1.0)
         for step, split in ((10, "test"), (20, "test"), (25, "train"), (30, "test"), (40, "test"))
     ]
-    again = contest(tmp_path)
+    again = tracker(tmp_path)
     again.resume(40, lines, "test", unheard)
     assert (again.best, again.since) == (first.best, 2)
-    lost = contest(tmp_path)
+    lost = tracker(tmp_path)
     lost.resume(10, lines, "test", unheard)
     assert (lost.best, lost.since) == (None, 0)
-    other = contest(tmp_path, "lowest")
+    other = tracker(tmp_path, "lowest")
     other.resume(40, lines, "test", unheard)
     assert other.best is None
 

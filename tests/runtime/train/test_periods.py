@@ -13,7 +13,7 @@ from dsl import ir
 from dsl.diagnostics import RunError
 from tests.support import spec_of
 from tfdeploy.runtime.show.console import Lines
-from tfdeploy.runtime.show.reporting import Stretch
+from tfdeploy.runtime.show.reporting import StepRange
 from tfdeploy.runtime.train.periods import Period, Unobtrusive, left_out, total_steps
 
 SPEC = """
@@ -107,8 +107,8 @@ def test_clones_that_update_alone_leave_out_less_than_a_batch_of_one(
 def test_examples_that_are_left_out_are_said(capsys: pytest.CaptureFixture[str]) -> None:
     """A run says beforehand that its last batch is not full."""
     console = Console(file=sys.stdout, markup=False)
-    Lines(console).started(Stretch(0, 224, "runs/x", left_out=88))
-    Lines(console).started(Stretch(0, 224, "runs/x"))
+    Lines(console).started(StepRange(0, 224, "runs/x", left_out=88))
+    Lines(console).started(StepRange(0, 224, "runs/x"))
     training = "training to step 224 in runs/x"
     spare = "the last 88 examples do not fill a step and are left out"
     assert capsys.readouterr().out.splitlines() == [training, spare, training]

@@ -23,7 +23,7 @@ READ = 0.05
 LAST_WORDS = 2.0
 
 
-class Leash:
+class ParentPipe:
     """A pipe whose writing end is this process's alone: it closes when the process ends, whatever ends it."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ def start(
     task: Task,
     arguments: Sequence[str],
     environment: Mapping[str, str],
-    leash: Leash,
+    pipe: ParentPipe,
     hear: Callable[[str, Literal["stdout", "stderr"]], None],
 ) -> Child:
     """Start `tfdeploy ARGUMENTS` for a task.
@@ -79,12 +79,12 @@ def start(
     stays as long as the process shall: with it Linux ends the process.
     """
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(leash.read), str(os.getpid()), *arguments],
+        [sys.executable, str(SCRIPT), str(pipe.read), str(os.getpid()), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=dict(environment),
-        pass_fds=(leash.read,),
+        pass_fds=(pipe.read,),
         start_new_session=True,
         text=True,
         errors="replace",

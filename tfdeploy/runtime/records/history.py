@@ -35,7 +35,7 @@ def _now() -> str:
 
 
 @frozen
-class Line:
+class HistoryRecord:
     """A logged step, or an evaluation after it.
 
     `loss` includes the regularisation term, `data_loss` does not; `examples_per_second` is the speed since
@@ -74,7 +74,7 @@ class Line:
         return json.dumps({**fields, "time": self.time}, allow_nan=False)
 
     @classmethod
-    def read(cls, text: bytes) -> Line | None:
+    def read(cls, text: bytes) -> HistoryRecord | None:
         """Return the line that `text` is, None where it is broken."""
         try:
             return parse_record(text, cls)
@@ -99,7 +99,7 @@ class History:
     def __init__(self, path: Path, presence: Presence | None = None) -> None:
         self.path = path
         self.presence = presence
-        self.lines: list[Line] = []
+        self.lines: list[HistoryRecord] = []
         self._descriptor: int | None = None
 
     def mend(self, last_step: int) -> int:
@@ -113,7 +113,7 @@ class History:
             return 0
         except OSError as fault:
             raise RunError(write_fault(self.path, fault)) from fault
-        found = [Line.read(text) for text in texts]
+        found = [HistoryRecord.read(text) for text in texts]
         kept = [
             (line, text)
             for line, text in zip(found, texts, strict=True)
@@ -123,11 +123,11 @@ class History:
         write_whole(self.path, "".join(f"{text.decode()}\n" for _, text in kept))
         return found[:-1].count(None)
 
-    def last(self, split: SplitName) -> Line | None:
+    def last(self, split: SplitName) -> HistoryRecord | None:
         """Return the last line of a split among those that were there."""
         return next((line for line in reversed(self.lines) if line.split == split), None)
 
-    def append(self, line: Line) -> None:
+    def append(self, line: HistoryRecord) -> None:
         """Add a line, in one write."""
         self.require()
         try:

@@ -15,8 +15,8 @@ from tfdeploy.runtime.records.files import sync
 from tfdeploy.runtime.records.store import Broken, Checkpoint, Manifest, Store
 from tfdeploy.runtime.session.engine import AVERAGE
 from tfdeploy.runtime.session.faults import refused
-from tfdeploy.runtime.session.lost_tasks import is_loss
-from tfdeploy.runtime.session.tensorflow_words import reason_of
+from tfdeploy.runtime.session.lost_tasks import is_lost_task
+from tfdeploy.runtime.session.tensorflow_reasons import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +92,7 @@ class Checkpoints:
             sync(self.store.directory)  # a manifest that counts must not be on the disk before their names
         except (tf.errors.OpError, OSError) as fault:
             self.store.remove(step)
-            if is_loss(fault, self.engine.lost):
+            if is_lost_task(fault, self.engine.lost):
                 raise
             raise refused(prefix, fault, self.last_step) from fault
 
@@ -166,7 +166,7 @@ class Checkpoints:
         except INNOCENT:
             raise
         except tf.errors.OpError as fault:
-            if is_loss(fault, self.engine.lost):
+            if is_lost_task(fault, self.engine.lost):
                 raise
             raise Damaged(reason_of(fault)) from fault
         averages = [name for name in missing if name.endswith(AVERAGE)]

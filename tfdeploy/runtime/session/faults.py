@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
-from tfdeploy.runtime.session.lost_tasks import is_loss
-from tfdeploy.runtime.session.tensorflow_words import reason_of
+from tfdeploy.runtime.session.lost_tasks import is_lost_task
+from tfdeploy.runtime.session.tensorflow_reasons import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ def located(
     try:
         yield
     except (tf.errors.OpError, UnicodeDecodeError) as fault:
-        if is_loss(fault, lost):
+        if is_lost_task(fault, lost):
             raise
         # The latter comes from TensorFlow's own reports of data that quote bytes which are no text.
         explained = stream.explain(fault) if stream is not None else None

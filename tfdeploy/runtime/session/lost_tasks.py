@@ -28,7 +28,7 @@ SOMETIMES = (
 missing, of Python code that fails, of ops that give up."""
 
 
-def is_loss(fault: BaseException, lost: Callable[[], bool] | None) -> bool:
+def is_lost_task(fault: BaseException, lost: Callable[[], bool] | None) -> bool:
     """Whether `fault` comes of a task of a cluster that is gone, or has come back without its variables.
 
     Where its code leaves that open, `lost` asks the tasks; it is None where all is in one process.

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from compiler.mapping.records import PlacementMap
     from dsl.diagnostics import Diagnostic
-    from tfdeploy.runtime.records.history import Line
+    from tfdeploy.runtime.records.history import HistoryRecord
     from tfdeploy.runtime.records.result import Result
-    from tfdeploy.runtime.show.reporting import Stretch
+    from tfdeploy.runtime.show.reporting import StepRange
 
 REFRESH = 0.1
 
@@ -55,7 +55,7 @@ class Lines(Reporter):
     def __init__(self, out: Any, *, color_errors: bool = False) -> None:
         self.out = out
         self.color_errors = color_errors
-        self.stretch: Stretch | None = None
+        self.steps: StepRange | None = None
 
     def warn(self, diagnostic: Diagnostic) -> None:
         """Show a diagnostic on standard error."""
@@ -80,22 +80,20 @@ class Lines(Reporter):
         self.out.file.write(printable(text, color=not self.out.no_color))
         self.out.file.flush()
 
-    def started(self, stretch: Stretch) -> None:
+    def started(self, steps: StepRange) -> None:
         """Say what is going to be done."""
-        self.stretch = stretch
-        if stretch.first >= stretch.last:
-            self._say(
-                f"{stretch.directory} has reached step {number(stretch.first)}: nothing is left to train"
-            )
+        self.steps = steps
+        if steps.first >= steps.last:
+            self._say(f"{steps.directory} has reached step {number(steps.first)}: nothing is left to train")
             return
-        origin = f"going on from step {number(stretch.first)}, " if stretch.first else ""
-        self._say(f"{origin}training to step {number(stretch.last)} in {stretch.directory}")
-        if stretch.left_out:
-            self._say(f"the last {number(stretch.left_out)} examples do not fill a step and are left out")
+        origin = f"going on from step {number(steps.first)}, " if steps.first else ""
+        self._say(f"{origin}training to step {number(steps.last)} in {steps.directory}")
+        if steps.left_out:
+            self._say(f"the last {number(steps.left_out)} examples do not fill a step and are left out")
 
-    def logged(self, line: Line) -> None:
+    def logged(self, line: HistoryRecord) -> None:
         """Write a line."""
-        last = number(self.stretch.last) if self.stretch is not None else ""
+        last = number(self.steps.last) if self.steps is not None else ""
         width = len(last)
         self._say(
             f"step {number(line.step):>{width}}/{last}  {scores(line)}  {speed(line.examples_per_second)}"
@@ -105,7 +103,7 @@ class Lines(Reporter):
         """Write a line."""
         self._say(f"waiting for data {percent(share)} of the time: {remedy}")
 
-    def evaluated(self, line: Line, examples: int) -> None:
+    def evaluated(self, line: HistoryRecord, examples: int) -> None:
         """Write a line."""
         self._say(f"step {number(line.step)}  {line.split}: {scores(line)}  ({number(examples)} examples)")
 
@@ -137,17 +135,17 @@ class Bar(Lines):
         status: AbstractContextManager[object] = self.out.status(f"{doing} ...")
         return status
 
-    def started(self, stretch: Stretch) -> None:
+    def started(self, steps: StepRange) -> None:
         """Show the bar."""
-        super().started(stretch)
-        if stretch.first >= stretch.last:
+        super().started(steps)
+        if steps.first >= steps.last:
             return
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
         from rich.table import Column
 
         from tfdeploy.runtime.show.bar import Figures
 
-        last = number(stretch.last)
+        last = number(steps.last)
         fixed = Column(no_wrap=True)
         self._progress = Progress(  # if there is little room, the bar gives way, and then the figures do
             TextColumn(f"step {{task.completed:>{len(last)},.0f}}/{last}", markup=False, table_column=fixed),
@@ -159,7 +157,7 @@ class Bar(Lines):
             redirect_stderr=sys.stderr.isatty(),  # a file is to get its warnings
             expand=True,
         )
-        self._task = self._progress.add_task("train", total=stretch.last, completed=stretch.first, said="")
+        self._task = self._progress.add_task("train", total=steps.last, completed=steps.first, said="")
         self._progress.start()
 
     def stepped(self, step: int) -> None:
@@ -169,7 +167,7 @@ class Bar(Lines):
             self._shown = now
             self._progress.update(self._task, completed=step)
 
-    def logged(self, line: Line) -> None:
+    def logged(self, line: HistoryRecord) -> None:
         """Show the figures beside the bar."""
         if self._progress is not None:
             said = f"{scores(line)}  {speed(line.examples_per_second)}"

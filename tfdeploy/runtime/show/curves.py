@@ -10,7 +10,7 @@ from attrs import frozen
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from dsl.regular import read_regular
-from tfdeploy.runtime.records.history import Line
+from tfdeploy.runtime.records.history import HistoryRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,16 +84,16 @@ def read_curves(runs: Sequence[Path], score: str) -> list[Curve]:
     return curves
 
 
-def _read(run: Path) -> list[Line]:
+def _read(run: Path) -> list[HistoryRecord]:
     path = run / "history.jsonl" if run.is_dir() else run
     try:
         texts = read_regular(path).splitlines()
     except OSError as fault:
         raise RunError(errors.no_history(str(path), (fault.strerror or str(fault)).lower())) from fault
-    return [line for line in map(Line.read, texts) if line is not None]
+    return [line for line in map(HistoryRecord.read, texts) if line is not None]
 
 
-def _value(line: Line, score: str) -> float:
+def _value(line: HistoryRecord, score: str) -> float:
     if score in SCORES:
         found = getattr(line, score)
         return math.nan if found is None else float(found)

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
     from compiler.mapping.records import PlacementMap
     from dsl.diagnostics import Diagnostic
-    from tfdeploy.runtime.records.history import Line
+    from tfdeploy.runtime.records.history import HistoryRecord
     from tfdeploy.runtime.records.result import Result
 
 
 @frozen
-class Stretch:
+class StepRange:
     """The steps a process is to make: after `first` up to `last`.
 
     `left_out` are the examples at the end of the last epoch that do not fill a step.
@@ -46,19 +46,19 @@ class Reporter:
     def compiled(self, placement: PlacementMap, model: str, seconds: float) -> None:
         """The graph is there."""
 
-    def started(self, stretch: Stretch) -> None:
+    def started(self, steps: StepRange) -> None:
         """Training begins."""
 
     def stepped(self, step: int) -> None:
         """A step was made."""
 
-    def logged(self, line: Line) -> None:
+    def logged(self, line: HistoryRecord) -> None:
         """A step was logged."""
 
     def waiting(self, share: float, remedy: str) -> None:
         """Steps have waited for data for a good `share` of the time; `remedy` is what helps. Said once."""
 
-    def evaluated(self, line: Line, examples: int) -> None:
+    def evaluated(self, line: HistoryRecord, examples: int) -> None:
         """A split was evaluated."""
 
     def ended(self) -> None:

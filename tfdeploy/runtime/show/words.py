@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tfdeploy.runtime.records.history import Line
+    from tfdeploy.runtime.records.history import HistoryRecord
     from tfdeploy.runtime.records.result import Evaluated, Result, SplitResult
 
 MINUTE = 60
@@ -40,7 +40,7 @@ def speed(examples_per_second: float | None) -> str:
     return "" if examples_per_second is None else f"{number(round(examples_per_second))} examples/s"
 
 
-def scores(of: Line | SplitResult) -> str:
+def scores(of: HistoryRecord | SplitResult) -> str:
     """Return loss and metrics."""
     return "  ".join([f"loss {of.loss:.4f}", *(f"{name} {value:.4f}" for name, value in of.metrics.items())])
 

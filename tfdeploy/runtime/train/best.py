@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from dsl import ir
     from dsl.diagnostics import Diagnostic
-    from tfdeploy.runtime.records.history import Line, SplitName
+    from tfdeploy.runtime.records.history import HistoryRecord, SplitName
 
 LOSS = "loss"
 
 
 @define
-class Contest:
+class BestTracker:
     """Compares evaluations of one split. `since` counts those in a row that were no better than the best."""
 
     goal: Goal
@@ -37,7 +37,7 @@ class Contest:
 
     @classmethod
     def of(cls, train: ir.Train, path: Path) -> Self | None:
-        """Return the contest that a spec asks for, which keeps its best in the file `path`; None for none."""
+        """Return the tracker that a spec asks for, which keeps its best in the file `path`; None for none."""
         if train.best is None:
             return None
         call = train.best
@@ -72,9 +72,9 @@ class Contest:
             write_whole(self.path, json.dumps(asdict(self.best)) + "\n")
 
     def resume(
-        self, last_step: int, lines: list[Line], split: SplitName, warn: Callable[[Diagnostic], None]
+        self, last_step: int, lines: list[HistoryRecord], split: SplitName, warn: Callable[[Diagnostic], None]
     ) -> None:
-        """Go on with the contest of a run that goes on after `last_step`; `lines` are its history so far.
+        """Go on with the tracker of a run that goes on after `last_step`; `lines` are its history so far.
 
         A best of another score, or of a step that was lost, does not count; one that cannot be read does not
         either, with a warning.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field
 
-from tfdeploy.runtime.records.history import History, Line, SplitName
+from tfdeploy.runtime.records.history import History, HistoryRecord, SplitName
 from tfdeploy.runtime.session.faults import located
 from tfdeploy.runtime.train.evaluation import Stopped, evaluate
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.session.engine import Engine
     from tfdeploy.runtime.show.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
-    from tfdeploy.runtime.train.best import Contest
+    from tfdeploy.runtime.train.best import BestTracker
     from tfdeploy.runtime.train.events import Events
 
 SPLITS: tuple[SplitName, ...] = ("validation", "test")
@@ -34,7 +34,7 @@ class Evaluations:
     reporter: Reporter
     stop: StopSignals
     clock: Clock
-    contest: Contest | None = None
+    tracker: BestTracker | None = None
     scores: dict[SplitName, tuple[int, Scores]] = field(factory=dict)
 
     @property
@@ -47,9 +47,9 @@ class Evaluations:
         if self.watched is None or self._has(self.watched, step) or self._noted(self.watched, step):
             return False
         scores = self.evaluate(self.watched, step)
-        if scores is None or self.contest is None:
+        if scores is None or self.tracker is None:
             return False
-        return self.contest.enter(step, scores.loss, scores.metrics)
+        return self.tracker.enter(step, scores.loss, scores.metrics)
 
     def complete(self, step: int) -> None:
         """Evaluate every split that has not been after `step`."""
@@ -83,7 +83,7 @@ class Evaluations:
         return scores
 
     def _take_down(self, split: SplitName, step: int, scores: Scores) -> None:
-        line = Line(
+        line = HistoryRecord(
             step=step,
             split=split,
             loss=scores.loss,

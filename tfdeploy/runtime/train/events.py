@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from compiler.mapping.records import PlacementMap
-    from tfdeploy.runtime.records.history import Line
+    from tfdeploy.runtime.records.history import HistoryRecord
     from tfdeploy.runtime.records.presence import Presence
 
 v1 = tf.compat.v1
@@ -80,7 +80,7 @@ class Events:
     presence: Presence | None = None
     _writers: dict[str, _Writer] = field(factory=dict, repr=False)
 
-    def line(self, line: Line, summary: bytes | None = None) -> None:
+    def line(self, line: HistoryRecord, summary: bytes | None = None) -> None:
         """Write the scalars of a line of the history; `summary` is what the graph made in that step."""
         if not self.wanted:
             return

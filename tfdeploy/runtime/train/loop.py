@@ -11,9 +11,9 @@ from attrs import define, field
 
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
-from tfdeploy.runtime.cluster.workers.chief_steps import crew_steps
-from tfdeploy.runtime.cluster.workers.updates_told import Told
-from tfdeploy.runtime.records.history import History, Line
+from tfdeploy.runtime.cluster.workers.chief_steps import chief_steps
+from tfdeploy.runtime.cluster.workers.update_reports import UpdateReports
+from tfdeploy.runtime.records.history import History, HistoryRecord
 from tfdeploy.runtime.records.result import Clock
 from tfdeploy.runtime.session.faults import located
 from tfdeploy.runtime.session.steps import Done, Steps, make_steps
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tfdeploy.data import Stream
-    from tfdeploy.runtime.cluster.workers.worker_group import Crew
+    from tfdeploy.runtime.cluster.workers.worker_group import WorkerGroup
     from tfdeploy.runtime.session.checkpoints import Checkpoints
     from tfdeploy.runtime.session.engine import Engine, StepReport
     from tfdeploy.runtime.show.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
-    from tfdeploy.runtime.train.best import Contest
+    from tfdeploy.runtime.train.best import BestTracker
     from tfdeploy.runtime.train.events import Events
     from tfdeploy.runtime.train.profile import Profile
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class Trainer:
     """Everything that a run needs to make steps.
 
-    `crew` is the chief's view of all workers that have graphs of their own; None if one graph has all clones.
+    `group` is the chief's view of all workers with graphs of their own; None if one graph has all clones.
     `stream` is the training data; `step` and `examples` count from the start of the run. `after_first` is
     called when this process has made its first step.
     """
@@ -56,29 +56,29 @@ class Trainer:
     after_first: Callable[[], None]
     step: int = 0
     examples: int = 0
-    last_line: Line | None = None
-    crew: Crew | None = None
+    last_line: HistoryRecord | None = None
+    group: WorkerGroup | None = None
     profile: Profile | None = None
     _window: Clock = field(factory=Clock)  # of the steps since the last that was logged
     _waiting: Waiting = field(init=False)
     _logged: int = field(init=False)  # the last step that was
-    _told: Told | None = field(default=None, init=False)
+    _told: UpdateReports | None = field(default=None, init=False)
     _report: StepReport | None = field(default=None, init=False)  # the newest that was not logged yet
 
     def __attrs_post_init__(self) -> None:
         self._waiting, self._logged = Waiting(), self.step
-        self._told = Told(self.crew) if self.crew is not None else None
+        self._told = UpdateReports(self.group) if self.group is not None else None
 
     @property
-    def contest(self) -> Contest | None:
+    def tracker(self) -> BestTracker | None:
         """What compares evaluations, where the spec asks for the best."""
-        return self.evaluations.contest
+        return self.evaluations.tracker
 
     def train(self, last: int) -> None:
         """Make steps up to number `last`, until the patience or a signal ends it; then write a checkpoint."""
-        with closing(crew_steps(self.crew) if self.crew is not None else make_steps(self.engine)) as steps:
+        with closing(chief_steps(self.group) if self.group is not None else make_steps(self.engine)) as steps:
             self._all_steps(steps, last)
-        if self.contest is not None and self.stop.received is None:
+        if self.tracker is not None and self.stop.received is None:
             self._watch()
         self.save()
 
@@ -100,7 +100,7 @@ class Trainer:
         self._settle(steps, last)
 
     def _is_over(self) -> bool:
-        return self.stop.received is not None or (self.contest is not None and self.contest.is_over)
+        return self.stop.received is not None or (self.tracker is not None and self.tracker.is_over)
 
     def _pause(self, evaluating: Period, saving: Period) -> None:
         """Evaluate and write a checkpoint, as far as they are due."""
@@ -115,10 +115,10 @@ class Trainer:
 
     def _watch(self) -> None:
         """Evaluate; keep the checkpoint of what is the best so far."""
-        if self.evaluations.watch(self.step) and self.contest is not None:
+        if self.evaluations.watch(self.step) and self.tracker is not None:
             self.checkpoints.best_step = self.step
             self.save()
-            self.contest.keep()
+            self.tracker.keep()
 
     # --- steps --------------------------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class Trainer:
     def _log(self, report: StepReport) -> None:
         alone, window = bool(self.engine.compiled.train_loops), self._window
         self._window, self._report, self._logged = Clock(), None, self.step
-        line = Line(
+        line = HistoryRecord(
             step=self.step,
             split="train",
             loss=report.loss,
@@ -192,7 +192,7 @@ class Trainer:
             examples_per_second=window.examples_per_second,
             learning_rate=self.engine.learning_rate() if alone else report.learning_rate,
             data_waiting=window.waiting,
-            worker=self.crew.name if self.crew is not None else None,
+            worker=self.group.name if self.group is not None else None,
         )
         self.last_line = line
         self.history.append(line)
@@ -205,7 +205,7 @@ class Trainer:
         if self._told is None:
             return
         for worker, loss, data_loss, speed, metrics in self._told.news():
-            line = Line(self.step, "train", loss, data_loss, metrics, speed, worker=worker)
+            line = HistoryRecord(self.step, "train", loss, data_loss, metrics, speed, worker=worker)
             self.history.append(line)
 
     # --- checkpoints --------------------------------------------------------------------------------------

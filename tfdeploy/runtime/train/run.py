@@ -22,7 +22,7 @@ from dsl.errors import plan as plan_errors
 from dsl.errors import running as errors
 from dsl.errors.outputs import output_is_read
 from tfdeploy.runtime.cluster.health.status import noted
-from tfdeploy.runtime.cluster.workers.session_targets import station_for
+from tfdeploy.runtime.cluster.workers.choose_target import target_for
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.pulse import Attendant, Pulse, waiting_for
 from tfdeploy.runtime.records.directory import RunDirectory
@@ -36,16 +36,16 @@ from tfdeploy.runtime.records.store import Broken
 from tfdeploy.runtime.session.checkpoints import Checkpoints, Damaged
 from tfdeploy.runtime.session.data import feed_training, open_stream, require_readable, splits_of
 from tfdeploy.runtime.session.engine import Engine
-from tfdeploy.runtime.session.lost_tasks import is_loss
-from tfdeploy.runtime.session.tensorflow_words import reason_of
-from tfdeploy.runtime.show.reporting import Stretch
-from tfdeploy.runtime.train.best import Contest
+from tfdeploy.runtime.session.lost_tasks import is_lost_task
+from tfdeploy.runtime.session.tensorflow_reasons import reason_of
+from tfdeploy.runtime.show.reporting import StepRange
+from tfdeploy.runtime.train.best import BestTracker
 from tfdeploy.runtime.train.evaluations import Evaluations
 from tfdeploy.runtime.train.events import Events
 from tfdeploy.runtime.train.loop import Trainer
 from tfdeploy.runtime.train.periods import left_out, total_steps
 from tfdeploy.runtime.train.profile import Profile
-from tfdeploy.runtime.train.run_worker import run_member
+from tfdeploy.runtime.train.run_worker import run_worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from compiler.plan import Plan
     from dsl import ir
     from tfdeploy.data import Stream
-    from tfdeploy.runtime.cluster.workers.session_target import Station
-    from tfdeploy.runtime.cluster.workers.worker_group import Crew
+    from tfdeploy.runtime.cluster.workers.session_target import SessionTarget
+    from tfdeploy.runtime.cluster.workers.worker_group import WorkerGroup
     from tfdeploy.runtime.options import Resume, RunOptions
     from tfdeploy.runtime.show.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
@@ -76,7 +76,7 @@ def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
     pulse = Pulse()
     with Attendant(pulse, stop, options.reporter).attending():
         if plan.worker is not None and not plan.worker.is_chief:
-            return run_member(plan, options, stop, pulse)
+            return run_worker(plan, options, stop, pulse)
         return _run_in_directory(plan, options, stop, pulse)
 
 
@@ -132,11 +132,11 @@ class _Run:
         require_readable(streams.values(), self.options.membership)
         total_steps(self.plan, streams["train"].size)  # what is wrong with it is said before all else
         self.stop.check()
-        with station_for(self.plan, self.options, self.stop, streams["train"]) as open_station:
+        with target_for(self.plan, self.options, self.stop, streams["train"]) as open_target:
             compiled = self._compile()
             self.stop.check()
-            with open_station(compiled) as station:
-                return self._train_on(compiled, station, streams)
+            with open_target(compiled) as target:
+                return self._train_on(compiled, target, streams)
 
     def _open(self, name: SplitName, split: ir.Split) -> Stream:
         with self.pulse.doing(f"the first example of `{name}`", split.source.span):
@@ -156,25 +156,25 @@ class _Run:
         return compiled
 
     def _train_on(
-        self, compiled: CompiledGraph, station: Station, streams: Mapping[SplitName, Stream]
+        self, compiled: CompiledGraph, target: SessionTarget, streams: Mapping[SplitName, Stream]
     ) -> Result:
         """Train, from the newest checkpoint again where a task of the cluster was lost and has come back."""
         saving, fruitless, why = add_saving(compiled), 0, "to start training"
         while True:
-            station.gather(why, self.stop.check)
-            engine, before = Engine(compiled, station.session(compiled), saving), self.clock.examples
-            engine.pulse, crew = self.pulse, None
+            target.gather(why, self.stop.check)
+            engine, before = Engine(compiled, target.session(compiled), saving), self.clock.examples
+            engine.pulse, group = self.pulse, None
             try:
-                with station.looking_on("for the next step"):
+                with target.looking_on("for the next step"):
                     with self.pulse.doing("the initial values of the variables"):
-                        crew = station.prepare(engine, self.stop, self.reporter.note)
-                    result = self._train(engine, crew, streams, recovering=why != "to start training")
+                        group = target.prepare(engine, self.stop, self.reporter.note)
+                    result = self._train(engine, group, streams, recovering=why != "to start training")
             except (RunError, SpecError):
-                station.end(crew)
+                target.end(group)
                 raise
             except tf.errors.OpError as fault:
                 fruitless = 0 if self.clock.examples > before else fruitless + 1
-                if not is_loss(fault, engine.lost) or fruitless == MOST_FRUITLESS:
+                if not is_lost_task(fault, engine.lost) or fruitless == MOST_FRUITLESS:
                     raise RunError(
                         errors.step_failed(
                             "training", reason_of(fault), None, clone=None, layer=None, op=None
@@ -183,7 +183,7 @@ class _Run:
                 self.reporter.note(f"interrupted: {reason_of(fault)}")
                 why = "to go on from the last checkpoint"
             else:
-                station.end(crew)
+                target.end(group)
                 return result
             finally:
                 engine.close()
@@ -191,7 +191,7 @@ class _Run:
     def _train(
         self,
         engine: Engine,
-        crew: Crew | None,
+        group: WorkerGroup | None,
         streams: Mapping[SplitName, Stream],
         *,
         recovering: bool = False,
@@ -207,13 +207,13 @@ class _Run:
         events = Events(
             self.directory.events, engine.compiled.graph, wants_events, (resumed or 0) + 1, self.presence
         )
-        contest = Contest.of(self.spec.train, self.directory.store.best)
+        tracker = BestTracker.of(self.spec.train, self.directory.store.best)
         evaluations = Evaluations(
-            engine, streams, history, events, self.reporter, self.stop, self.clock, contest
+            engine, streams, history, events, self.reporter, self.stop, self.clock, tracker
         )
-        if contest is not None and resumed is not None and evaluations.watched is not None:
-            contest.resume(resumed, history.lines, evaluations.watched, self.reporter.warn)
-            checkpoints.best_step = contest.best.step if contest.best is not None else None
+        if tracker is not None and resumed is not None and evaluations.watched is not None:
+            tracker.resume(resumed, history.lines, evaluations.watched, self.reporter.warn)
+            checkpoints.best_step = tracker.best.step if tracker.best is not None else None
         trainer = Trainer(
             engine=engine,
             stream=streams["train"],
@@ -227,7 +227,7 @@ class _Run:
             after_first=lambda: self._show_placement(engine, events, (resumed or 0) + 1),
             step=resumed or 0,
             examples=checkpoints.newest.manifest.examples if checkpoints.newest is not None else 0,
-            crew=crew,
+            group=group,
         )
         last = total_steps(self.plan, streams["train"].size, trainer.step, trainer.examples)
         if self.options.profile:
@@ -251,10 +251,10 @@ class _Run:
 
         In one graph a step may have ended half way then, and the last checkpoint stands.
         """
-        crew = trainer.crew
-        if crew is not None:
+        group = trainer.group
+        if group is not None:
             with suppress(tf.errors.OpError, RunError):
-                state = crew.state()
+                state = group.state()
                 trainer.step, trainer.examples = state.global_step, state.examples
                 trainer.save()
 
@@ -299,7 +299,7 @@ class _Run:
     def _steps(self, trainer: Trainer, last: int, resumed: int | None) -> Result:
         engine = trainer.engine
         spare = left_out(self.plan, trainer.stream.size, trainer.examples)
-        self.reporter.started(Stretch(trainer.step, last, str(self.directory.path), spare))
+        self.reporter.started(StepRange(trainer.step, last, str(self.directory.path), spare))
         there = self.directory.spec.exists() and self.directory.placement.exists()
         if trainer.step < last or not there:  # else they are of the run that is over
             if not self.directory.holds_as_its_own(self.spec):
@@ -308,8 +308,8 @@ class _Run:
         if trainer.step < last:
             feed_training(engine, trainer.stream, trainer.examples)
             trainer.events.draw_graph()
-            if trainer.crew is not None:
-                trainer.crew.open(trainer.step, trainer.examples)
+            if trainer.group is not None:
+                trainer.group.open(trainer.step, trainer.examples)
             trainer.train(last)
         self.reporter.ended()
         self._check(trainer, resumed)
@@ -321,7 +321,7 @@ class _Run:
 
     def _go_to_best(self, trainer: Trainer) -> int:
         """Take the variables of the best checkpoint, where the spec asks for it; return their step."""
-        best = trainer.contest.best if trainer.contest is not None else None
+        best = trainer.tracker.best if trainer.tracker is not None else None
         if best is None or best.step == trainer.step:
             return trainer.step
         found = self.directory.store.find(best.step)
@@ -395,8 +395,8 @@ class _Run:
             validation=results.get("validation"),
             model=str(self.directory.model) if status == "finished" else None,
             resumed_from=resumed,
-            best=trainer.contest.best if trainer.contest is not None else None,
-            stopped_early=trainer.contest is not None and trainer.contest.is_over,
+            best=trainer.tracker.best if trainer.tracker is not None else None,
+            stopped_early=trainer.tracker is not None and trainer.tracker.is_over,
         )
         self._require_files(trainer, finished=status == "finished")
         self._write(self.directory.result, result.to_json(indent=1) + "\n")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from tfdeploy.runtime.cluster.workers.session_targets import station_for
-from tfdeploy.runtime.cluster.workers.worker import Member
+from tfdeploy.runtime.cluster.workers.choose_target import target_for
+from tfdeploy.runtime.cluster.workers.worker_loop import WorkerLoop
 from tfdeploy.runtime.plans import graph_of
 from tfdeploy.runtime.pulse import Pulse, waiting_for
 from tfdeploy.runtime.records.directory import RunDirectory
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.stop import StopSignals
 
 
-def run_member(plan: Plan, options: RunOptions, stop: StopSignals, pulse: Pulse) -> Result:
+def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, pulse: Pulse) -> Result:
     """Train as a worker that is not the chief; the result tells how far training had come, and no more."""
     clock, spec = Clock(), plan.spec
     train = splits_of(spec)["train"]
     with pulse.doing("the first example of `train`", train.source.span):
         stream = open_stream(plan, train, plan.model.inputs, training=True, seed=spec.train.seed)
     pulse.causes["train"] = waiting_for(stream.source)
-    with station_for(plan, options, stop, stream) as open_station:
+    with target_for(plan, options, stop, stream) as open_target:
         begun = time.perf_counter()
         with options.reporter.busy(f"building the graph of {plan.model.name}"):
             compiled = graph_of(plan, verbose=options.verbose)
         clock.compile = time.perf_counter() - begun
         stop.check()
-        with open_station(compiled) as station:
+        with open_target(compiled) as target:
             options.reporter.note(f"compiled in {duration(clock.compile)}")
-            step = Member(compiled, stream, station, stop, options.reporter, pulse).train()
+            step = WorkerLoop(compiled, stream, target, stop, options.reporter, pulse).train()
     stop.check()
     options.reporter.note(f"training is over at step {number(step)}")
     return Result("finished", step, None, {}, None, clock.seconds(), str(RunDirectory.of(spec).path))

@@ -20,7 +20,7 @@ from tfdeploy.runtime.session.checkpoints import Checkpoints, Damaged
 from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.session.faults import located
-from tfdeploy.runtime.session.tensorflow_words import reason_of
+from tfdeploy.runtime.session.tensorflow_reasons import reason_of
 from tfdeploy.runtime.train.best import read_best
 from tfdeploy.runtime.train.evaluation import evaluate
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 
 from dsl.diagnostics import RunError
-from tfdeploy.runtime.cluster.health.monitor import Watch
-from tfdeploy.runtime.launch.launch import Launcher
-from tfdeploy.runtime.launch.launching import written
+from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
+from tfdeploy.runtime.launch.launched_run import written
+from tfdeploy.runtime.launch.launcher import Launcher
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.options import RunOptions
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from dsl import ir
-    from tfdeploy.runtime.launch.launch import Stream
+    from tfdeploy.runtime.launch.launcher import Stream
     from tfdeploy.runtime.membership.addresses import Cluster
 
 PATIENCE = 300.0  # seconds, for servers to listen and for a step to be made
@@ -61,7 +61,7 @@ def launched(spec: ir.Spec, flags: Sequence[str], say: Callable[[str], None]) ->
         _ended(launcher),
         launcher.tending(),
     ):
-        Watch(launcher.client, launcher.cluster.tasks, say, PATIENCE, spec).require("to verify")
+        TaskMonitor(launcher.client, launcher.cluster.tasks, say, PATIENCE, spec).require("to verify")
         if launcher.failure is not None:
             raise RunError(launcher.failure)
         yield Launched(launcher.cluster)

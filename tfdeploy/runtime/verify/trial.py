@@ -131,7 +131,7 @@ class Trial:
         return self._setters[name]
 
 
-class CrewTrial(Trial):
+class WorkerGroupTrial(Trial):
     """A chief and its workers; `compiled` and `session` are the chief's."""
 
     def __init__(self, lab: Lab, spec: ir.Spec) -> None:
@@ -184,13 +184,15 @@ class CrewTrial(Trial):
 
 def try_out(lab: Lab, spec: ir.Spec, arrays: Arrays | None = None) -> Trial:
     """Return a trial of a combination, with the lab's arrays unless others are given."""
-    return CrewTrial(lab, spec) if replication_of(spec) == "between_graph" else Trial(lab, spec, arrays)
+    if replication_of(spec) == "between_graph":
+        return WorkerGroupTrial(lab, spec)
+    return Trial(lab, spec, arrays)
 
 
 def attach(compiled: CompiledGraph, session: Any, arrays: Arrays, before: int = 0, total: int = 0) -> None:
-    """Feed all pipes of a graph from arrays: of each step's examples, every pipe takes the next stretch.
+    """Feed all pipes of a graph from arrays: of each step's examples, every pipe takes the next part.
 
-    The graph's stretch begins after the first `before` of the `total` examples of a step of all graphs.
+    The graph's part begins after the first `before` of the `total` examples of a step of all graphs.
     """
     total = total or sum(pipe.examples for pipe in compiled.train_inputs)
     for pipe in compiled.train_inputs:

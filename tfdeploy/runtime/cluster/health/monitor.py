@@ -60,7 +60,7 @@ class Missing:
         return f"{self.task.ref} at {self.address} for {duration(self.seconds)}: {self.reason}"
 
 
-class Watch:
+class TaskMonitor:
     """Looks after the tasks `needed`; `say` is told in words who is missing and who is back.
 
     `absent` are those that did not answer when they were last looked for. `check` is called while it waits,

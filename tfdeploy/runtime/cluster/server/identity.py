@@ -104,7 +104,7 @@ def versions() -> tuple[str, str]:
     return __version__, version("tensorflow")
 
 
-class Plate:
+class ServerIdentity:
     """The two variables of this process's own server; they stay until the process ends.
 
     `devices` are the names of the server's own devices; `disbelieved` is whether somebody has told it that

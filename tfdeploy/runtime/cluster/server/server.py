@@ -11,7 +11,7 @@ from dsl.addresses import split_address
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import cluster as errors
 from tfdeploy.runtime.cluster.server.binding import LOOPBACK, BindingError, listening_addresses, listening_at
-from tfdeploy.runtime.cluster.server.identity import Answer, Identity, Plate, ask
+from tfdeploy.runtime.cluster.server.identity import Answer, Identity, ServerIdentity, ask
 from tfdeploy.runtime.membership.addresses import Membership
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ class Server:
     TensorFlow cannot end a server: the port is taken until the process ends.
     """
 
-    def __init__(self, server: Any, plate: Plate, host: str | None, port: int) -> None:
+    def __init__(self, server: Any, published: ServerIdentity, host: str | None, port: int) -> None:
         self._server = server
-        self._plate = plate
+        self._published = published
         self.target: str = server.target
         self.host = host
         self.where = f"{_bracketed(host)}:{port}" if host is not None else f"port {port} of every address"
@@ -41,17 +41,17 @@ class Server:
     @property
     def identity(self) -> Identity:
         """What the server says of itself."""
-        return self._plate.identity
+        return self._published.identity
 
     @property
     def finished(self) -> bool:
         """Whether the run's client or chief has said that this server is not needed any more."""
-        return self._plate.finished
+        return self._published.finished
 
     @property
     def disbelieved(self) -> bool:
         """Whether somebody has told the server so who does not have the secret of the run."""
-        return self._plate.disbelieved
+        return self._published.disbelieved
 
     @property
     def is_open(self) -> bool:
@@ -67,7 +67,7 @@ class Server:
 
     def stop(self) -> None:
         """Be done with the server."""
-        self._plate.close()
+        self._published.close()
 
     def __enter__(self) -> Self:
         return self
@@ -104,13 +104,13 @@ def serve_task(spec: ir.Spec, membership: Membership) -> Server:
     except (tf.errors.OpError, BindingError) as fault:
         raise RunError(errors.cannot_listen(task.ref, cluster.address(task), _reason(fault))) from fault
     server.start()
-    plate = Plate(server.target, Identity.of(membership), membership.secret)
-    _require_gpus(spec, membership, plate.devices)
-    return Server(server, plate, host, port)
+    published = ServerIdentity(server.target, Identity.of(membership), membership.secret)
+    _require_gpus(spec, membership, published.devices)
+    return Server(server, published, host, port)
 
 
 def _reason(fault: Exception) -> str:
-    from tfdeploy.runtime.session.tensorflow_words import reason_of
+    from tfdeploy.runtime.session.tensorflow_reasons import reason_of
 
     return reason_of(fault)
 

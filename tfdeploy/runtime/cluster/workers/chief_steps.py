@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from compiler.graph.workers.coordination import State
-    from tfdeploy.runtime.cluster.workers.worker_group import Crew
+    from tfdeploy.runtime.cluster.workers.worker_group import WorkerGroup
 
 LEAST_PATIENCE = 10.0  # seconds that a worker has for an update, and at least so many updates of the chief's:
 UPDATES_OF_PATIENCE = 20
 
 
-def crew_steps(crew: Crew) -> SyncCrewSteps | AsyncCrewSteps:
+def chief_steps(group: WorkerGroup) -> SyncChiefSteps | AsyncChiefSteps:
     """Return what makes the chief's steps."""
-    return AsyncCrewSteps(crew) if crew.exchange.step is not None else SyncCrewSteps(crew)
+    return AsyncChiefSteps(group) if group.exchange.step is not None else SyncChiefSteps(group)
 
 
-class _CrewSteps:
+class _ChiefSteps:
     """What both kinds have: callables for plain, logged and first runs of an op with its scores."""
 
-    def __init__(self, crew: Crew) -> None:
-        self.crew = crew
-        plan = crew.engine.compiled.plan
+    def __init__(self, group: WorkerGroup) -> None:
+        self.group = group
+        plan = group.engine.compiled.plan
         assert plan.worker is not None
         self.sizes = [plan.rounds * sum(tower.batch for tower in towers) for towers in plan.worker.everyone]
         self._callables: dict[bool, Callable[..., Any]] = {}
@@ -40,7 +40,7 @@ class _CrewSteps:
 
     def _run(self, op: Any, feed: Mapping[Any, Any], *, logged: bool) -> tuple[Any, StepReport]:
         """Run `op`; return its value, and what the step tells (loss alone, unless `logged`)."""
-        engine = self.crew.engine
+        engine = self.group.engine
         if self._first:
             self._first, logged = False, True
             values = engine.traced(self._fetches(op, logged=True), feed)
@@ -53,7 +53,7 @@ class _CrewSteps:
         return values["op"], _report(values, logged=logged)
 
     def _fetches(self, op: Any, *, logged: bool) -> dict[str, Any]:
-        compiled = self.crew.engine.compiled
+        compiled = self.group.engine.compiled
         fetches = {"op": op, "data_loss": compiled.data_loss}
         if logged:
             fetches["loss"] = compiled.total_loss
@@ -80,18 +80,18 @@ def _report(values: Mapping[str, Any], *, logged: bool) -> StepReport:
     )
 
 
-class SyncCrewSteps(_CrewSteps):
+class SyncChiefSteps(_ChiefSteps):
     """One step of all workers at a time; the chief applies what has arrived."""
 
     stride = 1
 
-    def __init__(self, crew: Crew) -> None:
-        super().__init__(crew)
-        self.spared = crew.engine.compiled.plan.update.backup
-        self.tick = crew.generation
+    def __init__(self, group: WorkerGroup) -> None:
+        super().__init__(group)
+        self.spared = group.engine.compiled.plan.update.backup
+        self.tick = group.generation
         self._posted = -1
         self._arrived: tuple[int, ...] = ()
-        crew.engine.pulse.causes["gradients"] = self._owing
+        group.engine.pulse.causes["gradients"] = self._owing
         self._post: Callable[..., Any] | None = None
 
     def next(self, *, logged: bool, until: int) -> Done:
@@ -102,13 +102,13 @@ class SyncCrewSteps(_CrewSteps):
         del until
         first = self._first
         self._post_own()
-        enough = self.crew.worker.count - self.spared
+        enough = self.group.worker.count - self.spared
         self._arrived = ()
-        state = self.crew.until(lambda each: self._has_come(each, enough))
+        state = self.group.until(lambda each: self._has_come(each, enough))
         if state is None:
             return Done(0, 0.0, steps=0)
         present = [float(each == self.tick) for each in state.arrived]
-        exchange = self.crew.exchange
+        exchange = self.group.exchange
         feed = {} if exchange.present is None else {exchange.present: present}
         _, report = self._run(exchange.apply, feed, logged=logged)
         self.tick += 1
@@ -122,10 +122,10 @@ class SyncCrewSteps(_CrewSteps):
     def _owing(self) -> list[tuple[str, None]]:
         """Say whose gradients have not come yet."""
         late = [at for at, arrived in enumerate(self._arrived) if arrived != self.tick]
-        return [(f"the gradients of {self.crew.worker.task(each)} have not come", None) for each in late]
+        return [(f"the gradients of {self.group.worker.task(each)} have not come", None) for each in late]
 
     def _post_own(self) -> None:
-        exchange, engine = self.crew.exchange, self.crew.engine
+        exchange, engine = self.group.exchange, self.group.engine
         if self._posted == self.tick:
             return
         if self._post is None:
@@ -140,13 +140,13 @@ class SyncCrewSteps(_CrewSteps):
         return []
 
 
-class AsyncCrewSteps(_CrewSteps):
+class AsyncChiefSteps(_ChiefSteps):
     """The chief makes updates as the other workers do, and counts those of all."""
 
-    def __init__(self, crew: Crew) -> None:
-        super().__init__(crew)
-        self.stride = crew.worker.count
-        state = crew.state()
+    def __init__(self, group: WorkerGroup) -> None:
+        super().__init__(group)
+        self.stride = group.worker.count
+        state = group.state()
         self.start = self.seen = state.global_step
         self.done = state.done
         self.allowed = state.limit
@@ -158,20 +158,20 @@ class AsyncCrewSteps(_CrewSteps):
         """Make an update, or wait for others to, and return what all have made since the last time."""
         if self.start + until != self.allowed:
             self.allowed = self.start + until
-            self.crew.run(self.crew.ops.allow, self.allowed)
+            self.group.run(self.group.ops.allow, self.allowed)
         if not self.claimed:
-            self.claimed, state = self.crew.claim()
+            self.claimed, state = self.group.claim()
             if not self.claimed:
                 return self._others(state)
         return self._update(logged=logged)
 
     def _update(self, *, logged: bool) -> Done:
-        first, crew = self._first, self.crew
+        first, group = self._first, self.group
         begun = time.perf_counter()
-        numbers, report = self._run(crew.exchange.step, {crew.ops.mine: crew.mine}, logged=logged)
+        numbers, report = self._run(group.exchange.step, {group.ops.mine: group.mine}, logged=logged)
         self.slowest = max(self.slowest, time.perf_counter() - begun)
-        crew.progress()
-        self.claimed, state = crew.claimed(numbers)
+        group.progress()
+        self.claimed, state = group.claimed(numbers)
         self.loss = report.data_loss
         done = self._made(state)
         return evolve(done, report=report) if logged or first else done
@@ -181,7 +181,7 @@ class AsyncCrewSteps(_CrewSteps):
         found: State | None = state
         if state.global_step == self.seen:
             found = self._patiently(
-                lambda each: each.global_step > self.seen or self.crew.may_claim(each), LONGEST
+                lambda each: each.global_step > self.seen or self.group.may_claim(each), LONGEST
             )
         return Done(0, self.loss, steps=0) if found is None else self._made(found)
 
@@ -192,12 +192,12 @@ class AsyncCrewSteps(_CrewSteps):
         """
         while True:
             patience = max(LEAST_PATIENCE, UPDATES_OF_PATIENCE * self.slowest)
-            state = self.crew.until(ready, longest, patience)
+            state = self.group.until(ready, longest, patience)
             if state is None or ready(state):
                 return state
-            for late in self.crew.revoke(state):
-                task = self.crew.worker.task(late)
-                self.crew.say(f"{task} has not ended its update for {patience:.0f} s: others make it")
+            for late in self.group.revoke(state):
+                task = self.group.worker.task(late)
+                self.group.say(f"{task} has not ended its update for {patience:.0f} s: others make it")
 
     def _made(self, state: State) -> Done:
         """Return the updates of all workers since the last time."""
@@ -209,14 +209,14 @@ class AsyncCrewSteps(_CrewSteps):
 
     def settle(self) -> list[Done]:
         """Let no further update begin, make the one that was claimed, and wait for those of the others."""
-        self.crew.run(self.crew.ops.freeze)
+        self.group.run(self.group.ops.freeze)
         self.allowed = -1
         found = []
         while self.claimed:
             found.append(self._update(logged=False))
         state = self._patiently(lambda each: each.global_step >= each.begun, PATIENT / 10)
         while state is not None and state.begun < state.limit:  # what was taken from a worker is free again
-            self.crew.run(self.crew.ops.freeze)
+            self.group.run(self.group.ops.freeze)
             state = self._patiently(lambda each: each.global_step >= each.begun, PATIENT / 10)
-        found.append(self._made(self.crew.state() if state is None else state))
+        found.append(self._made(self.group.state() if state is None else state))
         return [each for each in found if each.steps]

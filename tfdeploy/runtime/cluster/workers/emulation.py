@@ -11,8 +11,8 @@ from compiler.graph.session_options import session_config
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import for_worker
 from tfdeploy.runtime.cluster.server.server import loopback_server
-from tfdeploy.runtime.cluster.workers.session_target import Station
-from tfdeploy.runtime.cluster.workers.worker import Member
+from tfdeploy.runtime.cluster.workers.session_target import SessionTarget
+from tfdeploy.runtime.cluster.workers.worker_loop import WorkerLoop
 from tfdeploy.runtime.plans import folder_of
 
 if TYPE_CHECKING:
@@ -24,34 +24,37 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.stop import StopSignals
 
 
-PATIENCE = 10.0  # seconds; a member that has not ended by then is left to end with the process
+PATIENCE = 10.0  # seconds; a worker that has not ended by then ends with the process
 
 
-class Thread(threading.Thread):
-    """A member's thread; `fault` is what has ended it before its time."""
+class WorkerThread(threading.Thread):
+    """A worker's thread; `fault` is what has ended it before its time."""
 
-    def __init__(self, member: Member, name: str) -> None:
+    def __init__(self, worker: WorkerLoop, name: str) -> None:
         super().__init__(name=name, daemon=True)
-        self.member = member
+        self.worker = worker
         self.fault: BaseException | None = None
 
     def run(self) -> None:
         """Train."""
         try:
-            self.member.train()
+            self.worker.train()
         except BaseException as fault:  # noqa: BLE001  # raised again by the chief, who waits for the thread
             self.fault = fault
 
 
-class Threads:
-    """Looks after the members as `Watch` does after tasks: what ends one is `timed_out` for who waits."""
+class ThreadMonitor:
+    """Looks after the threads of workers, as `TaskMonitor` looks after tasks.
 
-    def __init__(self, threads: list[Thread]) -> None:
+    The fault that has ended one of them is `timed_out` for whoever waits.
+    """
+
+    def __init__(self, threads: list[WorkerThread]) -> None:
         self._threads = threads
 
     @property
     def timed_out(self) -> BaseException | None:
-        """The first fault of a member."""
+        """The first fault of a worker."""
         return next((each.fault for each in self._threads if each.fault is not None), None)
 
     @property
@@ -70,9 +73,9 @@ class Threads:
 
 
 @contextmanager
-def emulated_crew(
+def emulated_workers(
     compiled: CompiledGraph, stream: Stream, stop: StopSignals, reporter: Reporter
-) -> Iterator[Station]:
+) -> Iterator[SessionTarget]:
     """Start all workers but the chief, whose graph is `compiled`; they end when the chief says so.
 
     `stream` is the whole of the training data, of which each reads its part.
@@ -81,17 +84,17 @@ def emulated_crew(
     assert plan.worker is not None
     base, traces = str(folder_of(plan.spec)), Traces(str(folder_of(plan.spec)))
     server = loopback_server(session_config(plan))  # which lasts as long as this name for it
-    station = Station(server.target)
-    threads: list[Thread] = []
+    target = SessionTarget(server.target)
+    threads: list[WorkerThread] = []
     for index in range(1, plan.worker.count):
         graph = compile_graph(for_worker(plan, index), base=base, seed=compiled.seed, traces=traces)
-        member = Member(graph, stream, station, stop, reporter)
-        threads.append(Thread(member, f"worker {index}"))
-    station.monitor = Threads(threads)
+        worker = WorkerLoop(graph, stream, target, stop, reporter)
+        threads.append(WorkerThread(worker, f"worker {index}"))
+    target.monitor = ThreadMonitor(threads)
     for each in threads:
         each.start()
     try:
-        yield station
+        yield target
     finally:
         for each in threads:
             each.join(PATIENCE)

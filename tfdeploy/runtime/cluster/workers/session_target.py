@@ -1,4 +1,4 @@
-"""Where a process opens its sessions, which tasks it needs for that, and what to do when one is lost."""
+"""Chooses where this process opens its sessions, and handles the tasks that these depend on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from attrs import define, field
 
 from compiler.graph.inspect.own_devices import homes_of_variables
 from compiler.topology import Host
-from tfdeploy.runtime.cluster.health.monitor import Watch
+from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.server.identity import finish
-from tfdeploy.runtime.cluster.workers.worker_group import Crew
+from tfdeploy.runtime.cluster.workers.worker_group import WorkerGroup
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.session.checkpoint_files import ClientFiles
 
@@ -34,17 +34,21 @@ MOST_AT_ONCE = 32
 
 
 @define
-class Station:
-    """Where sessions are opened: at `target`, or in this process alone where that is empty.
+class SessionTarget:
+    """The server at which sessions are opened, and who is looked after meanwhile.
 
-    `needs` are the tasks without which they do not work, which `watch` looks for; `monitor` looks on while
-    training goes on, at all others. `elsewhere` is whether the server is in another process, which cannot be
-    trusted to have this one's files.
+    Args:
+        url: The server's address, as `grpc://host:port`; empty for a session in this process alone.
+        membership: This process's part in a cluster; None without one.
+        needs_monitor: Looks after the tasks of `needs`.
+        monitor: Looks after all other processes while training goes on.
+        elsewhere: Whether the server is in another process, which may not have this process's files.
+        needs: The tasks without which sessions do not work.
     """
 
-    target: str = ""
+    url: str = ""
     membership: Membership | None = None
-    watch: Watch | None = None
+    needs_monitor: TaskMonitor | None = None
     monitor: HealthMonitor | None = None
     elsewhere: bool = False
     needs: tuple[Task, ...] = field(factory=tuple)
@@ -56,18 +60,18 @@ class Station:
             host = compiled.plan.worker.host
             own = Task(str(host[0]), host[1])
             config.device_filters.extend(_filter(each) for each in dict.fromkeys((own, *self.needs)))
-        if self.membership is not None and self.watch is not None:
-            config.operation_timeout_in_ms = int(self.watch.timeout * 1000)
-        return tf.compat.v1.Session(self.target, graph=compiled.graph, config=config)
+        if self.membership is not None and self.needs_monitor is not None:
+            config.operation_timeout_in_ms = int(self.needs_monitor.timeout * 1000)
+        return tf.compat.v1.Session(self.url, graph=compiled.graph, config=config)
 
     def gather(self, why: str, check: Callable[[], None]) -> None:
         """Wait until all tasks that are needed are there; raise RunError where that takes too long.
 
         `check` is called while it waits, and may raise.
         """
-        if self.watch is not None:
-            self.watch.check = check
-            self.watch.require(why)
+        if self.needs_monitor is not None:
+            self.needs_monitor.check = check
+            self.needs_monitor.require(why)
 
     @contextmanager
     def looking_on(self, why: str) -> Iterator[None]:
@@ -78,7 +82,7 @@ class Station:
         with self.monitor.during(why):
             yield
 
-    def prepare(self, engine: Engine, stop: StopSignals, say: Callable[[str], None]) -> Crew | None:
+    def prepare(self, engine: Engine, stop: StopSignals, say: Callable[[str], None]) -> WorkerGroup | None:
         """Give the chief's engine what it needs of the others, and every variable its initial value.
 
         If workers have graphs of their own, they stop before anything is changed. Returns the chief's view of
@@ -89,25 +93,25 @@ class Station:
             engine.files = ClientFiles(
                 {name: each.initializer for name, each in engine.compiled.saved.items()}
             )
-        crew = None
+        group = None
         if engine.compiled.exchange is not None:
-            crew = Crew(engine, stop, self.monitor, say)
-            crew.announce()
+            group = WorkerGroup(engine, stop, self.monitor, say)
+            group.announce()
         engine.initialise()
-        return crew
+        return group
 
     def equip(self, engine: Engine) -> None:
         """Give an engine those who look on."""
         monitor = engine.monitor = self.monitor
-        engine.lost = self.watch.lost if self.watch is not None else None
+        engine.lost = self.needs_monitor.lost if self.needs_monitor is not None else None
         if monitor is not None:
             engine.pulse.causes["tasks"] = lambda: [(each.words, None) for each in monitor.absent]
 
-    def end(self, crew: Crew | None) -> None:
+    def end(self, group: WorkerGroup | None) -> None:
         """Tell all others that training is over, as far as they can be reached."""
-        if crew is not None:
+        if group is not None:
             with suppress(tf.errors.OpError):  # who cannot be told finds out that nothing goes on
-                crew.end(LEAVE_TAKING)
+                group.end(LEAVE_TAKING)
         self.dismiss()
 
     def dismiss(self) -> None:
@@ -123,34 +127,34 @@ def _filter(task: Task) -> str:
     return f"/job:{task.job}/task:{task.index}"
 
 
-def client_station(plan: Plan, membership: Membership, say: Callable[[str], None]) -> Station:
-    """Return the station of a client that trains on all tasks of a cluster by one graph."""
+def client_target(plan: Plan, membership: Membership, say: Callable[[str], None]) -> SessionTarget:
+    """Return the session target of a client that trains on all tasks of a cluster by one graph."""
     needs = _tasks(device.host for device in plan.topology.devices)
     timeout, spec = plan.spec.train.task_timeout, plan.spec
-    return Station(
+    return SessionTarget(
         GRPC + membership.cluster.address(membership.cluster.chief),
         membership,
-        Watch(membership, needs, say, timeout, spec),
-        Watch(membership, needs, say, timeout, spec),
+        TaskMonitor(membership, needs, say, timeout, spec),
+        TaskMonitor(membership, needs, say, timeout, spec),
         elsewhere=True,
         needs=needs,
     )
 
 
-def worker_station(
-    compiled: CompiledGraph, membership: Membership, target: str, say: Callable[[str], None]
-) -> Station:
-    """Return the station of a worker with a graph of its own; `target` is its own server."""
+def worker_target(
+    compiled: CompiledGraph, membership: Membership, url: str, say: Callable[[str], None]
+) -> SessionTarget:
+    """Return the session target of a worker with a graph of its own; `url` is that of its own server."""
     worker, spec = compiled.plan.worker, compiled.plan.spec
     assert worker is not None
     needs = _tasks(sorted(homes_of_variables(compiled), key=str))
     others = membership.others if worker.is_chief else (*needs, membership.cluster.chief)
     timeout = spec.train.task_timeout
-    return Station(
-        target,
+    return SessionTarget(
+        url,
         membership,
-        Watch(membership, needs, say, timeout, spec),
-        Watch(membership, tuple(dict.fromkeys(others)), say, timeout, spec),
+        TaskMonitor(membership, needs, say, timeout, spec),
+        TaskMonitor(membership, tuple(dict.fromkeys(others)), say, timeout, spec),
         needs=needs,
     )
 

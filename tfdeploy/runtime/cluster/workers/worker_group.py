@@ -30,16 +30,16 @@ GROWTH = 1.5
 
 
 @define
-class Crew:
+class WorkerGroup:
     """The view of one worker; `generation` is the one it works in, `life` its own in that.
 
-    `watch` looks after the tasks that it needs, where these are processes of their own; `say` is told what
+    `monitor` looks after the tasks that it needs, where these are processes of their own; `say` is told what
     concerns people.
     """
 
     engine: Engine = field(repr=False)
     stop: StopSignals = field(repr=False)
-    watch: HealthMonitor | None = field(default=None, repr=False)
+    monitor: HealthMonitor | None = field(default=None, repr=False)
     say: Callable[[str], None] = field(default=lambda _: None, repr=False)
     generation: int = 0
     life: int = 0
@@ -104,13 +104,13 @@ class Crew:
 
     def progress(self) -> None:
         """Tell the watch that things go on."""
-        if self.watch is not None:
-            self.watch.progress()
+        if self.monitor is not None:
+            self.monitor.progress()
 
     def complain(self) -> None:
         """Raise what the watch has found out, if it has."""
-        if self.watch is not None and self.watch.timed_out is not None:
-            raise self.watch.timed_out
+        if self.monitor is not None and self.monitor.timed_out is not None:
+            raise self.monitor.timed_out
 
     def is_current(self, state: State) -> bool:
         """Whether the generation goes on that the worker works in."""

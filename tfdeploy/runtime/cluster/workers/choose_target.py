@@ -1,4 +1,4 @@
-"""Which station a run has: this process alone, all workers in it, the client of a cluster, or a worker."""
+"""Which target a run has: this process alone, all workers in it, the client of a cluster, or a worker."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from tfdeploy.runtime.cluster.server.server import start_server
-from tfdeploy.runtime.cluster.workers.emulation import emulated_crew
-from tfdeploy.runtime.cluster.workers.session_target import Station, client_station, worker_station
+from tfdeploy.runtime.cluster.workers.emulation import emulated_workers
+from tfdeploy.runtime.cluster.workers.session_target import SessionTarget, client_target, worker_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.options import RunOptions
     from tfdeploy.runtime.stop import StopSignals
 
-    Opening = Callable[[CompiledGraph], AbstractContextManager[Station]]
+    Opening = Callable[[CompiledGraph], AbstractContextManager[SessionTarget]]
 
 
 @contextmanager
-def station_for(plan: Plan, options: RunOptions, stop: StopSignals, stream: Stream) -> Iterator[Opening]:
-    """Give what opens the station of a run, once its graph is compiled.
+def target_for(plan: Plan, options: RunOptions, stop: StopSignals, stream: Stream) -> Iterator[Opening]:
+    """Give what opens the target of a run, once its graph is compiled.
 
     A worker's server is started first, so that others find it while the graph is being made.
     """
     membership, say = options.membership, options.reporter.note
     if membership is None and plan.worker is None:
-        yield lambda _compiled: nullcontext(Station())
+        yield lambda _compiled: nullcontext(SessionTarget())
     elif membership is None:
-        yield lambda compiled: emulated_crew(compiled, stream, stop, options.reporter)
+        yield lambda compiled: emulated_workers(compiled, stream, stop, options.reporter)
     elif plan.worker is None:
-        yield lambda _compiled: nullcontext(client_station(plan, membership, say))
+        yield lambda _compiled: nullcontext(client_target(plan, membership, say))
     else:
         with start_server(plan, membership) as server:
             server.announce(say, options.reporter.warn)
-            yield lambda compiled: nullcontext(worker_station(compiled, membership, server.target, say))
+            yield lambda compiled: nullcontext(worker_target(compiled, membership, server.target, say))

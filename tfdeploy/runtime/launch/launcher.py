@@ -19,7 +19,7 @@ from attrs import frozen
 from dsl.errors import cluster as errors
 from tfdeploy.runtime.cluster.server.binding import LOOPBACK
 from tfdeploy.runtime.launch import children
-from tfdeploy.runtime.launch.children import Child, Leash
+from tfdeploy.runtime.launch.children import Child, ParentPipe
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.fingerprint import fingerprint
 from tfdeploy.runtime.membership.membership import LAUNCHER, is_server
@@ -108,8 +108,8 @@ class Launcher:
                 {job.name: [_reserved(stack) for _ in range(job.tasks)] for job in spec.devices.jobs}
             )
             self._secret = stack.enter_context(own_secret())
-            self._leash = Leash()
-            stack.callback(self._leash.close)
+            self._pipe = ParentPipe()
+            stack.callback(self._pipe.close)
             stack.callback(self._leaving.set)
             stack.callback(self.end_all)
             for task in self.cluster.tasks:
@@ -152,7 +152,7 @@ class Launcher:
         recipe = (before and self.recipe.later) or self.recipe
         arguments = recipe.arguments(task, self.cluster.chief, again=before is not None)
         environment = self._environment(task, recipe)
-        child = children.start(task, arguments, environment, self._leash, self._line(task))
+        child = children.start(task, arguments, environment, self._pipe, self._line(task))
         if before is not None:
             child.starts, child.early = before.starts + 1, before.early
         self._children[task] = child

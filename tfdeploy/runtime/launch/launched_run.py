@@ -19,7 +19,7 @@ import grammar
 from compiler.compatibility import replication_of
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.typed_json import BadRecord, parse_record
-from tfdeploy.runtime.launch.launch import POLL, Launcher, Recipe, Stream
+from tfdeploy.runtime.launch.launcher import POLL, Launcher, Recipe, Stream
 from tfdeploy.runtime.membership.addresses import Task, chief_job
 from tfdeploy.runtime.membership.membership import find_membership, require_trainer, taking_part
 from tfdeploy.runtime.plans import folder_of, plan_of, require_trainable

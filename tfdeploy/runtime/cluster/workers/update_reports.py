@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from compiler.graph.workers.coordination import State
-    from tfdeploy.runtime.cluster.workers.worker_group import Crew
+    from tfdeploy.runtime.cluster.workers.worker_group import WorkerGroup
 
 
 @define
-class Teller:
+class UpdateReporter:
     """Makes an update of a worker now and then that tells about itself, as often as steps are logged."""
 
-    crew: Crew = field(repr=False)
+    group: WorkerGroup = field(repr=False)
     _told_at: int = field(default=0, init=False)  # updates of the worker
     _since: float = field(factory=time.monotonic, init=False)
     _made: int = field(default=0, init=False)
@@ -29,41 +29,41 @@ class Teller:
 
     def is_due(self, state: State) -> bool:
         """Whether the next update is to tell about itself."""
-        every = self.crew.engine.compiled.plan.spec.train.log_every
-        share = max(every // self.crew.worker.count, 1)
-        self._made = state.done[self.crew.worker.index] + 1
+        every = self.group.engine.compiled.plan.spec.train.log_every
+        share = max(every // self.group.worker.count, 1)
+        self._made = state.done[self.group.worker.index] + 1
         return self._made // share > self._told_at // share
 
     def update(self) -> Any:
         """Make an update and tell about it; return what `Exchange.step` gives."""
-        compiled, exchange = self.crew.engine.compiled, self.crew.exchange
+        compiled, exchange = self.group.engine.compiled, self.group.exchange
         if self._logged is None:
             fetches = [exchange.step, compiled.total_loss, compiled.data_loss]
             fetches.append([each.result for each in compiled.metrics.values()])
-            self._logged = self.crew.engine.session.make_callable(fetches, feed_list=[self.crew.ops.mine])
-        numbers, loss, data_loss, metrics = self._logged(self.crew.mine)
+            self._logged = self.group.engine.session.make_callable(fetches, feed_list=[self.group.ops.mine])
+        numbers, loss, data_loss, metrics = self._logged(self.group.mine)
         now = time.monotonic()
         speed = (self._made - self._told_at) * compiled.plan.own_batch / max(now - self._since, 1e-9)
         self._told_at, self._since = self._made, now
         report = [self._made, loss, data_loss, speed, *map(float, metrics)]
-        self.crew.engine.session.run(exchange.tell, {exchange.report: report})
+        self.group.engine.session.run(exchange.tell, {exchange.report: report})
         return numbers
 
 
 @define
-class Told:
+class UpdateReports:
     """What the other workers have told; each telling is given once."""
 
-    crew: Crew = field(repr=False)
+    group: WorkerGroup = field(repr=False)
     _seen: dict[int, float] = field(factory=dict, init=False)
 
     def news(self) -> Iterator[tuple[str, float, float, float, dict[str, float]]]:
         """Yield worker, loss, loss without regularisation, examples a second and metrics of new tellings."""
-        exchange, worker = self.crew.exchange, self.crew.worker
+        exchange, worker = self.group.exchange, self.group.worker
         if exchange.told is None:
             return
-        names = list(self.crew.engine.compiled.metrics)
-        for index, row in enumerate(self.crew.engine.session.run(exchange.told)):
+        names = list(self.group.engine.compiled.metrics)
+        for index, row in enumerate(self.group.engine.session.run(exchange.told)):
             numbers = list(map(float, row))
             (made, loss, data_loss, speed), metrics = numbers[:REPORTED], numbers[REPORTED:]
             if index == worker.index or made in (0.0, self._seen.get(index)) or not math.isfinite(loss):

@@ -18,7 +18,7 @@ from dsl import ir
 from dsl.diagnostics import SpecError
 from tfdeploy import api
 from tfdeploy.runtime.cluster.server.identity import Answer, ask, finish
-from tfdeploy.runtime.launch import launch
+from tfdeploy.runtime.launch import launcher as module
 from tfdeploy.runtime.launch.launched_run import written
 from tfdeploy.runtime.launch.launcher import Launcher, Recipe, gpus_of
 from tfdeploy.runtime.membership.addresses import Task
@@ -33,7 +33,7 @@ PS, WORKER = Task("ps", 0), Task("worker", 0)
 
 SCRIPT = """
 import sys, time, grammar
-from tfdeploy.runtime.cluster.launch import Launcher, Recipe
+from tfdeploy.runtime.launch.launcher import Launcher, Recipe
 recipe = Recipe(grammar.load(sys.argv[1]), sys.argv[1])
 with Launcher(recipe, lambda task, line, stream: print(line, flush=True), print) as launcher:
     while True:
@@ -92,8 +92,8 @@ def test_what_is_killed_is_started_again_and_nothing_is_left(
     tasks: Tasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What has ended comes back at its port, with the spec as it was; stopped ones end with the launcher."""
-    monkeypatch.setattr(launch, "FINISHING", 0.5)
-    monkeypatch.setattr(launch, "FAREWELL", 0.5)
+    monkeypatch.setattr(module, "FINISHING", 0.5)
+    monkeypatch.setattr(module, "FAREWELL", 0.5)
     tasks.write("tasks = 1", "tasks = 1")
     heard, spec = Heard(), tasks.load()
     with (

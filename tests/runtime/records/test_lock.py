@@ -15,7 +15,7 @@ from tfdeploy.runtime.records.lock import locked
 HOLD = """
 import sys
 from pathlib import Path
-from tfdeploy.runtime.lock import locked
+from tfdeploy.runtime.records.lock import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

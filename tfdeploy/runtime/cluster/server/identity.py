@@ -99,9 +99,7 @@ def versions() -> tuple[str, str]:
     """Return the versions of this tool and of TensorFlow, without importing the latter."""
     from importlib.metadata import version
 
-    from tfdeploy import __version__
-
-    return __version__, version("tensorflow")
+    return version("tfdeploy"), version("tensorflow")
 
 
 class ServerIdentity:

@@ -15,6 +15,9 @@ import tensorflow as tf
 
 import grammar
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.forecast import forecast_step_memory
+from compiler.graph.inspect.mapping import map_placement
+from compiler.graph.session_options import session_config
 from compiler.pipeline import make_plan
 from dsl import ir
 
@@ -26,10 +29,10 @@ REPEATS = 5
 def measure(spec: ir.Spec) -> list[tuple[str, int, int, int]]:
     """Return for each device: its name, the forecast, the lowest and the highest peak measured, in bytes."""
     compiled = compile_graph(make_plan(spec, emulate=True))
-    compiled.forecast_memory()
+    memory = forecast_step_memory(compiled)
     start = compiled.train_input.attach(lambda: _examples(compiled).repeat())
     peaks: dict[str, list[int]] = {}
-    with tf.compat.v1.Session(graph=compiled.graph, config=compiled.session_config()) as session:
+    with tf.compat.v1.Session(graph=compiled.graph, config=session_config(compiled.plan)) as session:
         session.run(compiled.init_op)
         session.run(start)
         session.run([compiled.data_loss, compiled.train_op])
@@ -38,7 +41,7 @@ def measure(spec: ir.Spec) -> list[tuple[str, int, int, int]]:
                 peaks.setdefault(device, []).append(peak)
     return [
         (each.ref, each.step_bytes or 0, min(peaks[each.device]), max(peaks[each.device]))
-        for each in compiled.placement.devices
+        for each in map_placement(compiled, memory=memory).devices
     ]
 
 

@@ -70,6 +70,7 @@ class Training:
         import tensorflow as tf
 
         from compiler.graph.build import compile_graph
+        from compiler.graph.session_options import session_config
         from compiler.pipeline import make_plan
 
         self.compiled = compile_graph(make_plan(spec, emulate=emulate))
@@ -79,7 +80,9 @@ class Training:
                 tf.data.Dataset.from_tensor_slices(dict(arrays)).repeat().batch(batch, drop_remainder=True)
             )
         )
-        self.session = tf.compat.v1.Session(graph=self.compiled.graph, config=self.compiled.session_config())
+        self.session = tf.compat.v1.Session(
+            graph=self.compiled.graph, config=session_config(self.compiled.plan)
+        )
         self.session.run(self.compiled.init_op)
         self.start = start
         self.session.run(start)

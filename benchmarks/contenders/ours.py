@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.figures import Built, Running, repeating, since_process_start
 from benchmarks.models import Problem, spec_text
+from compiler.graph.session_options import session_config
 
 
 def build(problem: Problem, towers: int) -> Built:
@@ -39,7 +40,7 @@ def start(problem: Problem, towers: int) -> Running:
             .prefetch(2)
         )
     )
-    session = tf.compat.v1.Session(graph=compiled.graph, config=compiled.session_config())
+    session = tf.compat.v1.Session(graph=compiled.graph, config=session_config(compiled.plan))
     session.run(compiled.init_op)
     session.run(begin)
     step = session.make_callable([compiled.data_loss, compiled.train_op])

@@ -1,4 +1,4 @@
-"""The memory that a step needs, held against what the spec says there is: `warnings_of(compiled)`.
+"""The memory that a step needs, held against what the spec says there is: `warnings_of(compiled, memory)`.
 
 `gpu_memory` is that of each GPU, `cpu_memory` that of each machine. Where neither is given, nothing is
 forecast: that takes seconds for large graphs.
@@ -6,10 +6,13 @@ forecast: that takes seconds for large graphs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from compiler.conditions.expect import largest_variables, memory_parts
+from compiler.conditions.expect import largest_variables, memory_parts, needs_memory
 from compiler.figures import size
+from compiler.graph.inspect.forecast import StepMemory, forecast_step_memory
+from compiler.graph.inspect.mapping import map_placement
 from compiler.report import refs
 from compiler.report.text.fullness import Pool, pools
 from dsl.errors import plan as errors
@@ -21,13 +24,26 @@ if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
 
 
-def warnings_of(compiled: CompiledGraph) -> tuple[Diagnostic, ...]:
-    """Return what is strange about a compiled spec, memory that will not do included."""
+def has_limits(spec: ir.Spec) -> bool:
+    """Whether the spec says how much memory there is."""
+    return spec.devices.gpu_memory is not None or spec.devices.cpu_memory is not None
+
+
+def forecast_if_needed(compiled: CompiledGraph) -> dict[str, StepMemory]:
+    """Return what a step needs on each device if the spec has limits or conditions for it, else nothing."""
     spec = compiled.plan.spec
-    if spec.devices.gpu_memory is None and spec.devices.cpu_memory is None:
+    return forecast_step_memory(compiled) if has_limits(spec) or needs_memory(spec) else {}
+
+
+def warnings_of(compiled: CompiledGraph, memory: Mapping[str, StepMemory]) -> tuple[Diagnostic, ...]:
+    """Return the warnings about a compiled spec, also about devices with too little memory.
+
+    `memory` is the forecast of a step, without which a spec that has limits cannot be judged.
+    """
+    spec = compiled.plan.spec
+    if not has_limits(spec):
         return compiled.warnings
-    compiled.forecast_memory()
-    return (*compiled.warnings, *too_full(spec, compiled.placement))
+    return (*compiled.warnings, *too_full(spec, map_placement(compiled, memory=memory)))
 
 
 def too_full(spec: ir.Spec, placement: PlacementMap) -> tuple[Diagnostic, ...]:

@@ -1,21 +1,23 @@
-"""The conditions of `expect`, held against a compiled placement: `require_expectations(compiled)`.
+"""The conditions of `expect`, held against a compiled placement: `require_expectations(compiled, memory)`.
 
 `check_expectations(plan, placement)` returns a diagnostic (TFD531 to TFD534) for every condition that does
 not hold, with the figure and what contributes most to it. `memory(...)` needs a map with a forecast, which
-`needs_memory(spec)` tells beforehand; `require_expectations` sees to it and raises SpecError.
+`needs_memory(spec)` tells beforehand; `require_expectations` raises SpecError.
 """
 
 from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from compiler.figures import plural, size
+from compiler.graph.compiled import CompiledGraph
+from compiler.graph.inspect.forecast import StepMemory
+from compiler.graph.inspect.mapping import map_placement
 from compiler.mapping.records import MapDevice, MapOp, MapTensor, PlacementMap
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import homes_of
@@ -23,9 +25,6 @@ from compiler.plan import Plan
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import expect as errors
-
-if TYPE_CHECKING:
-    from compiler.graph.compiled import CompiledGraph
 
 MOST_NAMED = 5
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
@@ -51,14 +50,14 @@ def needs_memory(spec: ir.Spec) -> bool:
     return any(each.function == "memory" for each in spec.expect.conditions)
 
 
-def require_expectations(compiled: CompiledGraph) -> None:
-    """Raise SpecError for the conditions of the spec that its compiled graph does not meet."""
-    spec = compiled.plan.spec
-    if not spec.expect.conditions:
+def require_expectations(compiled: CompiledGraph, memory: Mapping[str, StepMemory]) -> None:
+    """Raise SpecError for the conditions of the spec that its compiled graph does not meet.
+
+    `memory` is the forecast of a step by device, which conditions on `memory(...)` need.
+    """
+    if not compiled.plan.spec.expect.conditions:
         return
-    if needs_memory(spec):
-        compiled.forecast_memory()
-    found = check_expectations(compiled.plan, compiled.placement)
+    found = check_expectations(compiled.plan, map_placement(compiled, memory=memory))
     if found:
         raise SpecError(found)
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
+from attrs import evolve
 
 from compiler.checks.compatibility import gradients_can_be_summed
 from compiler.checks.matches import rules_decide, rules_match
@@ -77,8 +78,7 @@ def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
         assembly = _assemble(plan, weights, optimizer, seed)
         feeds = _stamp_towers(assembly, traced.templates, seed)
         compiled = _finish(assembly, feeds, traced.evaluation, weights, seed)
-    compiled.warnings = (*plan.warnings, *warnings)
-    return compiled
+    return evolve(compiled, warnings=(*plan.warnings, *warnings))
 
 
 def _require_gradients(

@@ -6,19 +6,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from attrs import define, field, frozen
+from attrs import field, frozen
 
 from compiler.graph.gradients.weighting import LossSum
 from compiler.graph.inputs.iterators import InputPipe
 from compiler.graph.ledger import Ledger
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.variables.variables import GraphVariable
-from compiler.mapping.records import PlacementMap
 from compiler.plan import Plan
 from dsl.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
-    from compiler.graph.inspect.forecast import StepMemory
     from compiler.graph.workers.updates import Exchange
 
 
@@ -85,7 +83,7 @@ class TrainLoop:
     waited: tf.Tensor | None = field(default=None, repr=False)
 
 
-@define
+@frozen
 class CompiledGraph:
     """A compiled spec.
 
@@ -127,49 +125,8 @@ class CompiledGraph:
     applied: tf.Tensor | None = None
     seed: int = 0
     warnings: tuple[Diagnostic, ...] = ()
-    _assigned: dict[str, str] = field(factory=dict, repr=False)
-    _memory: dict[str, StepMemory] = field(factory=dict, repr=False)
 
     @property
     def train_input(self) -> InputPipe:
         """Where the examples of the first clone come in; of all clones, where one stream is cut up."""
         return self.train_inputs[0]
-
-    @property
-    def placement(self) -> PlacementMap:
-        """The placement map.
-
-        `assigned` is filled in for ops that `record_assigned` has seen, memory after `forecast_memory`.
-        """
-        from compiler.graph.inspect.mapping import map_placement
-
-        return map_placement(self, self._assigned, self._memory)
-
-    def forecast_memory(self) -> None:
-        """Work out what a step needs at its peak on each device (seconds, for tens of thousands of ops)."""
-        from compiler.graph.inspect.forecast import forecast_step_memory
-
-        if not self._memory:
-            self._memory = forecast_step_memory(self)
-
-    def record_assigned(self, metadata: Any) -> None:
-        """Take the devices that TensorFlow really chose from a `RunMetadata` with partition graphs."""
-        from compiler.graph.inspect.assigned import read_assigned
-
-        self._assigned.update(read_assigned(self.graph, metadata))
-
-    def assigned_to(self, name: str) -> str | None:
-        """Return the device, by its name in specs, that an op ran on; None where it has not run yet."""
-        device = self._assigned.get(name)
-        if device is None:
-            return None
-        refs = (
-            each.ref for each in self.plan.topology.devices if self.plan.tensorflow_device(each) == device
-        )
-        return next(refs, device)
-
-    def session_config(self, **more: Any) -> tf.compat.v1.ConfigProto:
-        """Return the session options of the spec's `devices` block; `more` are further ConfigProto fields."""
-        from compiler.graph.session_options import session_config
-
-        return session_config(self.plan, **more)

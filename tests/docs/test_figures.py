@@ -9,6 +9,8 @@ import pytest
 
 import grammar
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.forecast import forecast_step_memory
+from compiler.graph.inspect.mapping import map_placement
 from compiler.pipeline import make_plan
 from tests.docs.pages import DOCS, ROOT, name_of, page_files, prose_of
 
@@ -35,8 +37,10 @@ def test_forecasts_of_the_table_are_those_of_today() -> None:
         compiled = compile_graph(
             make_plan(grammar.load(ROOT / "examples" / f"{example}.tfdeploy"), emulate=True)
         )
-        compiled.forecast_memory()
-        found |= {(example, each.ref): each.step_bytes for each in compiled.placement.devices}
+        memory = forecast_step_memory(compiled)
+        found |= {
+            (example, each.ref): each.step_bytes for each in map_placement(compiled, memory=memory).devices
+        }
     assert found == expected
 
 

@@ -15,6 +15,7 @@ from tensorflow.python.framework.config import disable_op_determinism
 import tfdeploy
 from compiler.clones import DEFAULT_BATCH
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping import map_placement
 from compiler.pipeline import make_plan
 from dsl.schema import BLOCKS
 from tests.docs.frames import tutorial
@@ -58,7 +59,7 @@ def test_the_number_of_examples_by_default_is_what_the_note_says() -> None:
 def test_defaults_of_placement_are_those_of_the_table() -> None:
     """With no rule at all, everything is where the page says that it goes by default."""
     spec = spec_of(f"{SMALL}devices {{ gpu = 2, cpu = 2 }}\n")
-    placement = compile_graph(make_plan(spec, emulate=True)).placement
+    placement = map_placement(compile_graph(make_plan(spec, emulate=True)))
     defaults = {op.rule.text for op in placement.ops if op.rule.reason == "default"}
     text = (DOCS / "reference" / "place-and-expect.md").read_text()
     rows = dict(re.findall(r"^\| (\w+) \| `?([^|`]+?)`?(?:,[^|]*)? \|$", text, re.MULTILINE))

@@ -54,5 +54,4 @@ def test_a_spec_that_is_right_compiles(block: Block, tmp_path: Path) -> None:
     """Its graph is built on emulated devices, where it has a loss."""
     spec = grammar.load(prepare(block, tmp_path), allow_python=True)
     compiled = compile_graph(make_plan(spec, emulate=True), base=str(tmp_path))
-    assert compiled.placement.misplaced == ()
     assert compiled.clones

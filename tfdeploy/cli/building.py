@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from attrs import field, frozen
+
 from tfdeploy.cli.faults import show
 from tfdeploy.progress import busy
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from compiler.graph.compiled import CompiledGraph
+    from compiler.graph.inspect.forecast import StepMemory
+    from compiler.mapping.records import PlacementMap
     from dsl import ir
     from tfdeploy.cli.common import Common
 
@@ -21,10 +27,28 @@ def start(common: Common) -> None:
         start_tensorflow(verbose=common.verbose)
 
 
-def build(spec: ir.Spec, common: Common, *, emulate: bool = False, forecast: bool = False) -> CompiledGraph:
-    """Return the graph of `spec`, with the memory of a step if that is to be `forecast`.
+@frozen
+class Built:
+    """The graph of a spec.
 
-    What is strange about the spec is shown; what it expects of the placement is not asked. Raises SpecError.
+    `memory` is what a step needs at its peak, by the device's name in specs; empty if it was not forecast.
+    """
+
+    compiled: CompiledGraph = field(repr=False)
+    memory: Mapping[str, StepMemory] = field(repr=False)
+
+    def placement(self, assigned: Mapping[str, str] | None = None) -> PlacementMap:
+        """Return the placement map; `assigned` gives the device that each op ran on, if one has."""
+        from compiler.graph.inspect.mapping import map_placement
+
+        return map_placement(self.compiled, assigned, self.memory)
+
+
+def build(spec: ir.Spec, common: Common, *, emulate: bool = False, forecast: bool = False) -> Built:
+    """Build the graph of a spec and show the warnings about it. The spec's `expect` is not checked.
+
+    The memory of a step is forecast if `forecast` is set, or if the spec limits the memory of its devices.
+    Raises SpecError.
     """
     from tfdeploy.runtime.plans import graph_of, plan_of
 
@@ -32,12 +56,14 @@ def build(spec: ir.Spec, common: Common, *, emulate: bool = False, forecast: boo
     start(common)
     with busy(f"building the graph of {name}"):
         compiled = graph_of(plan, verbose=common.verbose)
-        from compiler.conditions.capacity import warnings_of
+        from compiler.conditions.capacity import has_limits, warnings_of
+        from compiler.graph.inspect.forecast import forecast_step_memory
 
-        strange = warnings_of(compiled)
+        memory = forecast_step_memory(compiled) if has_limits(spec) else {}
+        strange = warnings_of(compiled, memory)
     if strange:
         show(strange, common)
-    if forecast:
+    if forecast and not memory:
         with busy(f"forecasting the memory that a step of {name} takes"):
-            compiled.forecast_memory()
-    return compiled
+            memory = forecast_step_memory(compiled)
+    return Built(compiled, memory)

@@ -37,14 +37,20 @@ VARIABLE = "VarHandleOp"
 
 
 def map_placement(
-    compiled: CompiledGraph, assigned: Mapping[str, str], memory: Mapping[str, StepMemory]
+    compiled: CompiledGraph,
+    assigned: Mapping[str, str] | None = None,
+    memory: Mapping[str, StepMemory] | None = None,
 ) -> PlacementMap:
-    """Return the map.
+    """Return the placement map of a compiled graph.
 
-    `assigned` gives the real device of each op that has run, by op name; `memory` the peak of a step by the
-    device's name in specs, where it was forecast.
+    Args:
+        compiled: The graph.
+        assigned: The full name of the device that each op ran on, by op name, as `read_assigned` returns it.
+            Ops that it does not name have no `assigned` device in the map.
+        memory: What a step needs at its peak, by the device's name in specs, as `forecast_step_memory`
+            returns it. Without it the map says nothing of a step's memory.
     """
-    plan = compiled.plan
+    assigned, memory, plan = assigned or {}, memory or {}, compiled.plan
     refs = {plan.tensorflow_device(each): each.ref for each in plan.topology.devices}
     rules = _Rules()
     ops = tuple(_ops(compiled, assigned, refs, rules))

@@ -14,6 +14,8 @@ import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.importing import import_nodes
+from compiler.graph.inspect.assigned import read_assigned
+from compiler.graph.session_options import session_config
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
@@ -22,20 +24,24 @@ if TYPE_CHECKING:
 EVALUATED = 2  # examples in the batch of the evaluation
 
 
-def run_one_step(compiled: CompiledGraph) -> None:
-    """Initialise, do one training step, and evaluate one batch; take down the device of every op that ran.
+def run_one_step(compiled: CompiledGraph) -> dict[str, str]:
+    """Initialise, do one training step, and evaluate one batch.
 
-    `compiled.placement` has `assigned` filled in afterwards. The devices must be there, or be emulated.
+    The devices must be there, or be emulated.
+
+    Returns:
+        The full name of the device that each op ran on, by op name.
     """
     graph = tf.Graph()
     import_nodes(graph, compiled.graph.as_graph_def(), {})
-    with tf.compat.v1.Session(graph=graph, config=compiled.session_config()) as session:
+    with tf.compat.v1.Session(graph=graph, config=session_config(compiled.plan)) as session:
         copy = _Copy(compiled, graph, session)
         copy.run([compiled.init_op])
         for pipe in (*compiled.train_inputs, compiled.evaluation.pipe):
             copy.start(pipe)
         for fetches in (*_together(compiled), _step(compiled), _evaluation(compiled), _afterwards(compiled)):
             copy.run(fetches)
+    return copy.assigned
 
 
 @define
@@ -45,14 +51,15 @@ class _Copy:
     compiled: CompiledGraph = field(repr=False)
     graph: tf.Graph = field(repr=False)
     session: Any = field(repr=False)
+    assigned: dict[str, str] = field(factory=dict, repr=False)
 
     def run(self, fetches: Sequence[Any]) -> None:
-        """Run ops and tensors of the original's names, and have the original take down their devices."""
+        """Run ops and tensors of the original's names, and note the devices that they ran on."""
         own = [self.graph.as_graph_element(each.name) for each in fetches]
         metadata = tf.compat.v1.RunMetadata()
         options = tf.compat.v1.RunOptions(output_partition_graphs=True)
         self.session.run(own, options=options, run_metadata=metadata)
-        self.compiled.record_assigned(metadata)
+        self.assigned |= read_assigned(self.compiled.graph, metadata)
 
     def start(self, pipe: InputPipe) -> None:
         """Let an iterator give one made-up batch over and over."""

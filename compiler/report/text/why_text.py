@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from compiler.figures import plural
-from compiler.mapping.why import Explanation
+from compiler.mapping.explanation import Explanation
 from compiler.reasons import Why
 from compiler.report.ink import Ink
 from dsl import ir

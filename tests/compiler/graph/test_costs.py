@@ -10,6 +10,7 @@ import pytest
 import grammar
 from compiler.graph import importing
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.storage.saving import add_saving
 from compiler.graph.tower.trace import Tracer
 from compiler.pipeline import make_plan
@@ -41,14 +42,16 @@ def digits() -> Any:
 
 def test_each_tower_reads_each_variable_once(digits: Any) -> None:
     """One read per variable and tower, beside the variable."""
-    reads = [op for op in digits.placement.ops if op.role == "read"]
+    reads = [op for op in map_placement(digits).ops if op.role == "read"]
     assert Counter(op.clone for op in reads) == {0: 4, 1: 4}
     assert {op.requested for op in reads} == {"cpu[0]"}
 
 
 def test_a_clone_of_the_digits_has_no_more_ops_than_it_had(digits: Any) -> None:
     """Forward, gradient and metric ops of one tower; 91 when this was written."""
-    ops = Counter(op.clone for op in digits.placement.ops if op.role in {"forward", "gradient", "metric"})
+    ops = Counter(
+        op.clone for op in map_placement(digits).ops if op.role in {"forward", "gradient", "metric"}
+    )
     assert ops[1] <= 91
 
 
@@ -72,8 +75,8 @@ def test_only_the_first_clone_makes_statistics_that_only_its_are_kept_of() -> No
 
 def test_a_step_sends_each_weight_and_each_gradient_once(digits: Any) -> None:
     """To the second tower go its examples, the weights and the step; back come gradients and loss."""
-    weights = sum(variable.bytes for variable in digits.placement.variables)
-    sent = {(each.from_device, each.to_device): each for each in digits.placement.transfers}
+    weights = sum(variable.bytes for variable in map_placement(digits).variables)
+    sent = {(each.from_device, each.to_device): each for each in map_placement(digits).transfers}
     there, back = sent["cpu[0]", "cpu[1]"], sent["cpu[1]", "cpu[0]"]
     assert (there.tensors, there.bytes) == (7, weights + 32 * (64 + 1) * 4 + 8)
     assert (back.tensors, back.bytes) == (5, weights + 4)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from compiler.graph.inspect.mapping import map_placement
 from compiler.mapping import json_format as placement_json
 from compiler.report.page.html import html_page
 from compiler.report.spec_lines import lines_of, texts_of
@@ -30,7 +31,7 @@ def test_views_of_resnet50(tmp_path: Path) -> None:
     from compiler.pipeline import make_plan
 
     spec = grammar.load(SPEC, [("devices.gpu", "8")])
-    placement = compile_graph(make_plan(spec)).placement
+    placement = map_placement(compile_graph(make_plan(spec)))
     assert len(placement.ops) > 13_000
     text = placement.to_json()
     assert placement_json.load(text) == placement

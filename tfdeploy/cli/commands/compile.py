@@ -36,11 +36,12 @@ def command(common: Common, spec: str, *, out: Path, emulate: bool, force: bool)
     for name in GRAPH_FILES:
         reading.require_apart(out / name)
     require_free_folder(out, force=force)
-    compiled = build(loaded, common, emulate=emulate)
-    from compiler.conditions.expect import require_expectations
+    from compiler.conditions.expect import needs_memory, require_expectations
+
+    built = build(loaded, common, emulate=emulate, forecast=needs_memory(loaded))
     from tfdeploy.runtime.trained.artifacts import write_graph  # after TensorFlow has been started, quietly
 
-    require_expectations(compiled)
-    for path in write_graph(compiled, out):
+    require_expectations(built.compiled, built.memory)
+    for path in write_graph(built.compiled, built.placement(), out):
         say(path)
     return 0

@@ -78,7 +78,7 @@ def _side(common: Common, path: str, more: Pairs, option: str) -> PlacementMap:
         from tfdeploy.cli.reading import read_spec
 
         spec = read_spec(path, evolve(common, overrides=common.overrides + more))
-        return build(spec, common, forecast=True).placement
+        return build(spec, common, forecast=True).placement()
     if more:
         raise click.UsageError(f"{option} is for specs, and {path} is a placement map")
     return read_map(file)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.mapping.records import PlacementMap
     from compiler.report.view import View
-    from dsl import ir
 
 
 STDOUT = "-"
@@ -141,22 +140,20 @@ def _subject(common: Common, path: str, *, emulate: bool, run_one_step: bool) ->
     from tfdeploy.cli.reading import read_spec
 
     spec = read_spec(path, common, stdin=True)
-    compiled = _compiled(spec, common, emulate=emulate, run_one_step=run_one_step)
-    return Subject(compiled.placement, spec_lines.texts_of(spec), compiled)
-
-
-def _compiled(spec: ir.Spec, common: Common, *, emulate: bool, run_one_step: bool) -> CompiledGraph:
-    """Return the graph of a spec with the memory of a step forecast, and one step done where asked for."""
     from tfdeploy.cli.building import build
+
+    built = build(spec, common, emulate=emulate, forecast=True)  # what it expects is asked after the map
+    assigned = _one_step(built.compiled, common) if run_one_step else {}
+    return Subject(built.placement(assigned), spec_lines.texts_of(spec), built.compiled)
+
+
+def _one_step(compiled: CompiledGraph, common: Common) -> dict[str, str]:
+    """Run one step, and return the device that each op ran on by op name."""
+    from compiler.graph.inspect.one_step import run_one_step
     from tfdeploy.runtime.plans import require_devices
 
-    compiled = build(spec, common, emulate=emulate, forecast=True)  # what it expects is asked after the map
-    if run_one_step:
-        from compiler.graph.inspect.one_step import run_one_step as run
-
-        require_devices(compiled.plan, verbose=common.verbose)
-        run(compiled)
-    return compiled
+    require_devices(compiled.plan, verbose=common.verbose)
+    return run_one_step(compiled)
 
 
 def _show(placement: PlacementMap, view: View, *, ops: bool) -> None:

@@ -21,12 +21,16 @@ def command(common: Common, spec: str, name: str) -> int:
     names ops.
     """
     loaded = read_spec(spec, common, stdin=True)
-    from compiler.mapping.why import explain_placement, suggest_names
     from compiler.report.ink import Ink
     from compiler.report.text.why_text import why_text
     from tfdeploy.cli.building import build
 
-    compiled = build(loaded, common)
+    compiled = build(loaded, common).compiled
+    from compiler.graph.inspect.why import (  # after TensorFlow has been started
+        explain_placement,
+        suggest_names,
+    )
+
     found = explain_placement(compiled, name)
     if not found:
         nearest = ", ".join(suggest_names(compiled, name))

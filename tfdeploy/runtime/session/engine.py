@@ -14,6 +14,8 @@ import tensorflow as tf
 from attrs import define, field, frozen
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
+from compiler.graph.inspect.assigned import read_assigned
+from compiler.graph.session_options import session_config
 from compiler.graph.storage.saving import Saving, add_saving
 from tfdeploy.runtime.pulse import Pulse
 from tfdeploy.runtime.session.checkpoint_files import CheckpointFiles, ServerFiles
@@ -55,7 +57,8 @@ class Engine:
 
     `applied` is false where the last step was skipped, which happens under `mixed_float16`: its gradients
     were not finite, and it has changed nothing but the scale of the loss. `waited` is how long the last step
-    has waited for its examples, in seconds; None where that is not taken.
+    has waited for its examples, in seconds; None where that is not taken. `assigned` gives the full name of
+    the device on which TensorFlow ran each op, by op name, as far as `traced` has seen it.
     """
 
     compiled: CompiledGraph = field(repr=False)
@@ -67,6 +70,7 @@ class Engine:
     files: CheckpointFiles = field(factory=ServerFiles, repr=False)
     applied: bool = True
     waited: float | None = None
+    assigned: dict[str, str] = field(factory=dict, repr=False)
     on_times: Callable[[Any], None] | None = field(default=None, repr=False)
     _plain: Callable[..., Any] | None = field(default=None, repr=False)
     _logged: Callable[..., Any] | None = field(default=None, repr=False)
@@ -77,7 +81,7 @@ class Engine:
     @classmethod
     def start(cls, compiled: CompiledGraph) -> Engine:
         """Open a session in this process, and give every variable its initial value."""
-        session = tf.compat.v1.Session(graph=compiled.graph, config=compiled.session_config())
+        session = tf.compat.v1.Session(graph=compiled.graph, config=session_config(compiled.plan))
         engine = cls(compiled, session, add_saving(compiled))
         engine.initialise()
         return engine
@@ -102,7 +106,7 @@ class Engine:
         metadata = tf.compat.v1.RunMetadata()
         options = tf.compat.v1.RunOptions(output_partition_graphs=True)
         values = self.session.run(fetches, feed, options=options, run_metadata=metadata)
-        self.compiled.record_assigned(metadata)
+        self.assigned |= read_assigned(self.compiled.graph, metadata)
         return values
 
     def assign(self, values: Mapping[str, Any]) -> None:

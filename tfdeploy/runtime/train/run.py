@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 from attrs import field, frozen
 
-from compiler.conditions.capacity import warnings_of
+from compiler.conditions.capacity import forecast_if_needed, warnings_of
 from compiler.conditions.expect import require_expectations
+from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.randomness import draw_seed
 from compiler.graph.storage.export import final_weights, keras_model
 from compiler.graph.storage.pretrained import read_pretrained
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from compiler.graph.compiled import CompiledGraph
+    from compiler.graph.inspect.forecast import StepMemory
     from compiler.plan import Plan
     from dsl import ir
     from tfdeploy.data import Stream
@@ -117,6 +119,8 @@ class _Run:
     seed: int
     pulse: Pulse = field(repr=False)
     clock: Clock = field(factory=Clock)
+    memory: dict[str, StepMemory] = field(factory=dict, repr=False)  # of a step, by device, if forecast
+    assigned: dict[str, str] = field(factory=dict, repr=False)  # the device of each op that ran, by op name
 
     @property
     def spec(self) -> ir.Spec:
@@ -147,12 +151,14 @@ class _Run:
         begun = time.perf_counter()
         with self.reporter.busy(f"building the graph of {self.plan.model.name}"):
             compiled = graph_of(self.plan, seed=self.seed, verbose=self.options.verbose)
-            strange = warnings_of(compiled)
+            self.memory.update(forecast_if_needed(compiled))
+            strange = warnings_of(compiled, self.memory)
         for each in strange:
             self.reporter.warn(each)
-        require_expectations(compiled)
+        require_expectations(compiled, self.memory)
         self.clock.compile = time.perf_counter() - begun
-        self.reporter.compiled(compiled.placement, self.plan.model.name, self.clock.compile)
+        placement = map_placement(compiled, memory=self.memory)
+        self.reporter.compiled(placement, self.plan.model.name, self.clock.compile)
         return compiled
 
     def _train_on(
@@ -162,7 +168,8 @@ class _Run:
         saving, fruitless, why = add_saving(compiled), 0, "to start training"
         while True:
             target.gather(why, self.stop.check)
-            engine, before = Engine(compiled, target.session(compiled), saving), self.clock.examples
+            session, before = target.session(compiled), self.clock.examples
+            engine = Engine(compiled, session, saving, assigned=self.assigned)
             engine.pulse, group = self.pulse, None
             try:
                 with target.looking_on("for the next step"):
@@ -345,7 +352,7 @@ class _Run:
 
     def _show_placement(self, engine: Engine, events: Events, step: int) -> None:
         """Write the map, now that it is known where the ops ran, and warn where that is not as asked."""
-        placement = engine.compiled.placement
+        placement = map_placement(engine.compiled, self.assigned, self.memory)
         self._write(self.directory.placement, placement.to_json())
         events.show_placement(placement, step)
         ops = placement.misplaced
@@ -358,7 +365,8 @@ class _Run:
             self.reporter.warn(plan_errors.ops_elsewhere(moves, [op.name for op in ops[:3]], span))
 
     def _write_placement(self, engine: Engine) -> None:
-        self._write(self.directory.placement, engine.compiled.placement.to_json())
+        placement = map_placement(engine.compiled, self.assigned, self.memory)
+        self._write(self.directory.placement, placement.to_json())
 
     def _write(self, path: Path, text: str) -> None:
         self.presence.require()

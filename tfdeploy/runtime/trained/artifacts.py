@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from compiler.graph.compiled import CompiledGraph
+    from compiler.mapping.records import PlacementMap
     from tfdeploy.runtime.trained.trained import Trained
 
 v1 = tf.compat.v1
 
 
-def write_graph(compiled: CompiledGraph, directory: Path) -> list[Path]:
+def write_graph(compiled: CompiledGraph, placement: PlacementMap, directory: Path) -> list[Path]:
     """Write `graph.pb` (a MetaGraphDef), `placement.json` and `spec.tfdeploy`; return their paths.
 
     The MetaGraphDef has a SaverDef for checkpoints, and the names of the ops to run in the collections
@@ -39,7 +40,7 @@ def write_graph(compiled: CompiledGraph, directory: Path) -> list[Path]:
     paths = [directory / name for name in GRAPH_FILES]
     with replacing(paths[0]) as beside:
         beside.write_bytes(meta_graph(compiled).SerializeToString(deterministic=True))
-    write_whole(paths[1], compiled.placement.to_json())
+    write_whole(paths[1], placement.to_json())
     write_whole(paths[2], effective_text(compiled.plan.spec))
     return paths
 

@@ -35,9 +35,11 @@ class Launched:
         """Open a session for a graph: a worker's own at its server, the graph of all at the chief's."""
         import tensorflow as tf
 
+        from compiler.graph.session_options import session_config
+
         worker = compiled.plan.worker
         task = self.cluster.chief if worker is None else Task(str(worker.host[0]), worker.host[1])
-        config = compiled.session_config()
+        config = session_config(compiled.plan)
         config.operation_timeout_in_ms = int(PATIENCE * 1000)
         return tf.compat.v1.Session(
             f"grpc://{self.cluster.address(task)}", graph=compiled.graph, config=config

@@ -13,6 +13,7 @@ from attrs import evolve, field, frozen
 
 from compiler.compatibility import replication_of
 from compiler.graph.build import compile_graph
+from compiler.graph.session_options import session_config
 from compiler.graph.storage.export import final_weights
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
@@ -57,7 +58,7 @@ class Lab:
         """Open a session for a graph; `target` says where, if it is in this process."""
         if self.servers is not None and compiled.plan.spec.devices.jobs:
             return self.servers.session(compiled)
-        return tf.compat.v1.Session(target(), graph=compiled.graph, config=compiled.session_config())
+        return tf.compat.v1.Session(target(), graph=compiled.graph, config=session_config(compiled.plan))
 
 
 class Trial:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.inspect.one_step import run_one_step
 from compiler.pipeline import make_plan
 from tests.models import model
@@ -21,7 +22,7 @@ def test_switches_run_where_they_were_asked_to() -> None:
         update__precision="mixed_float16",
     )
     compiled = compile_graph(make_plan(spec))
-    run_one_step(compiled)
-    switches = {op.assigned for op in compiled.placement.ops if op.type == "Switch"}
+    assigned = run_one_step(compiled)
+    switches = {op.assigned for op in map_placement(compiled, assigned).ops if op.type == "Switch"}
     assert switches == {"cpu[0]", "cpu[1]", "cpu[2]"}
-    assert compiled.placement.misplaced == ()
+    assert map_placement(compiled, assigned).misplaced == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping import map_placement
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from tests.models import model
@@ -30,7 +31,7 @@ SWITCHES = {
 def placed(place: str, **overrides: str) -> PlacementMap:
     """Return the placement of a model with batch normalisation over two clones and five devices."""
     spec = model("normal", clones=2, batch=4, devices=5, place=place, optimizer="Adam(0.1)", **overrides)
-    return compile_graph(make_plan(spec)).placement
+    return map_placement(compile_graph(make_plan(spec)))
 
 
 @pytest.mark.parametrize("where", PLACE)

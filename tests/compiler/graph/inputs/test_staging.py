@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compiler.graph.inspect.mapping import map_placement
 from tests.models import data, model
 from tests.support import Training, classifier, examples, largest_difference, rounding
 
@@ -16,7 +17,7 @@ GPUS = {"devices__cpu": "1", "devices__gpu": "2"}
 
 def inputs_of(training: Training) -> set[tuple[str, str, int | None, str]]:
     """Return name, type, clone and device of what stands between the batch and the towers."""
-    ops = training.compiled.placement.ops
+    ops = map_placement(training.compiled).ops
     return {
         (op.name, op.type, op.clone, op.requested)
         for op in ops
@@ -40,7 +41,7 @@ def test_each_tower_on_a_gpu_has_an_area_beside_it() -> None:
             assert [each.name for each in put.inputs] == [f"input/split/image:{clone}"]
         sent = {
             (each.from_device, each.to_device): [tensor.name for tensor in each.largest]
-            for each in training.compiled.placement.transfers
+            for each in map_placement(training.compiled).transfers
         }
         assert "input/split/image:0" in sent["cpu[0]", "gpu[0]"]
         assert not any("input" in name for name in sent["gpu[0]", "cpu[0]"])
@@ -118,7 +119,7 @@ def test_indices_stay_with_the_table() -> None:
     spec = model("words", clones=2, batch=4, optimizer="SGD(0.1)", **GPUS)
     with Training(spec, data("words", 64), emulate=True) as training:
         assert not any(
-            op.type == "Stage" and op.requested != "cpu[0]" for op in training.compiled.placement.ops
+            op.type == "Stage" and op.requested != "cpu[0]" for op in map_placement(training.compiled).ops
         )
         assert np.isfinite(training.steps(2)).all()
 

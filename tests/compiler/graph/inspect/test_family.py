@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.step import step_ops
-from compiler.mapping.why import explain_placement
+from compiler.graph.inspect.why import explain_placement
 from tests.compiler.graph.inspect.family import Member, plan_of
 
 MEMBERS = 216
@@ -20,14 +21,14 @@ CHUNK = 18
 def check(number: int) -> None:
     """Compile a member, run one step of it, and look at every op."""
     compiled = compile_graph(plan_of(number))
-    run_one_step(compiled)
-    placement = compiled.placement
+    found = run_one_step(compiled)
+    placement = map_placement(compiled, found)
     assert placement.misplaced == ()
     assigned = {each.name: each.assigned for each in placement.ops}
     assert _unseen(step_ops(compiled), assigned) == []
     assert all(op.device for op in compiled.graph.get_operations())
     for each in placement.ops:
-        _explained(compiled, each)
+        _explained(compiled, each, found)
 
 
 def _unseen(ops: list[Any], assigned: dict[str, str | None]) -> list[str]:
@@ -37,8 +38,8 @@ def _unseen(ops: list[Any], assigned: dict[str, str | None]) -> list[str]:
     return sorted({each.op.name for op in seen for each in op.inputs} & unseen)
 
 
-def _explained(compiled: Any, op: Any) -> None:
-    (found,) = explain_placement(compiled, op.name)
+def _explained(compiled: Any, op: Any, assigned: dict[str, str]) -> None:
+    (found,) = explain_placement(compiled, op.name, assigned)
     assert (found.requested, found.assigned) == (op.requested, op.assigned)
     assert found.decider.reason in {"rule", "default"}
     assert found.decider.text

@@ -10,6 +10,8 @@ import tensorflow as tf
 
 import grammar
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.forecast import forecast_step_memory
+from compiler.graph.inspect.mapping import map_placement
 from compiler.pipeline import make_plan
 from tests.compiler.graph.inspect.test_transfers import CIFAR, DIGITS, SEVERAL, SEVERAL_DATA, WAITING, made_up
 from tests.folders import EXAMPLES
@@ -48,8 +50,8 @@ def test_peak_of_a_step_is_near_what_the_allocator_counts(name: str, inputs: Any
     with Training(spec, made_up(spec, inputs), emulate=True) as training:
         training.steps(2)
         peaks = measured_peaks(training)
-        training.compiled.forecast_memory()
-        for device in training.compiled.placement.devices:
+        memory = forecast_step_memory(training.compiled)
+        for device in map_placement(training.compiled, memory=memory).devices:
             assert device.step_bytes is not None
             if device.ref in towers:
                 assert 0.9 <= device.step_bytes / peaks[device.device] <= 1.7
@@ -81,7 +83,7 @@ def test_bytes_of_variables_and_slots_are_exact(rules: str) -> None:
 
 def compiled_devices(spec: Any) -> Any:
     """Return the devices of a freshly compiled map."""
-    return compile_graph(make_plan(spec)).placement.devices
+    return map_placement(compile_graph(make_plan(spec))).devices
 
 
 def test_memory_is_forecast_for_devices_that_are_not_there() -> None:
@@ -90,10 +92,17 @@ def test_memory_is_forecast_for_devices_that_are_not_there() -> None:
     forecasts = []
     for emulate in (False, True):
         compiled = compile_graph(make_plan(spec, emulate=emulate))
-        assert {(each.step_bytes, each.memory_bytes) for each in compiled.placement.devices} == {(None, None)}
-        compiled.forecast_memory()
-        forecasts.append([(each.ref, each.step_bytes, each.largest) for each in compiled.placement.devices])
-        for each in compiled.placement.devices:
+        assert {(each.step_bytes, each.memory_bytes) for each in map_placement(compiled).devices} == {
+            (None, None)
+        }
+        memory = forecast_step_memory(compiled)
+        forecasts.append(
+            [
+                (each.ref, each.step_bytes, each.largest)
+                for each in map_placement(compiled, memory=memory).devices
+            ]
+        )
+        for each in map_placement(compiled, memory=memory).devices:
             held = each.variable_bytes + each.slot_bytes + each.other_bytes
             assert each.memory_bytes == held + (each.step_bytes or 0)
     assert forecasts[0] == forecasts[1]
@@ -106,8 +115,8 @@ def test_memory_grows_with_the_batch_where_the_towers_are() -> None:
         compiled = compile_graph(
             make_plan(grammar.load(EXAMPLES / "cifar10.tfdeploy", [("clones.batch", batch)]))
         )
-        compiled.forecast_memory()
-        for each in compiled.placement.devices:
+        memory = forecast_step_memory(compiled)
+        for each in map_placement(compiled, memory=memory).devices:
             if each.ref in peaks:
                 peaks[each.ref].append(each.step_bytes or 0)
     first, second, third = peaks["gpu[2]"]
@@ -121,8 +130,8 @@ def test_a_device_on_which_nothing_runs_needs_nothing() -> None:
     """Its step is forecast at zero bytes, not at some other number of the simulation."""
     spec = spec_of(SEVERAL.format(rules=""), devices__cpu="9")
     compiled = compile_graph(make_plan(spec, emulate=True))
-    compiled.forecast_memory()
-    idle = compiled.placement.devices[8]
+    memory = forecast_step_memory(compiled)
+    idle = map_placement(compiled, memory=memory).devices[8]
     assert (idle.ref, idle.ops, idle.step_bytes, idle.memory_bytes) == ("cpu[8]", 0, 0, 0)
 
 
@@ -131,8 +140,8 @@ def test_only_reads_that_wait_for_an_update_are_tensors_of_their_own() -> None:
     text = WAITING.replace("input(float32, [2])", "input(float32, [500])")
     spec = spec_of(text.replace("Dense(1", 'Dense(400, name = "wide") -> Dense(1'), update__ema="0.9")
     compiled = compile_graph(make_plan(spec))
-    compiled.forecast_memory()
-    (cpu, *_) = compiled.placement.devices
+    memory = forecast_step_memory(compiled)
+    (cpu, *_) = map_placement(compiled, memory=memory).devices
     kernel = 500 * 400 * 4
     large = {each.name for each in cpu.largest if each.bytes == kernel}
     reads = {f"update/wide/kernel/ReadVariableOp{suffix}:0" for suffix in ("", "_1")}

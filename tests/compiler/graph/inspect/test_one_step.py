@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.inspect.one_step import run_one_step
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
@@ -27,8 +28,8 @@ def compiled(layers: str = CONVOLUTION, *, emulate: bool = True, rules: str = ""
 def stepped(layers: str, **more: Any) -> PlacementMap:
     """Return the map of a classifier after one step."""
     graph = compiled(layers, **more)
-    run_one_step(graph)
-    found: PlacementMap = graph.placement
+    assigned = run_one_step(graph)
+    found: PlacementMap = map_placement(graph, assigned)
     return found
 
 
@@ -40,7 +41,7 @@ def assigned(placement: PlacementMap, name: str) -> str | None:
 
 def test_nothing_is_assigned_before_a_step() -> None:
     """A graph that has not run knows only what was asked for."""
-    placement = compiled().placement
+    placement = map_placement(compiled())
     assert {each.assigned for each in placement.ops} == {None}
     assert placement.misplaced == ()
 

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.inspect.verify_placement import verify_placement
 from compiler.graph.ledger import Entry
 from compiler.pipeline import make_plan
@@ -91,7 +92,7 @@ def test_an_op_of_a_clone_outside_its_devices() -> None:
 def test_ops_of_a_clone_may_be_elsewhere_by_a_rule() -> None:
     """A rule for ops says so, and the compile goes through."""
     graph = compiled('ops("logits/*") -> cpu[0]')
-    moved = [each for each in graph.placement.ops if each.name == "clone_1/logits/MatMul"]
+    moved = [each for each in map_placement(graph).ops if each.name == "clone_1/logits/MatMul"]
     assert [each.requested for each in moved] == ["cpu[0]"]
 
 
@@ -150,7 +151,7 @@ update { optimizer = SGD(0.1) }
 def test_ops_of_a_tower_on_strings_go_to_the_cpu_by_default() -> None:
     """They cannot follow the tower to its GPU, and the map says by which default they do not."""
     graph = compile_graph(make_plan(spec_of(STRINGS), emulate=True))
-    ops = {each.name: each for each in graph.placement.ops}
+    ops = {each.name: each for each in map_placement(graph).ops}
     hashed, product = ops["clone_1/hash/hash"], ops["clone_1/logits/MatMul"]
     assert (hashed.requested, hashed.rule.text, hashed.rule.reason) == (
         "cpu[0]",

@@ -10,6 +10,8 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.assigned import read_assigned
+from compiler.graph.inspect.mapping import map_placement
 from compiler.pipeline import make_plan
 from dsl import ir
 from dsl.diagnostics import SpecError
@@ -110,7 +112,7 @@ def test_the_loop_holds_the_ops_of_the_tower_where_they_were_placed() -> None:
         maps.append(
             {
                 op.name: (op.type, op.role, op.requested)
-                for op in compiled.placement.ops
+                for op in map_placement(compiled).ops
                 if op.clone is not None
             }
         )
@@ -128,12 +130,13 @@ def test_a_rule_for_ops_holds_inside_the_loop() -> None:
         metadata = tf.compat.v1.RunMetadata()
         options = tf.compat.v1.RunOptions(output_partition_graphs=True)
         training.session.run(training.compiled.train_op, options=options, run_metadata=metadata)
-        training.compiled.record_assigned(metadata)
+        assigned = read_assigned(training.compiled.graph, metadata)
         training.steps(1)
         found = training.values()
     assert largest_difference(found, expected) < ROUNDING
-    assert training.compiled.placement.misplaced == ()
-    assert training.compiled.assigned_to("clone_1/hidden/MatMul") == "cpu[2]"
+    placement = map_placement(training.compiled, assigned)
+    assert placement.misplaced == ()
+    assert [op.assigned for op in placement.ops if op.name == "clone_1/hidden/MatMul"] == ["cpu[2]"]
 
 
 def test_memory_is_that_of_one_micro_batch() -> None:

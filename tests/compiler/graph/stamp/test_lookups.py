@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.inspect.one_step import run_one_step
-from compiler.mapping.why import explain_placement
+from compiler.graph.inspect.why import explain_placement
 from compiler.pipeline import make_plan
 from tests.support import Training, largest_difference, spec_of
 
@@ -58,7 +59,7 @@ def table_traffic(compiled: Any, *, to_table: bool) -> dict[str, tuple[int, int]
     """Return tensors and bytes between the towers' devices and the table's."""
     return {
         (each.from_device if to_table else each.to_device): (each.tensors, each.bytes)
-        for each in compiled.placement.transfers
+        for each in map_placement(compiled).transfers
         if (each.to_device if to_table else each.from_device) == "cpu[2]"
     }
 
@@ -66,7 +67,7 @@ def table_traffic(compiled: Any, *, to_table: bool) -> dict[str, tuple[int, int]
 def test_a_lookup_runs_at_its_table_and_the_table_is_not_read() -> None:
     """The gather is a `ResourceGather` on the table's device; the only reads are of other weights."""
     compiled = compile_graph(make_plan(words()))
-    ops = {each.name: each for each in compiled.placement.ops}
+    ops = {each.name: each for each in map_placement(compiled).ops}
     for clone in (0, 1):
         gather = ops[f"clone_{clone}/table/GatherV2"]
         assert (gather.type, gather.requested, gather.role) == ("ResourceGather", "cpu[2]", "forward")
@@ -103,7 +104,7 @@ def test_looking_up_at_the_table_changes_no_weight(optimizer: str, rules: str) -
 def test_lookups_in_mixed_precision_send_rows_of_two_bytes() -> None:
     """Rows of the float32 table are converted before they travel, and their gradients after it."""
     compiled = compile_graph(make_plan(words(update__precision="mixed_bfloat16")))
-    ops = {each.name: each for each in compiled.placement.ops}
+    ops = {each.name: each for each in map_placement(compiled).ops}
     assert "clone_0/table/embeddings/read" not in ops
     gathers = [each for each in ops.values() if each.type == "ResourceGather" and each.clone == 0]
     assert [each.requested for each in gathers] == ["cpu[2]"]
@@ -125,6 +126,7 @@ def test_a_lookup_beats_the_rule_for_its_name() -> None:
 def test_lookups_run_where_they_were_asked_to() -> None:
     """After a step every op that ran is where it was asked to be."""
     compiled = compile_graph(make_plan(words()))
-    run_one_step(compiled)
-    assert compiled.placement.misplaced == ()
-    assert compiled.assigned_to("clone_1/table/GatherV2") == "cpu[2]"
+    assigned = run_one_step(compiled)
+    assert map_placement(compiled, assigned).misplaced == ()
+    (gather,) = explain_placement(compiled, "clone_1/table/GatherV2", assigned)
+    assert gather.assigned == "cpu[2]"

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.tower.batch_norm import Exchanges, SyncPolicy
 from compiler.pipeline import make_plan
 from dsl.diagnostics import SpecError
@@ -109,7 +110,7 @@ def test_replicated_statistics_stay_equal() -> None:
 def test_the_sums_lie_with_the_layer_of_clone_0() -> None:
     """What joins the clones is aggregation, on the device of clone 0's layer, also under a rule for it."""
     spec = model("normal", clones=2, batch=12, devices=3, place='ops("norm/*") -> cpu[2]', **SYNCHRONIZED)
-    placement = compile_graph(make_plan(spec)).placement
+    placement = map_placement(compile_graph(make_plan(spec)))
     joined = [op for op in placement.ops if op.name.startswith("synchronized/norm/0/")]
     assert {(op.role, op.requested, op.clone) for op in joined} == {("aggregate", "cpu[2]", None)}
     assert {op.name.split("/")[3] for op in joined} == {"moments", "gradients"}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.inspect.one_step import run_one_step
 from compiler.pipeline import make_plan
 from tests.support import CLASSIFIER, CONVOLUTION, Training, examples, spec_of
@@ -54,8 +55,8 @@ def test_other_modes_take_slots_apart_as_well(overrides: dict[str, str]) -> None
 def test_slots_their_weights_and_the_update_are_where_the_rule_says() -> None:
     """The fused op runs with the slots; their bytes count there, and the working copy of the weight."""
     compiled = compile_graph(make_plan(spec("slots -> cpu[3]")))
-    run_one_step(compiled)
-    placement = compiled.placement
+    assigned = run_one_step(compiled)
+    placement = map_placement(compiled, assigned)
     assert placement.misplaced == ()
     applied = [each for each in placement.ops if each.type == "ResourceApplyAdam"]
     assert {each.assigned for each in applied} == {"cpu[3]"}
@@ -69,7 +70,7 @@ def test_slots_their_weights_and_the_update_are_where_the_rule_says() -> None:
 def test_slots_of_some_variables_can_be_apart() -> None:
     """A glob takes the slots of what it matches; the rest stay with their variables."""
     compiled = compile_graph(make_plan(spec('slots("conv1/*") -> cpu[2..3]')))
-    homes = {each.name: {slot.device for slot in each.slots} for each in compiled.placement.variables}
+    homes = {each.name: {slot.device for slot in each.slots} for each in map_placement(compiled).variables}
     assert homes == {
         "conv1/kernel": {"cpu[2]"},
         "conv1/bias": {"cpu[3]"},
@@ -80,6 +81,6 @@ def test_slots_of_some_variables_can_be_apart() -> None:
 
 def test_a_spec_without_slots_is_unchanged() -> None:
     """Plain SGD has no slots: nothing is apart, whatever the rule."""
-    assert len(compile_graph(make_plan(spec("slots -> cpu[3]", optimizer="SGD(0.1)"))).placement.ops) == len(
-        compile_graph(make_plan(spec("", optimizer="SGD(0.1)"))).placement.ops
-    )
+    assert len(
+        map_placement(compile_graph(make_plan(spec("slots -> cpu[3]", optimizer="SGD(0.1)")))).ops
+    ) == len(map_placement(compile_graph(make_plan(spec("", optimizer="SGD(0.1)")))).ops)

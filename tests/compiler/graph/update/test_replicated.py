@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping import map_placement
 from compiler.pipeline import make_plan
 from dsl import ir
 from tests.support import CLASSIFIER, Training, examples, largest_difference, spec_of
@@ -68,6 +69,6 @@ def test_shared_and_replicated_variables_go_together() -> None:
 
 def test_the_map_lists_the_slots_of_every_copy() -> None:
     """The slots of the variables add up to the bytes of slots on the devices."""
-    placement = compile_graph(make_plan(replicated("add_n"))).placement
+    placement = map_placement(compile_graph(make_plan(replicated("add_n"))))
     listed = sum(slot.bytes for variable in placement.variables for slot in variable.slots)
     assert listed == sum(device.slot_bytes for device in placement.devices) > 0

@@ -7,7 +7,9 @@ import pytest
 
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
+from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.inspect.one_step import run_one_step
+from compiler.graph.session_options import session_config
 from compiler.mapping.records import MapTransfer
 from compiler.pipeline import make_plan
 from dsl import ir
@@ -144,7 +146,7 @@ def test_a_clone_may_have_a_stream_of_its_own() -> None:
 def test_a_worker_sends_the_sum_of_its_clones_once() -> None:
     """Weights go to every clone, those of a worker together: by hand, for all workers."""
     for update, statistics in (("mode = async", 2 * 3 * 4), ("replication = between_graph", 2 * 3 * 4)):
-        transfers = graph_of(cluster(workers=3, cpus=2, update=update)).placement.transfers
+        transfers = map_placement(graph_of(cluster(workers=3, cpus=2, update=update))).transfers
         weights = KERNELS + statistics
         to_workers = between(transfers, "ps", "worker")
         assert 3 * 2 * KERNELS <= to_workers <= 3 * 2 * (weights + 64)
@@ -155,7 +157,7 @@ def test_a_worker_sends_the_sum_of_its_clones_once() -> None:
 
 def test_the_map_covers_all_tasks() -> None:
     """Clones, devices and workers of all tasks are there; the ops are those of the chief's graph."""
-    found = graph_of(cluster(workers=3, cpus=2)).placement
+    found = map_placement(graph_of(cluster(workers=3, cpus=2)))
     assert [(each.index, each.devices) for each in found.clones] == [
         (number, (f"worker[{number // 2}].cpu[{number % 2}]",)) for number in range(6)
     ]
@@ -174,9 +176,11 @@ def test_the_map_covers_all_tasks() -> None:
 def test_every_op_runs_where_it_was_asked_to_be(update: str) -> None:
     """A step of a graph, emulated in one process, is where the map says."""
     compiled = graph_of(cluster(cpus=2, update=update))
-    run_one_step(compiled)
-    assert compiled.placement.misplaced == ()
-    assert any(op.assigned is not None and op.role == "gradient" for op in compiled.placement.ops)
+    assigned = run_one_step(compiled)
+    assert map_placement(compiled, assigned).misplaced == ()
+    assert any(
+        op.assigned is not None and op.role == "gradient" for op in map_placement(compiled, assigned).ops
+    )
 
 
 def test_backup_workers_are_left_out_of_the_mean() -> None:
@@ -188,7 +192,7 @@ def test_backup_workers_are_left_out_of_the_mean() -> None:
     exchange = chief.exchange
     assert exchange is not None
     batch = {"x": np.ones((8, 4), np.float32), "label": np.zeros(8, np.int32)}
-    with tf.compat.v1.Session(graph=chief.graph, config=chief.session_config()) as session:
+    with tf.compat.v1.Session(graph=chief.graph, config=session_config(chief.plan)) as session:
         start = chief.train_input.attach(lambda: tf.data.Dataset.from_tensors(batch).repeat())
         for op in (chief.init_op, exchange.clear, exchange.coordination.open, start):
             session.run(op)
@@ -199,7 +203,7 @@ def test_backup_workers_are_left_out_of_the_mean() -> None:
     alone = graph_of(cluster(workers=1, update="replication = between_graph"))
     other = alone.exchange
     assert other is not None
-    with tf.compat.v1.Session(graph=alone.graph, config=alone.session_config()) as session:
+    with tf.compat.v1.Session(graph=alone.graph, config=session_config(alone.plan)) as session:
         start = alone.train_input.attach(lambda: tf.data.Dataset.from_tensors(batch).repeat())
         for op in (alone.init_op, other.coordination.open, start):
             session.run(op)
@@ -241,7 +245,7 @@ def test_the_plan_of_a_large_cluster_agrees_with_arithmetic(update: str, workers
         f"update {{ optimizer = Momentum(0.1, momentum = 0.9), {update} }}\n"
     )
     compiled = compile_graph(make_plan(spec_of(text)))
-    found = compiled.placement
+    found = map_placement(compiled)
     trainable, statistics = 25_583_592 * 4, 53_120 * 4
     assert len(found.clones) == 8 * workers
     assert len(found.devices) == 16 + workers * 9

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.mapping.why import Explanation, Link
+from compiler.mapping.explanation import Explanation, Link
 from compiler.reasons import Why
 from compiler.report.ink import Ink
 from compiler.report.text.why_text import why_text

@@ -10,6 +10,7 @@ import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.inspect.own_devices import homes_of_variables
+from compiler.graph.session_options import session_config
 from compiler.topology import Host
 from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.server.identity import finish
@@ -55,7 +56,7 @@ class SessionTarget:
 
     def session(self, compiled: CompiledGraph) -> Any:
         """Open a session for a graph."""
-        config = compiled.session_config()
+        config = session_config(compiled.plan)
         if self.membership is not None and compiled.plan.worker is not None:
             host = compiled.plan.worker.host
             own = Task(str(host[0]), host[1])

@@ -8,7 +8,8 @@ import pytest
 
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.one_step import run_one_step
-from compiler.mapping.why import Explanation, explain_placement, suggest_names
+from compiler.graph.inspect.why import explain_placement, suggest_names
+from compiler.mapping.explanation import Explanation
 from compiler.pipeline import make_plan
 from tests.support import spec_of
 
@@ -41,15 +42,19 @@ train { seed = 7 }
 
 @pytest.fixture(scope="module")
 def compiled() -> Any:
-    """The graph of the spec, after a step."""
-    graph = compile_graph(make_plan(spec_of(SPEC)))
-    run_one_step(graph)
-    return graph
+    """The graph of the spec."""
+    return compile_graph(make_plan(spec_of(SPEC)))
 
 
-def only(compiled: Any, pattern: str) -> Explanation:
+@pytest.fixture(scope="module")
+def assigned(compiled: Any) -> dict[str, str]:
+    """The devices that the ops of a step ran on."""
+    return run_one_step(compiled)
+
+
+def only(compiled: Any, pattern: str, assigned: dict[str, str] | None = None) -> Explanation:
     """Return the only explanation for a pattern."""
-    (found,) = explain_placement(compiled, pattern)
+    (found,) = explain_placement(compiled, pattern, assigned)
     return found
 
 
@@ -64,9 +69,9 @@ def lines(explanation: Explanation) -> list[int]:
     return [rule.span.begin.line for rule in rules if rule is not None and rule.span is not None]
 
 
-def test_an_op_by_a_rule(compiled: Any) -> None:
+def test_an_op_by_a_rule(compiled: Any, assigned: dict[str, str]) -> None:
     """The last rule that matches decided; the one before it is named as beaten, each with its line."""
-    found = only(compiled, "clone_1/conv1/convolution")
+    found = only(compiled, "clone_1/conv1/convolution", assigned)
     assert (found.kind, found.type, found.role, found.clone) == ("op", "Conv2D", "forward", 1)
     assert (found.requested, found.assigned) == ("cpu[4]", "cpu[4]")
     assert chain(found) == [("op", "clone_1/conv1/convolution", 'ops("conv1/*") -> group[1]')]
@@ -105,12 +110,14 @@ def test_a_variable_and_its_slot(compiled: Any) -> None:
     ]
 
 
-def test_sums_are_by_the_rule_for_updates_and_apply_ops_with_their_variable(compiled: Any) -> None:
+def test_sums_are_by_the_rule_for_updates_and_apply_ops_with_their_variable(
+    compiled: Any, assigned: dict[str, str]
+) -> None:
     """`updates` moves the sum of the gradients; the fused op stays where its variable is."""
     summed = only(compiled, "aggregate/conv1/kernel/add_n*")
     assert (summed.role, summed.requested) == ("aggregate", "cpu[2]")
     assert chain(summed)[-1][2] == "updates -> cpu[2]"
-    applied = only(compiled, "update/conv1/kernel/ResourceApplyKerasMomentum")
+    applied = only(compiled, "update/conv1/kernel/ResourceApplyKerasMomentum", assigned)
     assert (applied.role, applied.requested, applied.assigned) == ("update", "cpu[1]", "cpu[1]")
     assert chain(applied)[-1] == ("variable", "conv1/kernel", "variables -> cpu[1]")
 

@@ -13,20 +13,13 @@ of a TensorFlow error message (`{{node clone_0/conv1/Conv2D}}`, `node x (defined
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal
 
-from attrs import frozen
-
+from compiler.graph.compiled import CompiledGraph
+from compiler.mapping.explanation import Explanation, Kind, Link
 from compiler.nearest import nearest_names
-from compiler.reasons import Why
-from dsl import ir
-
-if TYPE_CHECKING:
-    from compiler.graph.compiled import CompiledGraph
-
-Kind = Literal["op", "variable"]
+from compiler.plan import Plan
 
 _IN_MESSAGES = (
     re.compile(r"\{\{node ([^\s{}]+)\}\}"),
@@ -38,47 +31,18 @@ _OUTPUT = re.compile(r":\d+$")
 _COPY = re.compile(r"/_\d+$")  # what TensorFlow appends to the ends of a connection between devices
 
 
-@frozen
-class Link:
-    """One thing of a chain: where it is, and what put it there."""
+def explain_placement(
+    compiled: CompiledGraph, pattern: str, assigned: Mapping[str, str] | None = None
+) -> tuple[Explanation, ...]:
+    """Return an explanation for each op and variable that `pattern` names, in the order of the graph.
 
-    kind: Kind
-    name: str
-    device: str
-    why: Why
-
-
-@frozen
-class Explanation:
-    """Why something is where it is. `role`, `type` and `clone` are those of `placement.json`.
-
-    `requested` is the device's name in specs, `assigned` what TensorFlow made of it (None before a step).
+    Args:
+        compiled: The graph.
+        pattern: A name, a glob, or a message of TensorFlow that names ops.
+        assigned: The full name of the device that each op ran on, by op name, as far as it is known.
     """
-
-    kind: Kind
-    name: str
-    type: str
-    role: str
-    clone: int | None
-    requested: str
-    assigned: str | None
-    chain: tuple[Link, ...]
-
-    @property
-    def decider(self) -> Why:
-        """The rule or default at the end of the chain."""
-        return self.chain[-1].why
-
-    @property
-    def beaten(self) -> tuple[ir.Rule, ...]:
-        """The rules that matched and lost, those that came closest to winning first."""
-        return tuple(dict.fromkeys(rule for link in self.chain for rule in reversed(link.why.beaten)))
-
-
-def explain_placement(compiled: CompiledGraph, pattern: str) -> tuple[Explanation, ...]:
-    """Return an explanation for everything that `pattern` names, in the order of the graph; none: empty."""
     found = dict.fromkeys(name for each in names_in(pattern) for name in _matching(compiled, each))
-    return tuple(_explain(compiled, name) for name in found)
+    return tuple(_explain(compiled, name, (assigned or {}).get(name)) for name in found)
 
 
 def suggest_names(compiled: CompiledGraph, pattern: str) -> tuple[str, ...]:
@@ -119,7 +83,7 @@ def _ways(compiled: CompiledGraph, name: str) -> Iterator[str]:
         yield name.removeprefix(scope + "/")
 
 
-def _explain(compiled: CompiledGraph, name: str) -> Explanation:
+def _explain(compiled: CompiledGraph, name: str, assigned: str | None) -> Explanation:
     entry = compiled.ledger.entries[name]
     kind: Kind = "variable" if name in compiled.variables else "op"
     return Explanation(
@@ -129,9 +93,15 @@ def _explain(compiled: CompiledGraph, name: str) -> Explanation:
         role=entry.role,
         clone=entry.clone,
         requested=entry.device.ref,
-        assigned=compiled.assigned_to(name),
+        assigned=None if assigned is None else _name_in_specs(compiled.plan, assigned),
         chain=tuple(_chain(compiled, Link(kind, name, entry.device.ref, entry.placed.why), entry.clone)),
     )
+
+
+def _name_in_specs(plan: Plan, device: str) -> str:
+    """Return a device's name in specs, or `device` itself if the spec does not declare it."""
+    refs = (each.ref for each in plan.topology.devices if plan.tensorflow_device(each) == device)
+    return next(refs, device)
 
 
 def _chain(compiled: CompiledGraph, link: Link, clone: int | None) -> Iterator[Link]:

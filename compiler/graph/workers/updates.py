@@ -127,6 +127,7 @@ class _Sync:
         self.states = states
         self.scores = [*(tensor for each in losses for tensor in each.tensors), *states]
         self.present: tf.Tensor | None = None
+        self.here: list[tf.Tensor] | None = None  # by worker, one if it is present and zero if it is not
         self.weights: list[tf.Tensor] | None = None
 
     def build(self) -> Exchange:
@@ -228,6 +229,7 @@ class _Sync:
             )
             mean = self.plan.update.reduce == "mean"
             factor = count / tf.reduce_sum(self.present) if mean else tf.constant(1.0)
+            self.here = tf.unstack(self.present)
             self.weights = tf.unstack(self.present * factor)
 
     def _conditioned(
@@ -274,11 +276,8 @@ class _Sync:
 
     def _all_scores(self, report: Box) -> tuple[tuple[LossSum, ...], tuple[tf.Tensor, ...]]:
         """Return the parts of the loss, and states of metrics, of all workers whose gradients are taken."""
-        parts = [report.take(worker) for worker in range(self.worker.count)]
+        total = report.total(self.worker.count, self.here)
         with self.coordination.table.at("scores"):
-            if self.present is not None:
-                parts = [part * here for part, here in zip(parts, tf.unstack(self.present), strict=True)]
-            total = tf.add_n(parts)
             sizes = [each.shape.num_elements() or 0 for each in self.scores]
             pieces = tf.split(total, sizes)
             found = [

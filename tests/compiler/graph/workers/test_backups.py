@@ -1,0 +1,115 @@
+"""Backup workers: a step is that of one tower over the examples of the workers that counted."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from compiler.graph.build import compile_graph
+from compiler.graph.compiled import CompiledGraph
+from compiler.graph.session_options import session_config
+from compiler.graph.tower.traces import Traces
+from compiler.pipeline import make_plan
+from tests.support import Training, largest_difference, spec_of
+from tfdeploy.runtime.cluster.server.server import loopback_server
+
+WORKERS, BATCH = 3, 4
+ROUNDING = 2e-5
+TAGGER = """
+tfdeploy = 1
+model "tagger" {{
+  words = input(int32, [6])
+  tags = input(int32, [6])
+  length = input(float32, [1])
+  table = words -> Embedding(20, 4, name = "table")
+  y = table -> Dense(5, name = "tag")
+  size = table -> GlobalAveragePooling1D() -> Dense(1, name = "size")
+  output = y
+  loss = ([tags, y] -> {masked}) + ([length, size] -> MeanSquaredError())
+  metrics {{ accuracy = [tags, y] -> SparseCategoricalAccuracy() }}
+}}
+{parts}
+train {{ seed = 7 }}
+"""
+MASKED = "SparseCategoricalCrossentropy(from_logits = true, ignore_class = 0)"
+LENGTHS = (6, 1, 2, 1, 5, 3, 1, 6, 4, 1, 1, 2)  # each worker has another number of words
+UPDATE = "optimizer = Adam(0.01), clip = global_norm(0.1)"
+
+
+def sentences() -> dict[str, Any]:
+    """Return two batches for each worker: sentences of uneven lengths, zeros behind them."""
+    generator = np.random.default_rng(5)
+    lengths = np.resize(LENGTHS, 2 * WORKERS * BATCH)
+    there = np.arange(6) < lengths[:, None]
+    return {
+        "words": (generator.integers(1, 20, there.shape) * there).astype(np.int32),
+        "tags": (generator.integers(1, 5, there.shape) * there).astype(np.int32),
+        "length": lengths[:, None].astype(np.float32) / 6,
+    }
+
+
+def batches_of(worker: int, arrays: dict[str, Any], spoiled: int) -> dict[str, Any]:
+    """Return a worker's two batches; the targets of batch number `spoiled` are not numbers, if it has one."""
+    rows = np.arange(len(arrays["words"])).reshape(2, WORKERS, BATCH)[:, worker]
+    own = {name: array[rows].copy() for name, array in arrays.items()}
+    if spoiled >= 0:
+        own["length"][spoiled] = np.nan
+    return own
+
+
+def started(graph: CompiledGraph, target: str, own: dict[str, Any], stack: ExitStack) -> Any:
+    """Return a session of a worker on the server that all share, with the worker's data."""
+    session = tf.compat.v1.Session(target, graph=graph.graph, config=graph.session_config())
+    stack.enter_context(session)
+    return session, graph.train_input.attach(lambda: tf.data.Dataset.from_tensor_slices(own))
+
+
+def test_what_a_spared_worker_leaves_counts_for_nothing() -> None:
+    """Each step spares another worker, whose part is not a number: weights, losses and metrics agree."""
+    arrays, counted = sentences(), ([1.0, 0.0, 1.0], [1.0, 1.0, 0.0])
+    rows = np.arange(len(arrays["words"])).reshape(2, WORKERS, BATCH)
+    kept = np.concatenate([rows[step][np.array(present) > 0].ravel() for step, present in enumerate(counted)])
+    single = f"devices {{ cpu = 1 }}\nclones {{ batch = {2 * BATCH} }}\nupdate {{ {UPDATE} }}"
+    examples = {name: array[kept] for name, array in arrays.items()}
+    with Training(spec_of(TAGGER.format(masked=MASKED, parts=single)), examples) as tower:
+        train, accuracy = tower.compiled, tower.compiled.metrics["accuracy"].result
+        fetches = [train.total_loss, train.data_loss, accuracy, train.train_op]
+        expected = [tower.session.run(fetches)[:3] for _ in counted]
+        values = tower.values()
+
+    several = (
+        f'devices {{ job "ps" {{ tasks = 1 }}\n job "worker" {{ tasks = {WORKERS} }} }}\n'
+        f"clones {{ batch = {BATCH} }}\n"
+        f"update {{ {UPDATE}, replication = between_graph, backup = 1 }}"
+    )
+    spec = spec_of(TAGGER.format(masked=MASKED, parts=several))
+    plans = [make_plan(spec, emulate=True, worker=worker) for worker in range(WORKERS)]
+    server = loopback_server(session_config(plans[0]))
+    with ExitStack() as stack:
+        traces = Traces(".")
+        graphs = [compile_graph(plan, traces=traces) for plan in plans]
+        spoiled = [-1, 0, 1]  # the batch of each worker that does not count
+        workers = [
+            started(graph, server.target, batches_of(at, arrays, spoiled[at]), stack)
+            for at, graph in enumerate(graphs)
+        ]
+        chief, (session, _) = graphs[0], workers[0]
+        exchange = chief.exchange
+        assert exchange is not None
+        for op in (chief.init_op, exchange.clear, exchange.coordination.open):
+            session.run(op)
+        for own, start in workers:
+            own.run(start)
+        found = []
+        for present in counted:
+            for graph, (own, _) in zip(graphs, workers, strict=True):
+                assert graph.exchange is not None
+                own.run(graph.exchange.post)
+            fetches = [chief.total_loss, chief.data_loss, chief.metrics["accuracy"].result, exchange.apply]
+            found.append(session.run(fetches, {exchange.present: present})[:3])
+        trained = session.run(dict(chief.saved))
+    np.testing.assert_allclose(found, expected, rtol=ROUNDING)
+    assert largest_difference(trained, values) < ROUNDING

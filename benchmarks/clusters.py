@@ -78,7 +78,7 @@ def ours(problem: Problem, steps: int) -> float:
 
 def parameter_server(model: str, steps: int) -> float:
     """Train by the strategy on as many processes; return the steps per second of the second half."""
-    from tests.runtime.cluster.conftest import free_ports
+    from tests.runtime.tasks import free_ports
 
     addresses = [f"127.0.0.1:{port}" for port in free_ports(SERVERS + WORKERS + 1)]
     cluster = {

@@ -1,17 +1,19 @@
-"""What tests of runs need: a spec over the digits, and running it in this process or another."""
+"""What tests of runs need: a spec over the digits in this process or another, and the tasks of a cluster."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.folders import ROOT
+from tests.runtime.tasks import Tasks
 
 DIGITS = ROOT / "examples" / "data" / "digits"
 
@@ -132,3 +134,10 @@ def make_project(tmp_path: Path) -> Callable[[str], Project]:
         return Project(folder)
 
     return make
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> Iterator[Tasks]:
+    """Return a folder with the spec of a small cluster; its processes end with the test."""
+    with ExitStack() as stack:
+        yield Tasks(tmp_path, stack)

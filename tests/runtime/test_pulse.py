@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import time
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.runtime.cluster.conftest import Process, Tasks
+from tests.runtime.tasks import Process, Tasks
 from tfdeploy.runtime import pulse as module
 from tfdeploy.runtime.pulse import Attendant, Pulse
 from tfdeploy.runtime.show.reporting import Reporter
 from tfdeploy.runtime.stop import StopSignals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dsl.diagnostics import Diagnostic
 
 SPEC = """
@@ -58,13 +55,6 @@ class Warned(Reporter):
     def warn(self, diagnostic: Diagnostic) -> None:
         """Keep it."""
         self.found.append(diagnostic)
-
-
-@pytest.fixture
-def tasks(tmp_path: Path) -> Iterator[Tasks]:
-    """Return a folder with the spec of a small cluster; its processes end with the test."""
-    with ExitStack() as stack:
-        yield Tasks(tmp_path, stack)
 
 
 def test_it_is_said_again_when_the_wait_has_doubled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from attrs import define, field
 
-from tests.runtime.cluster.conftest import Process, free_ports
+from tests.runtime.tasks import Process, free_ports
 
 SPEC = """
 tfdeploy = 1

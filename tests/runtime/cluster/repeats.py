@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.runtime.cluster.conftest import SPEC, Process
+from tests.runtime.tasks import SPEC, Process
 
 PATIENCE = 60.0
 STEPS = 40

@@ -27,7 +27,7 @@ from tfdeploy.runtime.options import RunOptions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.runtime.cluster.conftest import Process, Tasks
+    from tests.runtime.tasks import Process, Tasks
 
 PS, WORKER = Task("ps", 0), Task("worker", 0)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import tensorflow as tf
 
-from tests.runtime.cluster.conftest import secret_of_folder
+from tests.runtime.tasks import secret_of_folder
 from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.server.identity import finish
 from tfdeploy.runtime.membership.addresses import Task
@@ -15,7 +15,7 @@ from tfdeploy.runtime.membership.membership import find_membership
 from tfdeploy.runtime.session.lost_tasks import is_lost_task
 
 if TYPE_CHECKING:
-    from tests.runtime.cluster.conftest import Tasks
+    from tests.runtime.tasks import Tasks
 
 
 def fault_at(address: str) -> Any:

@@ -20,7 +20,7 @@ from tfdeploy.runtime.membership.membership import find_membership
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.runtime.cluster.conftest import Tasks
+    from tests.runtime.tasks import Tasks
 
 PS = Task("ps", 0)
 

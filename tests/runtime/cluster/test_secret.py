@@ -16,7 +16,7 @@ from tfdeploy.runtime.membership.secret import VARIABLE, own_secret, path_of, se
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.runtime.cluster.conftest import Tasks
+    from tests.runtime.tasks import Tasks
 
 SCRIPT = (
     "import os; from tfdeploy.runtime.membership.secret import secret_of; print(secret_of(os.environ).mark)"

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.runtime.cluster.conftest import secret_of_folder
+from tests.runtime.tasks import secret_of_folder
 from tfdeploy.runtime.cluster.health.status import Status, look
 from tfdeploy.runtime.cluster.server.identity import Answer, ask, finish, leave_word
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.membership.fingerprint import fingerprint
 
 if TYPE_CHECKING:
-    from tests.runtime.cluster.conftest import Tasks
+    from tests.runtime.tasks import Tasks
 
 LISTEN = "0A"
 

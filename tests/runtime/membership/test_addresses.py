@@ -11,7 +11,7 @@ from dsl import ir
 from dsl.addresses import split_address
 from dsl.diagnostics import RunError
 from grammar import load
-from tests.runtime.cluster.conftest import SPEC
+from tests.runtime.tasks import SPEC
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.fingerprint import fingerprint
 from tfdeploy.runtime.membership.tf_config import Given, read_tf_config, to_tf_config

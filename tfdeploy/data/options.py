@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from attrs import field, frozen
+
+Tensors = dict[str, Any]
+"""Tensors of one example or of a batch of them, by name, as tf.data wants them."""
 
 
 @frozen

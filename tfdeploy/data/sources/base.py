@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from dsl import ir
     from dsl.diagnostics import Diagnostic
     from dsl.source import Span
-    from tfdeploy.data.options import Field
-
-Tensors = dict[str, Any]
-"""Tensors of one example or of a batch of them, by name, as tf.data wants them."""
+    from tfdeploy.data.options import Field, Tensors
 
 
 @frozen

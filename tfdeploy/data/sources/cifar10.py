@@ -10,8 +10,8 @@ from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
 from dsl.regular import open_regular
-from tfdeploy.data.options import Field
-from tfdeploy.data.sources.base import Context, FileSource, Tensors
+from tfdeploy.data.options import Field, Tensors
+from tfdeploy.data.sources.base import Context, FileSource
 from tfdeploy.data.sources.files import find_files, name_of, size_of
 from tfdeploy.data.transforms.arguments import MISSING, bind
 

@@ -13,8 +13,8 @@ from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
 from dsl.regular import strange_kind
 from dsl.schema.functions import RESIZES
-from tfdeploy.data.options import Field
-from tfdeploy.data.sources.base import Context, Source, Tensors
+from tfdeploy.data.options import Field, Tensors
+from tfdeploy.data.sources.base import Context, Source
 from tfdeploy.data.sources.files import find_folder, name_of, natural_key, read_start, size_of
 from tfdeploy.data.sources.pixels import decode_image
 from tfdeploy.data.transforms.arguments import MISSING, bind

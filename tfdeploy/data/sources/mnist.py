@@ -15,8 +15,8 @@ from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
 from dsl.regular import open_regular
 from dsl.source import Span
-from tfdeploy.data.options import Field
-from tfdeploy.data.sources.base import Context, Source, Tensors
+from tfdeploy.data.options import Field, Tensors
+from tfdeploy.data.sources.base import Context, Source
 from tfdeploy.data.sources.files import READ_FAULTS, find_files, is_gzip, name_of, open_binary, read_fault
 from tfdeploy.data.transforms.arguments import MISSING, Arguments, bind
 

@@ -14,8 +14,8 @@ from compiler.graph.user_code import failure, load_function
 from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
-from tfdeploy.data.options import DTYPES, Field
-from tfdeploy.data.sources.base import Context, PythonOnly, Source, Tensors
+from tfdeploy.data.options import DTYPES, Field, Tensors
+from tfdeploy.data.sources.base import Context, PythonOnly, Source
 from tfdeploy.data.transforms.arguments import MISSING, bind
 
 if TYPE_CHECKING:

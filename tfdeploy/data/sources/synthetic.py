@@ -7,8 +7,8 @@ from zlib import crc32
 
 import tensorflow as tf
 
-from tfdeploy.data.options import BOUNDS, FLOATS
-from tfdeploy.data.sources.base import Context, Source, Tensors
+from tfdeploy.data.options import BOUNDS, FLOATS, Tensors
+from tfdeploy.data.sources.base import Context, Source
 from tfdeploy.data.sources.features import Feature, features
 from tfdeploy.data.transforms.arguments import MISSING, bind
 

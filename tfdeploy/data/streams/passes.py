@@ -24,8 +24,8 @@ from tfdeploy.data.transforms.table import Cache, Shuffle, Skip, Take, Transform
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tfdeploy.data.options import Field, StreamOptions
-    from tfdeploy.data.sources.base import Source, Tensors
+    from tfdeploy.data.options import Field, StreamOptions, Tensors
+    from tfdeploy.data.sources.base import Source
 
 EPOCHS = 2**62
 CHUNK_BYTES = 1 << 22

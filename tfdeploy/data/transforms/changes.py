@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dsl import ir
     from dsl.diagnostics import Diagnostic
     from dsl.errors.running_data import Where
-    from tfdeploy.data.sources.base import Tensors
+    from tfdeploy.data.options import Tensors
 
 Fields = dict[str, Field]
 

@@ -15,8 +15,8 @@ from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
 from dsl.suggest import nearest
-from tfdeploy.data.options import Field
-from tfdeploy.data.sources.base import Context, PythonOnly, Source, Tensors
+from tfdeploy.data.options import Field, Tensors
+from tfdeploy.data.sources.base import Context, PythonOnly, Source
 from tfdeploy.data.sources.files import find_files, name_of
 from tfdeploy.data.sources.npz.archive import Archive, Array
 from tfdeploy.data.transforms.arguments import MISSING, bind

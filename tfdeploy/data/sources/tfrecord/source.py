@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from dsl.errors.running_data import Where
-from tfdeploy.data.options import FLOATS
-from tfdeploy.data.sources.base import Context, FileSource, Tensors
+from tfdeploy.data.options import FLOATS, Tensors
+from tfdeploy.data.sources.base import Context, FileSource
 from tfdeploy.data.sources.features import Feature, features
 from tfdeploy.data.sources.files import find_files, name_of
 from tfdeploy.data.sources.pixels import decode_image
@@ -65,13 +65,8 @@ class TfRecord(FileSource):
 
     def decode_as(self, record: Any, floats: frozenset[str]) -> Tensors:
         """Return the features, images as floats if they are among them."""
-        if not self.per_record:
-            return self._decode(record)
-        batch = self._decode(record[tf.newaxis], floats)
-        return {name: tf.squeeze(tensor, 0) for name, tensor in batch.items()}
-
-    def _decode(self, records: Any, floats: frozenset[str] = frozenset()) -> Tensors:
-        parsed = tf.io.parse_example(records, {each.key: _parsed(each) for each in self.features.values()})
+        parse = tf.io.parse_single_example if self.per_record else tf.io.parse_example
+        parsed = parse(record, {each.key: _parsed(each) for each in self.features.values()})
         return {
             name: _decoded(each, parsed[each.key], "float32" if name in floats else each.field.dtype)
             for name, each in self.features.items()
@@ -99,7 +94,7 @@ def _parsed(feature: Feature) -> tf.io.FixedLenFeature:
 
 
 def _decoded(feature: Feature, parsed: Any, image_dtype: str) -> Any:
-    """Return a batch of tensors of the feature's shape and its dtype, for images of `image_dtype`."""
+    """Return one tensor of the feature's shape, or a batch, and its dtype, or one image of `image_dtype`."""
     field = feature.field
     if feature.encoding == "list":
         # Whole numbers are kept in 64 bits, and may not fit into fewer.
@@ -111,9 +106,8 @@ def _decoded(feature: Feature, parsed: Any, image_dtype: str) -> Any:
         right = tf.reduce_all(tf.equal(tf.strings.length(parsed), width))
         with tf.control_dependencies([tf.debugging.Assert(right, [f"`{field.name}` has another length"])]):
             numbers = tf.io.decode_raw(parsed, field.dtype)
-        return tf.reshape(numbers, [parsed.shape[0] if parsed.shape[0] is not None else -1, *field.shape])
+        batch = [-1 if each is None else each for each in parsed.shape]
+        return tf.reshape(numbers, [*batch, *field.shape])
     whole = image_dtype == "float32" and field.dtype in {"uint8", "float32"}
-    image = decode_image(
-        parsed[0], *field.shape, resize=feature.resize, dtype=tf.float32 if whole else tf.uint8
-    )
-    return (image if whole else tf.cast(image, field.dtype))[tf.newaxis]
+    image = decode_image(parsed, *field.shape, resize=feature.resize, dtype=tf.float32 if whole else tf.uint8)
+    return image if whole else tf.cast(image, field.dtype)

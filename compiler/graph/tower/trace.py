@@ -22,6 +22,7 @@ from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.naming import NamingGraph
 from compiler.graph.tower.batch_norm import Exchanges, SyncPolicy
 from compiler.graph.tower.fused_norm import fused_normalisation
+from compiler.graph.tower.kept_tensors import renew_constants
 from compiler.graph.tower.keras_scope import own_names, stateless
 from compiler.graph.tower.losses import MeasuredLoss, measure
 from compiler.graph.tower.network import Network, make, metric_for
@@ -151,6 +152,7 @@ class _Trace:
             self._build(call, layer, values)
         with layer._open_name_scope():  # noqa: SLF001  # else Keras opens it twice, and ops are called `conv1_1/...`
             self._connect(layer, node.path, node.keras_name)
+            renew_constants(layer)
             keep_tables(layer)
             within = self.exchanges.within(layer, node.path) if self.exchanges is not None else nullcontext()
             with within, fused_normalisation(layer, apart=self._meets_others):

@@ -11,18 +11,26 @@ from compiler import topology
 from compiler.checks import CHECKS
 from compiler.compatibility import replication_of
 from compiler.model.elaborate import elaborate
-from compiler.plan import Plan, Worker
+from compiler.plan import Plan, Worker, WorkerPlan
 from compiler.towers import lay_out_towers, workers_of
 from dsl import ir
 from dsl.diagnostics import Diagnostics, SpecError
 
 
 def make_plan(spec: ir.Spec, *, emulate: bool = False, visible_gpus: int = 0, worker: int = 0) -> Plan:
-    """Return the plan of a checked spec.
+    """Check a spec and return its plan.
 
-    `visible_gpus` counts this machine's GPUs and matters only where the spec declares no devices. Where every
-    worker has a graph of its own, the plan is that of worker number `worker`. What the checks warn of is
-    kept in the plan. Raises SpecError with everything that the checks found where that makes the spec wrong.
+    Args:
+        spec: The spec.
+        emulate: Whether devices of this process stand for the devices of the spec.
+        visible_gpus: The number of this machine's GPUs; it matters only if the spec declares no devices.
+        worker: The number of the worker whose plan is wanted, if every worker has a graph of its own.
+
+    Returns:
+        The plan, with the warnings of the checks; a `WorkerPlan` if every worker has a graph of its own.
+
+    Raises:
+        SpecError: The spec is wrong; it carries everything that the checks found.
     """
     devices = topology.declare(spec.devices, visible_gpus)
     found = Diagnostics()
@@ -41,13 +49,16 @@ def make_plan(spec: ir.Spec, *, emulate: bool = False, visible_gpus: int = 0, wo
     return plan if replication_of(spec) == "in_graph" else for_worker(plan, worker)
 
 
-def for_worker(plan: Plan, index: int) -> Plan:
-    """Return the part of a plan that is the graph of worker number `index`."""
+def for_worker(plan: Plan, index: int) -> WorkerPlan:
+    """Return the plan for the graph of worker number `index`, from the plan of all or of another worker."""
     workers = workers_of(plan.all_towers, plan.topology)
     host, towers = workers[index]
-    return evolve(
-        plan,
+    return WorkerPlan(
+        spec=plan.spec,
+        model=plan.model,
         topology=evolve(plan.topology, home=host),
         towers=towers,
+        emulate=plan.emulate,
+        warnings=plan.warnings,
         worker=Worker(index, host, tuple(own for _, own in workers)),
     )

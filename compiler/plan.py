@@ -10,18 +10,22 @@ from compiler.reasons import Placed, Why
 from compiler.topology import Device, Host, Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
-from dsl.records import Record
 
 if TYPE_CHECKING:
     from compiler.model.graph import ModelGraph
 
 
-@frozen(eq=False, repr=False)
-class Tower(Record):
-    """One clone: its name scope (empty for the only one), its device or group of devices, its batch.
+@frozen
+class Tower:
+    """The part of a graph that belongs to one clone.
 
-    Of a batch it takes one in a step, or as many as `update.accumulate` says. `index` counts the towers of
-    one graph, `number` those of the whole deployment.
+    Args:
+        index: Its number among the towers of its graph.
+        scope: The name scope of its ops; empty if the graph has only this tower.
+        devices: Its device, or its group of devices.
+        batch: The examples of one micro-batch; a step takes `update.accumulate` of these.
+        why: What put the tower on its devices.
+        number: Its number among the towers of the whole deployment.
     """
 
     index: int
@@ -33,17 +37,23 @@ class Tower(Record):
 
     @property
     def device(self) -> Device:
-        """Where the ops of the tower go that no rule sends elsewhere."""
+        """The device of all ops of the tower that no rule places elsewhere."""
         return self.devices[0]
 
     def op_name(self, inner: str) -> str:
-        """Return the name in the whole graph of the op that is called `inner` inside the tower."""
+        """Return the name in the graph of the op that is named `inner` inside the tower."""
         return f"{self.scope}/{inner}" if self.scope else inner
 
 
-@frozen(eq=False, repr=False)
-class Worker(Record):
-    """A worker with a graph of its own: its number, its task, and the towers of all workers, by worker."""
+@frozen
+class Worker:
+    """A worker that has a graph of its own (`replication = between_graph`).
+
+    Args:
+        index: Its number among the workers, in the order of declaration; worker 0 is the chief.
+        host: Its task.
+        everyone: The towers of all workers, one tuple for each worker.
+    """
 
     index: int
     host: Host
@@ -51,26 +61,31 @@ class Worker(Record):
 
     @property
     def is_chief(self) -> bool:
-        """Whether it is the one that keeps checkpoints, evaluates and writes the run directory."""
+        """Whether this worker keeps the checkpoints, evaluates and writes the run directory."""
         return self.index == 0
 
     @property
     def count(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         return len(self.everyone)
 
     def task(self, index: int) -> str:
-        """Return the task of worker number `index`, as messages and options have it: `worker:1`."""
+        """Return the task of worker number `index` as messages and options write it, such as `worker:1`."""
         job, task = self.everyone[index][0].device.host
         return f"{job}:{task}"
 
 
-@frozen(eq=False, repr=False)
-class Plan(Record):
+@frozen
+class Plan:
     """A checked spec with its model flattened, its devices listed and its towers laid out.
 
-    `towers` are those of one graph: all there are, or a worker's own under `replication = between_graph`,
-    whose plan has a `worker`. `warnings` are what checks found that makes no spec wrong.
+    Args:
+        spec: The spec.
+        model: Its model, flattened into layers.
+        topology: The devices.
+        towers: The towers of the graph that the plan is for.
+        emulate: Whether devices of this process stand for the devices of the spec.
+        warnings: What the checks found that does not make the spec wrong.
     """
 
     spec: ir.Spec
@@ -78,69 +93,50 @@ class Plan(Record):
     topology: Topology
     towers: tuple[Tower, ...]
     emulate: bool = False
-    worker: Worker | None = None
     warnings: tuple[Diagnostic, ...] = ()
 
     @property
     def all_towers(self) -> tuple[Tower, ...]:
-        """The towers of all graphs."""
-        if self.worker is None:
-            return self.towers
-        return tuple(tower for towers in self.worker.everyone for tower in towers)
-
-    @property
-    def twins(self) -> dict[str, str]:
-        """By the name of each device of another worker: the device of this plan's with its kind and index."""
-        if self.worker is None:
-            return {}
-        devices = self.topology.devices
-        own = {(each.kind, each.index): each.ref for each in devices if each.host == self.worker.host}
-        others = {towers[0].device.host for towers in self.worker.everyone} - {self.worker.host}
-        return {
-            each.ref: own[each.kind, each.index]
-            for each in devices
-            if each.host in others and (each.kind, each.index) in own
-        }
+        """The towers of the whole deployment; with one graph, these are the towers of the plan."""
+        return self.towers
 
     @property
     def global_batch(self) -> int:
-        """Examples that one synchronous step takes, over all clones and micro-batches."""
+        """The examples of one synchronous step, over all clones and micro-batches."""
         return self.rounds * sum(tower.batch for tower in self.all_towers)
 
     @property
     def own_batch(self) -> int:
-        """Examples that the towers of this graph take in a step of each."""
+        """The examples that the towers of this graph take together when each makes one step."""
         return self.rounds * sum(tower.batch for tower in self.towers)
 
     @property
     def step_batch(self) -> int:
-        """Examples of one update of the weights: a worker that updates by itself counts its own alone."""
+        """The examples of one update of the weights; a worker that updates alone counts only its own."""
         return self.own_batch if self.update.mode == "async" else self.global_batch
 
     @property
     def rounds(self) -> int:
-        """Micro-batches that each clone takes in one step."""
+        """The micro-batches that each clone takes in one step."""
         return self.update.accumulate
 
     @property
     def clones_update_alone(self) -> bool:
-        """Whether every clone applies its own gradient when it has it."""
-        return self.update.mode == "async" and self.worker is None
+        """Whether every clone applies its own gradient as soon as it has computed it."""
+        return self.update.mode == "async"
 
     @property
     def updates_of_a_round(self) -> int:
-        """How many steps are counted while all clones take one batch each."""
-        if self.update.mode != "async":
-            return 1
-        return len(self.towers) if self.worker is None else self.worker.count
+        """The number of steps that are counted while all clones take one batch each."""
+        return len(self.towers) if self.update.mode == "async" else 1
 
     @property
     def updates_meet(self) -> bool:
-        """Whether several updates of one variable may be under way at once."""
+        """Whether several updates of one variable may run at the same time."""
         return self.update.mode == "async"
 
     def share(self, tower: Tower) -> float:
-        """Return the part of the batch of an update that is a clone's."""
+        """Return the part (0 to 1) of an update's batch that a clone takes."""
         return self.rounds * tower.batch / self.step_batch
 
     @property
@@ -153,9 +149,47 @@ class Plan(Record):
         return device.emulated_name if self.emulate else device.tensorflow_name
 
 
-@frozen(eq=False, repr=False)
-class VariableInfo(Record):
-    """What placement needs to know of a variable; `slot_bytes` are those of all its slots."""
+@frozen
+class WorkerPlan(Plan):
+    """The plan of a worker that has a graph of its own; its `towers` are the towers of this worker.
+
+    Args:
+        worker: The worker.
+    """
+
+    worker: Worker = field(kw_only=True)
+
+    @property
+    def all_towers(self) -> tuple[Tower, ...]:
+        """The towers of all workers."""
+        return tuple(tower for towers in self.worker.everyone for tower in towers)
+
+    @property
+    def clones_update_alone(self) -> bool:
+        """False: the clones of a worker update the weights together."""
+        return False
+
+    @property
+    def updates_of_a_round(self) -> int:
+        """The number of steps that are counted while all clones take one batch each."""
+        return self.worker.count if self.update.mode == "async" else 1
+
+    @property
+    def twins(self) -> dict[str, str]:
+        """Map each device of another worker to this worker's device of the same kind and index, by name."""
+        devices = self.topology.devices
+        own = {(each.kind, each.index): each.ref for each in devices if each.host == self.worker.host}
+        others = {towers[0].device.host for towers in self.worker.everyone} - {self.worker.host}
+        return {
+            each.ref: own[each.kind, each.index]
+            for each in devices
+            if each.host in others and (each.kind, each.index) in own
+        }
+
+
+@frozen
+class VariableInfo:
+    """What placement needs to know about a variable; `slot_bytes` is the size of all its slots together."""
 
     name: str
     shape: tuple[int, ...]
@@ -165,11 +199,16 @@ class VariableInfo(Record):
     slot_bytes: int = 0
 
 
-@frozen(eq=False, repr=False)
-class VariablePlacement(Record):
-    """Where a variable lives, its slots, and the sum of its gradients (None: with it).
+@frozen
+class VariablePlacement:
+    """Where the parts of a variable are placed.
 
-    `copies` are the devices of all its copies, one per clone, where it is replicated.
+    Args:
+        info: The variable.
+        placed: The place of the variable, or of its first copy.
+        slots: The place of its slots.
+        copies: The devices of all its copies, one for each clone, if the variable is replicated.
+        updates: The place where its gradients are summed; None if that is beside the variable.
     """
 
     info: VariableInfo

@@ -21,7 +21,7 @@ from compiler.graph.inspect.mapping import map_placement
 from compiler.mapping.records import MapDevice, MapOp, MapTensor, PlacementMap
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import homes_of
-from compiler.plan import Plan
+from compiler.plan import Plan, WorkerPlan
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import expect as errors
@@ -166,7 +166,7 @@ def _ops(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[F
     refs, glob = _refs(condition.arguments[0], plan), condition.arguments[1]
     assert isinstance(glob, str)
     found = [each for each in placement.ops if each.requested in refs and _matches(each, glob, plan)]
-    if plan.worker is not None:  # the ops of one worker are listed, and the others have the same
+    if isinstance(plan, WorkerPlan):  # the ops of one worker are listed, and the others have the same
         twins = Counter(twin for ref, twin in plan.twins.items() if ref in refs)
         own = [each for each in placement.ops if _matches(each, glob, plan)]
         found += [each for each in own for _ in range(twins[each.requested])]

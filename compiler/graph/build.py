@@ -36,7 +36,7 @@ from compiler.graph.update import UPDATE_MODES, Updates
 from compiler.graph.variables.variables import create_variable, create_variables, place_variables
 from compiler.graph.workers.updates import build_between
 from compiler.placement.rules import Rulebook
-from compiler.plan import Plan
+from compiler.plan import Plan, WorkerPlan
 from compiler.reasons import Placed
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
@@ -172,8 +172,8 @@ def _finish(
     """Join the towers: losses, metrics, update, summaries, evaluation and initialisation."""
     plan, ledger = assembly.plan, assembly.ledger
     scores, exchange, updates = scores_of(assembly), None, None
-    if assembly.optimizer is not None and plan.worker is not None:
-        exchange = build_between(assembly, scores.losses, scores.states)
+    if assembly.optimizer is not None and isinstance(plan, WorkerPlan):
+        exchange = build_between(assembly, plan, scores.losses, scores.states)
         if exchange.losses:
             scores = scores_of_all(assembly, scores, exchange.losses, exchange.states)
         updates = exchange.updates
@@ -247,7 +247,7 @@ def _parts_of_loss(plan: Plan, clones: Sequence[Clone], regularization: tf.Tenso
     gradients into mailboxes, what the chief takes out of them is no step of its own clones.
     """
     shown = clones[:1] if plan.clones_update_alone else clones
-    if plan.worker is not None and plan.update.mode == "sync":
+    if isinstance(plan, WorkerPlan) and plan.update.mode == "sync":
         shown = ()
     return {
         **{f"clone_{each.index}/clone_loss": each.loss for each in shown},

@@ -18,6 +18,7 @@ from compiler.graph.gradients.weighting import SCOPE, inverse_weights
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.graph.variables.variables import GraphVariable
 from compiler.placement.rules import following
+from compiler.plan import WorkerPlan
 from compiler.reasons import Placed
 
 
@@ -101,7 +102,7 @@ def _destinations(assembly: Assembly, variable: GraphVariable, home: Placed) -> 
 
     The latter where a worker sends its gradients to others: the sum of all its clones is sent once.
     """
-    if assembly.plan.worker is not None:
+    if isinstance(assembly.plan, WorkerPlan):
         return [home]
     if variable.replicated:
         return [variable.beside(copy) for copy in range(len(variable.copies))]

@@ -15,7 +15,7 @@ from attrs import define, field, frozen
 from compiler.graph.assembly import Assembly
 from compiler.graph.inputs.iterators import InputPipe, cut_rounds, draw_batches, open_pipe, split_batch
 from compiler.graph.inputs.staging import is_staged, stage
-from compiler.plan import Plan, Tower
+from compiler.plan import Plan, Tower, WorkerPlan
 from compiler.reasons import Placed
 from compiler.topology import Device
 
@@ -81,7 +81,7 @@ def _groups(assembly: Assembly) -> list[_Group]:
     if plan.spec.data is not None and plan.spec.data.per_clone == "shard":
         count = len(plan.all_towers)
         return [_Group(book.inputs(tower), [tower], _part(tower.number, count)) for tower in plan.towers]
-    if plan.worker is not None:
+    if isinstance(plan, WorkerPlan):
         shard = _part(plan.worker.index, plan.worker.count)
         return [_Group(book.inputs(), plan.towers, shard)]
     apart: dict[Device, list[Tower]] = {}

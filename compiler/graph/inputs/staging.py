@@ -18,7 +18,7 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.ledger import Ledger
-from compiler.plan import Plan, Tower
+from compiler.plan import Plan, Tower, WorkerPlan
 from compiler.reasons import Placed
 
 HOST = frozenset({tf.int32, tf.int64, tf.uint32, tf.uint64, tf.string})
@@ -66,7 +66,8 @@ def is_staged(plan: Plan, tower: Tower, source: Placed, piece: Mapping[str, tf.T
     Workers with graphs of their own take their steps apart, and do without.
     """
     away = tower.device.kind == "gpu" and source.device != tower.device
-    return away and plan.worker is None and any(each.dtype not in HOST for each in piece.values())
+    alone = not isinstance(plan, WorkerPlan)
+    return away and alone and any(each.dtype not in HOST for each in piece.values())
 
 
 def stage(tower: Tower, source: Placed, piece: Mapping[str, tf.Tensor], ledger: Ledger) -> Staged:

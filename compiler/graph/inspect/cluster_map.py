@@ -17,22 +17,21 @@ from compiler.topology import Device, Host
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
-    from compiler.plan import Worker
+    from compiler.plan import Worker, WorkerPlan
 
 
-def widen(own: PlacementMap, compiled: CompiledGraph) -> PlacementMap:
-    """Return the map of all tasks, given the map of the chief's graph."""
-    plan, worker = compiled.plan, compiled.plan.worker
-    assert worker is not None
+def widen(own: PlacementMap, compiled: CompiledGraph, plan: WorkerPlan) -> PlacementMap:
+    """Return the map of all tasks, given the map, the graph and the plan of the chief."""
+    worker = plan.worker
     hosts = [tower[0].device.host for tower in worker.everyone]
     return evolve(
         own,
-        devices=_devices(own, compiled, hosts),
+        devices=_devices(own, compiled, plan, hosts),
         clones=tuple(
             MapClone(tower.number, tower.scope, tuple(each.ref for each in tower.devices), tower.batch)
             for tower in plan.all_towers
         ),
-        transfers=_transfers(own.transfers, compiled, hosts),
+        transfers=_transfers(own.transfers, compiled, plan, hosts),
         workers=tuple(_worker(worker, index) for index in range(worker.count)),
     )
 
@@ -42,10 +41,10 @@ def _worker(worker: Worker, index: int) -> MapWorker:
     return MapWorker(worker.task(index), numbers, index == worker.index)
 
 
-def _devices(own: PlacementMap, compiled: CompiledGraph, hosts: list[Host]) -> tuple[MapDevice, ...]:
+def _devices(
+    own: PlacementMap, compiled: CompiledGraph, plan: WorkerPlan, hosts: list[Host]
+) -> tuple[MapDevice, ...]:
     """Give the devices of other workers the figures of the chief's, and add up what all have on servers."""
-    plan, worker = compiled.plan, compiled.plan.worker
-    assert worker is not None
     rows = {each.ref: each for each in own.devices}
     twins, shared = plan.twins, _ops_of_a_member(own.ops, compiled)
     found = []
@@ -54,7 +53,7 @@ def _devices(own: PlacementMap, compiled: CompiledGraph, hosts: list[Host]) -> t
         twin = twins.get(device.ref)
         if twin is not None:
             found.append(evolve(rows[twin], ref=row.ref, device=row.device))
-        elif device.host == worker.host:
+        elif device.host == plan.worker.host:
             found.append(row)
         else:
             found.append(evolve(row, ops=row.ops + shared.get(device.ref, 0) * (len(hosts) - 1)))
@@ -73,11 +72,10 @@ def _ops_of_a_member(ops: Iterable[MapOp], compiled: CompiledGraph) -> Mapping[s
 
 
 def _transfers(
-    own: tuple[MapTransfer, ...], compiled: CompiledGraph, hosts: list[Host]
+    own: tuple[MapTransfer, ...], compiled: CompiledGraph, plan: WorkerPlan, hosts: list[Host]
 ) -> tuple[MapTransfer, ...]:
     """Add what the other workers send and are sent in a step of theirs."""
-    plan, worker = compiled.plan, compiled.plan.worker
-    assert worker is not None
+    worker = plan.worker
     member = list_transfers(compiled, member=True)
     known = {each.ref: each for each in plan.topology.devices}
     found = list(own)

@@ -25,7 +25,7 @@ from compiler.mapping.records import (
     PlacementMap,
     RuleRef,
 )
-from compiler.plan import Plan
+from compiler.plan import Plan, WorkerPlan
 from compiler.reasons import Why
 from compiler.topology import Device
 
@@ -68,7 +68,7 @@ def map_placement(
         transfers=list_transfers(compiled),
         misplaced=tuple(each for each in ops if each.assigned not in (None, each.requested)),
     )
-    return own if plan.worker is None else widen(own, compiled)
+    return widen(own, compiled, plan) if isinstance(plan, WorkerPlan) else own
 
 
 def _mode(plan: Plan) -> MapMode:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from compiler.plan import WorkerPlan
 from compiler.topology import PARAMETER_SERVER, Host
 from dsl.diagnostics import SpecError
 from dsl.errors import plan_workers as errors
@@ -14,15 +15,16 @@ if TYPE_CHECKING:
 
 def require_own_devices(compiled: CompiledGraph) -> None:
     """Raise SpecError where a worker's graph has ops on another worker that keeps no variables."""
-    worker = compiled.plan.worker
-    if worker is None:
+    plan = compiled.plan
+    if not isinstance(plan, WorkerPlan):
         return
+    worker = plan.worker
     allowed = {worker.host, *homes_of_variables(compiled)}
     for name, entry in compiled.ledger.entries.items():
         device = entry.device
         if device.job != PARAMETER_SERVER and device.host not in allowed:
             rule = entry.placed.why.rule
-            span = rule.span if rule is not None else compiled.plan.spec.place.span
+            span = rule.span if rule is not None else plan.spec.place.span
             ref = f"{worker.host[0]}[{worker.host[1]}]"
             raise SpecError([errors.other_workers_device(ref, device.ref, span, name)])
 

@@ -17,7 +17,7 @@ from attrs import evolve, field, frozen
 from compiler.graph.ledger import Ledger
 from compiler.graph.update.mutex import take_turn
 from compiler.graph.variables.variables import create_variable
-from compiler.plan import Plan
+from compiler.plan import WorkerPlan
 from compiler.reasons import Placed
 
 SCOPE = "cluster"
@@ -92,7 +92,7 @@ class Coordination:
     table: Table = field(repr=False)
 
     @classmethod
-    def build(cls, global_step: Any, placed: Placed, ledger: Ledger, plan: Plan) -> Coordination:
+    def build(cls, global_step: Any, placed: Placed, ledger: Ledger, plan: WorkerPlan) -> Coordination:
         """Make the variables and ops for the worker of a plan."""
         table = Table.create(global_step, placed, ledger, plan)
         with table.at(""):
@@ -139,10 +139,9 @@ class Table:
     mine: Any = field(default=None, repr=False)
 
     @classmethod
-    def create(cls, global_step: Any, placed: Placed, ledger: Ledger, plan: Plan) -> Table:
+    def create(cls, global_step: Any, placed: Placed, ledger: Ledger, plan: WorkerPlan) -> Table:
         """Make what is not there yet; the global step is."""
         worker = plan.worker
-        assert worker is not None
         made: dict[str, Any] = {"global_step": global_step}
         for name in (*SINGLE, *PER_WORKER):
             if name not in made:

@@ -24,6 +24,7 @@ from compiler.graph.update.step import Updates, applied_values, build_update
 from compiler.graph.variables.variables import GraphVariable
 from compiler.graph.workers.coordination import Coordination
 from compiler.graph.workers.mailboxes import Box
+from compiler.plan import Worker, WorkerPlan
 
 REPORTED = 4
 """What a worker tells before its metrics: updates made, both losses, examples a second."""
@@ -42,6 +43,7 @@ class Exchange:
     itself, as many as `told` has columns, and runs `tell`; the chief reads `told`, a row for each worker.
     """
 
+    worker: Worker
     coordination: Coordination
     step: tf.Tensor | None = field(default=None, repr=False)
     tick: tf.Tensor | None = field(default=None, repr=False)
@@ -70,26 +72,29 @@ class Exchange:
         return tuple(each for each in (claimed, self.post, self.apply) if each is not None)
 
 
-def build_between(assembly: Assembly, losses: Sequence[LossSum], states: Sequence[tf.Tensor]) -> Exchange:
-    """Add a worker's part of the update, and the chief's if it is that.
+def build_between(
+    assembly: Assembly, plan: WorkerPlan, losses: Sequence[LossSum], states: Sequence[tf.Tensor]
+) -> Exchange:
+    """Add a worker's part of the update and, for the chief, the part that applies it.
 
-    `losses` are the worker's shares of the parts of the loss, `states` those of its metrics.
+    Args:
+        assembly: The parts of the worker's graph.
+        plan: The worker's plan.
+        losses: The worker's shares of the parts of the loss.
+        states: The states of the worker's metrics.
     """
-    coordination = Coordination.build(
-        assembly.global_step, assembly.step_place, assembly.ledger, assembly.plan
-    )
-    if assembly.plan.update.mode == "async":
-        return _build_async(assembly, coordination)
-    return _Sync(assembly, coordination, losses, states).build()
+    coordination = Coordination.build(assembly.global_step, assembly.step_place, assembly.ledger, plan)
+    if plan.update.mode == "async":
+        return _build_async(assembly, plan, coordination)
+    return _Sync(assembly, plan, coordination, losses, states).build()
 
 
-def _build_async(assembly: Assembly, coordination: Coordination) -> Exchange:
-    worker, table = assembly.plan.worker, coordination.table
-    assert worker is not None
+def _build_async(assembly: Assembly, plan: WorkerPlan, coordination: Coordination) -> Exchange:
+    worker, table = plan.worker, coordination.table
     scalars = step_scalars(assembly)
     update = build_update(assembly, scalars, statistics=worker.is_chief)
     step = table.claim("next", [table.count(update.done)])
-    width = REPORTED + len(assembly.plan.model.metrics)
+    width = REPORTED + len(plan.model.metrics)
     with table.at("told"):
         report = tf.compat.v1.placeholder_with_default(tf.zeros((width,)), (width,), name="report")
         shape = (worker.count, width)
@@ -98,6 +103,7 @@ def _build_async(assembly: Assembly, coordination: Coordination) -> Exchange:
         clear = tf.raw_ops.AssignVariableOp(resource=told, value=tf.zeros(shape))
         read = tf.raw_ops.ReadVariableOp(resource=told, dtype=tf.float32)
     return Exchange(
+        worker,
         coordination,
         step=step,
         learning_rate=scalars["learning_rate"],
@@ -113,15 +119,14 @@ class _Sync:
     def __init__(
         self,
         assembly: Assembly,
+        plan: WorkerPlan,
         coordination: Coordination,
         losses: Sequence[LossSum],
         states: Sequence[tf.Tensor],
     ) -> None:
-        worker = assembly.plan.worker
-        assert worker is not None
         self.assembly = assembly
-        self.plan = assembly.plan
-        self.worker = worker
+        self.plan = plan
+        self.worker = plan.worker
         self.coordination = coordination
         self.losses = losses
         self.states = states
@@ -145,7 +150,7 @@ class _Sync:
             tick = tf.compat.v1.placeholder_with_default(tf.constant(0, tf.int64), (), name="tick")
         post = self.coordination.table.set_own("arrived", tick, "post", posted)
         if not self.worker.is_chief:
-            return Exchange(self.coordination, tick=tick, post=post)
+            return Exchange(self.worker, self.coordination, tick=tick, post=post)
         before = self.assembly.graph.num_operations()
         self._weigh()
         scalars = step_scalars(self.assembly)
@@ -160,6 +165,7 @@ class _Sync:
         clear = self._clear(boxes)
         made = self.assembly.graph.get_operations()[before:]
         return Exchange(
+            self.worker,
             self.coordination,
             tick=tick,
             post=post,

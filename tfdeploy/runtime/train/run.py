@@ -18,6 +18,7 @@ from compiler.graph.storage.export import final_weights, keras_model
 from compiler.graph.storage.pretrained import read_pretrained
 from compiler.graph.storage.saving import add_saving
 from compiler.graph.storage.weight_files import read_weights
+from compiler.plan import WorkerPlan
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import plan as plan_errors
 from dsl.errors import running as errors
@@ -77,7 +78,7 @@ def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
     require_devices(plan, verbose=options.verbose)
     pulse = Pulse()
     with Attendant(pulse, stop, options.reporter).attending():
-        if plan.worker is not None and not plan.worker.is_chief:
+        if isinstance(plan, WorkerPlan) and not plan.worker.is_chief:
             return run_worker(plan, options, stop, pulse)
         return _run_in_directory(plan, options, stop, pulse)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from compiler.plan import WorkerPlan
 from dsl.diagnostics import RunError
 from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
 from tfdeploy.runtime.launch.launched_run import written
@@ -37,8 +38,9 @@ class Launched:
 
         from compiler.graph.session_options import session_config
 
-        worker = compiled.plan.worker
-        task = self.cluster.chief if worker is None else Task(str(worker.host[0]), worker.host[1])
+        plan, task = compiled.plan, self.cluster.chief
+        if isinstance(plan, WorkerPlan):
+            task = Task(str(plan.worker.host[0]), plan.worker.host[1])
         config = session_config(compiled.plan)
         config.operation_timeout_in_ms = int(PATIENCE * 1000)
         return tf.compat.v1.Session(

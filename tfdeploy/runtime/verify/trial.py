@@ -138,9 +138,9 @@ class WorkerGroupTrial(Trial):
     def __init__(self, lab: Lab, spec: ir.Spec) -> None:
         self._setters = {}
         self.compiled = lab.compile(spec)
-        worker = self.compiled.plan.worker
-        assert worker is not None
-        self.graphs = [self.compiled, *(lab.compile(spec, at) for at in range(1, worker.count))]
+        exchange = self.compiled.exchange
+        assert exchange is not None
+        self.graphs = [self.compiled, *(lab.compile(spec, at) for at in range(1, exchange.worker.count))]
         self.sessions = [lab.session(each, _target) for each in self.graphs]
         self.session = self.sessions[0]
         self._begin()

@@ -33,8 +33,7 @@ class _ChiefSteps:
     def __init__(self, group: WorkerGroup) -> None:
         self.group = group
         plan = group.engine.compiled.plan
-        assert plan.worker is not None
-        self.sizes = [plan.rounds * sum(tower.batch for tower in towers) for towers in plan.worker.everyone]
+        self.sizes = [plan.rounds * sum(tower.batch for tower in towers) for towers in group.worker.everyone]
         self._callables: dict[bool, Callable[..., Any]] = {}
         self._first = True
 

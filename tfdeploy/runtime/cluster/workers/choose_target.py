@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from compiler.plan import WorkerPlan
 from tfdeploy.runtime.cluster.server.server import start_server
 from tfdeploy.runtime.cluster.workers.emulation import emulated_workers
 from tfdeploy.runtime.cluster.workers.session_target import SessionTarget, client_target, worker_target
@@ -28,13 +29,13 @@ def target_for(plan: Plan, options: RunOptions, stop: StopSignals, stream: Strea
     A worker's server is started first, so that others find it while the graph is being made.
     """
     membership, say = options.membership, options.reporter.note
-    if membership is None and plan.worker is None:
-        yield lambda _compiled: nullcontext(SessionTarget())
+    if not isinstance(plan, WorkerPlan):
+        yield lambda _compiled: nullcontext(
+            SessionTarget() if membership is None else client_target(plan, membership, say)
+        )
     elif membership is None:
-        yield lambda compiled: emulated_workers(compiled, stream, stop, options.reporter)
-    elif plan.worker is None:
-        yield lambda _compiled: nullcontext(client_target(plan, membership, say))
+        yield lambda compiled: emulated_workers(compiled, plan, stream, stop, options.reporter)
     else:
         with start_server(plan, membership) as server:
             server.announce(say, options.reporter.warn)
-            yield lambda compiled: nullcontext(worker_target(compiled, membership, server.target, say))
+            yield lambda compiled: nullcontext(worker_target(compiled, plan, membership, server.target, say))

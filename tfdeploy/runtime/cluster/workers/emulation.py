@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from compiler.graph.compiled import CompiledGraph
+    from compiler.plan import WorkerPlan
     from tfdeploy.data import Stream
     from tfdeploy.runtime.show.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
@@ -74,14 +75,12 @@ class ThreadMonitor:
 
 @contextmanager
 def emulated_workers(
-    compiled: CompiledGraph, stream: Stream, stop: StopSignals, reporter: Reporter
+    compiled: CompiledGraph, plan: WorkerPlan, stream: Stream, stop: StopSignals, reporter: Reporter
 ) -> Iterator[SessionTarget]:
     """Start all workers but the chief, whose graph is `compiled`; they end when the chief says so.
 
-    `stream` is the whole of the training data, of which each reads its part.
+    `plan` is the chief's, and `stream` is the whole of the training data, of which each reads its part.
     """
-    plan = compiled.plan
-    assert plan.worker is not None
     base, traces = str(folder_of(plan.spec)), Traces(str(folder_of(plan.spec)))
     server = loopback_server(session_config(plan))  # which lasts as long as this name for it
     target = SessionTarget(server.target)

@@ -11,6 +11,7 @@ from attrs import define, field
 
 from compiler.graph.inspect.own_devices import homes_of_variables
 from compiler.graph.session_options import session_config
+from compiler.plan import WorkerPlan
 from compiler.topology import Host
 from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.server.identity import finish
@@ -57,8 +58,9 @@ class SessionTarget:
     def session(self, compiled: CompiledGraph) -> Any:
         """Open a session for a graph."""
         config = session_config(compiled.plan)
-        if self.membership is not None and compiled.plan.worker is not None:
-            host = compiled.plan.worker.host
+        plan = compiled.plan
+        if self.membership is not None and isinstance(plan, WorkerPlan):
+            host = plan.worker.host
             own = Task(str(host[0]), host[1])
             config.device_filters.extend(_filter(each) for each in dict.fromkeys((own, *self.needs)))
         if self.membership is not None and self.needs_monitor is not None:
@@ -143,11 +145,14 @@ def client_target(plan: Plan, membership: Membership, say: Callable[[str], None]
 
 
 def worker_target(
-    compiled: CompiledGraph, membership: Membership, url: str, say: Callable[[str], None]
+    compiled: CompiledGraph,
+    plan: WorkerPlan,
+    membership: Membership,
+    url: str,
+    say: Callable[[str], None],
 ) -> SessionTarget:
     """Return the session target of a worker with a graph of its own; `url` is that of its own server."""
-    worker, spec = compiled.plan.worker, compiled.plan.spec
-    assert worker is not None
+    worker, spec = plan.worker, plan.spec
     needs = _tasks(sorted(homes_of_variables(compiled), key=str))
     others = membership.others if worker.is_chief else (*needs, membership.cluster.chief)
     timeout = spec.train.task_timeout

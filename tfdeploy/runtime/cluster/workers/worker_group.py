@@ -61,9 +61,7 @@ class WorkerGroup:
     @property
     def worker(self) -> Worker:
         """Which worker it is."""
-        worker = self.engine.compiled.plan.worker
-        assert worker is not None
-        return worker
+        return self.exchange.worker
 
     @property
     def name(self) -> str | None:

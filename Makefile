@@ -4,8 +4,14 @@ PYTHON ?= python3
 SPEC ?= examples/digits.tfdeploy
 ARGS ?=
 BIN := .venv/bin
+# Files of tests run side by side, whole, so that what a file makes once is made once.
+SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile
+PYTEST ?= $(SIDE_BY_SIDE)
+# Tests that never start TensorFlow.
+QUICK := tests/dsl tests/grammar tests/test_packages.py tests/cli/test_check.py tests/cli/test_fmt.py \
+  tests/cli/test_show.py tests/cli/test_folders.py tests/cli/test_startup.py
 
-.PHONY: help run test check-format lint types layers tests coverage bench docs reference mutants package lock format clean
+.PHONY: help run test quick check-format lint types layers tests coverage bench docs reference mutants package lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -38,8 +44,11 @@ docs: .venv/ready ## build the documentation into build/site, links checked
 reference: .venv/ready ## write the pages of the documentation that are made of the tool's own tables
 	$(BIN)/python -m tools.make_reference
 
-tests: .venv/ready ## the tests alone; PYTEST="-k name" to choose
+tests: .venv/ready ## the tests alone, a process for each core; PYTEST="-k name" to choose
 	$(BIN)/python -m pytest $(PYTEST)
+
+quick: check-format lint types layers ## the checks without TensorFlow, within a minute
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" $(QUICK)
 
 coverage: .venv/ready ## the tests, and which lines none of them runs: build/coverage/index.html
 	$(BIN)/python -m pytest --cov --cov-report=html:build/coverage --cov-report=term:skip-covered $(PYTEST)

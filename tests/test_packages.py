@@ -39,3 +39,20 @@ def test_the_lock_has_what_the_project_asks_for() -> None:
     for requirement in map(Requirement, wanted):
         if requirement.name != "tfdeploy":
             assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), str(requirement)
+
+
+def test_the_rooms_that_the_architecture_names_are_there() -> None:
+    """Every folder and file of `ARCHITECTURE.md` is in the tree, or in a room that it is named in."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    rooms = ("", "compiler/", "compiler/graph/", "tfdeploy/", "tfdeploy/runtime/", "docs/", "tests/")
+    named = set(re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py)?)`", text))
+    assert len(named) > 30
+    assert [each for each in sorted(named) if not any((ROOT / room / each).exists() for room in rooms)] == []
+
+
+def test_the_architecture_names_every_room() -> None:
+    """Every package stands in the tree of `ARCHITECTURE.md`, those of one subject with their parent."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    for layer in LAYERS:
+        for package in (ROOT / layer).glob("*/__init__.py"):
+            assert f"{package.parent.name}/" in text, package.parent

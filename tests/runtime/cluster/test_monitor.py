@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,9 +30,7 @@ PS = Task("ps", 0)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a watch be less patient than with people."""
     for name, seconds in (
-        ("SAY_AFTER", 0.3),
-        ("SAY_EVERY", 0.8),
-        ("AGAIN_EVERY", 1.0),
+        ("SAY_AFTER", 0.8),
         ("HOPELESS_AFTER", 1.0),
     ):
         monkeypatch.setattr(module, name, seconds)
@@ -82,6 +81,24 @@ def test_waits_for_who_is_late_and_says_for_whom(tasks: Tasks) -> None:
     assert not waiting.is_alive()
     assert said[-1] == f"ps:0 at {tasks.address(0)} is back"
     assert looking.missing() == ()
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_wait_is_told_again_when_it_has_doubled(tasks: Tasks, *, training: bool) -> None:
+    """However long the wait, its lines are few: before and while training goes on."""
+    looking, _ = watch(tasks, PS, timeout=8.0)
+    told: list[float] = []
+    looking.say = lambda _: told.append(looking._told)
+    if training:
+        with looking.during("for step 7"):
+            end = time.monotonic() + 60
+            while looking.timed_out is None and time.monotonic() < end:
+                time.sleep(0.1)
+    else:
+        with pytest.raises(RunError):
+            looking.require("to start training")
+    assert told[0] >= 0.8
+    assert all(second >= 2 * first for first, second in pairwise(told))
 
 
 def test_a_stopped_task_is_missed_while_something_goes_on(tasks: Tasks) -> None:

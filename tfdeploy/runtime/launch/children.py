@@ -56,8 +56,9 @@ class Child:
         return self.process.poll()
 
     def send(self, number: int) -> None:
-        """Send a signal; nothing happens where the process has ended."""
+        """Send a signal, which a stopped process hears too; nothing happens where the process has ended."""
         self.process.send_signal(number)
+        self.process.send_signal(signal.SIGCONT)
 
     def hear_out(self) -> None:
         """Wait a moment for what it has written before it ended."""
@@ -116,7 +117,6 @@ def stop(children: Sequence[Child], grace: float, *, politely: bool = True) -> N
     if politely:
         for each in running:
             each.send(signal.SIGTERM)
-            each.send(signal.SIGCONT)
         wait(running, grace)
     for each in running:
         if each.ended() is None:

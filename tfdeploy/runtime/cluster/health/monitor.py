@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.membership.addresses import Membership, Task
 
 PATIENCE = 2.0
-SAY_AFTER = 2.0
-SAY_EVERY = 5.0
-AGAIN_EVERY = 10.0
+SAY_AFTER = 5.0
+GROWTH = 2  # what is said is said again when the wait is so many times as long
 LOOK_EVERY = 1.0
 HOPELESS_AFTER = 6.0
 LOST = {"unknown host", "unreachable", "foreign"}
@@ -91,6 +90,7 @@ class TaskMonitor:
         self._unnamed: dict[Task, float] = {}
         self._answered: dict[Task, float] = {}
         self._said: set[Task] = set()
+        self._told = 0.0  # for how long someone had been missing when that was said
         self._progress = self._last_well = time.monotonic()
 
     # --- looking ------------------------------------------------------------------------------------------
@@ -186,15 +186,13 @@ class TaskMonitor:
     def require(self, why: str) -> None:
         """Wait until every needed task answers; `why` is what for, as in `to start training`.
 
-        Says who is missing after a moment, and again every few seconds. Raises RunError at once for what will
-        not get right, and where someone has been missing for `timeout` seconds.
+        Says who is missing after a moment, and again whenever the wait has doubled. Raises RunError at once
+        for what will not get right, and where someone has been missing for `timeout` seconds.
         """
         self._last_well = time.monotonic()
-        tell_at = self._last_well + SAY_AFTER
         while found := self.missing():
             self._raise_if_too_long(found, why)
-            if time.monotonic() >= tell_at:
-                tell_at = time.monotonic() + SAY_EVERY
+            if _longest(found) >= SAY_AFTER and self._is_news(found):
                 self._tell(found, why)
             time.sleep(POLL)
         self._welcome(())
@@ -218,11 +216,16 @@ class TaskMonitor:
     def _tell(self, found: Sequence[Missing], why: str) -> None:
         """Say who is missing, a line for each of the first few, and who is back."""
         self._welcome(found)
+        self._told = _longest(found)
         for each in found[:MOST_NAMED]:
             self.say(f"waiting {why}: {each.words}")
         if len(found) > MOST_NAMED:
             self.say(f"waiting {why}: {len(found) - MOST_NAMED} more tasks")
         self._said.update(each.task for each in found)
+
+    def _is_news(self, found: Sequence[Missing]) -> bool:
+        """Whether someone is missing of whom it was not said, or for much longer than when it was said."""
+        return _longest(found) >= GROWTH * self._told or any(each.task not in self._said for each in found)
 
     def _welcome(self, found: Sequence[Missing]) -> None:
         """Say who is back of those who were said to be missing."""
@@ -257,12 +260,12 @@ class TaskMonitor:
             thread.join()
 
     def _look_on(self, doing: str, over: threading.Event) -> None:
-        looked = said = 0.0
+        looked = 0.0
         while not over.wait(POLL):
             now = time.monotonic()
-            if now - self._progress < SAY_EVERY and not self._said:
+            if now - self._progress < SAY_AFTER and not self._said:
                 continue
-            if now - looked < (LOOK_EVERY if self._said else SAY_EVERY):
+            if now - looked < (LOOK_EVERY if self._said else SAY_AFTER):
                 continue
             found, looked = self._look_for(doing), time.monotonic()
             if over.is_set():
@@ -271,9 +274,7 @@ class TaskMonitor:
                 continue  # `timed_out` says why
             if not found:
                 self._welcome(())
-                said = 0.0
-            elif looked - said >= AGAIN_EVERY:
-                said = looked
+            elif self._is_news(found):
                 self._tell(found, doing)
 
     def _look_for(self, doing: str) -> tuple[Missing, ...] | None:
@@ -284,3 +285,8 @@ class TaskMonitor:
             self.timed_out = error
             return None
         return found
+
+
+def _longest(found: Sequence[Missing]) -> float:
+    """Return for how many seconds the one has been missing that has been so for longest."""
+    return max(each.seconds for each in found)

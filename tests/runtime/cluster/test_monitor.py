@@ -12,6 +12,7 @@ import pytest
 from attrs import evolve
 
 from dsl.diagnostics import RunError
+from tests.runtime.tasks import PATIENCE, STARTING
 from tfdeploy.runtime.cluster.health import monitor as module
 from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
@@ -69,7 +70,7 @@ def refusal(looking: TaskMonitor) -> str:
 
 def test_waits_for_who_is_late_and_says_for_whom(tasks: Tasks) -> None:
     """A task that starts late is named while it is missing, with host and reason, and when it is back."""
-    looking, said = watch(tasks, PS)
+    looking, said = watch(tasks, PS, timeout=STARTING)
     waiting = threading.Thread(target=looking.require, args=("to start training",))
     waiting.start()
     line = said.until("waiting")
@@ -77,7 +78,7 @@ def test_waits_for_who_is_late_and_says_for_whom(tasks: Tasks) -> None:
     assert line.endswith(": nothing listens there")
     server = tasks.serve("ps:0")
     server.until("listens")
-    waiting.join(30)
+    waiting.join(PATIENCE)
     assert not waiting.is_alive()
     assert said[-1] == f"ps:0 at {tasks.address(0)} is back"
     assert looking.missing() == ()

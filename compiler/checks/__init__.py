@@ -13,6 +13,7 @@ from compiler.checks.link import link_is_used
 from compiler.checks.loss import model_has_a_loss
 from compiler.checks.shapes import shapes_fit
 from compiler.checks.targets import targets_name_devices
+from compiler.checks.tensors import tensors_can_be_held
 from compiler.checks.workers import workers_are_whole
 from dsl import ir
 from dsl.diagnostics import Diagnostic
@@ -24,6 +25,7 @@ CHECKS_OF_THE_SPEC: tuple[Check, ...] = (
     targets_name_devices,
     groups_fit_devices,
     batches_fit_clones,
+    tensors_can_be_held,
     workers_are_whole,
     link_is_used,
 )

@@ -100,6 +100,30 @@ def wrong_rank(
     )
 
 
+def tensor_too_large(name: str, shape: Sequence[int], most: int, span: Span | None) -> Diagnostic:
+    """Report a step or an input of which one example has more numbers than TensorFlow can count."""
+    return error(
+        "TFD506",
+        f"a tensor of `{name}` has more than {most:,} numbers for each example",
+        span,
+        text=f"gives `[{', '.join(map(str, shape))}]`",
+        notes=("TensorFlow counts the numbers of a tensor in 32 bits in many places",),
+    )
+
+
+def batch_too_large(batch: int, name: str, shape: Sequence[int], most: int, span: Span | None) -> Diagnostic:
+    """Report a batch of a clone with which a tensor has more numbers than TensorFlow can count."""
+    sizes = ", ".join(map(str, (batch, *shape)))
+    return error(
+        "TFD506",
+        f"a batch of {batch} is too large: a tensor of `{name}` would have more than {most:,} numbers",
+        span,
+        text=f"makes it `[{sizes}]`",
+        notes=("TensorFlow counts the numbers of a tensor in 32 bits in many places",),
+        help="give the clones fewer examples; `update { accumulate = ... }` adds up several batches",
+    )
+
+
 def several_outputs(step: str, count: int, span: Span | None) -> Diagnostic:
     """Report a layer that gives several tensors, of which a flow can hold one."""
     return error(

@@ -1,0 +1,60 @@
+"""No tensor of a clone has more numbers than TensorFlow can count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from compiler.clones import batches, clone_count
+from compiler.model.elaborate import elaborate
+from compiler.model.layer_shapes import Shape, ShapeError, shape_after
+from compiler.topology import Topology
+from dsl import ir
+from dsl.diagnostics import Diagnostic, SpecError
+from dsl.errors import plan as errors
+from dsl.source import Span
+
+MOST = 2**31 - 1
+"""The most numbers of one tensor: many of TensorFlow's kernels count in 32 bits."""
+
+
+def tensors_can_be_held(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
+    """Report the first tensor of a clone's batch that is too large, as far as shapes are known without Keras.
+
+    The checks of batches come before, so that each clone has a whole number of examples.
+    """
+    clones = spec.clones
+    largest = max(batches(clones, clone_count(spec, topology), spec.update.accumulate), default=1)
+    for name, shape, span in _tensors(spec):
+        size = prod(shape)
+        if size > MOST:
+            yield errors.tensor_too_large(name, shape, MOST, span)
+            return
+        if max(size, 1) * largest > MOST:
+            given = clones.span_of("batch" if clones.batch is not None else "global_batch")
+            yield errors.batch_too_large(largest, name, shape, MOST, given or clones.span)
+            return
+
+
+def _tensors(spec: ir.Spec) -> Iterator[tuple[str, Shape, Span | None]]:
+    """Yield the name, the shape without the batch and the place of each tensor whose shape is known."""
+    try:
+        graph = elaborate(spec)
+    except SpecError:
+        return  # told by others
+    known: dict[int, Shape | None] = {each.value: each.shape for each in graph.inputs}
+    for each in graph.inputs:
+        yield each.name, each.shape, each.span
+    for call in graph.calls:
+        layer = graph.layers[call.layer]
+        shapes = [each for each in (known[number] for number in call.inputs) if each is not None]
+        known[call.value] = None
+        if layer.kind != "layer" or len(shapes) < len(call.inputs):
+            continue
+        try:
+            made = shape_after(layer.call, shapes)
+        except ShapeError:
+            return  # told by others
+        known[call.value] = made
+        if made is not None:
+            yield layer.call.name, made, call.span

@@ -77,12 +77,12 @@ def run(
 ) -> Result:
     """Train a spec in its run directory and return what `result.json` holds.
 
-    Goes on from the newest checkpoint where there is one, unless `resume` is `never`; `must` asks for one.
+    Goes on from the newest checkpoint if there is one, unless `resume` is `never`; `must` asks for one.
     `reporter` is told what happens; without one nothing is printed, and what is strange becomes Python
-    warnings, of the class SpecWarning. Where the spec has jobs and nothing says
+    warnings, of the class SpecWarning. If the spec has jobs and nothing says
     where they are, all tasks are started as processes of this machine; where something does, `task` is which
     worker this process is, as in `worker:1`, unless TF_CONFIG says it. Raises SpecError, RunError, and
-    KeyboardInterrupt or SystemExit where a signal ends the run, after a checkpoint.
+    KeyboardInterrupt or SystemExit if a signal ends the run, after a checkpoint.
     """
     from tfdeploy.runtime.options import RunOptions
     from tfdeploy.runtime.show.reporting import Quiet
@@ -109,7 +109,7 @@ def evaluate(
     """Return the scores of the model that `spec` has trained, over all examples of each split.
 
     `splits` are `validation` and `test`, as far as there are any, by default. `checkpoint` is a step or a
-    path; by default it is the best where the spec asks for it, else the newest. `warn` is told of
+    path; by default it is the best if the spec asks for it, else the newest. `warn` is told of
     checkpoints that cannot be read and are passed over. Raises SpecError and RunError.
     """
     from tfdeploy.runtime.quiet import start_tensorflow
@@ -138,7 +138,7 @@ def predict(
     """Write what the model that `spec` has trained predicts for the file `examples`; return for how many.
 
     Both files are `.csv` or `.npz`. The examples are read and changed as those of `split` are, `test` by
-    default where there is one. `predictions` may be there if it has such predictions, else only with `force`,
+    default if there is one. `predictions` may be there if it has such predictions, else only with `force`,
     and is never a file that is read. See `evaluate` for the rest. Raises SpecError and RunError.
     """
     from tfdeploy.runtime.quiet import start_tensorflow

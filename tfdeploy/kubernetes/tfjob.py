@@ -19,7 +19,7 @@ PORT_NAME = "tfjob-port"
 def tfjob(deployment: Deployment) -> Manifest:
     """Return the TFJob of all tasks.
 
-    Where workers train, the first of them is the replica `Chief`, with whose end the TFJob ends. Where they
+    If workers train, the first of them is the replica `Chief`, with whose end the TFJob ends. If they
     only serve they are all equal, and the TFJob ends when the client has told the servers to.
     """
     replicas: Manifest = {}
@@ -44,7 +44,7 @@ def tfjob(deployment: Deployment) -> Manifest:
 
 
 def _replicas(deployment: Deployment, job: ir.Job, count: int, name: str) -> Manifest:
-    """Return replicas that are started again where a signal ended them, not after an error of theirs."""
+    """Return replicas that are started again if a signal ended them, not after an error of theirs."""
     template = pod(
         deployment,
         deployment.label(job.name),

@@ -1,4 +1,4 @@
-"""How a spec is to be run."""
+"""The options of a run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Resume = Literal["auto", "never", "must"]
 
 @frozen
 class RunOptions:
-    """How a spec is to be run.
+    """The options of a run.
 
     `own_process` says that the process is there for this run alone, so that a second signal may end it at
     once. `profile` is how many steps are profiled, for each of the two kinds of profile. `membership` says
-    what the process is of a cluster; None where all is in this process.
+    what the process is of a cluster; None if all is in this process.
     """
 
     emulate: bool = False

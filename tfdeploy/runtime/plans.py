@@ -51,7 +51,7 @@ def folder_of(spec: ir.Spec) -> Path:
 def plan_of(
     spec: ir.Spec, *, emulate: bool = False, verbose: bool = False, membership: Membership | None = None
 ) -> Plan:
-    """Return the plan of a spec here; starts TensorFlow where the spec leaves it to find the devices.
+    """Return the plan of a spec here; starts TensorFlow if the spec leaves it to find the devices.
 
     Where every worker has a graph of its own, that is the one of the task of `membership`, or the chief's.
     """
@@ -76,7 +76,7 @@ def count_gpus(*, verbose: bool = False) -> int:
 
 
 def require_devices(plan: Plan, *, verbose: bool = False) -> None:
-    """Raise SpecError where this machine does not have every GPU of the plan.
+    """Raise SpecError if this machine does not have every GPU of the plan.
 
     Emulation has devices of its own, and with soft placement TensorFlow finds others.
     """

@@ -1,7 +1,7 @@
 """Starting TensorFlow without its chatter.
 
 TensorFlow and the libraries it loads write to standard error before any setting of theirs counts, so while
-they are imported the file descriptor itself goes to a temporary file, which is shown only where the import
+they are imported the file descriptor itself goes to a temporary file, which is shown only if the import
 fails.
 """
 
@@ -40,7 +40,7 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """Send what is written to descriptor 2 to a file, and pass it on where the block fails."""
+    """Send what is written to descriptor 2 to a file, and pass it on if the block fails."""
     sys.stderr.flush()
     with tempfile.TemporaryFile() as kept:
         before = os.dup(2)

@@ -1,7 +1,7 @@
 """SIGINT and SIGTERM: the first ends a run after its step and a checkpoint, the second at once.
 
-Nothing is raised where a signal happens to arrive: inside of TensorFlow that would be swallowed, or worse.
-It is kept, and the run asks for it where it can stop.
+A signal does not raise an exception at the point where it arrives, because TensorFlow might swallow that. It
+is stored, and the run checks for it at the points where it can stop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BASE = 128  # a process that ends by a signal has, to a shell, the exit code 128
 
 
 class Interrupted(KeyboardInterrupt):
-    """SIGINT has ended a run after a checkpoint; `result` is what it came to, if training had begun."""
+    """SIGINT has ended a run after a checkpoint; `result` is its result, if training had begun."""
 
     def __init__(self, result: Result | None = None) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Terminated(SystemExit):
-    """SIGTERM has ended a run after a checkpoint; `result` is what it came to, if training had begun."""
+    """SIGTERM has ended a run after a checkpoint; `result` is its result, if training had begun."""
 
     def __init__(self, result: Result | None = None) -> None:
         super().__init__(BASE + signal.SIGTERM)
@@ -41,12 +41,12 @@ class Terminated(SystemExit):
 
 
 _CLEANING: list[Callable[[], None]] = []
-"""What is to be done before the process is ended in the middle of everything."""
+"""What `end_now` calls before it ends the process."""
 
 
 @contextmanager
 def in_any_case(clean: Callable[[], None]) -> Iterator[None]:
-    """Do `clean` at the end, also where the process is ended at once; it should take a moment only."""
+    """Call `clean` at the end of the block, also if `end_now` ends the process; it must take a moment only."""
     _CLEANING.append(clean)
     try:
         yield
@@ -56,7 +56,7 @@ def in_any_case(clean: Callable[[], None]) -> Iterator[None]:
 
 
 def end_now(code: int) -> NoReturn:
-    """End the process, whatever its threads are at."""
+    """End the process at once, whatever its threads are doing."""
     for clean in reversed(_CLEANING):
         with suppress(Exception):
             clean()
@@ -66,10 +66,10 @@ def end_now(code: int) -> NoReturn:
 class StopSignals:
     """Watches for both signals while it is entered; `received` is the first that came.
 
-    `arrived` is the first too, with when it came (`time.monotonic()`); it is known even where the main thread
+    `arrived` is the first too, with when it came (`time.monotonic()`); it is known even if the main thread
     sits in TensorFlow, if the process is the run's own.
 
-    With `own_process` a second one ends the process, even where the main thread sits in TensorFlow: a
+    With `own_process` a second one ends the process, even if the main thread sits in TensorFlow: a
     thread of its own reads the numbers of signals as they arrive. Else the second does what it did before
     this was entered. Outside the main thread of Python signals are left alone.
     """
@@ -122,7 +122,7 @@ class StopSignals:
                         self.arrived = signal.Signals(number), time.monotonic()
 
     def check(self, result: Result | None = None) -> None:
-        """Raise Interrupted or Terminated, with the result so far, where a signal has come."""
+        """Raise Interrupted or Terminated, with the result so far, if a signal has come."""
         if self.received is signal.SIGINT:
             raise Interrupted(result)
         if self.received is signal.SIGTERM:

@@ -1,1 +1,1 @@
-"""Clusters: a process for each task, where they are, whether they are there, and starting and ending them."""
+"""Clusters: the server of each task, the health of the tasks, and the workers that train on them."""

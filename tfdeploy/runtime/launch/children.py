@@ -56,7 +56,7 @@ class Child:
         return self.process.poll()
 
     def send(self, number: int) -> None:
-        """Send a signal, which a stopped process hears too; nothing happens where the process has ended."""
+        """Send a signal, which a stopped process hears too; nothing happens if the process has ended."""
         self.process.send_signal(number)
         self.process.send_signal(signal.SIGCONT)
 

@@ -99,7 +99,7 @@ def require_launchable(spec: ir.Spec) -> None:
 def run_client(recipe: Recipe, options: RunOptions, voices: Voices) -> Result:
     """Train in one graph: all tasks are servers, and this process is their client.
 
-    Raises what a run raises, and RunError where a task has ended for good.
+    Raises what a run raises, and RunError if a task has ended for good.
     """
     from tfdeploy.runtime.train import start
 
@@ -123,7 +123,7 @@ class Ended:
 def run_workers(recipe: Recipe, voices: Voices, *, own_process: bool = False) -> Ended:
     """Train in a graph for each worker, and return how that has ended, when no process is left.
 
-    A signal is passed on to the chief, which writes a checkpoint. Raises BrokenPipeError where nobody reads
+    A signal is passed on to the chief, which writes a checkpoint. Raises BrokenPipeError if nobody reads
     any more.
     """
     with (
@@ -152,7 +152,7 @@ def run_workers(recipe: Recipe, voices: Voices, *, own_process: bool = False) ->
 def run_on_cluster(spec: ir.Spec, options: RunOptions, task: str | None = None) -> Result:
     """Train a spec with jobs, as `tfdeploy.run` does: as what this process, or `task`, is of its cluster.
 
-    Where nothing says where the tasks are, all are started on this machine, from a file that is written for
+    If nothing says where the tasks are, all are started on this machine, from a file that is written for
     them, and the reporter is told as notes what they say. See `start.run` for what it raises.
     """
     from tfdeploy.runtime.train import start

@@ -262,7 +262,7 @@ def _reserved(stack: ExitStack) -> str:
 
 
 def gpus_of(spec: ir.Spec, task: Task, visible: str | None) -> str | None:
-    """Return which of this machine's GPUs are a task's own, None where that is left open.
+    """Return which of this machine's GPUs are a task's own, None if that is left open.
 
     Tasks take GPUs one after the other, of those that `visible` lists where the environment limits them.
     """

@@ -68,12 +68,12 @@ class Cluster:
         return isinstance(task, Task) and 0 <= task.index < len(self.jobs.get(task.job, ()))
 
     def address(self, task: Task) -> str:
-        """Return the `host:port` of a task; a KeyError or IndexError where there is no such task."""
+        """Return the `host:port` of a task; a KeyError or IndexError if there is no such task."""
         return self.jobs[task.job][task.index]
 
     @property
     def chief(self) -> Task:
-        """The first task of the first job that is no parameter server; of `ps` where there is no other."""
+        """The first task of the first job that is no parameter server; of `ps` if there is no other."""
         return Task(chief_job(self.jobs), 0)
 
     def to_tensorflow(self) -> Any:
@@ -90,8 +90,8 @@ class Membership:
     `spec_sha256` is the fingerprint of the spec that all processes of a run must have in common. With
     `listen_everywhere` the task's server may listen at every address where its own leads to none of this
     machine's. `trouble`
-    tells why waiting for tasks is of no use any more, where somebody knows: the launcher that started them.
-    `launcher` is the process of that; `secret` is what the processes of the run share, where it is needed.
+    tells why waiting for tasks is of no use any more, if somebody knows: the launcher that started them.
+    `launcher` is the process of that; `secret` is what the processes of the run share, if it is needed.
     """
 
     cluster: Cluster
@@ -115,5 +115,5 @@ class Membership:
 
 
 def chief_job(jobs: Mapping[str, object]) -> str:
-    """Return the name of the first job that is no parameter server; of the first where there is no other."""
+    """Return the name of the first job that is no parameter server; of the first if there is no other."""
     return next((job for job in jobs if job != PARAMETER_SERVER), next(iter(jobs)))

@@ -26,7 +26,7 @@ LAUNCHER = "TFDEPLOY_LAUNCHER"
 def find_membership(
     spec: ir.Spec, environment: Mapping[str, str], task: Task | None = None
 ) -> Membership | None:
-    """Return what this process is of the spec's cluster; None where nothing says where the tasks are.
+    """Return what this process is of the spec's cluster; None if nothing says where the tasks are.
 
     TF_CONFIG in `environment` tells where they are before `hosts` in the spec do, and which task this is
     unless `task` says that. Raises SpecError or RunError for a TF_CONFIG that does not fit, a task that there
@@ -51,7 +51,7 @@ def find_membership(
 def taking_part(membership: Membership, environment: Mapping[str, str]) -> Membership:
     """Return the membership of a process that takes part in a run, with the secret of that, and its launcher.
 
-    Raises RunError where the secret cannot be had.
+    Raises RunError if the secret cannot be had.
     """
     launcher = environment.get(LAUNCHER, "")
     return evolve(
@@ -67,7 +67,7 @@ def _environment(spec: ir.Spec, environment: Mapping[str, str]) -> Given | None:
 
 
 def hosts_of(spec: ir.Spec) -> Cluster | None:
-    """Return the cluster that the spec gives hosts to, None where a job has none."""
+    """Return the cluster that the spec gives hosts to, None if a job has none."""
     jobs = spec.devices.jobs
     if not jobs or not all(job.hosts for job in jobs):
         return None
@@ -83,20 +83,20 @@ def _require_task(spec: ir.Spec, task: Task) -> None:
 
 
 def is_server(spec: ir.Spec, task: Task) -> bool:
-    """Whether a task is a plain server: any in one graph, parameter servers where workers have their own."""
+    """Whether a task is a plain server: any in one graph, parameter servers if workers have their own."""
     return replication_of(spec) == "in_graph" or task.job == PARAMETER_SERVER
 
 
 def require_server(spec: ir.Spec, task: Task) -> None:
-    """Raise SpecError where `task` is not run by `serve`."""
+    """Raise SpecError if `task` is not run by `serve`."""
     if not is_server(spec, task):
         _refuse(spec, task)
 
 
 def require_trainer(spec: ir.Spec, membership: Membership) -> None:
-    """Raise SpecError where this process does not train: `serve` is for plain servers.
+    """Raise SpecError if this process does not train: `serve` is for plain servers.
 
-    In one graph the client trains, which is no task; where workers have graphs of their own, each of these.
+    In one graph the client trains, which is no task; if workers have graphs of their own, each of these.
     """
     task, jobs = membership.task, spec.devices.jobs
     if task is not None and is_server(spec, task):

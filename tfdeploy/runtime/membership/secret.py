@@ -57,9 +57,9 @@ class Secret:
 
 
 def secret_of(environment: Mapping[str, str]) -> Secret:
-    """Return the secret that the environment names, or this user's own; it is made where there is none.
+    """Return the secret that the environment names, or this user's own; it is made if there is none.
 
-    Raises RunError where its file cannot be had, or where others can read it.
+    Raises RunError if its file cannot be had, or if others can read it.
     """
     path = path_of(environment)
     with suppress(FileNotFoundError):

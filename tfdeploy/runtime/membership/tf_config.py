@@ -53,9 +53,9 @@ class Given:
 
 
 def read_tf_config(text: str, jobs: tuple[ir.Job, ...]) -> Given | None:
-    """Read the text of TF_CONFIG for a spec with `jobs`; None where it names no cluster.
+    """Read the text of TF_CONFIG for a spec with `jobs`; None if it names no cluster.
 
-    Raises RunError where it is not of the form, or does not have the spec's jobs with their tasks.
+    Raises RunError if it is not of the form, or does not have the spec's jobs with their tasks.
     """
     found = _read(text)
     task = _task(found.task)
@@ -114,7 +114,7 @@ def _moved(task: Task | None, chief: str, first: str) -> Task | None:
 
 
 def _require_jobs(addresses: Mapping[str, list[str]], jobs: tuple[ir.Job, ...]) -> None:
-    """Raise RunError where the jobs are not those of the spec, or have other numbers of tasks."""
+    """Raise RunError if the jobs are not those of the spec, or have other numbers of tasks."""
     declared = {job.name: job for job in jobs}
     strange = [name for name in addresses if name not in declared]
     if strange:

@@ -67,7 +67,7 @@ class RunDirectory:
 
     @property
     def cluster(self) -> Path:
-        """Where the tasks are that were started for the run, as long as they run."""
+        """If the tasks are that were started for the run, as long as they run."""
         return self.path / "cluster.json"
 
     @property
@@ -88,7 +88,7 @@ class RunDirectory:
     def make(self, spec: ir.Spec) -> None:
         """Make the directory where it is not there, and mark it as a run's.
 
-        Raises RunError where that cannot be, where it holds the spec, and for a folder of something else.
+        Raises RunError if it cannot be made, holds the spec, or is a folder of something else.
         """
         span = spec.train.span_of("directory")
         try:
@@ -106,7 +106,7 @@ class RunDirectory:
             write_whole(self.mark, MARK_TEXT)
 
     def _require_apart(self, spec: ir.Spec, span: Span | None, *, is_own: bool) -> None:
-        """Raise RunError where the spec is in the directory, unless it is the one that a run left there."""
+        """Raise RunError if the spec is in the directory, unless it is the one that a run left there."""
         if is_own and self.holds_as_its_own(spec):
             return
         if self.path.resolve() in Path(spec.path).resolve().parents:

@@ -32,7 +32,7 @@ FILES: dict[str, tuple[str, ...]] = {
 def effective_text(spec: ir.Spec, directory: Path | None = None) -> str:
     """Return the spec with includes, constants, overrides and defaults filled in, its paths made absolute.
 
-    `directory` is the run directory where the spec leaves that open.
+    `directory` is the run directory if the spec leaves that open.
     """
     base = Path(spec.path).parent.absolute()
     where = spec.train.directory if spec.train.directory is not None else directory

@@ -27,7 +27,7 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 def replacing(path: Path) -> Iterator[Path]:
     """Give the name of a file to write to, which takes the place of `path` when the block ends well.
 
-    Raises RunError where the operating system refuses; what was there before is kept then.
+    Raises RunError if the operating system refuses; what was there before is kept then.
     """
     beside = beside_of(path)
     try:
@@ -47,7 +47,7 @@ def beside_of(path: Path) -> Path:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace the file `path` by one that holds `text`. Raises RunError where it cannot be written."""
+    """Replace the file `path` by one that holds `text`. Raises RunError if it cannot be written."""
     with replacing(path) as beside:
         beside.write_text(text, encoding="utf-8")
 

@@ -40,8 +40,8 @@ class HistoryRecord:
 
     `loss` includes the regularisation term, `data_loss` does not; `examples_per_second` is the speed since
     the last logged step, or that of the evaluation. `data_waiting` is the part of the time since the last
-    logged step in which the examples of a step were not there yet; None where that is not known. `worker` is
-    whose step it was, where workers update each by itself.
+    logged step in which the examples of a step were not there yet; None if that is not known. `worker` is
+    the worker that made the step, if workers update independently of each other.
     """
 
     step: Count
@@ -75,7 +75,7 @@ class HistoryRecord:
 
     @classmethod
     def read(cls, text: bytes) -> HistoryRecord | None:
-        """Return the line that `text` is, None where it is broken."""
+        """Return the line that `text` is, None if it is broken."""
         try:
             return parse_record(text, cls)
         except BadRecord:
@@ -83,7 +83,7 @@ class HistoryRecord:
 
 
 def finite(value: float | None, digits: int | None = None) -> float | None:
-    """Return a number as JSON can hold it: None where it is infinite or not a number."""
+    """Return a number as JSON can hold it: None if it is infinite or not a number."""
     if value is None or not math.isfinite(value):
         return None
     return value if digits is None else round(value, digits)
@@ -93,7 +93,7 @@ class History:
     """The file, open for appending; `lines` are those that were there and are kept.
 
     With the `presence` of its directory it is found out before each line whether the file is still there.
-    Raises RunError where it cannot be written.
+    Raises RunError if it cannot be written.
     """
 
     def __init__(self, path: Path, presence: Presence | None = None) -> None:

@@ -31,7 +31,8 @@ _HOW = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 def locked(directory: Path, span: Span | None = None) -> Iterator[None]:
     """Hold the lock of `directory`.
 
-    Raises RunError, with the process that has it, where it is held, and where it cannot be had at all.
+    Raises:
+        RunError: If another process holds the lock, which is named, or the lock file cannot be used.
     """
     try:
         descriptor = os.open(directory / NAME, _HOW, 0o644)

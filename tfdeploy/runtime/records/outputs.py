@@ -50,14 +50,14 @@ class Reading:
         return cls((Path(spec.path), *map(Path, more), *files_of(spec)))
 
     def require_apart(self, output: Path) -> None:
-        """Raise RunError where `output` is one of the files, under whatever name."""
+        """Raise RunError if `output` is one of the files, under whatever name."""
         for path in self.paths:
             if _same(path, output):
                 raise RunError(errors.output_is_read(str(output), str(path)))
 
 
 def require_free(output: Path, is_own: Callable[[Path], bool], *, force: bool) -> None:
-    """Raise RunError where `output` is there and `is_own` does not know it, unless the user insists."""
+    """Raise RunError if `output` is there and `is_own` does not know it, unless the user insists."""
     if not force and output.is_file() and not is_own(output):
         raise RunError(errors.foreign_output(str(output)))
 
@@ -102,7 +102,7 @@ def is_own_predictions(path: Path, name: str) -> bool:
 
 
 def require_free_folder(folder: Path, *, force: bool) -> None:
-    """Raise RunError where `compile` would replace files in `folder` that it has not written."""
+    """Raise RunError if `compile` would replace files in `folder` that it has not written."""
     there = [name for name in GRAPH_FILES if os.path.lexists(folder / name)]
     if not there or force or (folder / GRAPH_MARK).is_file() or _was_compiled(folder):
         return

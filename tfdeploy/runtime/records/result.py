@@ -17,9 +17,9 @@ Goal = Literal["highest", "lowest"]
 
 @frozen
 class Seconds:
-    """Where the time went. `train` is the steps alone, without the first, evaluations and checkpoints.
+    """If the time went. `train` is the steps alone, without the first, evaluations and checkpoints.
 
-    `data_waiting` is the part of `train` in which the examples of a step were not there yet; None where that
+    `data_waiting` is the part of `train` in which the examples of a step were not there yet; None if that
     is not known.
     """
 
@@ -71,7 +71,7 @@ class Result:
     """The outcome of a run.
 
     `steps` is the global step reached, `loss` (regularisation included) and `metrics` are those of the last
-    logged step, None where there is none; `model` is the path of the trained model. Where the spec asks for
+    logged step, None if there is none; `model` is the path of the trained model. If the spec asks for
     the best, `validation`, `test` and `model` are those of the step of `best`.
     """
 
@@ -170,7 +170,7 @@ class Clock:
 
     @property
     def waiting(self) -> float | None:
-        """The part of the training time that was spent waiting for data; None where that is not known."""
+        """The part of the training time that was spent waiting for data; None if that is not known."""
         if self.data_waiting is None or self.train <= 0:
             return None
         return min(self.data_waiting / self.train, 1.0)

@@ -60,7 +60,7 @@ class Checkpoints:
     def save(self, step: int, examples: int) -> float:
         """Write a checkpoint and drop the oldest beyond `keep`; return the seconds it took.
 
-        Raises RunError where weights are not finite or the files cannot be written; the checkpoints there
+        Raises RunError if weights are not finite or the files cannot be written; the checkpoints there
         are stay. One of the same step is not written again, unless somebody has removed or damaged it.
         """
         begun = time.perf_counter()
@@ -125,7 +125,7 @@ class Checkpoints:
     def latest(self, warn: Callable[[Diagnostic], None]) -> Checkpoint | None:
         """Take the variables from the newest checkpoint that can be read; return it, or None.
 
-        Those that are damaged are passed over with a warning. Raises RunError where all of them are, or where
+        Those that are damaged are passed over with a warning. Raises RunError if all of them are, or if
         one is of another model.
         """
         steps = self.store.steps()

@@ -39,7 +39,7 @@ def open_stream(
 ) -> Stream:
     """Open a split that is to feed `inputs`, in `training` or not, and look at its first example.
 
-    Raises RunError or SpecError where its data is amiss.
+    Raises RunError or SpecError if its data is amiss.
     """
     options = StreamOptions(
         base=folder_of(plan.spec),
@@ -53,9 +53,9 @@ def open_stream(
 
 
 def require_readable(streams: Iterable[Stream], membership: Membership | None) -> None:
-    """Raise RunError for streams that need Python where the servers of a cluster's tasks are to read them.
+    """Raise RunError for streams that need Python if the servers of a cluster's tasks read them.
 
-    They are where this process is the client of one graph, and no task itself.
+    They do if this process is the client of one graph, and no task itself.
     """
     if membership is None or membership.task is not None:
         return

@@ -37,7 +37,7 @@ class StepReport:
     """What a logged step tells.
 
     `loss` includes the regularisation, `summary` is a serialised Summary, `waited` are the seconds until the
-    examples of the step were there, None where they are not taken.
+    examples of the step were there, None if they are not taken.
     """
 
     loss: float
@@ -57,7 +57,7 @@ class Engine:
 
     `applied` is false where the last step was skipped, which happens under `mixed_float16`: its gradients
     were not finite, and it has changed nothing but the scale of the loss. `waited` is how long the last step
-    has waited for its examples, in seconds; None where that is not taken. `assigned` gives the full name of
+    has waited for its examples, in seconds; None if that is not taken. `assigned` gives the full name of
     the device on which TensorFlow ran each op, by op name, as far as `traced` has seen it.
     """
 
@@ -203,7 +203,7 @@ class Engine:
         return StepReport(float(loss), float(data_loss), scores, None, waited=_longest(waits))
 
     def publish(self) -> None:
-        """Bring what is evaluated and saved up to date, where clones train copies of their own (local)."""
+        """Bring what is evaluated and saved up to date, if clones train copies of their own (local)."""
         if self.compiled.publish_op is not None:
             self.session.run(self.compiled.publish_op)
 

@@ -41,7 +41,7 @@ def located(
 ) -> Iterator[None]:
     """Turn an error of TensorFlow into a RunError that names what of the spec it comes from.
 
-    Where `stream` was read inside, its data is looked at first. That a task of a cluster is lost, which
+    If `stream` was read inside, its data is looked at first. That a task of a cluster is lost, which
     `lost` is asked about, says nothing of the spec, and is left as it is.
     """
     try:

@@ -31,7 +31,7 @@ missing, of Python code that fails, of ops that give up."""
 def is_lost_task(fault: BaseException, lost: Callable[[], bool] | None) -> bool:
     """Whether `fault` comes of a task of a cluster that is gone, or has come back without its variables.
 
-    Where its code leaves that open, `lost` asks the tasks; it is None where all is in one process.
+    If its code leaves that open, `lost` asks the tasks; it is None if all is in one process.
     """
     if lost is None:
         return False

@@ -1,4 +1,4 @@
-"""Making steps: one after the other, or, where clones update each by itself, in a thread for each clone.
+"""Making steps: one after the other, or, if clones update each by itself, in a thread for each clone.
 
 The caller takes finished steps one by one. Before it looks at the variables it lets the steps in hand end.
 """
@@ -22,10 +22,10 @@ MOST_SKIPPED = 40  # steps on end; each halves the scale of the loss, which star
 
 @frozen
 class Done:
-    """A step that is done: its examples, its loss, and what it tells where that was asked for.
+    """A step that is done: its examples, its loss, and what it tells if that was asked for.
 
     Where other workers count into the same global step, it may be `steps` of them together, or none yet.
-    `waited` are the seconds of it without data (of several clones, the mean); None where that is not taken.
+    `waited` are the seconds of it without data (of several clones, the mean); None if that is not taken.
     """
 
     examples: int
@@ -74,7 +74,7 @@ class SyncSteps:
         """Make a step. The first is traced and tells about itself in any case.
 
         Under loss scaling a step may be skipped; then the next one takes its place, and the examples of both
-        count. Raises RunError where there is no end to that.
+        count. Raises RunError if there is no end to that.
         """
         del until
         done = self._once(logged=logged)

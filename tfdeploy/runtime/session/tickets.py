@@ -41,7 +41,7 @@ class Tickets:
             self._changed.notify_all()
 
     def take(self, clone: int) -> bool:
-        """Wait until `clone` may begin an update; return False where there will be none."""
+        """Wait until `clone` may begin an update; return False if there will be none."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._may_begin(clone))
             if self._closed:

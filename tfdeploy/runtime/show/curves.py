@@ -64,7 +64,7 @@ def _apart(low: float, high: float) -> tuple[float, float]:
 def read_curves(runs: Sequence[Path], score: str) -> list[Curve]:
     """Return the curves of `score` in the histories of run directories.
 
-    Raises RunError where a run has no history, or no run has such a score.
+    Raises RunError if a run has no history, or no run has such a score.
     """
     curves: list[Curve] = []
     known: set[str] = set()

@@ -36,7 +36,7 @@ def percent(share: float) -> str:
 
 
 def speed(examples_per_second: float | None) -> str:
-    """Return a speed, nothing where there is none."""
+    """Return a speed, nothing if there is none."""
     return "" if examples_per_second is None else f"{number(round(examples_per_second))} examples/s"
 
 

@@ -62,7 +62,7 @@ class _Sums:
 def evaluate(engine: Engine, stream: Stream, *, stop: Callable[[], bool] = lambda: False) -> Scores:
     """Return the scores of one pass over `stream`.
 
-    Raises Stopped where `stop` says so between two batches.
+    Raises Stopped if `stop` says so between two batches.
     """
     evaluation = engine.compiled.evaluation
     begun = time.perf_counter()
@@ -81,7 +81,7 @@ def evaluate(engine: Engine, stream: Stream, *, stop: Callable[[], bool] = lambd
 def _batches(engine: Engine, stop: Callable[[], bool]) -> Iterator[tuple[int, Parts, dict[str, list[Any]]]]:
     """Yield what each batch gives.
 
-    Where the ops of a batch do not fill the cores, several batches are at work at a time. They draw from one
+    If the ops of a batch do not fill the cores, several batches are at work at a time. They draw from one
     stream, and whichever comes first takes the next examples, so a deterministic run has one.
     """
     plan = engine.compiled.plan

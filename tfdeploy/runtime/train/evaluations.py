@@ -39,7 +39,7 @@ class Evaluations:
 
     @property
     def watched(self) -> SplitName | None:
-        """The split that is evaluated during training: validation, or test where there is no other."""
+        """The split that is evaluated during training: validation, or test if there is no other."""
         return next((name for name in SPLITS if name in self.streams), None)
 
     def watch(self, step: int) -> bool:
@@ -65,7 +65,7 @@ class Evaluations:
         return any((each.split, each.step) == (split, step) for each in self.history.lines)
 
     def evaluate(self, split: SplitName, step: int) -> Scores | None:
-        """Evaluate a split with the present weights, those after `step`; None where a signal ended it."""
+        """Evaluate a split with the present weights, those after `step`; None if a signal ended it."""
         stream = self.streams[split]
         self.engine.publish()
         try:

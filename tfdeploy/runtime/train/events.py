@@ -36,7 +36,7 @@ VERSION = "brain.Event:2"  # of the format
 class _Writer:
     """A file of events, which is made when the first comes; everything is in it as soon as it is written.
 
-    Raises RunError where the file cannot be written.
+    Raises RunError if the file cannot be written.
     """
 
     path: Path

@@ -71,7 +71,7 @@ class Trainer:
 
     @property
     def tracker(self) -> BestTracker | None:
-        """What compares evaluations, where the spec asks for the best."""
+        """What compares evaluations, if the spec asks for the best."""
         return self.evaluations.tracker
 
     def train(self, last: int) -> None:
@@ -169,7 +169,7 @@ class Trainer:
         return located(f"step {self.step + 1}", self.engine.compiled, self.stream, self.engine.lost)
 
     def _count(self, done: Done, last: int) -> None:
-        """Take down that a step was made; raise RunError where its loss is not finite."""
+        """Take down that a step was made; raise RunError if its loss is not finite."""
         if not math.isfinite(done.loss):
             span = self.engine.compiled.plan.spec.model.span_of("loss")
             raise RunError(errors.loss_not_finite(self.step + 1, done.loss, self.checkpoints.last_step, span))

@@ -35,7 +35,7 @@ class Period:
 
     @classmethod
     def of(cls, every: ir.Every | None) -> Period:
-        """Return the period that a spec asks for; never, where it asks for none."""
+        """Return the period that a spec asks for; never, if it asks for none."""
         return cls() if every is None else cls(every.steps, every.seconds)
 
     def due(self, step: int) -> bool:
@@ -45,7 +45,7 @@ class Period:
         return self.seconds is not None and self.clock() - self._last >= self.seconds
 
     def next_after(self, step: int) -> int | None:
-        """Return the first step after `step` at which this is due; None where seconds count."""
+        """Return the first step after `step` at which this is due; None if seconds count."""
         return None if self.steps is None else (step // self.steps + 1) * self.steps
 
     def done(self) -> None:
@@ -55,7 +55,7 @@ class Period:
 
 @define
 class Unobtrusive(Period):
-    """Where a spec does not say how often: every 5 seconds, or less often if that took over 2 % of the time.
+    """If a spec does not say how often: every 5 seconds, or less often if that took over 2 % of the time.
 
     The time that it takes is measured as it goes.
     """
@@ -72,7 +72,7 @@ def total_steps(plan: Plan, size: int | None, step: int = 0, examples: int = 0) 
 
     `step` and `examples` are what an earlier part of the run came to, perhaps with another number of clones:
     epochs are counted by the examples that were seen. A last batch that epochs do not fill is left out.
-    Raises SpecError where neither steps nor epochs are given, RunError where an epoch has no known or no
+    Raises SpecError if neither steps nor epochs are given, RunError if an epoch has no known or no
     sufficient size.
     """
     spec, train = plan.spec, plan.spec.train

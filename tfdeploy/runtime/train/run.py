@@ -165,7 +165,7 @@ class _Run:
     def _train_on(
         self, compiled: CompiledGraph, target: SessionTarget, streams: Mapping[SplitName, Stream]
     ) -> Result:
-        """Train, from the newest checkpoint again where a task of the cluster was lost and has come back."""
+        """Train, from the newest checkpoint again if a task of the cluster was lost and has come back."""
         saving, fruitless, why = add_saving(compiled), 0, "to start training"
         while True:
             target.gather(why, self.stop.check)
@@ -275,7 +275,7 @@ class _Run:
         return history
 
     def _resume(self, checkpoints: Checkpoints, wanted: Resume) -> int | None:
-        """Go on from the newest checkpoint where that is wanted; return its step, None for a fresh start."""
+        """Go on from the newest checkpoint if that is wanted; return its step, None for a fresh start."""
         if wanted == "never":
             self._require_weights_elsewhere()
             self.directory.clear(self.spec)
@@ -288,7 +288,7 @@ class _Run:
         return found.step
 
     def _require_weights_elsewhere(self) -> None:
-        """Raise RunError where the weights to start from are the model of the run that is to be removed."""
+        """Raise RunError if the weights to start from are the model of the run that is to be removed."""
         train, model = self.spec.train, self.directory.model
         if train.weights is not None and (folder_of(self.spec) / train.weights).resolve() == model.resolve():
             raise RunError(output_is_read(str(model), train.weights, train.span_of("weights")))
@@ -328,7 +328,7 @@ class _Run:
         return self._finish(trainer, "finished", resumed, shown)
 
     def _go_to_best(self, trainer: Trainer) -> int:
-        """Take the variables of the best checkpoint, where the spec asks for it; return their step."""
+        """Take the variables of the best checkpoint, if the spec asks for it; return their step."""
         best = trainer.tracker.best if trainer.tracker is not None else None
         if best is None or best.step == trainer.step:
             return trainer.step
@@ -346,13 +346,13 @@ class _Run:
         return best.step
 
     def _check(self, trainer: Trainer, resumed: int | None) -> None:
-        """End the run where a signal has come; a checkpoint has been written by now."""
+        """End the run if a signal has come; a checkpoint has been written by now."""
         if self.stop.received is not None:
             status: Status = "interrupted" if self.stop.received.name == "SIGINT" else "terminated"
             self.stop.check(self._finish(trainer, status, resumed))
 
     def _show_placement(self, engine: Engine, events: Events, step: int) -> None:
-        """Write the map, now that it is known where the ops ran, and warn where that is not as asked."""
+        """Write the map, now that it is known where the ops ran, and warn if that is not as asked."""
         placement = map_placement(engine.compiled, self.assigned, self.memory)
         self._write(self.directory.placement, placement.to_json())
         events.show_placement(placement, step)

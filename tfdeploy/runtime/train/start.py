@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def run(spec: ir.Spec, options: RunOptions) -> Result:
     """Train `spec` in its run directory and return what it came to.
 
-    Raises SpecError, RunError, and Interrupted or Terminated where a signal has ended the run; `result.json`
+    Raises SpecError, RunError, and Interrupted or Terminated if a signal has ended the run; `result.json`
     is written in the latter case too, if training had begun.
     """
     require_trainable(spec)

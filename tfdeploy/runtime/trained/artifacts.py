@@ -29,7 +29,7 @@ def write_graph(compiled: CompiledGraph, placement: PlacementMap, directory: Pat
     """Write `graph.pb` (a MetaGraphDef), `placement.json` and `spec.tfdeploy`; return their paths.
 
     The MetaGraphDef has a SaverDef for checkpoints, and the names of the ops to run in the collections
-    `init_op`, `after_restore_op`, `train_op`, `total_loss` and `global_step`. Raises RunError where the
+    `init_op`, `after_restore_op`, `train_op`, `total_loss` and `global_step`. Raises RunError if the
     files cannot be written.
     """
     try:
@@ -48,7 +48,7 @@ def write_graph(compiled: CompiledGraph, placement: PlacementMap, directory: Pat
 def write_saved_model(trained: Trained, folder: Path) -> None:
     """Write a trained model as a SavedModel; `folder`, which must not be there, appears when it is whole.
 
-    Raises RunError where it cannot be written.
+    Raises RunError if it cannot be written.
     """
     beside = beside_of(folder)
     try:

@@ -40,7 +40,7 @@ def predict(
 
     Both files are CSV or npz, by their suffix; the examples are read and changed as those of `split` (by
     default `test`, else `validation`, else `train`) are. Predictions of the same output are replaced, another
-    file only with `force`, and never one that is read. Raises RunError where the data is amiss or nothing can
+    file only with `force`, and never one that is read. Raises RunError if the data is amiss or nothing can
     be written.
     """
     compiled = trained.engine.compiled
@@ -81,7 +81,7 @@ def _split_over(spec: ir.Spec, examples: Path, needed: Iterable[InputNode], spli
 
 
 def _of_interest(call: ir.Call, names: set[str]) -> ir.Call | None:
-    """Return what of a transform concerns `names`, which become those before it; None where nothing does."""
+    """Return what of a transform concerns `names`, which become those before it; None if nothing does."""
     if call.name in ORDERING:
         return None
     if call.name == "rename":
@@ -96,7 +96,7 @@ def _of_interest(call: ir.Call, names: set[str]) -> ir.Call | None:
 def _columns(
     kind: Kind, source: ir.Call | None, names: set[str], inputs: dict[str, tuple[int, ...]]
 ) -> dict[str, ir.Value]:
-    """Return where in the file each tensor is: as in the spec's own source where that is of the same kind.
+    """Return where in the file each tensor is: as in the spec's own source if that is of the same kind.
 
     Else an npz has it under its name, and a CSV file has a column of its name, or columns `NAME_*`.
     """

@@ -81,7 +81,7 @@ class Trained:
         return self.engine.compiled.plan.spec
 
     def keras_model(self) -> Any:
-        """Return the model as plain Keras has it, with the averaged weights where there are any."""
+        """Return the model as plain Keras has it, with the averaged weights if there are any."""
         compiled = self.engine.compiled
         return keras_model(
             compiled, final_weights(compiled, self.engine.values), base=str(folder_of(self.spec))
@@ -130,7 +130,7 @@ def _on_this_machine(spec: ir.Spec) -> ir.Spec:
 def _find(
     store: Store, wanted: str | None, warn: Callable[[Diagnostic], None], *, best: bool
 ) -> Checkpoint | None:
-    """Return the checkpoint that is asked for, or the `best`; None where the newest will do."""
+    """Return the checkpoint that is asked for, or the `best`; None if the newest will do."""
     if wanted is None:
         return _best(store, warn) if best else None
     path = store.prefix(wanted) if _is_step(wanted) else Path(wanted)
@@ -160,7 +160,7 @@ def _best(store: Store, warn: Callable[[Diagnostic], None]) -> Checkpoint | None
 
 
 def evaluate_trained(trained: Trained, names: Sequence[str] | None = None) -> Evaluated:
-    """Return the scores of a trained model on the splits `names`; all but `train` where that is None."""
+    """Return the scores of a trained model on the splits `names`; all but `train` if that is None."""
     compiled = trained.engine.compiled
     splits = splits_of(trained.spec)
     wanted = [each for each in splits if each != "train"] if names is None else list(dict.fromkeys(names))

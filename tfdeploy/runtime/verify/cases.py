@@ -84,7 +84,7 @@ class Case:
 
     @property
     def layout(self) -> str:
-        """Where the variables are, and whether on a cluster and in which graphs."""
+        """If the variables are, and whether on a cluster and in which graphs."""
         if not self.workers:
             return self.variables
         return f"{self.variables}, {'between graphs' if self.between else 'in graph'}"
@@ -247,7 +247,7 @@ def choose(
 ) -> Choice:
     """Return the cases for a spec; `sparse` is whether some gradient is rows of a table.
 
-    `whole` is whether clones that make a step together amount to one of their whole batch. Where they do not,
+    `whole` is whether clones that make a step together amount to one of their whole batch. If they do not,
     there is nothing to hold an update of a worker with several clones against. `launch` is whether a cluster
     of processes runs them.
     """

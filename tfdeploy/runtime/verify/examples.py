@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def read_examples(spec: ir.Spec, model: ModelGraph, count: int, seed: int) -> dict[str, Any]:
     """Return the first `count` examples of the training data, as arrays; small data comes round again.
 
-    Raises SpecError where the spec has none, RunError where it cannot be read.
+    Raises SpecError if the spec has none, RunError if it cannot be read.
     """
     if spec.data is None or spec.data.train is None:
         raise SpecError([no_training_data(spec, "`data.train` (or `--synthetic`)")])

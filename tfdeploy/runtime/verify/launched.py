@@ -28,7 +28,7 @@ PATIENCE = 300.0  # seconds, for servers to listen and for a step to be made
 
 @frozen
 class Launched:
-    """Where the servers are."""
+    """If the servers are."""
 
     cluster: Cluster = field(repr=False)
 
@@ -52,7 +52,7 @@ class Launched:
 def launched(spec: ir.Spec, flags: Sequence[str], say: Callable[[str], None]) -> Iterator[Launched]:
     """Start the servers of a spec in one graph as processes of this machine, and end them in the end.
 
-    Raises RunError where they do not come up; `say` is told who is waited for.
+    Raises RunError if they do not come up; `say` is told who is waited for.
     """
 
     def hear(task: Task, line: str, stream: Stream) -> None:

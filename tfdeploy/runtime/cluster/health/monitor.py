@@ -1,6 +1,6 @@
-"""Who of a cluster is there: waiting for tasks before training, and looking on while it goes on.
+"""Health of the tasks of a cluster: waits for them before training, and looks after them during training.
 
-Nothing waits silently here. Whoever is missing is named, with host, reason, how long and what for.
+Waiting is never silent: each missing task is named, with its host, the reason, and how long it is missing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Missing:
 
 
 class TaskMonitor:
-    """Looks after the tasks `needed`; `say` is told in words who is missing and who is back.
+    """Looks after the tasks `needed`; calls `say` with a sentence for each task that is missing or back.
 
     `absent` are those that did not answer when they were last looked for. `check` is called while it waits,
     and may raise. `timeout` is for how many seconds a task may be missing;
@@ -142,7 +142,7 @@ class TaskMonitor:
         return Silence("silent", "it is starting")
 
     def _wrong(self, task: Task, address: str, found: Answer) -> Diagnostic | None:
-        """Return what is wrong with who answers."""
+        """Return what is wrong with the server that answers; None if it is the task that is wanted."""
         if found.task != task:
             return errors.wrong_task(task.ref, address, f"`{found.task.ref}`", self._host_span(task))
         identity = found.identity
@@ -162,7 +162,7 @@ class TaskMonitor:
         return None
 
     def _hopeless(self, missing: Missing) -> Diagnostic | None:
-        """Return what is wrong where waiting is of no use: something else answers, or there never was a way.
+        """Return what is wrong if waiting is of no use: something else answers, or there never was a way.
 
         A task that has answered may come back, and names that TF_CONFIG gives may come to be known only when
         a machine has been found for them.
@@ -187,7 +187,7 @@ class TaskMonitor:
         """Wait until every needed task answers; `why` is what for, as in `to start training`.
 
         Says who is missing after a moment, and again whenever the wait has doubled. Raises RunError at once
-        for what will not get right, and where someone has been missing for `timeout` seconds.
+        for what will not get right, and if someone has been missing for `timeout` seconds.
         """
         self._last_well = time.monotonic()
         while found := self.missing():
@@ -228,7 +228,7 @@ class TaskMonitor:
         return _longest(found) >= GROWTH * self._told or any(each.task not in self._said for each in found)
 
     def _welcome(self, found: Sequence[Missing]) -> None:
-        """Say who is back of those who were said to be missing."""
+        """Say which of the tasks that were reported missing are back."""
         back = self._said - {each.task for each in found}
         for task in sorted(back):
             self.say(f"{task.ref} at {self.membership.cluster.address(task)} is back")
@@ -237,7 +237,7 @@ class TaskMonitor:
     # --- looking on ---------------------------------------------------------------------------------------
 
     def progress(self) -> None:
-        """Take down that things go on; while this is called often enough nobody is looked for."""
+        """Note that training goes on; as long as this is called often enough, no task is asked."""
         self.absent = ()
         self._progress = self._last_well = time.monotonic()
 

@@ -92,7 +92,7 @@ def _launched(spec: ir.Spec) -> Membership | None:
 def look(spec: ir.Spec, environment: Mapping[str, str], *, verbose: bool = False) -> list[Status]:
     """Return how every task of the spec's cluster is, in order.
 
-    Raises SpecError or RunError where nothing says where the tasks are, or TF_CONFIG is wrong.
+    Raises SpecError or RunError if nothing says where the tasks are, or TF_CONFIG is wrong.
     """
     known = find_membership(spec, environment) or _launched(spec)
     if known is None:

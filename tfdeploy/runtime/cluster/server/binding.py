@@ -1,4 +1,4 @@
-"""Where TensorFlow's servers listen: at one address of this machine, and not at all of them.
+"""Makes TensorFlow's servers listen at one address of this machine instead of at all of them.
 
 A TensorFlow server always asks the operating system for its port at every address, whatever the cluster says,
 and no option changes that. So the call by which its library asks (`bind`, in the table of the functions that
@@ -67,7 +67,7 @@ _EACH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Library), ctypes.c_size_t
 def listening_at(host: str, port: int) -> Iterator[None]:
     """Let a server of TensorFlow that starts on `port` meanwhile listen at the IP address `host` alone.
 
-    Raises BindingError where the library has no such call that could be led elsewhere.
+    Raises BindingError if the library has no such call that could be led elsewhere.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     slots = [slot for base, dynamic in _libraries(libc) for slot in _slots(base, dynamic)]
@@ -133,7 +133,7 @@ def _plain(host: str) -> str:
 
 
 def _libraries(libc: Any) -> list[tuple[int, int]]:
-    """Return where TensorFlow's libraries are in memory, and where the tables of each."""
+    """Return the address in memory of each of TensorFlow's libraries, and that of its dynamic section."""
     found: list[tuple[int, int]] = []
 
     def look(library: Any, size: int, data: Any) -> int:

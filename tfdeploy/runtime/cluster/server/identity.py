@@ -1,4 +1,4 @@
-"""Who a server is: what each task says of itself, where every process of the cluster can read it.
+"""The identity that each task publishes at its server, so that every process of the cluster can read it.
 
 A server keeps variables for whoever asks. One of them is a text by which a task says which it is, which spec
 it runs and with which versions, so that a wrong port or another spec is found before anything is trained.
@@ -71,7 +71,7 @@ class Identity:
 
     @property
     def task(self) -> Task:
-        """The task that says so."""
+        """The task of this identity."""
         return Task(self.job, self.index)
 
     def to_json(self) -> str:
@@ -80,7 +80,7 @@ class Identity:
 
     @classmethod
     def from_json(cls, text: str) -> Identity | None:
-        """Read a published text, None where it is not one."""
+        """Read a published text, None if it is not one."""
         try:
             return parse_record(text, cls)
         except BadRecord:

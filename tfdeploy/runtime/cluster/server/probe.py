@@ -38,7 +38,7 @@ class Silence:
 
 
 def knock(address: str, timeout: float) -> Silence | None:
-    """Return None where something at `address` speaks HTTP/2 within `timeout` seconds, else why not."""
+    """Return None if something at `address` speaks HTTP/2 within `timeout` seconds, else why not."""
     host, port = split_address(address)
     try:
         connection = socket.create_connection((host, port), timeout)

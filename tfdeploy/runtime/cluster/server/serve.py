@@ -32,8 +32,8 @@ def serve(
 ) -> None:
     """Run the server of the membership's task; return when the run's client or chief says that it is over.
 
-    `say` is told when the server listens and when it ends. Raises SpecError and RunError where it cannot be
-    started, and Interrupted or Terminated where a signal ends it.
+    `say` is told when the server listens and when it ends. Raises SpecError and RunError if it cannot be
+    started, and Interrupted or Terminated if a signal ends it.
     """
     task = membership.task
     assert task is not None

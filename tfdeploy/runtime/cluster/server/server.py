@@ -59,7 +59,7 @@ class Server:
         return self.host is None or not ipaddress.ip_address(self.host).is_loopback
 
     def announce(self, say: Callable[[str], None], warn: Callable[[Diagnostic], None]) -> None:
-        """Say where the server listens, and warn where others than this machine can reach it."""
+        """Say where the server listens, and warn if others than this machine can reach it."""
         ref = self.identity.task.ref
         if self.is_open:
             warn(errors.open_to_network(ref, self.where))
@@ -79,7 +79,7 @@ class Server:
 def start_server(plan: Plan, membership: Membership) -> Server:
     """Start the server of this process's task with the devices that the spec gives it.
 
-    Raises RunError where the address cannot be had, SpecError where the task lacks GPUs of the spec.
+    Raises RunError if the address cannot be had, SpecError if the task lacks GPUs of the spec.
     """
     return serve_task(plan.spec, membership)
 
@@ -159,7 +159,7 @@ def server_config(spec: ir.Spec, job_name: str) -> Any:
 
 
 def _require_gpus(spec: ir.Spec, membership: Membership, found: tuple[str, ...]) -> None:
-    """Raise SpecError where this machine does not have the GPUs that the spec gives the task."""
+    """Raise SpecError if this machine does not have the GPUs that the spec gives the task."""
     from dsl.errors.plan import device_not_present
 
     task = membership.task
@@ -213,7 +213,7 @@ def _is_own(host: str) -> bool:
 
 
 def _require_free(membership: Membership, host: str | None, port: int) -> None:
-    """Raise RunError where the port is taken, with who has it if that is a task of a cluster."""
+    """Raise RunError if the port is taken, with who has it if that is a task of a cluster."""
     task = membership.task
     assert task is not None
     family = socket.AF_INET if host is None or ":" not in host else socket.AF_INET6

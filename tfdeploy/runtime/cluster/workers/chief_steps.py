@@ -96,7 +96,7 @@ class SyncChiefSteps(_ChiefSteps):
     def next(self, *, logged: bool, until: int) -> Done:
         """Put the chief's gradients where the others' are, wait for enough of these, and apply them.
 
-        Where a signal comes first, no step is made.
+        If a signal comes first, no step is made.
         """
         del until
         first = self._first
@@ -176,7 +176,7 @@ class AsyncChiefSteps(_ChiefSteps):
         return evolve(done, report=report) if logged or first else done
 
     def _others(self, state: State) -> Done:
-        """Wait until the others have made an update, where there is none for the chief to make."""
+        """Wait until the others have made an update, if there is none for the chief to make."""
         found: State | None = state
         if state.global_step == self.seen:
             found = self._patiently(
@@ -187,7 +187,7 @@ class AsyncChiefSteps(_ChiefSteps):
     def _patiently(self, ready: Callable[[State], bool], longest: float) -> State | None:
         """Wait for the others; what one of them does not end within a good while is taken from it.
 
-        It may be dead, stopped or cut off, and is welcome when it is back. None where a signal comes first.
+        It may be dead, stopped or cut off, and is welcome when it is back. None if a signal comes first.
         """
         while True:
             patience = max(LEAST_PATIENCE, UPDATES_OF_PATIENCE * self.slowest)

@@ -1,4 +1,4 @@
-"""Which target a run has: this process alone, all workers in it, the client of a cluster, or a worker."""
+"""Chooses the session target of a run: this process alone, all workers in it, a client's, or a worker's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def target_for(plan: Plan, options: RunOptions, stop: StopSignals, stream: Stream) -> Iterator[Opening]:
-    """Give what opens the target of a run, once its graph is compiled.
+    """Yield a function that opens the session target of a run for its compiled graph.
 
     A worker's server is started first, so that others find it while the graph is being made.
     """

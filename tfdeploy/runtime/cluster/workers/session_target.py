@@ -68,7 +68,7 @@ class SessionTarget:
         return tf.compat.v1.Session(self.url, graph=compiled.graph, config=config)
 
     def gather(self, why: str, check: Callable[[], None]) -> None:
-        """Wait until all tasks that are needed are there; raise RunError where that takes too long.
+        """Wait until all tasks that are needed are there; raise RunError if that takes too long.
 
         `check` is called while it waits, and may raise.
         """
@@ -78,7 +78,7 @@ class SessionTarget:
 
     @contextmanager
     def looking_on(self, why: str) -> Iterator[None]:
-        """Look after the tasks for a while; it is said who is missing where nothing goes on."""
+        """Look after the tasks meanwhile; missing tasks are named if training makes no progress."""
         if self.monitor is None:
             yield
             return
@@ -91,7 +91,7 @@ class SessionTarget:
         If workers have graphs of their own, they stop before anything is changed. Returns the chief's view of
         all workers then, else None.
         """
-        self.equip(engine)
+        self.attach_monitors(engine)
         if self.elsewhere:
             engine.files = ClientFiles(
                 {name: each.initializer for name, each in engine.compiled.saved.items()}
@@ -103,22 +103,23 @@ class SessionTarget:
         engine.initialise()
         return group
 
-    def equip(self, engine: Engine) -> None:
-        """Give an engine those who look on."""
+    def attach_monitors(self, engine: Engine) -> None:
+        """Give an engine the monitors of this target."""
         monitor = engine.monitor = self.monitor
         engine.lost = self.needs_monitor.lost if self.needs_monitor is not None else None
         if monitor is not None:
             engine.pulse.causes["tasks"] = lambda: [(each.words, None) for each in monitor.absent]
 
     def end(self, group: WorkerGroup | None) -> None:
-        """Tell all others that training is over, as far as they can be reached."""
+        """Tell all workers and servers that can be reached that training is over."""
         if group is not None:
-            with suppress(tf.errors.OpError):  # who cannot be told finds out that nothing goes on
+            # A worker that cannot be reached notices by itself that training has stopped.
+            with suppress(tf.errors.OpError):
                 group.end(LEAVE_TAKING)
         self.dismiss()
 
     def dismiss(self) -> None:
-        """Tell all servers that they are not needed any more, as far as they can be reached."""
+        """Tell all servers that can be reached that they are not needed any more."""
         secret = self.membership.secret if self.membership is not None else None
         if self.membership is not None and secret is not None:
             addresses = [self.membership.cluster.address(each) for each in self.membership.others]

@@ -1,7 +1,7 @@
-"""A worker's part in what all workers agree on: reading it, changing it, and waiting for the others.
+"""The state that all workers share, as one worker reads it, changes it and waits for it.
 
-All waiting is here, and all of it is asking again: no op of TensorFlow ever blocks on another worker. So a
-worker that waits sees a signal, a new generation and the end of training within a moment, whoever is missing.
+All waiting happens here, by polling: no op of TensorFlow blocks on another worker. A worker that waits
+therefore notices a signal, a new generation and the end of training within a moment, whoever is missing.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 SHORTEST = 0.0002
 LONGEST = 0.02
-PATIENT = 0.5  # the longest pause, in seconds, where training has not begun or is over
+PATIENT = 0.5  # the longest pause, in seconds, if training has not begun or is over
 GROWTH = 1.5
 
 
 @define
 class WorkerGroup:
-    """The view of one worker; `generation` is the one it works in, `life` its own in that.
+    """One worker's view of all workers; `generation` is the one it works in, `life` its own life in that.
 
-    `monitor` looks after the tasks that it needs, where these are processes of their own; `say` is told what
+    `monitor` looks after the tasks that it needs, if these are processes of their own; `say` is told what
     concerns people.
     """
 
@@ -55,23 +55,23 @@ class WorkerGroup:
 
     @property
     def ops(self) -> Coordination:
-        """Those for what all agree on."""
+        """The ops for the state that all workers share."""
         return self.exchange.coordination
 
     @property
     def worker(self) -> Worker:
-        """Which worker it is."""
+        """The worker whose view this is."""
         return self.exchange.worker
 
     @property
     def name(self) -> str | None:
-        """The worker's task, where its steps are its own; None where a step is one of all workers."""
+        """The worker's task, where its steps are its own; None if a step is one of all workers."""
         return None if self.exchange.step is None else self.worker.task(self.worker.index)
 
     # --- reading ------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """Return the numbers as they are now."""
+        """Return the shared state as it is now."""
         if self._read is None:
             self._read = self.engine.session.make_callable(self.ops.state)
         return State.of(self._read())
@@ -81,7 +81,7 @@ class WorkerGroup:
     ) -> State | None:
         """Wait until `ready` of the state, or until `patience` seconds are over; return the state.
 
-        None where a signal comes first. Raises what the watch has found out where a task is missing for too
+        None if a signal comes first. Raises the error of the monitor if a task is missing for too
         long.
         """
         pause, end = SHORTEST, time.monotonic() + patience
@@ -96,17 +96,17 @@ class WorkerGroup:
                 return state
             if self.stop.received is not None:
                 return None
-            self.complain()
+            self.raise_if_timed_out()
             time.sleep(pause)
             pause = min(pause * GROWTH, longest)
 
     def progress(self) -> None:
-        """Tell the watch that things go on."""
+        """Tell the monitor that training goes on."""
         if self.monitor is not None:
             self.monitor.progress()
 
-    def complain(self) -> None:
-        """Raise what the watch has found out, if it has."""
+    def raise_if_timed_out(self) -> None:
+        """Raise the error of the monitor, if it has one."""
         if self.monitor is not None and self.monitor.timed_out is not None:
             raise self.monitor.timed_out
 
@@ -117,11 +117,11 @@ class WorkerGroup:
 
     @property
     def mine(self) -> tuple[int, int]:
-        """What is fed to ops that count in this life only."""
+        """The generation and life to feed to ops, which have no effect in any other life."""
         return self.generation, self.life
 
     def _state_if_there(self) -> State | None:
-        """Return the numbers; None where there are none yet, or no more, which is for the chief to mend."""
+        """Return the numbers; None if there are none yet, or no more, which is for the chief to mend."""
         try:
             return self.state()
         except tf.errors.FailedPreconditionError:
@@ -132,24 +132,24 @@ class WorkerGroup:
     # --- changing -----------------------------------------------------------------------------------------
 
     def claim(self) -> tuple[bool, State]:
-        """Claim an update; return whether there was one to be had, and the state."""
+        """Try to claim an update; return whether one was claimed, and the state."""
         if self._claim is None:
             self._claim = self.engine.session.make_callable(self.ops.claim, feed_list=[self.ops.mine])
         return self.claimed(self._claim(self.mine))
 
     def may_claim(self, state: State) -> bool:
-        """Whether there is an update to be claimed."""
+        """Whether an update may be claimed in this state."""
         bound = self.engine.compiled.plan.update.staleness
         ahead = state.done[self.worker.index] + 1 - min(state.done)
         return state.begun < state.limit and (bound is None or ahead <= bound)
 
     @staticmethod
     def claimed(numbers: Sequence[int]) -> tuple[bool, State]:
-        """Return what the numbers of a claim mean."""
+        """Return whether an update was claimed, and the state, from what a claim has returned."""
         return bool(numbers[0]), State.of(numbers[1:])
 
     def join(self) -> State | None:
-        """Wait until training is open or over; take up its generation. None where a signal comes first."""
+        """Wait until training is open or over; take up its generation. None if a signal comes first."""
         state = self.until(lambda each: each.phase in {OPEN, FINISHED}, PATIENT)
         if state is not None:
             self.run(self.ops.join)
@@ -158,7 +158,7 @@ class WorkerGroup:
         return state
 
     def revoke(self, state: State) -> list[int]:
-        """Take from other workers what they have claimed and not made; return whose that was."""
+        """Take back updates that other workers have claimed and not made; return the numbers of these."""
         late = [
             worker
             for worker, (claimed, done) in enumerate(zip(state.claimed, state.done, strict=True))
@@ -169,7 +169,7 @@ class WorkerGroup:
         return late
 
     def run(self, op: Any, *given: int) -> None:
-        """Run an op, of the chief's with what it is given."""
+        """Run an op of the shared state; `given` are the arguments of an op of the chief."""
         feed: Mapping[Any, Any] = {self.ops.mine: self.mine}
         if given:
             feed = {**feed, self.ops.given: (*given, 0, 0)[:3]}
@@ -189,7 +189,7 @@ class WorkerGroup:
         self.run(self.ops.open, self.generation, step, examples)
 
     def end(self, patience: float) -> None:
-        """Tell that training is over, and wait a while for the others to take note."""
+        """Say that training is over, and wait up to `patience` seconds for the others to notice it."""
         self.run(self.ops.end)
         until = time.monotonic() + patience
         others = [at for at in range(self.worker.count) if at != self.worker.index]

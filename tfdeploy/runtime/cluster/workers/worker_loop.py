@@ -50,7 +50,7 @@ class WorkerLoop:
     def train(self) -> int:
         """Train until the chief says that it is over, or a signal comes; return the global step then.
 
-        A task that is lost is waited for. Raises RunError where that takes too long, and for what is wrong
+        A task that is lost is waited for. Raises RunError if that takes too long, and for what is wrong
         with the data.
         """
         self._saving = add_saving(self.compiled)
@@ -58,7 +58,7 @@ class WorkerLoop:
             self.target.gather("to train", self.stop.check)
             engine = Engine(self.compiled, self.target.session(self.compiled), self._saving)
             engine.pulse = self.pulse
-            self.target.equip(engine)
+            self.target.attach_monitors(engine)
             group = WorkerGroup(engine, self.stop, self.target.monitor)
             try:
                 with self.target.looking_on("for the chief and the variables"):

@@ -46,7 +46,7 @@ _CLEANING: list[Callable[[], None]] = []
 
 @contextmanager
 def in_any_case(clean: Callable[[], None]) -> Iterator[None]:
-    """Call `clean` at the end of the block, also if `end_now` ends the process; it must take a moment only."""
+    """Call `clean` at the end of the block, also if `end_now` ends the process; it must be quick."""
     _CLEANING.append(clean)
     try:
         yield

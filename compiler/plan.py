@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from attrs import Factory, field, frozen
 
-from compiler.reasons import Placed, Why
+from compiler.reasons import Placed, Reason
 from compiler.topology import Device, Host, Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
@@ -24,7 +24,7 @@ class Tower:
         scope: The name scope of its ops; empty if the graph has only this tower.
         devices: Its device, or its group of devices.
         batch: The examples of one micro-batch; a step takes `update.accumulate` of these.
-        why: What put the tower on its devices.
+        reason: What put the tower on its devices.
         number: Its number among the towers of the whole deployment.
     """
 
@@ -32,7 +32,7 @@ class Tower:
     scope: str
     devices: tuple[Device, ...]
     batch: int
-    why: Why = field(eq=False, repr=False)
+    reason: Reason = field(eq=False, repr=False)
     number: int = field(default=Factory(lambda self: self.index, takes_self=True))
 
     @property

@@ -1,4 +1,4 @@
-"""Where something was placed, and what put it there."""
+"""Where something was placed, and the reason for it."""
 
 from __future__ import annotations
 
@@ -8,35 +8,38 @@ from attrs import field, frozen
 
 from compiler.topology import Device
 from dsl import ir
-from dsl.records import Record
 
-Reason = Literal["rule", "default", "follows"]
+Kind = Literal["rule", "default", "follows"]
 
 
-@frozen(eq=False, repr=False)
-class Why(Record):
+@frozen
+class Reason:
     """What put something on its device: a rule of the spec, a default, or a thing that it follows.
 
-    `text` is the rule as it stands in the spec (or would stand, for a default), or the name of what is
-    followed: a variable's, or an op's inside its tower. `cause` is the reason of what is followed, and `rule`
-    the rule that decided in the end; `beaten` are the rules that matched as well and came earlier.
+    Args:
+        text: The rule as it is written in the spec, or as a default would be written there. For a thing that
+            follows another, the name of the other: a variable, or an op inside its tower.
+        kind: Which of the three it is.
+        rule: The rule that decided in the end; None if that was a default.
+        beaten: The rules that matched as well but come earlier in the spec.
+        cause: The reason for the place of the thing that is followed.
     """
 
     text: str
-    reason: Reason
+    kind: Kind
     rule: ir.Rule | None = field(default=None, repr=False)
     beaten: tuple[ir.Rule, ...] = field(default=(), repr=False)
-    cause: Why | None = field(default=None, repr=False)
+    cause: Reason | None = field(default=None, repr=False)
 
     @property
-    def root(self) -> Why:
+    def root(self) -> Reason:
         """The rule or default at the end of the chain of things that follow each other."""
         return self if self.cause is None else self.cause.root
 
 
-@frozen(eq=False, repr=False)
-class Placed(Record):
-    """A device, and why."""
+@frozen
+class Placed:
+    """A device, and the reason for it."""
 
     device: Device
-    why: Why
+    reason: Reason

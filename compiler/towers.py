@@ -15,7 +15,7 @@ from dsl import ir
 
 def lay_out_towers(spec: ir.Spec, topology: Topology) -> tuple[Tower, ...]:
     """Give each clone a device or group, in order and wrapping round; a single clone has no scope."""
-    groups, why = Rulebook(spec.place.rules, topology).clone_groups()
+    groups, reason = Rulebook(spec.place.rules, topology).clone_groups()
     count = clone_count(spec, topology)
     return tuple(
         Tower(
@@ -23,7 +23,7 @@ def lay_out_towers(spec: ir.Spec, topology: Topology) -> tuple[Tower, ...]:
             scope=f"clone_{index}" if count > 1 else "",
             devices=groups[index % len(groups)],
             batch=batch,
-            why=why,
+            reason=reason,
         )
         for index, batch in enumerate(batches(spec.clones, count, spec.update.accumulate))
     )

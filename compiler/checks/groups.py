@@ -14,13 +14,13 @@ from dsl.errors import plan as errors
 def groups_fit_devices(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
     """Report a group that cannot be filled once, and a member index beyond the group's size."""
     book = Rulebook(spec.place.rules, topology)
-    why = book.decide("clones")
+    reason = book.decide("clones")
     size = 1
-    if why is not None and why.rule is not None and isinstance(why.rule.target, ir.Groups):
-        size = why.rule.target.size
-        devices = len(topology.resolve_set(why.rule.target.devices))
+    if reason is not None and reason.rule is not None and isinstance(reason.rule.target, ir.Groups):
+        size = reason.rule.target.size
+        devices = len(topology.resolve_set(reason.rule.target.devices))
         if devices < size:
-            yield errors.clones_exceed_group(size, devices, why.rule.target.span, spec.devices.span)
+            yield errors.clones_exceed_group(size, devices, reason.rule.target.span, spec.devices.span)
     for rule in spec.place.rules:
         if isinstance(rule.target, ir.GroupMember) and rule.target.index >= size:
             yield errors.no_group_member(rule.target.index, size, rule.target.span)

@@ -18,6 +18,6 @@ def targets_name_devices(spec: ir.Spec, topology: Topology) -> Iterator[Diagnost
         devices = target if isinstance(target, ir.DeviceSet) else getattr(target, "devices", None)
         if devices is not None and not topology.resolve_set(devices):
             yield errors.no_device(f"`{rule.selector.role}`", rule_text(rule), target.span or rule.span)
-    groups, why = Rulebook(spec.place.rules, topology).clone_groups()
-    if not groups and why.rule is None:
-        yield errors.no_device("`clones`", why.text, spec.devices.span)
+    groups, reason = Rulebook(spec.place.rules, topology).clone_groups()
+    if not groups and reason.rule is None:
+        yield errors.no_device("`clones`", reason.text, spec.devices.span)

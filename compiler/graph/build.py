@@ -261,7 +261,7 @@ def _clones(assembly: Assembly) -> tuple[Clone, ...]:
 
 def _clone(assembly: Assembly, stamped: StampedTower) -> Clone:
     tower = stamped.tower
-    with assembly.ledger.place(Placed(tower.device, tower.why), "metric"):
+    with assembly.ledger.place(Placed(tower.device, tower.reason), "metric"):
         loss = tower_loss(stamped)
     outputs = stamped.tensor(stamped.template.output)
     return Clone(tower.index, tower.scope, tower.device.ref, outputs, loss)

@@ -29,7 +29,7 @@ def tower_seed(assembly: Assembly, tower: Tower, seed: int) -> tf.Tensor:
     """
     rounds = assembly.plan.update.accumulate
     own = zlib.crc32(f"{seed}/{tower.number}".encode())
-    place = Placed(tower.device, tower.why)
+    place = Placed(tower.device, tower.reason)
     with (
         assembly.ledger.place(assembly.step_place, "forward", tower.index),
         tf.name_scope(tower.op_name("seed/")),

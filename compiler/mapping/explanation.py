@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from compiler.reasons import Why
+from compiler.reasons import Reason
 from dsl import ir
 
 Kind = Literal["op", "variable"]
@@ -19,7 +19,7 @@ class Link:
     kind: Kind
     name: str
     device: str
-    why: Why
+    reason: Reason
 
 
 @frozen
@@ -39,11 +39,11 @@ class Explanation:
     chain: tuple[Link, ...]
 
     @property
-    def decider(self) -> Why:
+    def decider(self) -> Reason:
         """The rule or default at the end of the chain."""
-        return self.chain[-1].why
+        return self.chain[-1].reason
 
     @property
     def beaten(self) -> tuple[ir.Rule, ...]:
         """The rules that matched and lost, those that came closest to winning first."""
-        return tuple(dict.fromkeys(rule for link in self.chain for rule in reversed(link.why.beaten)))
+        return tuple(dict.fromkeys(rule for link in self.chain for rule in reversed(link.reason.beaten)))

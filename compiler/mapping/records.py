@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from compiler.reasons import Why
+from compiler.reasons import Reason
 from dsl.typed_json import NAME, Count
 
 FORMAT_VERSION = "1.0"
@@ -30,14 +30,14 @@ class RuleRef:
     decided_by: str | None = None
 
     @classmethod
-    def of(cls, why: Why) -> RuleRef:
+    def of(cls, reason: Reason) -> RuleRef:
         """Return the record for a reason of the compiler."""
-        span = why.rule.span if why.rule is not None else None
-        decided_by = why.root.text if why.reason == "follows" else None
+        span = reason.rule.span if reason.rule is not None else None
+        decided_by = reason.root.text if reason.kind == "follows" else None
         if span is None:
-            return cls(None, None, None, why.text, why.reason, decided_by)
+            return cls(None, None, None, reason.text, reason.kind, decided_by)
         start = span.begin
-        return cls(span.source.name, start.line, start.column, why.text, why.reason, decided_by)
+        return cls(span.source.name, start.line, start.column, reason.text, reason.kind, decided_by)
 
 
 @frozen

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from compiler.reasons import Placed, Why
+from compiler.reasons import Placed, Reason
 from compiler.topology import Device, Topology
 from dsl import ir
 from dsl.records import Record
@@ -29,7 +29,7 @@ class Rulebook(Record):
     rules: tuple[ir.Rule, ...]
     topology: Topology
 
-    def decide(self, role: str, name: str | None = None, forward: str | None = None) -> Why | None:
+    def decide(self, role: str, name: str | None = None, forward: str | None = None) -> Reason | None:
         """Return the rule that wins for `role` (and `name`, where its rules have globs), or None.
 
         A gradient op is also matched by the name of the op that it differentiates, `forward`; where the
@@ -44,27 +44,27 @@ class Rulebook(Record):
         if not matching:
             return None
         winner, beaten = matching[-1], tuple(matching[:-1])
-        decided = Why(rule_text(winner), "rule", winner, beaten)
+        decided = Reason(rule_text(winner), "rule", winner, beaten)
         if forward is not None and not _matches(winner, name):
-            return Why(forward, "follows", winner, beaten, cause=decided)
+            return Reason(forward, "follows", winner, beaten, cause=decided)
         return decided
 
     # --- clones -------------------------------------------------------------------------------------------
 
-    def clone_groups(self) -> tuple[tuple[tuple[Device, ...], ...], Why]:
+    def clone_groups(self) -> tuple[tuple[tuple[Device, ...], ...], Reason]:
         """Return the devices, or groups of devices, that `place` gives to clones, in order."""
-        why = self.decide("clones")
-        if why is None:
+        reason = self.decide("clones")
+        if reason is None:
             kind = "gpu" if self.topology.select("gpu") else "cpu"
-            return tuple((each,) for each in self.topology.select(kind)), Why(
+            return tuple((each,) for each in self.topology.select(kind)), Reason(
                 f"clones -> {kind}[*]", "default"
             )
-        target = target_of(why)
+        target = target_of(reason)
         if isinstance(target, ir.Groups):
             devices = self.topology.resolve_set(target.devices)
             whole = range(0, len(devices) - target.size + 1, target.size)
-            return tuple(devices[at : at + target.size] for at in whole), why
-        return tuple((each,) for each in self.devices(target)), why
+            return tuple(devices[at : at + target.size] for at in whole), reason
+        return tuple((each,) for each in self.devices(target)), reason
 
     # --- single roles -------------------------------------------------------------------------------------
 
@@ -91,18 +91,18 @@ class Rulebook(Record):
         That is the learning rate, the total loss and the metrics; slim calls it the optimizer's device.
         """
         device = self.topology.first_cpu()
-        return Placed(device, Why(f"optimizer -> {device.ref}", "default"))
+        return Placed(device, Reason(f"optimizer -> {device.ref}", "default"))
 
     def global_step(self) -> Placed:
         """Return where the global step lives: with the first parameter server, or on this machine's CPU."""
         servers = self.topology.parameter_servers
         device = servers[0] if servers else self.topology.chief_cpu
-        return Placed(device, Why(f"global_step -> {device.ref}", "default"))
+        return Placed(device, Reason(f"global_step -> {device.ref}", "default"))
 
     def strings(self, tower: Tower) -> Placed:
         """Return where a tower's ops on strings and tables go, which no GPU has kernels for."""
         device = self.topology.first_cpu(*tower.device.host)
-        return Placed(device, Why(f"strings -> {device.ref}", "default"))
+        return Placed(device, Reason(f"strings -> {device.ref}", "default"))
 
     def updates(self, variable: VariablePlacement) -> Placed:
         """Return where the gradients of a shared `variable` are summed: with it, unless a rule disagrees."""
@@ -111,11 +111,11 @@ class Rulebook(Record):
         )
 
     def _single(self, role: str, default: Device, index: int = 0) -> Placed:
-        why = self.decide(role)
-        if why is None:
-            return Placed(default, Why(f"{role} -> {default.ref}", "default"))
-        devices = self.topology.near(self.devices(target_of(why)))
-        return Placed(devices[index % len(devices)], why)
+        reason = self.decide(role)
+        if reason is None:
+            return Placed(default, Reason(f"{role} -> {default.ref}", "default"))
+        devices = self.topology.near(self.devices(target_of(reason)))
+        return Placed(devices[index % len(devices)], reason)
 
     # --- ops of a tower -----------------------------------------------------------------------------------
 
@@ -124,22 +124,22 @@ class Rulebook(Record):
 
         `forward` is the op that it differentiates, if it is a gradient.
         """
-        why = self.decide_op(name, tower, forward)
-        return None if why is None else Placed(self.op_device(why, tower), why)
+        reason = self.decide_op(name, tower, forward)
+        return None if reason is None else Placed(self.op_device(reason, tower), reason)
 
-    def decide_op(self, name: str, tower: Tower, forward: str | None = None) -> Why | None:
+    def decide_op(self, name: str, tower: Tower, forward: str | None = None) -> Reason | None:
         """Return the rule `ops(...)` that wins for an op; the answer is the same for every clone.
 
         A rule for `evaluation` takes the whole of its tower.
         """
-        rule = tower.why.rule
+        rule = tower.reason.rule
         if rule is not None and rule.selector.role == "evaluation":
             return None
         return self.decide("ops", name, forward)
 
-    def op_device(self, why: Why, tower: Tower) -> Device:
+    def op_device(self, reason: Reason, tower: Tower) -> Device:
         """Return the device that a decision of `decide_op` means in `tower`."""
-        target = target_of(why)
+        target = target_of(reason)
         if isinstance(target, ir.GroupMember):
             return tower.devices[target.index]
         devices = self.topology.near(self.devices(target))
@@ -154,9 +154,9 @@ class Rulebook(Record):
         raise TypeError(f"{type(target).__name__} names no devices of its own")
 
 
-def following(name: str, placed: Placed) -> Why:
+def following(name: str, placed: Placed) -> Reason:
     """Return the reason of what sits somewhere because the thing called `name` is `placed` there."""
-    return Why(name, "follows", placed.why.rule, cause=placed.why)
+    return Reason(name, "follows", placed.reason.rule, cause=placed.reason)
 
 
 def rule_text(rule: ir.Rule) -> str:
@@ -164,11 +164,11 @@ def rule_text(rule: ir.Rule) -> str:
     return " ".join(rule.span.text.split()) if rule.span is not None else ""
 
 
-def target_of(why: Why) -> ir.Target:
+def target_of(reason: Reason) -> ir.Target:
     """Return the target of the rule that decided; a default has none, which is a ValueError."""
-    if why.rule is None:
+    if reason.rule is None:
         raise ValueError("a default has no rule to take a target from")
-    return why.rule.target
+    return reason.rule.target
 
 
 def _matches(rule: ir.Rule, name: str | None) -> bool:

@@ -10,7 +10,7 @@ from attrs import define, field
 from compiler.placement.balance import spread_by_bytes
 from compiler.placement.rules import Rulebook, following, target_of
 from compiler.plan import Tower, VariableInfo, VariablePlacement
-from compiler.reasons import Placed, Why
+from compiler.reasons import Placed, Reason
 from compiler.topology import Device
 from dsl import ir
 
@@ -62,13 +62,13 @@ def _deal(book: Rulebook, role: str, infos: Sequence[VariableInfo]) -> list[Plac
     turns: dict[ir.Rule | None, count[int]] = {}
     dealt: list[Placed | None] = []
     for info in infos:
-        why = book.decide(role, info.name) if info.trainable else None
-        if why is None:
+        reason = book.decide(role, info.name) if info.trainable else None
+        if reason is None:
             dealt.append(None)
             continue
-        devices = book.devices(target_of(why))
-        turn = next(turns.setdefault(why.rule, count()))
-        dealt.append(Placed(devices[turn % len(devices)], why))
+        devices = book.devices(target_of(reason))
+        turn = next(turns.setdefault(reason.rule, count()))
+        dealt.append(Placed(devices[turn % len(devices)], reason))
     return dealt
 
 
@@ -94,9 +94,9 @@ class _Homes:
         default = _default(self.book)
         decided = [self.book.decide("variables", info.name) or default for info in self.infos]
         placed: dict[int, tuple[Placed, tuple[Device, ...]]] = {}
-        for rule in sorted(dict.fromkeys(why.rule for why in decided), key=_is_balanced):
+        for rule in sorted(dict.fromkeys(reason.rule for reason in decided), key=_is_balanced):
             target = _default_target(self.book) if rule is None else rule.target
-            members = [at for at, why in enumerate(decided) if why.rule == rule]
+            members = [at for at, reason in enumerate(decided) if reason.rule == rule]
             for at, devices in zip(members, self._spread(target, members), strict=True):
                 for device in devices:
                     self.carry(device, self.weights[at])
@@ -117,10 +117,10 @@ class _Homes:
         return [(devices[turn % len(devices)],) for turn in range(len(members))]
 
 
-def _default(book: Rulebook) -> Why:
+def _default(book: Rulebook) -> Reason:
     if book.topology.parameter_servers:
-        return Why("variables -> round_robin(ps[*])", "default")
-    return Why(f"variables -> {book.topology.chief_cpu.ref}", "default")
+        return Reason("variables -> round_robin(ps[*])", "default")
+    return Reason(f"variables -> {book.topology.chief_cpu.ref}", "default")
 
 
 def _default_target(book: Rulebook) -> ir.Target:

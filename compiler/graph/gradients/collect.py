@@ -64,7 +64,7 @@ def _inverses(assembly: Assembly, tower: StampedTower) -> list[tf.Tensor | None]
     parts = tower.template.losses
     if assembly.plan.update.reduce != "sum" or all(each.weight is None for each in parts):
         return [None] * len(parts)
-    place = Placed(tower.tower.device, tower.tower.why)
+    place = Placed(tower.tower.device, tower.tower.reason)
     scope = f"aggregate/{SCOPE}/clone_{tower.tower.index}/"
     with assembly.ledger.place(place, "aggregate"), tf.name_scope(scope):
         return inverse_weights([None if each.weight is None else tower.tensor(each.weight) for each in parts])

@@ -73,7 +73,7 @@ def is_staged(plan: Plan, tower: Tower, source: Placed, piece: Mapping[str, tf.T
 def stage(tower: Tower, source: Placed, piece: Mapping[str, tf.Tensor], ledger: Ledger) -> Staged:
     """Put areas between a tower and `piece`, which comes from the device of `source`."""
     scope, name = tower.op_name("input"), f"tfdeploy/clone_{tower.number}"
-    beside, ticket = Placed(tower.device, tower.why), "ticket"
+    beside, ticket = Placed(tower.device, tower.reason), "ticket"
     with ledger.place(source, "input"), tf.name_scope(f"{scope}/tickets/"):
         host = {key: each for key, each in piece.items() if each.dtype in HOST}
         tickets = _Area(f"{name}/tickets", {**host, ticket: tf.constant(True, name=ticket)})

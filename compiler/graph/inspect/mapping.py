@@ -26,7 +26,7 @@ from compiler.mapping.records import (
     RuleRef,
 )
 from compiler.plan import Plan, WorkerPlan
-from compiler.reasons import Why
+from compiler.reasons import Reason
 from compiler.topology import Device
 
 if TYPE_CHECKING:
@@ -81,12 +81,12 @@ def _mode(plan: Plan) -> MapMode:
 class _Rules:
     """The records of reasons, each made once: tens of thousands of ops share a few."""
 
-    _made: dict[int, tuple[Why, RuleRef]] = field(factory=dict)  # by identity; the reason is kept alive
+    _made: dict[int, tuple[Reason, RuleRef]] = field(factory=dict)  # by identity; the reason is kept alive
 
-    def of(self, why: Why) -> RuleRef:
-        found = self._made.get(id(why))
+    def of(self, reason: Reason) -> RuleRef:
+        found = self._made.get(id(reason))
         if found is None:
-            found = self._made[id(why)] = (why, RuleRef.of(why))
+            found = self._made[id(reason)] = (reason, RuleRef.of(reason))
         return found[1]
 
 
@@ -104,7 +104,7 @@ def _ops(
             role=entry.role,
             requested=entry.device.ref,
             assigned=None if real is None else refs.get(real, real),
-            rule=rules.of(entry.placed.why),
+            rule=rules.of(entry.placed.reason),
         )
 
 
@@ -122,7 +122,7 @@ def _variable(variable: GraphVariable, rules: _Rules) -> MapVariable:
             MapSlot(name, _size(slot), variable.slot_place(copy).device.ref)
             for name, slot, copy in _slots(variable)
         ),
-        rule=rules.of(home.why),
+        rule=rules.of(home.reason),
     )
 
 

@@ -23,7 +23,7 @@ def require_own_devices(compiled: CompiledGraph) -> None:
     for name, entry in compiled.ledger.entries.items():
         device = entry.device
         if device.job != PARAMETER_SERVER and device.host not in allowed:
-            rule = entry.placed.why.rule
+            rule = entry.placed.reason.rule
             span = rule.span if rule is not None else plan.spec.place.span
             ref = f"{worker.host[0]}[{worker.host[1]}]"
             raise SpecError([errors.other_workers_device(ref, device.ref, span, name)])

@@ -16,7 +16,7 @@ from tensorflow.python.framework import op_def_registry
 
 from compiler.graph.ledger import Entry
 from compiler.graph.stamp.lookups import declares_strings
-from compiler.reasons import Why
+from compiler.reasons import Reason
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
 from dsl.source import Span
@@ -29,7 +29,7 @@ MOST_SHOWN = 20
 
 @frozen
 class _Stray:
-    """An op, where it is, why that is wrong, and the place in the spec that put it there."""
+    """A misplaced op: its device, what is wrong with that, and the place in the spec that put it there."""
 
     op: str
     device: str | None
@@ -106,20 +106,20 @@ class _Verifier:
         assert entry.clone is not None
         if entry.device in self.compiled.plan.towers[entry.clone].devices:
             return True
-        why: Why | None = entry.placed.why
-        if why is not None and why.rule is not None and why.rule.selector.role == "ops":
+        reason: Reason | None = entry.placed.reason
+        if reason is not None and reason.rule is not None and reason.rule.selector.role == "ops":
             return True
-        while why is not None:
-            variable = self.compiled.variables.get(why.text) if why.reason == "follows" else None
+        while reason is not None:
+            variable = self.compiled.variables.get(reason.text) if reason.kind == "follows" else None
             if variable is not None:
                 return any(entry.device == variable.device_of(copy) for copy in range(len(variable.copies)))
-            why = why.cause
+            reason = reason.cause
         strings = _gives_strings(op) or any(each.dtype == tf.string for each in op.inputs)
         return entry.device.kind == "cpu" and strings
 
 
 def _span(entry: Entry) -> Span | None:
-    rule = entry.placed.why.rule
+    rule = entry.placed.reason.rule
     return rule.span if rule is not None else None
 
 

@@ -3,7 +3,7 @@
 An `Explanation` is a chain of links. The first is the thing itself, each further one is what the one before
 follows (a gradient its forward op, a read its variable), and the last was placed by a rule of the spec or by
 a default: `decider`. `beaten` are the rules that matched somewhere along the chain and came earlier in the
-spec. Every `Why` of a rule has `rule.span`, from which the line is drawn.
+spec. Every `Reason` of a rule has `rule.span`, from which the line is drawn.
 
 Names may be given as people come across them: `conv1/kernel`, `clone_0/conv1/Conv2D:0`, a name inside a
 tower (`conv1/Conv2D`, which means every clone's), a layer (`conv1`), a glob (`clone_*/conv1/*`), or a piece
@@ -94,7 +94,7 @@ def _explain(compiled: CompiledGraph, name: str, assigned: str | None) -> Explan
         clone=entry.clone,
         requested=entry.device.ref,
         assigned=None if assigned is None else _name_in_specs(compiled.plan, assigned),
-        chain=tuple(_chain(compiled, Link(kind, name, entry.device.ref, entry.placed.why), entry.clone)),
+        chain=tuple(_chain(compiled, Link(kind, name, entry.device.ref, entry.placed.reason), entry.clone)),
     )
 
 
@@ -107,14 +107,14 @@ def _name_in_specs(plan: Plan, device: str) -> str:
 def _chain(compiled: CompiledGraph, link: Link, clone: int | None) -> Iterator[Link]:
     """Yield a link and those that it follows."""
     yield link
-    while link.why.cause is not None:
+    while link.reason.cause is not None:
         link = _followed(compiled, link, clone)
         yield link
 
 
 def _followed(compiled: CompiledGraph, link: Link, clone: int | None) -> Link:
     """Return what `link` follows: a variable, or an op of the same tower."""
-    name, cause = link.why.text, link.why.cause
+    name, cause = link.reason.text, link.reason.cause
     assert cause is not None
     if name in compiled.variables:
         return Link("variable", name, link.device, cause)

@@ -29,8 +29,8 @@ def build_evaluation(assembly: Assembly, template: Template, training: Scores) -
     pipe_placed = assembly.rulebook.inputs(plan.towers[0])
     pipe = open_pipe(plan.model.inputs, None, pipe_placed, ledger, f"{SCOPE}/input")
     first = plan.towers[0]  # without a rule, a model that is spread over a group is evaluated on that group
-    devices = first.devices if placed.why.reason == "default" else (placed.device,)
-    tower = Tower(index=0, scope=SCOPE, devices=devices, batch=0, why=placed.why)
+    devices = first.devices if placed.reason.kind == "default" else (placed.device,)
+    tower = Tower(index=0, scope=SCOPE, devices=devices, batch=0, reason=placed.reason)
     bindings = Bindings(
         tower=tower,
         weights={name: assembly.variables[name].evaluated for name in template.weights},

@@ -243,7 +243,7 @@ class RoundWriter:
 
     @property
     def _own(self) -> Entry:
-        return Entry(Placed(self.tower.device, self.tower.why), "forward", self.tower.index)
+        return Entry(Placed(self.tower.device, self.tower.reason), "forward", self.tower.index)
 
     def _entry_of(self, name: str) -> Entry:
         """Return where a tensor of the template is made; where it is an input, where that is."""

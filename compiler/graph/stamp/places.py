@@ -10,7 +10,7 @@ from compiler.graph.stamp.lookups import Usage
 from compiler.graph.tower.template import Template
 from compiler.placement.rules import Rulebook, following
 from compiler.plan import Tower
-from compiler.reasons import Placed, Why
+from compiler.reasons import Placed, Reason
 from compiler.topology import Device
 from dsl import ir
 
@@ -22,7 +22,7 @@ class Layout:
     template: Template = field(repr=False)
     usage: Usage = field(repr=False)
     rulebook: Rulebook = field(repr=False)
-    _decided: dict[str, Why | None] = field(factory=dict, repr=False)
+    _decided: dict[str, Reason | None] = field(factory=dict, repr=False)
 
     def forward(self, inner: str) -> str | None:
         """Return the op that `inner` differentiates, None where it is no gradient."""
@@ -30,7 +30,7 @@ class Layout:
         gathers = (each.gather for each in self.usage.lookups.values() if each.cast == found)
         return next(gathers, found) if found in self.usage.gone else found
 
-    def decide(self, inner: str, tower: Tower) -> Why | None:
+    def decide(self, inner: str, tower: Tower) -> Reason | None:
         """Return the rule for the op called `inner`, or None where none speaks."""
         if inner not in self._decided:
             self._decided[inner] = self.rulebook.decide_op(inner, tower, self.forward(inner))
@@ -53,30 +53,30 @@ class TowerPlaces:
     @property
     def own(self) -> Placed:
         """The place of the tower itself."""
-        return Placed(self.tower.device, self.tower.why)
+        return Placed(self.tower.device, self.tower.reason)
 
     def of(self, inner: str) -> Placed:
         """Return where the op called `inner` goes, and why."""
         table = self.layout.table_of(inner)
-        why = self.layout.decide(inner, self.tower)
+        reason = self.layout.decide(inner, self.tower)
         if table is not None:
-            return self._at_table(inner, table, why)
-        if why is not None:
-            return Placed(self.layout.rulebook.op_device(why, self.tower), why)
+            return self._at_table(inner, table, reason)
+        if reason is not None:
+            return Placed(self.layout.rulebook.op_device(reason, self.tower), reason)
         if inner in self.layout.usage.strings and self.tower.device.kind == "gpu":
             return self.layout.rulebook.strings(self.tower)
         return self.own
 
-    def _at_table(self, inner: str, table: str, beaten: Why | None) -> Placed:
+    def _at_table(self, inner: str, table: str, beaten: Reason | None) -> Placed:
         """Return the place of a look-up, or of its gradient: no rule for ops takes it from its table."""
         home = self.weights[table]
         rules: tuple[ir.Rule, ...] = ()
         if beaten is not None and beaten.rule is not None:
             rules = (*beaten.beaten, beaten.rule)
-        why, forward = following(table, home), self.layout.forward(inner)
+        reason, forward = following(table, home), self.layout.forward(inner)
         if forward is not None:
-            why = Why(forward, "follows", why.rule, cause=why)
-        return Placed(home.device, evolve(why, beaten=rules))
+            reason = Reason(forward, "follows", reason.rule, cause=reason)
+        return Placed(home.device, evolve(reason, beaten=rules))
 
     def put_port(self, port: str, device: Device) -> None:
         """Note where the value is made that comes in by a port."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from attrs import field, frozen
 
-from compiler.reasons import Placed, Why
+from compiler.reasons import Placed, Reason
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
@@ -48,9 +48,9 @@ def add_saving(compiled: CompiledGraph) -> Saving:
     """Add the ops to the graph; after restoring, `CompiledGraph.after_restore_op` makes copies equal."""
     ledger, plan = compiled.ledger, compiled.plan
     writer = plan.topology.first_cpu()
-    here = Placed(writer, Why(f"save -> {writer.ref}", "default"))
+    here = Placed(writer, Reason(f"save -> {writer.ref}", "default"))
     homes = {name: ledger.entries[each.handle.op.name].placed.device for name, each in compiled.saved.items()}
-    beside = {name: Placed(home, Why(name, "follows")) for name, home in homes.items()}
+    beside = {name: Placed(home, Reason(name, "follows")) for name, home in homes.items()}
     reads, finite, restores = {}, {}, {}
     with compiled.graph.as_default(), tf.name_scope("save/"):
         with ledger.place(here, "save"):

@@ -16,7 +16,7 @@ from compiler.graph.variables.nodes import VariableWriter
 from compiler.placement.rules import Rulebook, following
 from compiler.placement.variable_rules import place_variables as assign_devices
 from compiler.plan import Plan, VariableInfo, VariablePlacement
-from compiler.reasons import Placed, Why
+from compiler.reasons import Placed, Reason
 from compiler.topology import Device
 
 AVERAGE = "ExponentialMovingAverage"  # ends the name of a moving average
@@ -67,7 +67,7 @@ class GraphVariable:
 
     def placed(self, copy: int = 0) -> Placed:
         """Return where a copy lives, and why."""
-        return Placed(self.device_of(copy), self.placement.placed.why)
+        return Placed(self.device_of(copy), self.placement.placed.reason)
 
     def beside(self, copy: int = 0) -> Placed:
         """Return the same place for an op that is there because the variable is."""
@@ -76,7 +76,7 @@ class GraphVariable:
     def slot_place(self, copy: int) -> Placed:
         """Return where the slots of a copy live: with it, unless a rule for slots says otherwise."""
         slots = self.placement.slots
-        return self.beside(copy) if slots.why.reason == "follows" else slots
+        return self.beside(copy) if slots.reason.kind == "follows" else slots
 
     @property
     def kept(self) -> Any:
@@ -140,10 +140,10 @@ def _copied(placement: VariablePlacement, plan: Plan) -> VariablePlacement:
     """Give every clone a copy of a variable: where a rule puts the variable, or else on its own device."""
     if placement.copies:
         return placement
-    if placement.placed.why.reason == "rule":
+    if placement.placed.reason.kind == "rule":
         return evolve(placement, copies=(placement.placed.device,) * len(plan.towers))
     copies = tuple(tower.device for tower in plan.towers)
-    placed = Placed(copies[0], Why("variables -> replicated", "default"))
+    placed = Placed(copies[0], Reason("variables -> replicated", "default"))
     slots = placement.slots
     return evolve(
         placement,
@@ -154,7 +154,7 @@ def _copied(placement: VariablePlacement, plan: Plan) -> VariablePlacement:
 
 
 def _follows(placed: Placed) -> bool:
-    return placed.why.reason == "follows"
+    return placed.reason.kind == "follows"
 
 
 def create_variables(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from compiler.figures import plural
 from compiler.mapping.explanation import Explanation
-from compiler.reasons import Why
+from compiler.reasons import Reason
 from compiler.report.ink import Ink
 from dsl import ir
 from dsl.diagnostics import Diagnostic, Label, Severity
@@ -20,7 +20,7 @@ def why_text(found: Sequence[Explanation], ink: Ink) -> str:
     """Return the text for what a name or glob means; a paragraph for each rule or default that decided."""
     if len(found) == 1:
         return "".join(f"{line}\n" for line in _single(found[0], ink))
-    groups: dict[tuple[Why, tuple[ir.Rule, ...]], list[Explanation]] = {}
+    groups: dict[tuple[Reason, tuple[ir.Rule, ...]], list[Explanation]] = {}
     for each in found:
         groups.setdefault((each.decider, each.beaten), []).append(each)
     paragraphs = [list(_group(members, ink)) for members in groups.values()]
@@ -63,12 +63,12 @@ def _link(each: Explanation) -> str:
 
 def _decision(each: Explanation, ink: Ink) -> Iterator[str]:
     """Yield the rule in its place in the spec, or the default that took the place of one."""
-    why, beaten = each.decider, each.beaten
-    if why.rule is None or why.rule.span is None:
-        yield f"  placed by the default `{why.text}`: no rule speaks for it"
+    reason, beaten = each.decider, each.beaten
+    if reason.rule is None or reason.rule.span is None:
+        yield f"  placed by the default `{reason.text}`: no rule speaks for it"
         return
     labels = [Label(rule.span, "matches too, and comes earlier") for rule in beaten if rule.span is not None]
-    yield from frame(why.rule, tuple(labels), ink)
+    yield from frame(reason.rule, tuple(labels), ink)
 
 
 def frame(rule: ir.Rule, labels: tuple[Label, ...], ink: Ink) -> list[str]:

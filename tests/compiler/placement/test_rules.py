@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import grammar
-from compiler.reasons import Why
+from compiler.reasons import Reason
 from tests.compiler.placement.places import MODEL, Places, places, variables
 
 FOUR_GPUS = "devices {\n cpu = 2\n gpu = 4\n }\n"
@@ -17,10 +17,10 @@ def place(rules: str, *, devices: str = FOUR_GPUS, clones: str = "batch = 2") ->
     return places(f"{devices} clones {{ {clones} }}\n place {{\n {rules}\n }}")
 
 
-def told(why: Why) -> tuple[str, str, list[str]]:
+def told(reason: Reason) -> tuple[str, str, list[str]]:
     """Return what a reason says: its text, its kind, and the rules that were beaten."""
-    spans = [rule.span for rule in why.beaten]
-    return (why.text, why.reason, [span.text for span in spans if span is not None])
+    spans = [rule.span for rule in reason.beaten]
+    return (reason.text, reason.kind, [span.text for span in spans if span is not None])
 
 
 def test_last_rule_that_matches_wins_and_names_those_it_beat() -> None:
@@ -28,9 +28,9 @@ def test_last_rule_that_matches_wins_and_names_those_it_beat() -> None:
     found = place('variables -> cpu[0]\n variables("v1") -> cpu[1]\n variables("v*") -> gpu[0]')
     (placed,) = found.variables(variables(4))
     assert placed.placed.device.ref == "gpu[0]"
-    assert told(placed.placed.why) == ('variables("v*") -> gpu[0]', "rule", ["variables -> cpu[0]"])
+    assert told(placed.placed.reason) == ('variables("v*") -> gpu[0]', "rule", ["variables -> cpu[0]"])
     second = found.variables(variables(4, 4))[1]
-    assert told(second.placed.why)[2] == ["variables -> cpu[0]", 'variables("v1") -> cpu[1]']
+    assert told(second.placed.reason)[2] == ["variables -> cpu[0]", 'variables("v1") -> cpu[1]']
 
 
 def test_a_rule_with_a_glob_leaves_the_rest_to_earlier_rules() -> None:
@@ -42,7 +42,7 @@ def test_a_rule_with_a_glob_leaves_the_rest_to_earlier_rules() -> None:
 def test_a_rule_knows_its_line_and_column() -> None:
     """The span of the deciding rule is that of its text in the spec."""
     (placed,) = place("\n   variables -> gpu[2]").variables(variables(4))
-    span = placed.placed.why.rule.span if placed.placed.why.rule is not None else None
+    span = placed.placed.reason.rule.span if placed.placed.reason.rule is not None else None
     assert span is not None
     assert (span.text, span.begin.column) == ("variables -> gpu[2]", 4)
 
@@ -109,10 +109,10 @@ def test_a_gradient_goes_with_its_forward_op_unless_a_rule_names_it() -> None:
     named = found.book.op("gradients/fc/BiasAdd_grad/BiasAddGrad", tower, "fc/BiasAdd")
     assert followed is not None
     assert named is not None
-    assert (followed.device.ref, told(followed.why)) == ("cpu[0]", ("fc/MatMul", "follows", []))
-    assert followed.why.root.text == 'ops("fc/*") -> cpu[0]'
+    assert (followed.device.ref, told(followed.reason)) == ("cpu[0]", ("fc/MatMul", "follows", []))
+    assert followed.reason.root.text == 'ops("fc/*") -> cpu[0]'
     assert named.device.ref == "cpu[1]"
-    assert told(named.why) == ('ops("gradients/fc/Bias*") -> cpu[1]', "rule", ['ops("fc/*") -> cpu[0]'])
+    assert told(named.reason) == ('ops("gradients/fc/Bias*") -> cpu[1]', "rule", ['ops("fc/*") -> cpu[0]'])
 
 
 def test_replicated_variables_have_a_copy_on_the_device_of_every_clone() -> None:
@@ -137,8 +137,8 @@ def test_slots_and_updates_follow_their_variable() -> None:
     (placed,) = place("variables -> gpu[1]").variables(variables(4))
     assert placed.updates is not None
     for each in (placed.slots, placed.updates):
-        assert (each.device.ref, told(each.why)) == ("gpu[1]", ("v0", "follows", []))
-        assert each.why.root.text == "variables -> gpu[1]"
+        assert (each.device.ref, told(each.reason)) == ("gpu[1]", ("v0", "follows", []))
+        assert each.reason.root.text == "variables -> gpu[1]"
 
 
 def test_slots_and_updates_are_dealt_out_by_rules_of_their_own() -> None:
@@ -166,9 +166,9 @@ def test_single_roles_have_rules_and_defaults() -> None:
     assert ruled.book.summaries().device.ref == "cpu[1]"
     assert ruled.book.evaluation(tower.device).device.ref == "gpu[2]"
     plain = place("")
-    assert told(plain.book.inputs().why) == ("inputs -> cpu[0]", "default", [])
-    assert told(plain.book.summaries().why) == ("summaries -> cpu[0]", "default", [])
-    assert told(plain.book.evaluation(tower.device).why) == ("evaluation -> gpu[0]", "default", [])
+    assert told(plain.book.inputs().reason) == ("inputs -> cpu[0]", "default", [])
+    assert told(plain.book.summaries().reason) == ("summaries -> cpu[0]", "default", [])
+    assert told(plain.book.evaluation(tower.device).reason) == ("evaluation -> gpu[0]", "default", [])
 
 
 def test_inputs_of_clones_that_read_each_for_itself_take_a_set_in_turn() -> None:

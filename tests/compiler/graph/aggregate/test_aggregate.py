@@ -37,13 +37,13 @@ class Bench:
 
         from compiler.graph.ledger import Ledger
         from compiler.pipeline import make_plan
-        from compiler.reasons import Placed, Why
+        from compiler.reasons import Placed, Reason
 
         spec = classifier(clones=clones, devices__cpu=str(devices or clones))
         self.plan = make_plan(spec)
         self.graph = tf.Graph()
         self.ledger = Ledger(self.plan)
-        self.homes = [Placed(tower.device, Why("test", "default")) for tower in self.plan.towers]
+        self.homes = [Placed(tower.device, Reason("test", "default")) for tower in self.plan.towers]
 
     def reduce(
         self, call: ir.Call, make: Any, arrays: Sequence[Any], *, everywhere: bool, number: int = 0

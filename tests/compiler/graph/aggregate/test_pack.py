@@ -12,7 +12,7 @@ from compiler.graph.aggregate import Reduction
 from compiler.graph.aggregate.pack import fill_buckets
 from compiler.graph.ledger import Ledger
 from compiler.pipeline import make_plan
-from compiler.reasons import Placed, Why
+from compiler.reasons import Placed, Reason
 from tests.support import classifier
 
 SIZE = 100  # bytes of a bucket
@@ -24,7 +24,7 @@ def buckets(gradients: Sequence[tuple[Any, ...]]) -> list[list[int]]:
     Type and device may be left out; with the type `rows` it is one of some rows of a table.
     """
     plan = make_plan(classifier(clones=2))
-    places = [Placed(tower.device, Why("test", "default")) for tower in plan.towers]
+    places = [Placed(tower.device, Reason("test", "default")) for tower in plan.towers]
     with tf.Graph().as_default():
         reductions = []
         for number, (size, *more) in enumerate(gradients):

@@ -41,9 +41,9 @@ def _unseen(ops: list[Any], assigned: dict[str, str | None]) -> list[str]:
 def _explained(compiled: Any, op: Any, assigned: dict[str, str]) -> None:
     (found,) = explain_placement(compiled, op.name, assigned)
     assert (found.requested, found.assigned) == (op.requested, op.assigned)
-    assert found.decider.reason in {"rule", "default"}
+    assert found.decider.kind in {"rule", "default"}
     assert found.decider.text
-    if found.decider.reason == "rule":
+    if found.decider.kind == "rule":
         assert (op.rule.line, op.rule.decided_by or op.rule.text) == (
             found.decider.rule.span.begin.line,
             found.decider.text,

@@ -13,7 +13,7 @@ from attrs import evolve
 import grammar
 from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.inspect.transfers import tensor_bytes
-from compiler.reasons import Placed, Why
+from compiler.reasons import Placed, Reason
 from dsl import ir
 from tests.folders import EXAMPLES
 from tests.support import Training, spec_of
@@ -158,7 +158,7 @@ def test_small_constants_are_copied_unless_something_waits_for_them(*, waits: bo
     with Training(spec, data) as training:
         compiled = training.compiled
         first, second, third = compiled.plan.topology.devices
-        at = lambda device: compiled.ledger.place(Placed(device, Why("test", "default")), "update")  # noqa: E731
+        at = lambda device: compiled.ledger.place(Placed(device, Reason("test", "default")), "update")  # noqa: E731
         with compiled.graph.as_default():
             with at(first):
                 number = tf.constant([1.0, 2.0, 3.0], name="number")

@@ -13,7 +13,7 @@ from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.inspect.verify_placement import verify_placement
 from compiler.graph.ledger import Entry
 from compiler.pipeline import make_plan
-from compiler.reasons import Placed, Why
+from compiler.reasons import Placed, Reason
 from dsl.diagnostics import Diagnostic, SpecError
 from tests.support import CLASSIFIER, CONVOLUTION, spec_of
 
@@ -45,7 +45,7 @@ def add(graph: Any, name: str, device: str, entry: Entry | None) -> None:
 def on(graph: Any, ref: str, clone: int | None = None) -> Entry:
     """Return an entry that asks for a device by default."""
     device = next(each for each in graph.plan.topology.devices if each.ref == ref)
-    return Entry(Placed(device, Why(f"here -> {ref}", "default")), "forward", clone)
+    return Entry(Placed(device, Reason(f"here -> {ref}", "default")), "forward", clone)
 
 
 def session_name(graph: Any, ref: str) -> str:

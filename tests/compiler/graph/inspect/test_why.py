@@ -60,7 +60,7 @@ def only(compiled: Any, pattern: str, assigned: dict[str, str] | None = None) ->
 
 def chain(explanation: Explanation) -> list[tuple[str, str, str]]:
     """Return the links of a chain: kind and name of each thing, and what put it there."""
-    return [(each.kind, each.name, each.why.text) for each in explanation.chain]
+    return [(each.kind, each.name, each.reason.text) for each in explanation.chain]
 
 
 def lines(explanation: Explanation) -> list[int]:
@@ -125,7 +125,7 @@ def test_sums_are_by_the_rule_for_updates_and_apply_ops_with_their_variable(
 def test_a_default_says_which(compiled: Any) -> None:
     """What no rule speaks for is explained by the default, as it would be written."""
     found = only(compiled, "input/next")
-    assert (found.decider.reason, found.decider.text) == ("default", "inputs -> cpu[0]")
+    assert (found.decider.kind, found.decider.text) == ("default", "inputs -> cpu[0]")
     assert (found.decider.rule, found.beaten) == (None, ())
 
 
@@ -184,6 +184,6 @@ def test_every_op_has_an_explanation(compiled: Any) -> None:
     """Each chain ends with a rule or a default, on the device that was asked for."""
     for name in compiled.ledger.entries:
         found = only(compiled, name)
-        assert found.decider.reason in {"rule", "default"}
+        assert found.decider.kind in {"rule", "default"}
         assert {each.device for each in found.chain} == {found.requested}
         assert found.decider.text

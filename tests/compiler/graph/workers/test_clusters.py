@@ -97,7 +97,7 @@ def test_the_global_step_is_with_the_first_parameter_server(update: str) -> None
     for worker in (0, 1):
         graph = graph_of(cluster(servers=3, update=update), worker)
         entry = graph.ledger.entries[graph.global_step.handle.op.name]
-        assert (entry.device.ref, entry.placed.why.text) == ("ps[0].cpu[0]", "global_step -> ps[0].cpu[0]")
+        assert (entry.device.ref, entry.placed.reason.text) == ("ps[0].cpu[0]", "global_step -> ps[0].cpu[0]")
 
 
 @pytest.mark.parametrize(("cpus", "scopes"), [(1, ("",)), (2, ("clone_0", "clone_1"))])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler.mapping.explanation import Explanation, Link
-from compiler.reasons import Why
+from compiler.reasons import Reason
 from compiler.report.ink import Ink
 from compiler.report.text.why_text import why_text
 from dsl import ir
@@ -28,15 +28,15 @@ def rule(text: str, role: str) -> ir.Rule:
     return ir.Rule(ir.Selector(role), target, span=Span(SPEC, start, start + len(text)))
 
 
-CLONES = Why("clones -> gpu[*]", "rule", rule("clones -> gpu[*]", "clones"))
+CLONES = Reason("clones -> gpu[*]", "rule", rule("clones -> gpu[*]", "clones"))
 VARIABLES = rule("variables -> cpu[0]", "variables")
-LOGITS = Why(
+LOGITS = Reason(
     'variables("logits*") -> gpu[0]',
     "rule",
     rule('variables("logits*") -> gpu[0]', "variables"),
     (VARIABLES,),
 )
-INPUTS = Why("inputs -> cpu[0]", "default")
+INPUTS = Reason("inputs -> cpu[0]", "default")
 
 
 def explained(name: str, *chain: Link, clone: int | None = 0, assigned: str | None = None) -> Explanation:
@@ -65,7 +65,7 @@ def test_what_follows_has_its_chain() -> None:
     """An op that follows others names them, and then the rule that placed the last of them."""
     name = "clone_1/gradients/logits/MatMul_grad"
     chain = (
-        Link("op", name, "gpu[0]", Why("logits/MatMul", "follows")),
+        Link("op", name, "gpu[0]", Reason("logits/MatMul", "follows")),
         Link("op", "clone_1/logits/MatMul", "gpu[0]", CLONES),
     )
     assert why_text([explained(name, *chain, clone=1, assigned="cpu[0]")], Ink()) == (
@@ -96,7 +96,7 @@ def test_many_things_by_what_decided() -> None:
         for at in range(10)
     ]
     kernel = (
-        Link("op", "b/read", "gpu[0]", Why("logits/kernel", "follows")),
+        Link("op", "b/read", "gpu[0]", Reason("logits/kernel", "follows")),
         Link("variable", "logits/kernel", "gpu[0]", INPUTS),
     )
     assert why_text([*many, explained("b/read", *kernel)], Ink()) == (

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from compiler.mapping.json_format import dump
 from dsl.completions import override_completions
 from tests.cli.conftest import GOOD
 from tests.docs.pages import DOCS
@@ -51,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path / "digits.csv").write_text("")
     (path / "map.json").write_text("")
     (path / "runs" / "m").mkdir(parents=True)
-    (path / "runs" / "m" / "placement.json").write_text(dump(make_map()))
+    (path / "runs" / "m" / "placement.json").write_text(make_map().to_json())
     return path
 
 

@@ -25,8 +25,7 @@ def map_file(path: str) -> str | None:
 
 def read_map(path: str) -> PlacementMap:
     """Return the placement map in the file `path`; OSError and click.ClickException end a command with 2."""
-    from compiler.mapping.json_format import LIMIT
-    from compiler.mapping.records import PlacementMap
+    from compiler.mapping.records import LIMIT, PlacementMap
     from dsl.typed_json import BadRecord, read_record
 
     try:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from compiler.graph.inspect.mapping import map_placement
-from compiler.mapping import json_format as placement_json
+from compiler.mapping.records import LIMIT, PlacementMap
 from compiler.report.page.html import html_page
 from compiler.report.spec_lines import lines_of, texts_of
 from compiler.report.text.terminal import terminal_map
 from compiler.report.view import View
+from dsl.typed_json import parse_record
 from tests.browser import find_chromium, start_browser
 from tests.folders import ROOT
 
@@ -34,7 +35,7 @@ def test_views_of_resnet50(tmp_path: Path) -> None:
     placement = map_placement(compile_graph(make_plan(spec)))
     assert len(placement.ops) > 13_000
     text = placement.to_json()
-    assert placement_json.load(text) == placement
+    assert parse_record(text, PlacementMap, LIMIT) == placement
 
     title, *lines = terminal_map(placement, View()).splitlines()
     assert title.startswith(str(SPEC))

@@ -76,7 +76,7 @@ def test_a_server_listens_on_the_loopback_address_alone_and_ends_with_the_run(ta
     assert server.end() == 0
     said = [line for line in server.lines if line.startswith("ps:0")]
     assert said == [f"ps:0 listens at {tasks.address(0)}", "ps:0 ended with the run"]
-    assert server.text.count("TFD772") == 1
+    assert server.text.count("warning[TFD772]") == 1
 
 
 def test_a_signal_ends_a_server(tasks: Tasks) -> None:

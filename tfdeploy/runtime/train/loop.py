@@ -17,7 +17,7 @@ from tfdeploy.runtime.records.history import History, HistoryRecord
 from tfdeploy.runtime.records.result import Clock
 from tfdeploy.runtime.session.faults import located
 from tfdeploy.runtime.session.steps import Done, Steps, make_steps
-from tfdeploy.runtime.train.evaluations import Evaluations
+from tfdeploy.runtime.train.evaluation import Evaluations
 from tfdeploy.runtime.train.periods import Period, Unobtrusive
 from tfdeploy.runtime.train.waiting import Waiting, remedy
 

@@ -42,7 +42,7 @@ from tfdeploy.runtime.session.lost_tasks import is_lost_task
 from tfdeploy.runtime.session.tensorflow_reasons import reason_of
 from tfdeploy.runtime.show.reporting import StepRange
 from tfdeploy.runtime.train.best import BestTracker
-from tfdeploy.runtime.train.evaluations import Evaluations
+from tfdeploy.runtime.train.evaluation import Evaluations
 from tfdeploy.runtime.train.events import Events
 from tfdeploy.runtime.train.loop import Trainer
 from tfdeploy.runtime.train.periods import left_out, total_steps

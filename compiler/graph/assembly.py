@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 from attrs import define, evolve, field
 
-from compiler.graph.gradients.loss_scale import LossScale
 from compiler.graph.ledger import Ledger
+from compiler.graph.loss_scale import LossScale
 from compiler.graph.optimizers import Optimizer
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.graph.variables.variables import GraphVariable

@@ -14,7 +14,6 @@ from compiler.checks.compatibility import gradients_can_be_summed
 from compiler.checks.matches import rules_decide, rules_match
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
-from compiler.graph.gradients.loss_scale import LossScale
 from compiler.graph.gradients.regularize import with_regularizers
 from compiler.graph.gradients.weighting import tower_loss
 from compiler.graph.inputs.feeding import Feeds, feed_towers
@@ -22,6 +21,7 @@ from compiler.graph.inputs.staging import time_after
 from compiler.graph.inspect.own_devices import require_own_devices
 from compiler.graph.inspect.verify_placement import verify_placement
 from compiler.graph.ledger import Ledger
+from compiler.graph.loss_scale import LossScale
 from compiler.graph.optimizers import Optimizer, make_optimizer
 from compiler.graph.randomness import draw_seed, tower_seed
 from compiler.graph.scores.evaluation import build_evaluation

@@ -17,7 +17,7 @@ from compiler.plan import Plan
 from dsl.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
-    from compiler.graph.workers.updates import Exchange
+    from compiler.graph.workers.updates import WorkerExchange
 
 
 @frozen
@@ -120,7 +120,7 @@ class CompiledGraph:
     evaluation: Evaluation = field(repr=False)
     train_loops: tuple[TrainLoop, ...] = ()
     publish_op: tf.Operation | None = None
-    exchange: Exchange | None = field(default=None, repr=False)
+    exchange: WorkerExchange | None = field(default=None, repr=False)
     loss_scale: tf.Tensor | None = None
     applied: tf.Tensor | None = None
     seed: int = 0

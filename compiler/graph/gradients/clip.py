@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.copies import Gradient, beside, change_copies, map_values, times, values_of
-
-if TYPE_CHECKING:
-    from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.summed import SummedGradient
 
 SCOPE = "clip"
 

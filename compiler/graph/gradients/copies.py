@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 from attrs import evolve
 
-if TYPE_CHECKING:
-    from compiler.graph.assembly import Assembly
-    from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.assembly import Assembly
+from compiler.graph.gradients.summed import SummedGradient
 
 Gradient = Any  # a tensor, or tf.IndexedSlices with distinct indices
 

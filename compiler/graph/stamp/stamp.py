@@ -17,9 +17,9 @@ from attrs import define, field, frozen
 
 from compiler.graph.importing import import_nodes
 from compiler.graph.ledger import Entry, Ledger
-from compiler.graph.stamp.exchange import Meeting, received_names, write_exchanges
 from compiler.graph.stamp.lookups import Lookup, Usage, input_types, runs_functions, usage_of
 from compiler.graph.stamp.micro_batches import Rounds, RoundWriter
+from compiler.graph.stamp.moment_exchange import Meeting, received_names, write_exchanges
 from compiler.graph.stamp.places import Layout, TowerPlaces
 from compiler.graph.tower.template import Role, Template
 from compiler.placement.rules import Rulebook, following

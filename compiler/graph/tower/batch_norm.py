@@ -48,7 +48,7 @@ def sync_policy(plan: Plan) -> SyncPolicy | None:
 
 
 @define
-class TracedExchange:
+class TracedMomentExchange:
     """The places at which a traced layer and those of the other clones meet.
 
     `sent` are mean, variance and number of elements of the tower's own batch; `received` the mean and the
@@ -69,7 +69,7 @@ class Exchanges:
 
     policy: SyncPolicy
     graph: tf.Graph = field(repr=False)
-    found: list[TracedExchange] = field(factory=list)
+    found: list[TracedMomentExchange] = field(factory=list)
 
     @contextmanager
     def within(self, layer: keras.Layer, path: str) -> Iterator[None]:
@@ -111,7 +111,7 @@ class Exchanges:
 
         def exchange(mean: tf.Tensor, variance: tf.Tensor, count: tf.Tensor) -> Any:
             received = _ports(f"{name}/moments", ("mean", "variance", "count"), (mean, variance, count))
-            traced = TracedExchange(name, (mean, variance, count), received)
+            traced = TracedMomentExchange(name, (mean, variance, count), received)
             self.found.append(traced)
 
             def gradient(by_mean: tf.Tensor, by_variance: tf.Tensor, _: tf.Tensor) -> Any:

@@ -75,7 +75,7 @@ class TensorInfo:
 
 
 @frozen
-class Exchange:
+class MomentExchange:
     """Where a layer of the tower meets those of the other clones; tensor names and ports.
 
     `sent` and `gradients_sent` leave the tower; `received` and `gradients_received` are what comes back from
@@ -118,7 +118,7 @@ class Template:
     state_updates: Mapping[str, str]
     metric_states: Mapping[str, tuple[str, ...]]
     results: Mapping[str, TensorInfo] = field(factory=dict, repr=False)
-    exchanges: tuple[Exchange, ...] = ()
+    exchanges: tuple[MomentExchange, ...] = ()
     joins_examples: bool = False
 
     @property

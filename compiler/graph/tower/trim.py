@@ -9,9 +9,9 @@ from typing import Any
 import tensorflow as tf
 from attrs import field, frozen
 
-from compiler.graph.tower.batch_norm import TracedExchange
+from compiler.graph.tower.batch_norm import TracedMomentExchange
 from compiler.graph.tower.simplify import Shape, Simplifier
-from compiler.graph.tower.template import Exchange, Gradient, LossPart, Role, Template, TensorInfo
+from compiler.graph.tower.template import Gradient, LossPart, MomentExchange, Role, Template, TensorInfo
 
 _GRADIENT = re.compile(r"^gradients/(?:part_\d+/)?(?:(?P<forward>.+)_grad/)?")
 _GRADIENTS = re.compile(r"^gradients/(?:part_\d+/)?")
@@ -47,7 +47,7 @@ class TracedTensors:
     seed: tf.Tensor | None
     scale: tf.Tensor | None
     inverse_share: tf.Tensor | None
-    exchanges: Sequence[TracedExchange] = ()
+    exchanges: Sequence[TracedMomentExchange] = ()
     joins_examples: bool = False
 
     def results(self) -> Iterator[tf.Tensor]:
@@ -122,9 +122,9 @@ def _info(tensor: tf.Tensor) -> TensorInfo:
     return TensorInfo(tensor.dtype.name, shape)
 
 
-def _exchange(traced: TracedExchange, name: Any, port: Any) -> Exchange:
+def _exchange(traced: TracedMomentExchange, name: Any, port: Any) -> MomentExchange:
     mean = traced.sent[0]
-    return Exchange(
+    return MomentExchange(
         name=traced.name,
         sent=tuple(map(name, traced.sent)),
         received=tuple(map(port, traced.received)),

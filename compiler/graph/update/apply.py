@@ -10,8 +10,8 @@ import tensorflow as tf
 from compiler.graph.aggregate.base import Gradient
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.collect import copy_name
-from compiler.graph.gradients.loss_scale import Gate
 from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.unscale import Gate
 from compiler.graph.optimizers.base import Scalars
 from compiler.graph.update.mutex import take_turn
 from compiler.graph.update.remote_slots import apply_at_slots, slots_apart

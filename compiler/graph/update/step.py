@@ -13,6 +13,7 @@ from compiler.graph.gradients.collect import regularize_gradients, sum_gradients
 from compiler.graph.gradients.copies import values_of
 from compiler.graph.gradients.parts import join_parts
 from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.unscale import gate_of, unscale
 from compiler.graph.gradients.weighting import own_inverses
 from compiler.graph.optimizers.base import Scalars
 from compiler.graph.update.apply import apply_gradients, update_statistics
@@ -51,9 +52,9 @@ def build_update(assembly: Assembly, scalars: Scalars, *, statistics: bool = Tru
     scale, gradients = assembly.loss_scale, sum_gradients(assembly)
     gradients = join_parts(assembly, gradients, own_inverses(assembly))
     if scale is not None:
-        gradients = scale.undo(assembly, gradients)
+        gradients = unscale(assembly, scale, gradients)
     gradients = regularize_gradients(assembly, gradients)
-    gate = scale.gate(assembly, gradients) if scale is not None else None
+    gate = gate_of(assembly, scale, gradients) if scale is not None else None
     gradients = clip_gradients(assembly, gradients)
     done = apply_gradients(assembly, gradients, scalars, gate)
     done += update_statistics(assembly, gate) if statistics else []

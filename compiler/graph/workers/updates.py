@@ -31,7 +31,7 @@ REPORTED = 4
 
 
 @frozen
-class Exchange:
+class WorkerExchange:
     """What a worker runs in place of a plain train op.
 
     Async: `step` does an update, if the generation still is the worker's, and claims the next; it gives what
@@ -74,7 +74,7 @@ class Exchange:
 
 def build_between(
     assembly: Assembly, plan: WorkerPlan, losses: Sequence[LossSum], states: Sequence[tf.Tensor]
-) -> Exchange:
+) -> WorkerExchange:
     """Add a worker's part of the update and, for the chief, the part that applies it.
 
     Args:
@@ -89,7 +89,7 @@ def build_between(
     return _Sync(assembly, plan, coordination, losses, states).build()
 
 
-def _build_async(assembly: Assembly, plan: WorkerPlan, coordination: Coordination) -> Exchange:
+def _build_async(assembly: Assembly, plan: WorkerPlan, coordination: Coordination) -> WorkerExchange:
     worker, table = plan.worker, coordination.table
     scalars = step_scalars(assembly)
     update = build_update(assembly, scalars, statistics=worker.is_chief)
@@ -102,7 +102,7 @@ def _build_async(assembly: Assembly, plan: WorkerPlan, coordination: Coordinatio
         tell = tf.raw_ops.ResourceScatterUpdate(resource=told, indices=[worker.index], updates=[report])
         clear = tf.raw_ops.AssignVariableOp(resource=told, value=tf.zeros(shape))
         read = tf.raw_ops.ReadVariableOp(resource=told, dtype=tf.float32)
-    return Exchange(
+    return WorkerExchange(
         worker,
         coordination,
         step=step,
@@ -135,7 +135,7 @@ class _Sync:
         self.here: list[tf.Tensor] | None = None  # by worker, one if it is present and zero if it is not
         self.weights: list[tf.Tensor] | None = None
 
-    def build(self) -> Exchange:
+    def build(self) -> WorkerExchange:
         """Add what is posted and, for the chief, what becomes of it."""
         gradients, statistics, report = self._gradients(), self._statistics(), self._report()
         posted = [
@@ -150,7 +150,7 @@ class _Sync:
             tick = tf.compat.v1.placeholder_with_default(tf.constant(0, tf.int64), (), name="tick")
         post = self.coordination.table.set_own("arrived", tick, "post", posted)
         if not self.worker.is_chief:
-            return Exchange(self.worker, self.coordination, tick=tick, post=post)
+            return WorkerExchange(self.worker, self.coordination, tick=tick, post=post)
         before = self.assembly.graph.num_operations()
         self._weigh()
         scalars = step_scalars(self.assembly)
@@ -164,7 +164,7 @@ class _Sync:
         boxes = [*(box for box, _ in gradients), *(box for box, _ in statistics.values()), report]
         clear = self._clear(boxes)
         made = self.assembly.graph.get_operations()[before:]
-        return Exchange(
+        return WorkerExchange(
             self.worker,
             self.coordination,
             tick=tick,

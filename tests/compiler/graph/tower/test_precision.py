@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.build import compile_graph
-from compiler.graph.gradients.loss_scale import GROWTH_STEPS, INITIAL_SCALE
 from compiler.graph.inspect.mapping import map_placement
+from compiler.graph.loss_scale import GROWTH_STEPS, INITIAL_SCALE
 from compiler.pipeline import make_plan
 from tests.models import data, model, train
 from tests.support import Training, largest_difference

@@ -35,7 +35,7 @@ class UpdateReporter:
         return self._made // share > self._told_at // share
 
     def update(self) -> Any:
-        """Make an update and tell about it; return what `Exchange.step` gives."""
+        """Make an update and tell about it; return what `WorkerExchange.step` gives."""
         compiled, exchange = self.group.engine.compiled, self.group.exchange
         if self._logged is None:
             fetches = [exchange.step, compiled.total_loss, compiled.data_loss]

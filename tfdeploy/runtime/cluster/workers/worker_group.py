@@ -17,7 +17,7 @@ from attrs import define, field
 from compiler.graph.workers.coordination import FINISHED, OPEN, Coordination, State
 
 if TYPE_CHECKING:
-    from compiler.graph.workers.updates import Exchange
+    from compiler.graph.workers.updates import WorkerExchange
     from compiler.plan import Worker
     from tfdeploy.runtime.session.engine import Engine
     from tfdeploy.runtime.session.health import HealthMonitor
@@ -47,7 +47,7 @@ class WorkerGroup:
     _claim: Callable[..., Any] | None = field(default=None, init=False, repr=False)
 
     @property
-    def exchange(self) -> Exchange:
+    def exchange(self) -> WorkerExchange:
         """The ops of the worker's graph."""
         exchange = self.engine.compiled.exchange
         assert exchange is not None

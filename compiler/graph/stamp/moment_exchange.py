@@ -10,7 +10,7 @@ from attrs import frozen
 
 from compiler.graph.ledger import Entry, Ledger
 from compiler.graph.tower.batch_norm import gradients_kind, summed_gradients, whole_moments
-from compiler.graph.tower.template import Exchange, Template
+from compiler.graph.tower.template import MomentExchange, Template
 from compiler.plan import Tower
 from compiler.reasons import Placed
 
@@ -34,7 +34,7 @@ class Meeting:
     """An exchange as all towers have it, and where its sums are made."""
 
     placed: Placed
-    members: Sequence[tuple[Tower, Exchange]]
+    members: Sequence[tuple[Tower, MomentExchange]]
 
 
 def write_exchanges(target: Any, meetings: Mapping[str, Meeting], ledger: Ledger) -> None:
@@ -77,7 +77,7 @@ def _write(
             ledger.enter(made.name, Entry(meeting.placed, "aggregate"))
 
 
-def _twin(exchange: Exchange, part: int) -> tf.Tensor:
+def _twin(exchange: MomentExchange, part: int) -> tf.Tensor:
     """Return a stand-in for a tensor that a tower sends: moments, or as third the number of elements."""
     count = part == MOMENTS.index("count")
     return tf.compat.v1.placeholder(exchange.dtype, () if count else exchange.shape)

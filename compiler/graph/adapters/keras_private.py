@@ -1,0 +1,107 @@
+"""Every name of Keras that is used here although it is not public, and what it is used for.
+
+No other module imports `keras.src`, or touches an attribute of Keras's that begins with an underscore.
+`tests/compiler/graph/adapters` lists the names, so that a release of Keras without one of them fails there
+and says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import keras
+
+# Values that Keras keeps for the whole process: names given so far, and variables not yet created.
+from keras.src.backend.common.global_state import get_global_attribute, set_global_attribute
+
+# The mask that a layer has attached to a tensor.
+from keras.src.backend.common.masking import get_keras_mask
+
+# The common class of layers that join several tensors, such as Add and Concatenate.
+from keras.src.layers.merging.base_merge import Merge
+
+# How a loss applies a mask and sample weights to its values.
+from keras.src.losses.loss import reduce_weighted_values
+
+# The module in which the applications look `get_file` up, which downloads their weights.
+from keras.src.utils import file_utils
+
+__all__ = [
+    "MOMENTS",
+    "NAMES_GIVEN",
+    "UNCREATED_VARIABLES",
+    "Merge",
+    "file_utils",
+    "flattened_layers",
+    "get_global_attribute",
+    "get_keras_mask",
+    "has_inner_layers",
+    "initializer_of",
+    "is_built",
+    "keep_table_dtype",
+    "moments_of",
+    "name_scope_of",
+    "reduce_weighted_values",
+    "reduction_axes",
+    "set_global_attribute",
+    "takes_any_shape",
+]
+
+NAMES_GIVEN = "object_name_uids"
+"""The global attribute that counts how often Keras has given each name, in the whole process."""
+
+UNCREATED_VARIABLES = "uninitialized_variables"
+"""The global attribute with the variables that Keras would create when the next stateless scope ends."""
+
+MOMENTS = "_moments"
+"""The method of a batch normalisation that returns mean and variance of its batch."""
+
+
+def flattened_layers(layer: keras.Layer) -> Sequence[Any]:
+    """Return a layer and all layers inside it, at any depth."""
+    found: Sequence[Any] = list(layer._flatten_layers())
+    return found
+
+
+def has_inner_layers(layer: keras.Layer) -> bool:
+    """Whether a layer has layers of its own, as models and wrappers have."""
+    return bool(layer._layers)
+
+
+def name_scope_of(layer: keras.Layer) -> AbstractContextManager[Any]:
+    """Open the name scope of a layer for its call. If Keras opens it twice, ops are called `conv1_1/...`."""
+    scope: AbstractContextManager[Any] = layer._open_name_scope()
+    return scope
+
+
+def takes_any_shape(build: Any) -> bool:
+    """Whether `build` is the method that layers inherit, which makes no variables from a shape."""
+    return bool(getattr(build, "_is_default", False))
+
+
+def initializer_of(variable: Any) -> Any:
+    """Return what makes the first value of a variable."""
+    return variable._initializer
+
+
+def keep_table_dtype(embedding: keras.layers.Embedding) -> None:
+    """Let an embedding convert the rows that it looks up, and not its whole table at every step."""
+    embedding._embeddings._autocast = False
+
+
+def is_built(metric: keras.Metric) -> bool:
+    """Whether a metric has its variables; metrics that make them all at once always have."""
+    return getattr(metric, "_built", True) is not False
+
+
+def moments_of(layer: keras.layers.BatchNormalization) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """Return the function of inputs and mask with which a normalisation finds its batch's mean and variance."""
+    return lambda inputs, mask: type(layer)._moments(layer, inputs, mask)
+
+
+def reduction_axes(layer: keras.layers.BatchNormalization) -> Sequence[int]:
+    """Return the axes over which a normalisation takes its moments."""
+    found: Sequence[int] = layer._reduction_axes
+    return found

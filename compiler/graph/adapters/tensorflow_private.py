@@ -1,0 +1,125 @@
+"""Every name of TensorFlow that is used here although it is not public, and what it is used for.
+
+No other module imports `tensorflow.python` or `tensorflow.core`, or touches an attribute of TensorFlow's that
+begins with an underscore. `tests/compiler/graph/adapters` lists the names, so that a release of TensorFlow
+without one of them fails there and says which.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+# The messages with which a variable and a simulated device are described.
+from tensorflow.core.framework.variable_pb2 import VariableDef
+from tensorflow.core.protobuf.device_properties_pb2 import DeviceProperties, NamedDevice
+
+# The trace of a step in the format of chrome://tracing.
+from tensorflow.python.client.timeline import Timeline
+
+# The C functions that add nodes to a graph, and the Python owners of what these functions allocate.
+from tensorflow.python.client.pywrap_tf_session import (
+    TF_DeleteBuffer,
+    TF_GraphImportGraphDefWithResults,
+    TF_ImportGraphDefOptionsAddInputMapping,
+    TF_ImportGraphDefOptionsSetPrefix,
+    TF_ImportGraphDefOptionsSetUniquifyNames,
+    TF_ImportGraphDefOptionsSetValidateColocationConstraints,
+    TF_NewBufferFromString,
+)
+from tensorflow.python.framework.c_api_util import (
+    ScopedTFImportGraphDefOptions,
+    ScopedTFImportGraphDefResults,
+)
+
+# Whether a process only runs ops that give the same bits every time. Only the setter is public.
+from tensorflow.python.framework.config import is_op_determinism_enabled
+
+# The functions of a library, made ready to be added to a graph.
+from tensorflow.python.framework.function import from_library
+
+# The definition of a type of op: names and types of inputs, outputs and attributes.
+from tensorflow.python.framework.op_def_registry import get as op_definition
+
+# The simulation that finds out how much memory a step needs.
+from tensorflow.python.grappler.cluster import Cluster as VirtualCluster
+from tensorflow.python.grappler.item import Item as GrapplerItem
+
+# A variable from its description, for ops that are already in the graph.
+from tensorflow.python.ops.resource_variable_ops import ResourceVariable
+
+__all__ = [
+    "DeviceProperties",
+    "GrapplerItem",
+    "NamedDevice",
+    "ResourceVariable",
+    "Timeline",
+    "VariableDef",
+    "VirtualCluster",
+    "add_control_input",
+    "add_nodes",
+    "from_library",
+    "is_op_determinism_enabled",
+    "iterator_resource",
+    "op_definition",
+    "set_device",
+    "variant_of",
+]
+
+
+def add_nodes(graph: tf.Graph, graph_def: Any, outside: dict[str, tf.Tensor]) -> None:
+    """Add the nodes of a GraphDef to a graph by TensorFlow's C interface.
+
+    Python's records of the new ops are made without any scope: they have no control flow context, and their
+    devices are those of the nodes.
+
+    Args:
+        graph: The graph that the nodes are added to, under their own names.
+        graph_def: The nodes. Names of inputs that are not among them must be keys of `outside`.
+        outside: Tensors of `graph` that the nodes take as inputs, by the names they have there.
+
+    Raises:
+        tf.errors.InvalidArgumentError: A node is not well formed.
+    """
+    scoped = ScopedTFImportGraphDefOptions()
+    options = scoped.options
+    TF_ImportGraphDefOptionsSetPrefix(options, "")
+    TF_ImportGraphDefOptionsSetUniquifyNames(options, False)
+    TF_ImportGraphDefOptionsSetValidateColocationConstraints(options, False)
+    for name, tensor in outside.items():
+        base, _, index = name.partition(":")
+        TF_ImportGraphDefOptionsAddInputMapping(options, base, int(index or 0), tensor._as_tf_output())
+    with graph._mutation_lock():  # as TensorFlow's importer: no session may run in between
+        buffer = TF_NewBufferFromString(graph_def.SerializeToString())
+        try:
+            with graph._c_graph.get() as c_graph:
+                results = TF_GraphImportGraphDefWithResults(c_graph, buffer, options)
+            ScopedTFImportGraphDefResults(results)
+        finally:
+            TF_DeleteBuffer(buffer)
+        names = graph._names_in_use  # so that later ops get other names
+        for operation in graph.new_operations():
+            made = tf.Operation._from_c_op(operation, graph)
+            made._colocation_code_locations = {}  # which TensorFlow's error messages read
+            names[made.name.lower()] = 1
+
+
+def set_device(op: tf.Operation, device: str) -> None:
+    """Move an op to a device, as a device function does while the op is made."""
+    op._set_device(device)
+
+
+def add_control_input(op: tf.Operation, before: tf.Operation) -> None:
+    """Let an op that is already in its graph wait for another one."""
+    op._add_control_input(before)
+
+
+def iterator_resource(iterator: Any) -> tf.Tensor:
+    """Return the handle of an iterator, which another graph's `MakeIterator` takes by its name."""
+    return iterator._iterator_resource
+
+
+def variant_of(dataset: tf.data.Dataset) -> tf.Tensor:
+    """Return the tensor that stands for a dataset in a graph."""
+    return dataset._variant_tensor

@@ -1,0 +1,66 @@
+"""Dynamic loss scaling for float16: the scale itself, with the figures of Keras's LossScaleOptimizer.
+
+The loss is multiplied by a scale before it is differentiated, so that small gradients do not vanish in 16
+bits, and the gradients are divided by it again (`gradients/unscale.py`). A step is skipped if its gradients
+are not finite: nothing changes but the scale, which is halved, and the global step does not count it. After
+`GROWTH_STEPS` consecutive good steps the scale is doubled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from attrs import field, frozen
+
+from compiler.graph.ledger import Ledger
+from compiler.graph.variables.variables import create_variable
+from compiler.reasons import Placed
+
+INITIAL_SCALE = 2.0**15
+GROWTH_STEPS = 2000
+NAME = "loss_scale"
+
+
+@frozen
+class LossScale:
+    """The scale, and the number of consecutive good steps since it last changed. Checkpoints have both.
+
+    `value` is the scale as it was read for this step. The towers multiply their losses by it, and the
+    gradients are divided by it.
+    """
+
+    scale: Any
+    good_steps: Any
+    value: tf.Tensor = field(repr=False)
+    placed: Placed = field(repr=False)
+    ledger: Ledger = field(repr=False)
+
+    @classmethod
+    def create(cls, placed: Placed, ledger: Ledger) -> LossScale:
+        """Make the variables where the global step is."""
+        scale = create_variable(NAME, lambda: tf.constant(INITIAL_SCALE, tf.float32), placed, ledger)
+        good = create_variable(f"{NAME}/good_steps", lambda: tf.constant(0, tf.int64), placed, ledger)
+        with ledger.place(placed, "read"):
+            value = tf.raw_ops.ReadVariableOp(resource=scale.handle, dtype=tf.float32, name=f"{NAME}/read")
+        return cls(scale, good, value, placed, ledger)
+
+    def saved(self) -> dict[str, Any]:
+        """Return the variables of a checkpoint by name."""
+        return {NAME: self.scale, f"{NAME}/good_steps": self.good_steps}
+
+    def times(self, share: float) -> tf.Tensor:
+        """Return the factor on a tower's loss: its share, and the scale."""
+        with self.ledger.place(self.placed, "update"), tf.name_scope(f"{NAME}/"):
+            return tf.multiply(self.value, share, name="factor")
+
+    def follow(self, finite: tf.Tensor) -> list[tf.Operation]:
+        """Return the ops that halve the scale after a bad step, and double it after enough good ones."""
+        good = tf.raw_ops.ReadVariableOp(resource=self.good_steps.handle, dtype=tf.int64)
+        grown = tf.equal(good, GROWTH_STEPS - 1)
+        factor = tf.where(finite, tf.where(grown, 2.0, 1.0), 0.5)
+        count = tf.where(tf.logical_and(finite, tf.logical_not(grown)), good + 1, tf.zeros_like(good))
+        return [
+            tf.raw_ops.AssignVariableOp(resource=self.scale.handle, value=self.value * factor),
+            tf.raw_ops.AssignVariableOp(resource=self.good_steps.handle, value=count),
+        ]

@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 from attrs import define, field, frozen
 
+from compiler.graph.adapters.tensorflow_private import set_device
 from compiler.graph.tower.template import Role
 from compiler.plan import Plan
 from compiler.reasons import Placed
@@ -65,7 +66,7 @@ class Ledger:
         if graph.num_operations() - ops > len(self.entries) - entered:
             # tf.gradients, iterators and assignments of initial values pass device functions by
             for op in graph.get_operations()[ops:]:
-                op._set_device(choose(op))  # noqa: SLF001  # what a device function does
+                set_device(op, choose(op))
 
     def enter(self, op_name: str, entry: Entry) -> None:
         """Keep where an op was put."""

@@ -5,6 +5,8 @@ No other module imports `keras.src`, or touches an attribute of Keras's that beg
 and says which.
 """
 
+# ruff: noqa: SLF001  # this is what the module is for
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -97,7 +99,7 @@ def is_built(metric: keras.Metric) -> bool:
 
 
 def moments_of(layer: keras.layers.BatchNormalization) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """Return the function of inputs and mask with which a normalisation finds its batch's mean and variance."""
+    """Return the function of inputs and mask that gives the mean and variance of a normalisation's batch."""
     return lambda inputs, mask: type(layer)._moments(layer, inputs, mask)
 
 

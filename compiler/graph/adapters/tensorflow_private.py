@@ -5,6 +5,8 @@ begins with an underscore. `tests/compiler/graph/adapters` lists the names, so t
 without one of them fails there and says which.
 """
 
+# ruff: noqa: SLF001  # this is what the module is for
+
 from __future__ import annotations
 
 from typing import Any
@@ -14,9 +16,6 @@ import tensorflow as tf
 # The messages with which a variable and a simulated device are described.
 from tensorflow.core.framework.variable_pb2 import VariableDef
 from tensorflow.core.protobuf.device_properties_pb2 import DeviceProperties, NamedDevice
-
-# The trace of a step in the format of chrome://tracing.
-from tensorflow.python.client.timeline import Timeline
 
 # The C functions that add nodes to a graph, and the Python owners of what these functions allocate.
 from tensorflow.python.client.pywrap_tf_session import (
@@ -28,6 +27,9 @@ from tensorflow.python.client.pywrap_tf_session import (
     TF_ImportGraphDefOptionsSetValidateColocationConstraints,
     TF_NewBufferFromString,
 )
+
+# The trace of a step in the format of chrome://tracing.
+from tensorflow.python.client.timeline import Timeline
 from tensorflow.python.framework.c_api_util import (
     ScopedTFImportGraphDefOptions,
     ScopedTFImportGraphDefResults,

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 from attrs import frozen
 
+from compiler.graph.adapters.tensorflow_private import add_control_input
 from compiler.graph.ledger import Ledger
 from compiler.plan import Plan, Tower, WorkerPlan
 from compiler.reasons import Placed
@@ -111,4 +112,4 @@ def time_after(waits: Mapping[int, tf.Tensor | None], updates: Sequence[tf.Opera
         if waited is not None:
             asked, done = waited.op.inputs[1].op, updates[min(clone, len(updates) - 1)]
             if done not in asked.control_inputs:
-                asked._add_control_input(done)  # noqa: SLF001  # there is no public way
+                add_control_input(asked, done)

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from attrs import define, field, frozen
-from tensorflow.core.protobuf import device_properties_pb2 as properties
-from tensorflow.python.grappler import cluster as virtual
-from tensorflow.python.grappler import item as grappler_item
 
+from compiler.graph.adapters.tensorflow_private import (
+    DeviceProperties,
+    GrapplerItem,
+    NamedDevice,
+    VirtualCluster,
+)
 from compiler.graph.inspect.step import step_ends, step_ops
 from compiler.mapping.records import MapTensor
 
@@ -40,16 +43,14 @@ def forecast_step_memory(compiled: CompiledGraph) -> dict[str, StepMemory]:
     """Return the peak of a step on every device, without variables, by the device's name in specs."""
     plan = compiled.plan
     names = {plan.tensorflow_device(each): each for each in plan.topology.devices}
-    devices = [
-        properties.NamedDevice(name=name, properties=_properties(each.kind)) for name, each in names.items()
-    ]
+    devices = [NamedDevice(name=name, properties=_properties(each.kind)) for name, each in names.items()]
     step = _Step.of(compiled)
-    peaks = virtual.Cluster(devices=devices).DeterminePeakMemoryUsage(grappler_item.Item(step.meta_graph()))
+    peaks = VirtualCluster(devices=devices).DeterminePeakMemoryUsage(GrapplerItem(step.meta_graph()))
     return {each.ref: step.peak(name, peaks.get(name, (0, ()))) for name, each in names.items()}
 
 
 def _properties(kind: str) -> Any:
-    return properties.DeviceProperties(
+    return DeviceProperties(
         type=kind.upper(), num_cores=1, frequency=1000, bandwidth=1_000_000, memory_size=_PLENTY
     )
 

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 from attrs import define, field
 
+from compiler.graph.adapters.tensorflow_private import iterator_resource, variant_of
 from compiler.graph.importing import import_nodes
 from compiler.graph.inspect.assigned import read_assigned
 from compiler.graph.session_options import session_config
@@ -64,11 +65,11 @@ class _Copy:
     def start(self, pipe: InputPipe) -> None:
         """Let an iterator give one made-up batch over and over."""
         device = self.compiled.plan.tensorflow_device(pipe.placed.device)
-        handle = pipe.iterator._iterator_resource  # noqa: SLF001  # there is no public name for it
+        handle = iterator_resource(pipe.iterator)
         with self.graph.as_default(), tf.device(device):
             data = tf.data.Dataset.from_tensors(_made_up(pipe)).repeat()
             start = tf.raw_ops.MakeIterator(
-                dataset=data._variant_tensor,  # noqa: SLF001  # as above
+                dataset=variant_of(data),
                 iterator=self.graph.as_graph_element(handle.name),
             )
         self.session.run(start)

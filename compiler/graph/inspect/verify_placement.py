@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from attrs import define, field, frozen
-from tensorflow.python.framework import op_def_registry
 
+from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.ledger import Entry
 from compiler.graph.stamp.lookups import declares_strings
 from compiler.reasons import Reason
@@ -130,7 +130,7 @@ def _gives_strings(op: tf.Operation) -> bool:
 @cache
 def takes_resources(op_type: str) -> bool:
     """Whether ops of a type work on a resource: a variable, a table, an iterator."""
-    definition: Any = op_def_registry.get(op_type)
+    definition: Any = op_definition(op_type)
     if definition is None:
         return False
     return any(each.type == tf.resource.as_datatype_enum for each in definition.input_arg)

@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 from attrs import define, field, frozen
-from tensorflow.python.framework import op_def_registry
 
+from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.tower.template import Template
 
 GATHER = "GatherV2"
@@ -137,7 +137,7 @@ def handles_strings(node: Any) -> bool:
 @cache
 def declares_strings(op: str) -> bool:
     """Whether ops of a type always take or give strings."""
-    definition = op_def_registry.get(op)
+    definition = op_definition(op)
     if definition is None:
         return False
     return any(
@@ -148,7 +148,7 @@ def declares_strings(op: str) -> bool:
 def input_types(node: Any) -> list[int]:
     """Return the types (numbers of DataType) of a node's data inputs."""
     types: list[int] = []
-    for each in op_def_registry.get(node.op).input_arg:
+    for each in op_definition(node.op).input_arg:
         if each.type_list_attr:
             types += node.attr[each.type_list_attr].list.type
         else:

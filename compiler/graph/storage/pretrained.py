@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
-from keras.src.utils import file_utils  # where the applications look `get_file` up
 
+from compiler.graph.adapters.keras_private import file_utils
 from compiler.graph.storage.hdf5_files import StrangeFileError, contents, open_store
 from compiler.graph.tower.keras_scope import own_names, replaced
 from compiler.graph.tower.network import make_layer

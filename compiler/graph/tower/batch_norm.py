@@ -16,6 +16,7 @@ import keras
 import tensorflow as tf
 from attrs import define, field, frozen
 
+from compiler.graph.adapters.keras_private import MOMENTS, flattened_layers, moments_of, reduction_axes
 from compiler.graph.tower.ports import make_port
 from compiler.plan import Plan
 
@@ -77,26 +78,26 @@ class Exchanges:
 
         Raises ValueError where they cannot.
         """
-        hooked = [each for each in layer._flatten_layers() if self.policy.wants(each)]  # noqa: SLF001  # not public
+        hooked = [each for each in flattened_layers(layer) if self.policy.wants(each)]
         if hooked and self.policy.refusal is not None:
             raise ValueError(f"its statistics cannot be synchronized: {self.policy.refusal}")
         for each in hooked:
-            object.__setattr__(each, "_moments", partial(self._moments, each, path))
+            object.__setattr__(each, MOMENTS, partial(self._moments, each, path))
         try:
             yield
         finally:
             for each in hooked:
-                object.__delattr__(each, "_moments")
+                object.__delattr__(each, MOMENTS)
 
     def _moments(self, layer: Any, path: str, inputs: tf.Tensor, mask: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """Return mean and variance of the whole batch; takes the place of the layer's own method."""
         if tf.compat.v1.get_default_graph() is not self.graph:
             raise ValueError("its statistics cannot be synchronized: it is inside a loop")
         if mask is None:
-            mean, variance = keras.ops.moments(inputs, axes=layer._reduction_axes)  # noqa: SLF001  # not public
+            mean, variance = keras.ops.moments(inputs, axes=reduction_axes(layer))
             count = tf.cast(tf.size(inputs) // tf.size(mean), mean.dtype)
         else:
-            mean, variance = type(layer)._moments(layer, inputs, mask)  # noqa: SLF001  # as above
+            mean, variance = moments_of(layer)(inputs, mask)
             count = tf.reduce_sum(tf.cast(mask, mean.dtype))
         name = f"{path}/{len(self.found)}"
         mean, variance, _ = self._exchange(name)(mean, variance, count)

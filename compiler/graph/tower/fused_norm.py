@@ -16,6 +16,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from compiler.graph.adapters.keras_private import flattened_layers
+
 SMALLEST_EPSILON = 1.001e-5  # below that the kernel of cuDNN takes its own
 RANK = 4  # of a batch of images, channels last
 
@@ -28,7 +30,7 @@ def fused_normalisation(layer: keras.Layer, *, apart: Callable[[Any], bool]) -> 
     """
     hooked = [
         each
-        for each in layer._flatten_layers()  # noqa: SLF001  # not public
+        for each in flattened_layers(layer)
         if type(each) is keras.layers.BatchNormalization and not each.renorm and not apart(each)
     ]
     for each in hooked:

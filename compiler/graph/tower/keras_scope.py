@@ -8,10 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import keras
-from keras.src.backend.common import global_state
 
-_NAMES = "object_name_uids"  # how often Keras has given each name to a layer, in the whole process
-_PENDING = "uninitialized_variables"  # what Keras would create at the end of the next stateless scope
+from compiler.graph.adapters.keras_private import (
+    NAMES_GIVEN,
+    UNCREATED_VARIABLES,
+    get_global_attribute,
+    set_global_attribute,
+)
 
 
 @contextmanager
@@ -21,23 +24,23 @@ def stateless() -> Iterator[Any]:
     Keras remembers such variables in the process and would create them when any later scope ends, in whatever
     graph is then the default; they are forgotten here.
     """
-    before = list(global_state.get_global_attribute(_PENDING, []))
+    before = list(get_global_attribute(UNCREATED_VARIABLES, []))
     try:
         with keras.StatelessScope(collect_losses=True, initialize_variables=False) as scope:
             yield scope
     finally:
-        global_state.set_global_attribute(_PENDING, before)
+        set_global_attribute(UNCREATED_VARIABLES, before)
 
 
 @contextmanager
 def own_names() -> Iterator[None]:
     """Let Keras name what has no name of its own as if nothing had been made in this process before."""
-    before = global_state.get_global_attribute(_NAMES)
-    global_state.set_global_attribute(_NAMES, defaultdict(int))
+    before = get_global_attribute(NAMES_GIVEN)
+    set_global_attribute(NAMES_GIVEN, defaultdict(int))
     try:
         yield
     finally:
-        global_state.set_global_attribute(_NAMES, before)
+        set_global_attribute(NAMES_GIVEN, before)
 
 
 @contextmanager

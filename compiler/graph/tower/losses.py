@@ -11,8 +11,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 from attrs import frozen
-from keras.src.backend.common.masking import get_keras_mask
-from keras.src.losses.loss import reduce_weighted_values
+
+from compiler.graph.adapters.keras_private import get_keras_mask, reduce_weighted_values
 
 _PLAIN_REDUCTIONS = ("sum", "none", None)  # which do not divide
 

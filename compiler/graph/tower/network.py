@@ -12,8 +12,8 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 from attrs import define, evolve, field
-from keras.src.utils import file_utils  # where the applications look `get_file` up
 
+from compiler.graph.adapters.keras_private import file_utils, is_built
 from compiler.graph.tower.keras_scope import replaced, stateless
 from compiler.graph.user_code import load_function
 from compiler.model.graph import CallNode, LayerNode, ModelGraph
@@ -94,7 +94,7 @@ def metric_for(call: ir.Call, target: Any, prediction: Any) -> Any:
     thrown away. Raises SpecError if Keras refuses the arguments.
     """
     metric = make(call, "metric")
-    if getattr(metric, "_built", True) is False:  # Keras has no public name for it
+    if not is_built(metric):
         with tf.Graph().as_default(), stateless():
             twins = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in (target, prediction)]
             metric.update_state(*twins)

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 
 import keras
 
+from compiler.graph.adapters.keras_private import flattened_layers, keep_table_dtype
+
 
 @contextmanager
 def dtype_policy(name: str) -> Iterator[None]:
@@ -32,6 +34,6 @@ def keep_tables(layer: keras.Layer) -> None:
 
     It also keeps their gradients sparse.
     """
-    for each in layer._flatten_layers():  # noqa: SLF001  # Keras has no public name for it
+    for each in flattened_layers(layer):
         if type(each) is keras.layers.Embedding and each.built:
-            each._embeddings._autocast = False  # noqa: SLF001  # as above
+            keep_table_dtype(each)

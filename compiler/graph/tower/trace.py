@@ -16,8 +16,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 from attrs import define, evolve, field
-from keras.src.layers.merging.base_merge import Merge
 
+from compiler.graph.adapters.keras_private import (
+    Merge,
+    has_inner_layers,
+    initializer_of,
+    name_scope_of,
+    takes_any_shape,
+)
 from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.naming import NamingGraph
 from compiler.graph.tower.batch_norm import Exchanges, SyncPolicy
@@ -87,7 +93,7 @@ class Tracer:
             dtype=dtype,
             trainable=bool(variable.trainable),
             bytes=size_in_bytes(shape, dtype) or 0,
-            initializer=variable._initializer,  # noqa: SLF001  # Keras has no public name for it
+            initializer=initializer_of(variable),
             regularizer=variable.regularizer,
             constraint=variable.constraint,
         )
@@ -150,7 +156,7 @@ class _Trace:
         check_call(layer, node.call.name, values, call.span)
         if not layer.built:
             self._build(call, layer, values)
-        with layer._open_name_scope():  # noqa: SLF001  # else Keras opens it twice, and ops are called `conv1_1/...`
+        with name_scope_of(layer):
             self._connect(layer, node.path, node.keras_name)
             renew_constants(layer)
             keep_tables(layer)
@@ -171,9 +177,9 @@ class _Trace:
         Its `build` is enough where that takes one shape and there are no inner layers; else the layer is
         called.
         """
-        own_build = not getattr(type(layer).build, "_is_default", False)
+        own_build = not takes_any_shape(type(layer).build)
         with tf.Graph().as_default():
-            if len(values) == 1 and own_build and not layer._layers:  # noqa: SLF001  # inner layers need a call
+            if len(values) == 1 and own_build and not has_inner_layers(layer):  # which need a call
                 layer.build(values[0].shape)
             else:
                 twins = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in values]

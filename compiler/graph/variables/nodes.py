@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 from attrs import define, field, frozen
-from tensorflow.core.framework import variable_pb2
-from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
+from compiler.graph.adapters.tensorflow_private import ResourceVariable, VariableDef
 from compiler.graph.importing import import_nodes
 from compiler.graph.ledger import Entry, Ledger
 from compiler.graph.tower.template import Role
@@ -103,7 +102,7 @@ class VariableWriter:
 
     def _variable(self, name: str, initial: str) -> Any:
         variable = ResourceVariable(
-            variable_def=variable_pb2.VariableDef(
+            variable_def=VariableDef(
                 variable_name=f"{name}:0",
                 initializer_name=f"{name}/Assign",
                 snapshot_name=f"{name}/Read/ReadVariableOp:0",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from attrs import define, field, frozen
-from tensorflow.python.framework.config import is_op_determinism_enabled
 
+from compiler.graph.adapters.tensorflow_private import is_op_determinism_enabled
 from compiler.graph.inspect.assigned import read_assigned
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.saving import Saving, add_saving

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from attrs import define, field
-from tensorflow.python.client.timeline import Timeline
 
+from compiler.graph.adapters.tensorflow_private import Timeline
 from dsl.diagnostics import RunError
 from tfdeploy.runtime.records.files import write_fault, write_whole
 

@@ -41,6 +41,7 @@ __all__ = [
     "get_keras_mask",
     "has_inner_layers",
     "initializer_of",
+    "input_shape_of",
     "is_built",
     "keep_table_dtype",
     "moments_of",
@@ -70,6 +71,11 @@ def flattened_layers(layer: keras.Layer) -> Sequence[Any]:
 def has_inner_layers(layer: keras.Layer) -> bool:
     """Whether a layer has layers of its own, as models and wrappers have."""
     return bool(layer._layers)
+
+
+def input_shape_of(layer: keras.layers.Normalization) -> Any:
+    """Return the shape that a normalization was built with."""
+    return layer._build_input_shape
 
 
 def name_scope_of(layer: keras.Layer) -> AbstractContextManager[Any]:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import keras
 
+from compiler.graph.adapters.keras_private import flattened_layers, input_shape_of
+
 
 def renew_constants(layer: keras.Layer) -> None:
-    """Let `layer` and those in it have their kept tensors in the graph that is the default one.
+    """Make the tensors that `layer`, and the layers inside it, keep anew in the default graph.
 
-    `Normalization` computes its mean and variance once, when it is built; a layer is built in a graph that is
-    thrown away, and called in others. Tensors from weights are made of the ports by which these are known in
-    the stateless scope that is open.
+    `Normalization` computes its mean and variance once, when it is built. A layer is built in a graph that is
+    thrown away, and called in others. Tensors that are computed from weights are computed from the ports that
+    stand for these weights in the open stateless scope.
     """
-    for each in layer._flatten_layers():  # noqa: SLF001  # Keras has no public name for it
+    for each in flattened_layers(layer):
         if not isinstance(each, keras.layers.Normalization) or not each.built:
             continue
         if each.input_mean is None:
             each.finalize_state()
         else:
-            each.build(each._build_input_shape)  # noqa: SLF001  # as above
+            each.build(input_shape_of(each))

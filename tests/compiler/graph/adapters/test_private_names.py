@@ -65,9 +65,19 @@ def keras_objects() -> dict[str, object]:
     norm.build((None, 4))
     table.build((None, 1))
     kinds: dict[str, object] = dict.fromkeys(
-        ("_flatten_layers", "_layers", "_open_name_scope", "_moments", "_reduction_axes"), norm
+        (
+            "_flatten_layers",
+            "_layers",
+            "_open_name_scope",
+            "_moments",
+            "_reduction_axes",
+        ),
+        norm,
     )
     kinds |= {"_embeddings": table, "_autocast": table._embeddings, "_initializer": norm.gamma}
+    kept = keras.layers.Normalization()
+    kept.build((None, 4))
+    kinds["_build_input_shape"] = kept
     return kinds | {"_is_default": keras.Layer.build, "_built": keras.metrics.AUC()}
 
 

@@ -12,7 +12,6 @@ from typing import Literal, TypeAlias
 from attrs import field, frozen
 
 from dsl import ir
-from dsl.records import Record
 
 Aspect: TypeAlias = Literal[
     "mode",
@@ -35,8 +34,8 @@ Facts: TypeAlias = Mapping[Aspect, frozenset[str]]
 """What holds for a spec: the values of each aspect. An aspect that is left out is not known yet."""
 
 
-@frozen(slots=False, eq=False, repr=False)
-class Conflict(Record):
+@frozen
+class Conflict:
     """Values that do not go together: each aspect of `when` has one of its values.
 
     The first aspect is where a message points, the second where it points as well. `message` says what is

@@ -8,7 +8,6 @@ from typing import Literal, TypeAlias
 from attrs import evolve, frozen
 
 from dsl import ir
-from dsl.records import Record
 
 PARAMETER_SERVER = "ps"
 LOCAL_JOB = "localhost"
@@ -18,7 +17,7 @@ Host: TypeAlias = tuple[str | None, int]
 
 
 @frozen(repr=False)  # compared and hashed for every op of a graph, so with methods of its own for that
-class Device(Record):
+class Device:
     """One device. `job` is None on this machine; `ordinal` is its place in the order of declaration."""
 
     kind: Literal["gpu", "cpu"]
@@ -51,8 +50,8 @@ class Device(Record):
         return f"/job:{LOCAL_JOB}/replica:0/task:0/device:CPU:{self.ordinal}"
 
 
-@frozen(slots=False, eq=False, repr=False)
-class Topology(Record):
+@frozen
+class Topology:
     """All devices of a deployment, in the order of declaration, CPUs of a task before its GPUs.
 
     `home` is the task whose graph is being made, where every worker has one of its own.

@@ -10,13 +10,11 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
-from dsl.records import Record
-
 Stage: TypeAlias = Literal["check", "plan", "run", "tool"]
 
 
-@frozen(slots=False, eq=False, repr=False)
-class Code(Record):
+@frozen
+class Code:
     """One kind of diagnostic; `stage` is the first that can raise it (`tool` where no spec is to blame)."""
 
     code: str

@@ -8,7 +8,6 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from dsl.records import Record
 from dsl.source import Span
 
 MAX_SHOWN = 50
@@ -21,24 +20,24 @@ class Severity(Enum):
     WARNING = "warning"
 
 
-@frozen(slots=False, eq=False, repr=False)
-class Label(Record):
+@frozen
+class Label:
     """A second place that a diagnostic points at, and what is to be seen there."""
 
     span: Span
     text: str
 
 
-@frozen(slots=False, eq=False, repr=False)
-class Edit(Record):
+@frozen
+class Edit:
     """Replace the text of `span` by `replacement`."""
 
     span: Span
     replacement: str
 
 
-@frozen(slots=False, eq=False, repr=False)
-class Fix(Record):
+@frozen
+class Fix:
     """Edits that mend the spec; `safe` ones cannot change what a correct spec means."""
 
     title: str
@@ -46,8 +45,8 @@ class Fix(Record):
     applicability: Literal["safe", "unsafe"] = "unsafe"
 
 
-@frozen(slots=False, eq=False, repr=False)
-class Diagnostic(Record):
+@frozen
+class Diagnostic:
     """One thing that is wrong.
 
     `message` says what is wrong, `span` is the smallest stretch that shows it (none for a fault
@@ -82,8 +81,8 @@ def _kept(found: Iterable[Diagnostic]) -> dict[Diagnostic, None]:
     return dict.fromkeys(found)
 
 
-@frozen(slots=False, eq=False, repr=False)
-class Diagnostics(Record):
+@frozen
+class Diagnostics:
     """A collector that the stages of reading a spec add to; one cause is kept once."""
 
     _found: dict[Diagnostic, None] = field(factory=dict, alias="found", converter=_kept)

@@ -11,8 +11,6 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
 
-from dsl.records import Record
-
 Category: TypeAlias = Literal[
     "layer",
     "application",
@@ -30,8 +28,8 @@ Kind: TypeAlias = Literal["int", "float", "bool", "str", "word", "shape", "call"
 CATEGORIES: tuple[Category, ...] = Category.__args__  # type: ignore[attr-defined]
 
 
-@frozen(slots=False, eq=False, repr=False)
-class Argument(Record):
+@frozen
+class Argument:
     """One argument of a Keras object.
 
     `kind` says what it takes: `shape` an integer or a (nested) list of them, `word` one of `words`, `call` a
@@ -50,8 +48,8 @@ class Argument(Record):
     nullable: bool
 
 
-@frozen(slots=False, eq=False, repr=False)
-class Signature(Record):
+@frozen
+class Signature:
     """What can be given to the Keras object `name`; a `variadic` one takes any other argument as well."""
 
     category: Category

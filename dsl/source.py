@@ -10,11 +10,9 @@ from functools import cached_property
 
 from attrs import frozen
 
-from dsl.records import Record
 
-
-@frozen(eq=False, repr=False)
-class Position(Record):
+@frozen
+class Position:
     """A place in a text: `line` and `column` count from 1 (columns in code points), `offset` from 0."""
 
     line: int
@@ -22,7 +20,7 @@ class Position(Record):
     offset: int
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen(eq=False)
 class Source:
     """A text to be read and the name under which people know it.
 
@@ -64,8 +62,8 @@ class Source:
         return self.text[start:end].rstrip("\r")
 
 
-@frozen(eq=False, repr=False)
-class Span(Record):
+@frozen
+class Span:
     """A stretch of a source: offsets `start` to `end`, the end not included."""
 
     source: Source

@@ -6,8 +6,6 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
 
-from dsl.records import Record
-
 Dimension: TypeAlias = Literal["bytes", "seconds", "fraction"]
 
 UNITS: dict[str, tuple[Dimension, float]] = {
@@ -37,8 +35,8 @@ NOUNS: dict[Dimension, str] = {"bytes": "a size", "seconds": "a duration", "frac
 LARGEST_INTEGER = 2**63 - 1
 
 
-@frozen(slots=False, eq=False, repr=False)
-class Quantity(Record):
+@frozen
+class Quantity:
     """An `amount` in the base unit of its `dimension`."""
 
     amount: float

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dsl.source import Source
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Reading:
     """What became of a spec: its meaning, None where errors keep it from having one, and all that was found.
 

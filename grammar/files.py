@@ -51,7 +51,7 @@ def decoded(path: str, data: bytes) -> str | Diagnostic:
     return files.not_text(path, strange, None) if strange >= 0 else text.removeprefix("\ufeff")
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Files:
     """The files of a spec. `items` are those of all, included ones first; `complete` if none was lost."""
 

@@ -53,7 +53,7 @@ class Stretches:
         return at < len(self._starts) and self._starts[at] < end and start < self._ends[at]
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Reports:
     """The diagnostics of one reading."""
 

@@ -24,7 +24,7 @@ def elaborate(spec: ir.Spec) -> ModelGraph:
     return builder.model(spec.model)
 
 
-@define(slots=False, eq=False, repr=False)
+@define
 class _Scope:
     """What names mean in one instance of a block: tensors, shared layers, parameters."""
 
@@ -35,7 +35,7 @@ class _Scope:
     parameters: Mapping[str, ir.Value] = field(factory=dict)
 
 
-@define(slots=False, eq=False, repr=False)
+@define
 class _Builder:
     blocks: Mapping[str, ir.LayerBlock]
     inputs: list[InputNode] = field(factory=list)

@@ -7,12 +7,11 @@ from typing import Literal
 from attrs import field, frozen
 
 from dsl import ir
-from dsl.records import Record
 from dsl.source import Span
 
 
-@frozen(slots=False, eq=False, repr=False)
-class InputNode(Record):
+@frozen
+class InputNode:
     """An input of the model; `shape` without the batch axis."""
 
     name: str
@@ -22,8 +21,8 @@ class InputNode(Record):
     span: Span | None = field(default=None, eq=False, repr=False)
 
 
-@frozen(slots=False, eq=False, repr=False)
-class LayerNode(Record):
+@frozen
+class LayerNode:
     """One layer with weights of its own.
 
     `path` is its name inside a tower, blocks before it (`encoder/attention/query`); `call` holds plain values
@@ -41,8 +40,8 @@ class LayerNode(Record):
         return self.path.replace("/", "_")
 
 
-@frozen(slots=False, eq=False, repr=False)
-class CallNode(Record):
+@frozen
+class CallNode:
     """`layer` (its place in `ModelGraph.layers`) called on values, which makes a new value."""
 
     layer: int
@@ -51,8 +50,8 @@ class CallNode(Record):
     span: Span | None = field(default=None, eq=False, repr=False)
 
 
-@frozen(slots=False, eq=False, repr=False)
-class ObjectiveNode(Record):
+@frozen
+class ObjectiveNode:
     """A Keras loss or metric between two values; `weight` is the factor of a loss in the sum."""
 
     name: str
@@ -63,8 +62,8 @@ class ObjectiveNode(Record):
     span: Span | None = field(default=None, eq=False, repr=False)
 
 
-@frozen(slots=False, eq=False, repr=False)
-class ModelGraph(Record):
+@frozen
+class ModelGraph:
     """Inputs, layers and calls in the order in which they can be computed. Values are numbered from 0."""
 
     name: str

@@ -16,14 +16,13 @@ from attrs import frozen
 from compiler.reasons import Placed, Reason
 from compiler.topology import Device, Topology
 from dsl import ir
-from dsl.records import Record
 
 if TYPE_CHECKING:
     from compiler.plan import Tower, VariablePlacement
 
 
-@frozen(slots=False, eq=False, repr=False)
-class Rulebook(Record):
+@frozen
+class Rulebook:
     """The rules of a `place` block, asked for one thing at a time."""
 
     rules: tuple[ir.Rule, ...]

@@ -10,7 +10,7 @@ from dsl import ir
 from dsl.source import Span
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Facts:
     """The parts of a spec that could be read.
 

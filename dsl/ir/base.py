@@ -7,18 +7,17 @@ from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
-from dsl.records import Record
 from dsl.source import Span
 
 
-@frozen(slots=False, eq=False, repr=False)
-class Node(Record):
+@frozen
+class Node:
     """What every record of the IR has: where it was written (none for a default)."""
 
     span: Span | None = field(default=None, eq=False, repr=False, kw_only=True)
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Block(Node):
     """A block of the spec. `spans` maps each attribute that was written to the span of its value."""
 
@@ -29,14 +28,14 @@ class Block(Node):
         return self.spans.get(attribute, self.span)
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Parameter(Node):
     """A `layer` block's parameter, used in one of its expressions."""
 
     name: str
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Arithmetic(Node):
     """`left operator right` over layer parameters; everything else is folded when it is read."""
 
@@ -45,7 +44,7 @@ class Arithmetic(Node):
     right: Value | None = None
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Call(Node):
     """`name(args, key = value)`: a Keras object, a source, a transform, an aggregation.
 

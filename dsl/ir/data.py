@@ -9,7 +9,7 @@ from attrs import frozen
 from dsl.ir.base import Block, Call, Node
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Split(Node):
     """`train = source(...) -> transform(...)`: where the examples of a split come from."""
 
@@ -18,7 +18,7 @@ class Split(Node):
     transforms: tuple[Call, ...] = ()
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Data(Block):
     """The splits there are, and how the training stream is dealt out to the clones."""
 

@@ -10,7 +10,7 @@ from dsl.ir.base import Block, Call, Node, Value
 from dsl.source import Span
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Input(Node):
     """`x = input(dtype, [shape])`; `shape` is without the batch axis, both None in a `layer` block."""
 
@@ -18,21 +18,21 @@ class Input(Node):
     shape: tuple[int, ...] | None
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Ref(Node):
     """A binding of the same block, by name."""
 
     name: str
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Group(Node):
     """`[a, b]`: several tensors given to one step."""
 
     items: tuple[Expr, ...]
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Step(Node):
     """One `-> Name(...)` of a flow. `kind` says what the name was found to be.
 
@@ -47,7 +47,7 @@ class Step(Node):
     inner: Step | None = None
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Flow(Node):
     """`source -> step -> step`."""
 
@@ -58,14 +58,14 @@ class Flow(Node):
 Expr: TypeAlias = "Ref | Group | Flow"
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class SharedLayer(Node):
     """`shared = layer(Dense(64))`: one layer whose uses share its weights."""
 
     step: Step
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Binding(Node):
     """`name = value` in a model or a `layer` block."""
 
@@ -74,7 +74,7 @@ class Binding(Node):
     name_span: Span | None = field(default=None, eq=False, repr=False, kw_only=True)
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Objective(Node):
     """`[target, prediction] -> Keras loss or metric`, in that order of arguments."""
 
@@ -83,7 +83,7 @@ class Objective(Node):
     call: Call
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class LossTerm(Node):
     """A loss and the factor with which it is added to the others."""
 
@@ -91,7 +91,7 @@ class LossTerm(Node):
     weight: float = 1.0
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Metric(Node):
     """A named Keras metric."""
 
@@ -99,7 +99,7 @@ class Metric(Node):
     objective: Objective
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Model(Block):
     """What one clone computes."""
 
@@ -111,7 +111,7 @@ class Model(Block):
     output: Expr | None = None
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class LayerParameter(Node):
     """`filters = parameter(int)` of a `layer` block; `default` counts where `has_default`."""
 
@@ -121,7 +121,7 @@ class LayerParameter(Node):
     has_default: bool = False
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class LayerBlock(Block):
     """`layer "name" { ... }`: a reusable piece of a model."""
 

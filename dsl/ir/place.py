@@ -9,7 +9,7 @@ from attrs import field, frozen
 from dsl.ir.base import Block, Node
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Job(Block):
     """`job "worker" { tasks = 4, gpu = 8 }`. `hosts` is empty where the tasks have no fixed addresses."""
 
@@ -20,7 +20,7 @@ class Job(Block):
     hosts: tuple[str, ...] = ()
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Devices(Block):
     """What there is. `gpu` and `cpu` count this machine's; None means as many as are found."""
 
@@ -38,7 +38,7 @@ class Devices(Block):
     inter_op_threads: int | None = None
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Clones(Block):
     """How many towers, and their examples per step: `batch` (one, or one per clone) or `global_batch`."""
 
@@ -47,7 +47,7 @@ class Clones(Block):
     global_batch: int | None = None
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Selector(Node):
     """What a rule takes; `pattern` is a glob where the selector has one."""
 
@@ -55,7 +55,7 @@ class Selector(Node):
     pattern: str | None = None
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class DevicePattern(Node):
     """`worker[1].gpu[0..3]`; an index set of None is `*`, a job of None this machine or every worker."""
 
@@ -65,33 +65,33 @@ class DevicePattern(Node):
     tasks: tuple[int, ...] | None = None
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class DeviceSet(Node):
     """Devices in the order in which they are used."""
 
     patterns: tuple[DevicePattern, ...]
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Balanced(Node):
     """Largest variable first to the least loaded device."""
 
     devices: DeviceSet
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class RoundRobin(Node):
     """Variables in creation order, one device after the other."""
 
     devices: DeviceSet
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Replicated(Node):
     """A copy of each variable on the device of every clone."""
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Groups(Node):
     """Each clone owns `size` devices of the set."""
 
@@ -99,7 +99,7 @@ class Groups(Node):
     size: int
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class GroupMember(Node):
     """`group[k]`: device k of the clone's own group."""
 
@@ -109,7 +109,7 @@ class GroupMember(Node):
 Target: TypeAlias = "DeviceSet | Balanced | RoundRobin | Replicated | Groups | GroupMember"
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Rule(Node):
     """`selector -> target`."""
 
@@ -117,14 +117,14 @@ class Rule(Node):
     target: Target
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Place(Block):
     """The rules in the order in which they were written; the last one that matches wins."""
 
     rules: tuple[Rule, ...] = ()
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Condition(Node):
     """`traffic(cpu[0], gpu[*]) <= 500MiB`; bytes, or a fraction for a percentage."""
 
@@ -135,7 +135,7 @@ class Condition(Node):
     text: str = field(default="", eq=False)
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Expect(Block):
     """Conditions that the compiled placement must meet."""
 

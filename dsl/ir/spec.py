@@ -11,7 +11,7 @@ from dsl.ir.place import Clones, Devices, Expect, Place
 from dsl.ir.training import Train, Update
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Spec(Node):
     """A whole spec. `path` is the file it was read from, `sha256` of that file's bytes."""
 

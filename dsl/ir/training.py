@@ -7,18 +7,17 @@ from typing import Literal
 from attrs import field, frozen
 
 from dsl.ir.base import Block, Call, Node
-from dsl.records import Record
 
 
-@frozen(slots=False, eq=False, repr=False)
-class Averaging(Record):
+@frozen
+class Averaging:
     """The moving averages of the weights: the part that an update leaves of one, and whether it warms up."""
 
     decay: float
     warm_up: bool = False
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Update(Block):
     """How the gradients of the clones become new weights. `pack` is in bytes."""
 
@@ -48,7 +47,7 @@ class Update(Block):
         return Averaging(decay, bool(self.ema.kwargs.get("warm_up", False)))
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Every(Node):
     """A period: a count of steps, or a time in seconds."""
 
@@ -56,7 +55,7 @@ class Every(Node):
     seconds: float | None = None
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Train(Block):
     """How long to train, and what to keep of it. `task_timeout` is in seconds."""
 

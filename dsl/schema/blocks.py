@@ -24,7 +24,7 @@ from dsl.schema.types import (
 )
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Attribute:
     """`name = value` of a block."""
 
@@ -34,7 +34,7 @@ class Attribute:
     required: bool = False
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Block:
     """A block: `record` is its class in the IR, `label` whether it bears a name in quotes."""
 

@@ -23,7 +23,7 @@ from dsl.schema.types import (
 )
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Argument:
     """An argument of a function; `default` counts where it is not `required`."""
 
@@ -35,7 +35,7 @@ class Argument:
     positional: bool = True
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Function:
     """A function with its arguments; `rest` is the type of other keyword arguments, where it takes those."""
 

@@ -11,7 +11,7 @@ from dsl.values import Dimension
 Pattern: TypeAlias = Literal["none", "optional", "required"]
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Selector:
     """What a rule can take; `pattern` is whether a glob goes with it."""
 
@@ -34,7 +34,7 @@ SELECTORS = (
 TargetShape: TypeAlias = Literal["word", "set", "groups", "member"]
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Target:
     """Where a rule can put things; `roles` are the selectors it goes with."""
 
@@ -60,7 +60,7 @@ TARGETS = (
 )
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Measure:
     """A function of `expect`: `arguments` are `devices`, `glob` or a word, `dimension` that of the figure."""
 

@@ -34,7 +34,7 @@ DTYPES = (
 )  # fmt: skip
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Type:
     """What a place takes.
 

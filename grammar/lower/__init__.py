@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from grammar.reports import Reports
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Lowered:
     """What lowering made: the spec where nothing in it was wrong, and what the checks need to know."""
 

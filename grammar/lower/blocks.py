@@ -16,7 +16,7 @@ from grammar.lower.context import BAD, Context
 from grammar.lower.values import typed
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Fields:
     """The values of a block's attributes that were written, and where."""
 

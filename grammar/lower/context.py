@@ -22,7 +22,7 @@ class Bad:
 BAD: Final = Bad()
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Notes:
     """What lowering came across: names that were used, records that were read, what was reported.
 
@@ -41,7 +41,7 @@ class Notes:
     doubtful: set[str] = field(factory=set)
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Context:
     """The names in scope and the collector of diagnostics.
 

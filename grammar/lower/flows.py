@@ -21,7 +21,7 @@ APPLICATIONS = "applications."
 SPECIAL = ("repeat", "python", "input", "layer", "parameter")
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen
 class Tensors:
     """The bindings of a model or `layer` block: `kinds` says which are `input`, `tensor` and `shared`."""
 

@@ -96,7 +96,7 @@ TARGETS = (
     ),
     Target(
         f"`check` as a process, against `{BASELINE}`",
-        1.5,
+        2.5,
         lambda results: results.launched(f"check {SPEC}", BASELINE),
         at_most=True,
     ),

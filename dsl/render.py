@@ -5,6 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import MAX_SHOWN, Diagnostic
+from dsl.formats.concise import concise
+from dsl.formats.envelope import envelope
+from dsl.formats.github import github
+from dsl.formats.human import human
+from dsl.formats.sarif import sarif
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,24 +27,14 @@ def render(diagnostics: Iterable[Diagnostic], format: str = "human", *, color: b
     if format == "human":
         if not found:
             return ""
-        from dsl.formats.human import human
-
         return "\n".join([*human(shown, color=color), f"{summary(found)}\n{_where_more_is_told(shown)}\n"])
     if format == "concise":
-        from dsl.formats.concise import concise
-
         return "".join(f"{line}\n" for line in concise(shown))
     if format == "json":
-        from dsl.formats.envelope import envelope
-
         return envelope(found, shown)
     if format == "github":
-        from dsl.formats.github import github
-
         return "".join(f"{line}\n" for line in github(shown))
     if format == "sarif":
-        from dsl.formats.sarif import sarif
-
         return sarif(shown)
     raise ValueError(f"there is no format {format!r}")
 

@@ -6,7 +6,9 @@ becomes a record when it is first asked for.
 
 from __future__ import annotations
 
+import json
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
@@ -119,8 +121,6 @@ def _frozen(value: Any) -> Any:
 
 @cache
 def _table() -> dict[str, Any]:
-    import json
-
-    with open(f"{__file__.removesuffix('signatures.py')}keras_signatures.json", "rb") as file:  # noqa: PTH123
-        table: dict[str, Any] = json.loads(file.read())  # without pathlib, which would take longer than this
+    with Path(__file__).with_name("keras_signatures.json").open("rb") as file:
+        table: dict[str, Any] = json.load(file)
     return table

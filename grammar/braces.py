@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dsl.errors import reading
 from dsl.source import Span
-from grammar.signs import indent_of, made_after
+from grammar.bracket_tokens import indent_of, made_after
 
 if TYPE_CHECKING:
     from lark import Token

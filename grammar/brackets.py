@@ -13,7 +13,7 @@ from lark import Token
 from dsl.errors import reading
 from dsl.source import Span
 from grammar.braces import starts_item
-from grammar.signs import CLOSER, OPENER, SIGN, indent_of, made_after
+from grammar.bracket_tokens import BRACKET, CLOSER, OPENER, indent_of, made_after
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
@@ -130,7 +130,7 @@ class _Item:
     def _close(self) -> None:
         """Put in the closing bracket of the innermost open one."""
         opener = self._open.pop()
-        self._report(reading.unclosed(SIGN[opener.type], self._span(opener)))
+        self._report(reading.unclosed(BRACKET[opener.type], self._span(opener)))
         self._surplus[CLOSER[opener.type]] += 1
         end = len(self._out)
         while self._out[end - 1].type == "NEWLINE":
@@ -149,10 +149,10 @@ class _Item:
         self._surplus[right] += 1
         self._report(
             reading.wrong_closer(
-                SIGN[opener.type], str(token), SIGN[right], self._span(token), self._span(opener)
+                BRACKET[opener.type], str(token), BRACKET[right], self._span(token), self._span(opener)
             )
         )
-        self._out.append(Token.new_borrow_pos(right, SIGN[right], token))
+        self._out.append(Token.new_borrow_pos(right, BRACKET[right], token))
 
     def _report(self, diagnostic: Diagnostic) -> None:
         if not self._said:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
@@ -68,7 +69,7 @@ class Files:
 def gather(source: Source, reports: Reports) -> Files:
     """Parse a text and all that it includes."""
     gathering = _Gathering(reports)
-    gathering.file(source, os.path.abspath(source.name), ())  # noqa: PTH100 pathlib costs start-up here
+    gathering.file(source, os.path.abspath(source.name), ())  # noqa: PTH100 Path.absolute keeps `..`
     return Files(tuple(gathering.parsed), tuple(gathering.items), gathering.complete)
 
 
@@ -125,20 +126,20 @@ class _Gathering:
 
     def _follow(self, written: str, span: Span, source: Source, chain: tuple[str, ...]) -> bool:
         """Read an included file; report what keeps it from being read."""
-        directory = os.path.dirname(source.name)  # noqa: PTH120 pathlib costs start-up here
-        path = os.path.join(directory, written)  # noqa: PTH118
-        if not os.path.isabs(written) and _leaves(written):  # noqa: PTH117
+        directory = os.path.dirname(source.name)  # noqa: PTH120 messages show the path as it was written
+        path = os.path.join(directory, written)  # noqa: PTH118 a Path would lose `./`
+        if not Path(written).is_absolute() and _leaves(written):
             self._reports.add(names.include_outside(written, span))
             return False
-        real = os.path.abspath(path)  # noqa: PTH100
+        real = os.path.abspath(path)  # noqa: PTH100 as in `gather`
         if real in chain:
-            circle = [os.path.basename(each) for each in (*chain[chain.index(real) :], real)]  # noqa: PTH119
+            circle = [Path(each).name for each in (*chain[chain.index(real) :], real)]
             self._reports.add(names.include_cycle(written, span, circle))
             return False
         if real in self._done or len(chain) > DEEPEST:
             return True
         self._done.add(real)
-        if os.path.exists(path) and not os.path.realpath(path).endswith(SUFFIX):  # noqa: PTH110
+        if os.path.exists(path) and not os.path.realpath(path).endswith(SUFFIX):  # noqa: PTH110 Path.exists may raise OSError
             self._reports.add(files.not_a_spec(written, SUFFIX, span))
             return False
         data = contents(path)

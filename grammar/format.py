@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 
 from dsl.diagnostics import SpecError
 from dsl.source import Source
-from grammar import files, layout, tables
+from grammar import files, lark_parser, layout
 from grammar.parser import parse
 from grammar.reports import Reports
 
@@ -68,7 +68,7 @@ def source_of(path: str, data: bytes | None = None) -> Source:
 
 def _tokens(text: str) -> list[Token]:
     """Return all tokens of a text, white space and comments included."""
-    return list(tables.parser().lex(text, dont_ignore=True))
+    return list(lark_parser.parser().lex(text, dont_ignore=True))
 
 
 def _meaning(tokens: list[Token], source: Source) -> tuple[list[tuple[str, str]], list[str]]:

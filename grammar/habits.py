@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dsl.diagnostics import Edit
 from dsl.errors import habits
 from dsl.source import Span
-from grammar.signs import CLOSER, OPENER
+from grammar.bracket_tokens import CLOSER, OPENER
 
 if TYPE_CHECKING:
     from lark import Token

@@ -10,7 +10,7 @@ from dsl.errors import reading
 from dsl.source import Span
 from grammar import braces, brackets
 from grammar.braces import starts_item
-from grammar.signs import CLOSER, OPENER
+from grammar.bracket_tokens import CLOSER, OPENER
 
 if TYPE_CHECKING:
     from dsl.source import Source

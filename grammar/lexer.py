@@ -8,7 +8,7 @@ from lark import Token
 
 from dsl.errors import reading
 from dsl.source import Span
-from grammar import comments, habits, tables
+from grammar import comments, habits, lark_parser
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ _INSTEAD = {":": ("=", "EQUALS"), ";": (",", "COMMA")}
 def tokens(source: Source, reports: Reports) -> list[Token]:
     """Return the tokens of `source`, newlines included, comments and white space not."""
     found: list[Token] = []
-    raw = list(tables.parser().lex(comments.without_foreign(source, reports)))
+    raw = list(lark_parser.parser().lex(comments.without_foreign(source, reports)))
     for token in habits.understood(raw, source, reports):
         if token.type in _CHECKS:
             found.append(_CHECKS[token.type](token, _span(source, token), reports))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import lark
-from lark.parse_tree_builder import ParseTreeBuilder
 
 from dsl import syntax
 from dsl.errors import reading
-from grammar import layout, lexer, tables
+from grammar import layout, lexer
 from grammar.allowances import allowances
 from grammar.builder import Builder
+from grammar.lark_parser import RunningParser
 from grammar.recovery import Recovery
 from grammar.reports import TooManyError
 
@@ -53,16 +53,12 @@ def parse_value(source: Source, start: int, reports: Reports) -> syntax.Expr | N
 
 
 def _items(tokens: list[lark.Token], source: Source, reports: Reports) -> tuple[syntax.Item, ...]:
-    parser = tables.parser()
-    builder = ParseTreeBuilder(parser.rules, lark.Tree)  # type: ignore[no-untyped-call] # lark has no types
-    callbacks = builder.create_callback(Builder(source, reports))  # type: ignore[no-untyped-call]
-    state = parser.parse_interactive()
-    state.parser_state.parse_conf.callbacks = callbacks
-    recovery = Recovery(state, tokens, source, reports)
+    parser = RunningParser(Builder(source, reports))
+    recovery = Recovery(parser, tokens, source, reports)
     at = 0
     while at < len(tokens):
         try:
-            state.feed_token(tokens[at])
+            parser.feed(tokens[at])
             at += 1
         except lark.UnexpectedToken:
             at = recovery.recover(at)

@@ -8,7 +8,6 @@ the fault, the parser goes on as if it had been written right.
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import lark
@@ -17,17 +16,15 @@ from dsl.errors import habits as errors_of_habits
 from dsl.errors import reading
 from dsl.source import Span
 from grammar import habits, hints
+from grammar.bracket_tokens import CLOSER, OPENER
 from grammar.builder import Lost
-from grammar.signs import CLOSER, OPENER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lark import Token
-    from lark.parsers.lalr_interactive_parser import InteractiveParser
 
     from dsl.diagnostics import Diagnostic
     from dsl.source import Source
+    from grammar.lark_parser import RunningParser
     from grammar.reports import Reports
 
 _ENDS = {
@@ -43,15 +40,11 @@ _STARTS = frozenset({"NAME", "STRING", "INTEGER", "FLOAT", "QUANTITY", "LBRACKET
 class Recovery:
     """Panic mode for one run of the parser over `tokens`."""
 
-    def __init__(
-        self, parser: InteractiveParser, tokens: list[Token], source: Source, reports: Reports
-    ) -> None:
+    def __init__(self, parser: RunningParser, tokens: list[Token], source: Source, reports: Reports) -> None:
         self._parser = parser
         self._tokens = tokens
         self._source = source
         self._reports = reports
-        self._probe_conf = copy(parser.parser_state.parse_conf)
-        self._probe_conf.callbacks = {}
         self._lines: list[Span] = []
         self._openers: list[int] = []
 
@@ -74,12 +67,11 @@ class Recovery:
 
     def finish(self) -> Any:
         """Tell the parser that the text is over, and return what it made."""
-        state = self._parser.parser_state
         try:
-            made = state.feed_token(self._end(), is_end=True)
+            made = self._parser.feed(self._end())
         except lark.UnexpectedToken:
             self.recover(len(self._tokens))
-            made = state.feed_token(self._end(), is_end=True)
+            made = self._parser.feed(self._end())
         for line in self._lines:
             self._reports.taint(line)
         return made
@@ -100,7 +92,7 @@ class Recovery:
         if habit is not None:
             self._reports.add(habit)
             return
-        accepted = self._parser.accepts()  # type: ignore[no-untyped-call] # lark has no types here
+        accepted = self._parser.accepted()
         calls = [each.type for each in self._tokens[at : at + 2]] == ["NAME", "LPAREN"]
         advice = hints.advice(before, token, in_brackets=self._opener_around(at) != "LBRACE", calls=calls)
         self._reports.add(
@@ -160,13 +152,12 @@ class Recovery:
         opener = self._opener_around(at)
         end = self._end_of_part(at, opener)
         rest = [*self._tokens[at:end], self._tokens[end] if end < len(self._tokens) else self._end()]
-        states = self._parser.parser_state.state_stack
         doubled = token.type == before.type or {token.type, before.type} <= _ARITHMETIC
-        if doubled and len(rest) > 1 and token.type not in _STARTS and self._fits(states, rest[1:]):
+        if doubled and len(rest) > 1 and token.type not in _STARTS and self._parser.would_take(rest[1:]):
             return at + 1
         separator = self._separator(at, opener)
-        if separator is not None and self._fits(states, [separator, *rest]):
-            self._parser.parser_state.feed_token(separator)
+        if separator is not None and self._parser.would_take([separator, *rest]):
+            self._parser.feed(separator)
             return at
         return None
 
@@ -222,13 +213,13 @@ class Recovery:
         That is what stands before the part: up to a bracket, a separator or an `=`, inside all but `level` of
         the brackets that are open.
         """
-        state = self._parser.parser_state
+        values = self._parser.values
         left = closed = 0
-        for keep in range(len(state.state_stack), 0, -1):
-            top = state.value_stack[keep - 2] if keep > 1 else None
+        for keep in range(len(values), -1, -1):
+            top = values[keep - 1] if keep else None
             kind = str(top.type if isinstance(top, lark.Token) else getattr(top, "data", ""))
-            starts = (keep == 1 or kind in _BOUNDARIES) and not closed and left == level
-            if starts and self._fits(state.state_stack[:keep], (Lost("BROKEN", ""), token)):
+            starts = (keep == 0 or kind in _BOUNDARIES) and not closed and left == level
+            if starts and self._parser.would_take((Lost("BROKEN", ""), token), keep):
                 return keep
             if kind in CLOSER and not closed:
                 left += 1
@@ -237,29 +228,16 @@ class Recovery:
             closed += (kind in OPENER) - (kind in CLOSER and closed > 0)
         return None
 
-    def _fits(self, states: list[Any], tokens: Sequence[Token]) -> bool:
-        """Whether the parser, with `states` on its stack, would take `tokens`."""
-        live = self._parser.parser_state
-        probe = type(live)(self._probe_conf, live.lexer, list(states), [None] * (len(states) - 1))
-        try:
-            for token in tokens:
-                probe.feed_token(token, is_end=token.type == "$END")
-        except lark.UnexpectedToken:
-            return False
-        return True
-
     def _replace(self, keep: int, at: int, end: int) -> None:
         """Put something broken in place of the stack above `keep` and of the tokens up to `end`."""
-        state = self._parser.parser_state
-        popped = [offset for value in state.value_stack[keep - 1 :] for offset in _offsets(value)]
+        popped = [offset for value in self._parser.values[keep:] for offset in _offsets(value)]
         lost = [token.start_pos or 0 for token in self._tokens[at:end] if token.type != "NEWLINE"]
         first = min([*popped, *lost[:1]], default=self._place(at))
         last = max(self._tokens[end - 1].end_pos or 0 if end else 0, first)
         broken = Lost("BROKEN", "", first, end_pos=last)
         broken.names = self._names(first, end)
-        del state.state_stack[keep:]
-        del state.value_stack[keep - 1 :]
-        state.feed_token(broken)
+        self._parser.cut(keep)
+        self._parser.feed(broken)
 
     def _place(self, at: int) -> int:
         return (self._tokens[at].start_pos if at < len(self._tokens) else self._end().start_pos) or 0

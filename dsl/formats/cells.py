@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from attrs import frozen
 
@@ -94,8 +95,6 @@ def _picture(character: str) -> str:
 
 
 def _width(character: str) -> int:
-    import unicodedata
-
     if unicodedata.combining(character) or unicodedata.category(character) in {"Mn", "Me", "Cf"}:
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

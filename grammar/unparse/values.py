@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import inf, nextafter
 from typing import TYPE_CHECKING, Any
 
-from dsl import ir
+from dsl import ir, schema, signatures
 from dsl.values import UNITS, units_of
+from grammar.lower.keras_functions import keras_function
 
 if TYPE_CHECKING:
     from dsl.schema import Function, Type
@@ -56,8 +58,6 @@ def quantity(amount: float, dimension: Dimension) -> str:
 
 def _percent(fraction: float) -> str:
     """Return the shortest number of which a hundredth is exactly `fraction`."""
-    from math import inf, nextafter
-
     near = below = above = fraction * 100
     candidates = [float(f"{near:.{digits}g}") for digits in range(1, 17)]
     for _ in range(_ULPS):
@@ -89,9 +89,6 @@ def called(given: ir.Call, function: Function | None) -> str:
 
 
 def _function(given: ir.Call, type: Type | None) -> Function | None:  # noqa: A002 the schema's word for it
-    from dsl import schema, signatures
-    from grammar.lower.keras_functions import keras_function
-
     if type is not None and type.kind == "call":
         return schema.function(type.of, given.name)
     categories = (type.of,) if type is not None and type.of else signatures.CATEGORIES

@@ -8,7 +8,7 @@ import pkgutil
 from typing import TYPE_CHECKING, Any
 
 import dsl.errors
-from dsl.diagnostics import Diagnostic, Label
+from dsl.diagnostics import Diagnostic, Edit, Label
 from dsl.errors.running_data import Where
 from dsl.ir import Condition
 from dsl.source import Source, Span
@@ -75,6 +75,8 @@ def _made_up(name: str, kind: str, source: Source, *, full: bool) -> Any:
         "Dimension": ("bytes", "fraction"),
         "tuple[Label, ...]": ((Label(span, word),), ()),
         "Iterable[Span]": ((span,), ()),
+        "Sequence[Span]": ((span, span), (span,)),
+        "Sequence[Edit]": ((Edit(span, word),), (Edit(span, word),)),
         "Sequence[int]": ((2, 3), (1,)),
         "Mapping[tuple[str, str], int]": ({("FROM", "TO"): 3}, {("FROM", "TO"): 1}),
         "Condition": (

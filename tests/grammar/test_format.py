@@ -12,6 +12,7 @@ import grammar
 from dsl.diagnostics import SpecError
 from dsl.source import Source
 from grammar import format as formatter
+from grammar import lark_parser
 from grammar.format import format_text
 from tests.folders import ROOT
 from tests.grammar.broken_specs import mutants
@@ -102,7 +103,7 @@ def test_examples_are_in_the_one_style(name: str) -> None:
 @given(st.sampled_from(TEXTS), st.randoms(use_true_random=False))
 def test_spaces_and_empty_lines_make_no_difference(text: str, chance: object) -> None:
     """However spaces, indentation and empty lines are changed, the result is the same."""
-    tokens = formatter.tables.parser().lex(text, dont_ignore=True)
+    tokens = lark_parser.parser().lex(text, dont_ignore=True)
     parts = [_shaken(token.type, str(token), chance) for token in tokens]
     assert formatted("".join(parts)) == formatted(text)
 

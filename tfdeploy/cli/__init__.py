@@ -1,12 +1,12 @@
 """The command line. `tfdeploy COMMAND ...` and `compile-and-run ...` start here.
 
-To add a command: write `tfdeploy/cli/commands/NAME.py` with a click command `command` of class `Command`,
+To add a command: write `tfdeploy/cli/commands/NAME.py` with a click command `command`,
 whose function is decorated with `@common_options`, takes a `Common` first and returns an exit code, and add a
 row to `COMMANDS` in `tfdeploy/cli/group.py`. Heavy imports (TensorFlow, rich, cattrs) stand inside the
 function. Faults are left to rise: `tfdeploy/cli/faults.py` makes diagnostics and exit codes of `SpecError`,
 `RunError` and others. A few lines suffice:
 
-    @click.command(cls=Command)
+    @click.command()
     @click.argument("spec")
     @common_options
     def command(common: Common, spec: str) -> int:
@@ -17,12 +17,6 @@ function. Faults are left to rise: `tfdeploy/cli/faults.py` makes diagnostics an
 """
 
 from __future__ import annotations
-
-import atexit
-import gc
-
-gc.set_threshold(100_000, 20, 20)  # Python's 700 spends a tenth of a short command on looking for garbage
-atexit.register(gc.freeze)  # nor is any looked for when the process ends and gives all of it back
 
 
 def main() -> None:

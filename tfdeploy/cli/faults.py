@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
+from io import StringIO
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from dsl.codes import is_file_fault, name_of
 from dsl.diagnostics import Diagnostic, RunError, SpecError
+from dsl.render import render
 from tfdeploy.cli.common import Common
+from tfdeploy.cli.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -55,10 +59,6 @@ def guarded(common: Common, action: Callable[[], int | None]) -> int:
 
 def _show_usage(error: click.ClickException) -> None:
     """Write what click says, in which arguments are quoted."""
-    from io import StringIO
-
-    from tfdeploy.cli.terminal import say
-
     text = StringIO()
     error.show(text)
     say(text.getvalue(), err=True, end="")
@@ -74,15 +74,11 @@ def exit_code(diagnostics: Iterable[Diagnostic]) -> int:
 
 def show(diagnostics: Iterable[Diagnostic], common: Common) -> None:
     """Write `diagnostics` to standard error for people to read."""
-    from dsl.render import render
-
     sys.stderr.write(render(diagnostics, "human", color=common.color_errors))
 
 
 def _report(error: Exception, common: Common) -> int:
     if common.debug:
-        import traceback
-
         traceback.print_exception(error)
     if isinstance(error, SpecError):
         show(error.diagnostics, common)
@@ -102,7 +98,7 @@ def _file_system_error(error: OSError) -> Diagnostic:
 
 
 def _internal_fault(error: Exception) -> Diagnostic:
-    from tfdeploy import __version__
+    from tfdeploy import __version__  # which reads the metadata of the installed package
 
     what = f"{type(error).__name__}: {error}".rstrip(": ")
     return Diagnostic(

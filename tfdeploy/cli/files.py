@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 
 def replace_file(path: str, text: str) -> None:
@@ -12,17 +13,16 @@ def replace_file(path: str, text: str) -> None:
 
     A symbolic link stays one: the file that it leads to is replaced. Raises OSError with the file's name.
     """
-    target = os.path.realpath(path)
-    directory, name = os.path.split(target)
+    target = Path(path).resolve()
     try:
-        handle, beside = tempfile.mkstemp(prefix=f".{name}.", dir=directory)
+        handle, beside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
             with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
                 file.write(text)
             shutil.copymode(target, beside)
-            os.replace(beside, target)  # noqa: PTH105 pathlib is not loaded for this
+            Path(beside).replace(target)
         except BaseException:
-            os.unlink(beside)  # noqa: PTH108
+            Path(beside).unlink()
             raise
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import SpecError
@@ -23,7 +24,7 @@ def specs_of(paths: Iterable[str]) -> list[str]:
     """
     found: dict[str, None] = {}
     for path in paths:
-        if not os.path.isdir(path):  # noqa: PTH112 pathlib is not loaded for this
+        if not os.path.isdir(path):  # noqa: PTH112 Path.is_dir raises OSError for a name that is too long
             found[path] = None
             continue
         below = sorted(_below(path))
@@ -38,6 +39,6 @@ def _below(folder: str) -> Iterator[str]:
     for directory, folders, files in os.walk(folder):
         folders[:] = [each for each in folders if not each.startswith(".") and each not in SKIPPED]
         for name in files:
-            path = os.path.join(directory, name)  # noqa: PTH118
-            if name.endswith(ENDING) and not name.startswith(".") and os.path.isfile(path):  # noqa: PTH113
-                yield path.removeprefix("./")
+            path = Path(directory, name)
+            if name.endswith(ENDING) and not name.startswith(".") and path.is_file():
+                yield str(path)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 
 import click
-
-from tfdeploy.cli.options import Command
 
 COMMANDS: dict[str, str] = {
     # name: one line for the list of commands, in the order in which `--help` shows them
@@ -36,7 +35,7 @@ def load(name: str) -> click.Command:
     return command
 
 
-class CommandGroup(Command, click.Group):
+class CommandGroup(click.Group):
     """A group that knows its commands by name and loads them late."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -67,8 +66,6 @@ class CommandGroup(Command, click.Group):
 
 
 def _unknown(name: str) -> str:
-    from difflib import get_close_matches
-
     near = get_close_matches(name, COMMANDS, n=1)
     hint = f"; there is a command with a similar name: {near[0]}" if near else ""
     return f"there is no command {name!r}{hint}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -18,8 +19,8 @@ def map_file(path: str) -> str | None:
 
     A run directory, or one that `compile` wrote, stands for the map in it.
     """
-    if os.path.isdir(path):  # noqa: PTH112 pathlib is not loaded for this
-        return os.path.join(path, FILE)  # noqa: PTH118
+    if os.path.isdir(path):  # noqa: PTH112 Path.is_dir raises OSError for a name that is too long
+        return str(Path(path) / FILE)
     return path if path.endswith(".json") else None
 
 

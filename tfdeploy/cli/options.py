@@ -16,35 +16,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
-class Command(click.Command):
-    """A command whose `--help` is made without gettext.
-
-    click asks gettext for the help of `--help` each time that a command runs, not only when it is wanted, and
-    looking for translations of it, of which there are none, takes as long as reading a spec.
-    """
-
-    _own_help: click.Option | None = None
-
-    def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the option that prints the help and exits."""
-        if self._own_help is None:
-            self._own_help = click.Option(
-                [*self.get_help_option_names(ctx), "_help"],
-                is_flag=True,
-                is_eager=True,
-                expose_value=False,
-                callback=_print_help,
-                help="Show this message and exit.",
-            )
-        return self._own_help
-
-
-def _print_help(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
-        click.echo(ctx.get_help(), color=ctx.color)
-        ctx.exit()
-
-
 def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """Read the values of an option such as `--set PATH=VALUE` (a callback of click)."""
     found = []

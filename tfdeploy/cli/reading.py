@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import grammar
 from dsl.diagnostics import SpecError
+from grammar.format import source_of
 from tfdeploy.cli.faults import show
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ def read(path: str, common: Common, *, stdin: bool = False) -> grammar.Reading:
     """
     name, text = path, None
     if stdin and path == STDIN:
-        from grammar.format import source_of
-
         name = "<stdin>"
         text = source_of(name, sys.stdin.buffer.read()).text
     return grammar.read(name, common.overrides, text=text, allow_python=common.allow_python)

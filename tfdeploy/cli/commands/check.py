@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from compiler.checks import check_spec
 from dsl.diagnostics import SpecError
 from dsl.render import FORMATS, render
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import exit_code
+from tfdeploy.cli.fixes import apply_safe
 from tfdeploy.cli.folders import specs_of
-from tfdeploy.cli.options import Command, common_options, offer
+from tfdeploy.cli.options import common_options, offer
 from tfdeploy.cli.reading import STDIN, read
 from tfdeploy.cli.terminal import say
 
@@ -28,7 +30,7 @@ ROUNDS = 10
 """How often fixes are applied and the spec is read again, should fixes keep showing up."""
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("specs", nargs=-1, required=True, metavar="SPEC...|-", shell_complete=offer("specs"))
 @click.option(
     "--format",
@@ -77,15 +79,11 @@ def _read(spec: str, common: Common) -> list[Diagnostic]:
         return list(fault.diagnostics)
     found = list(reading.diagnostics)
     if reading.spec is not None and not any(each.is_error for each in found):
-        from compiler.checks import check_spec
-
         found += check_spec(reading.spec)
     return found
 
 
 def _fixed(found: list[Diagnostic], style: str) -> bool:
-    from tfdeploy.cli.fixes import apply_safe
-
     counts = apply_safe(found)
     for name, count in counts.items():
         say(f"{name}: {count} fixed", err=style != "human")

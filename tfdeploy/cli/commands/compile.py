@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from tfdeploy.cli.common import Common
-from tfdeploy.cli.options import Command, common_options, force_option, offer
+from tfdeploy.cli.options import common_options, force_option, offer
 from tfdeploy.cli.reading import read_spec
 from tfdeploy.cli.terminal import say
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("spec", shell_complete=offer("specs"))
 @click.option(
     "--out",

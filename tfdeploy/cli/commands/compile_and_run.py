@@ -10,7 +10,7 @@ from attrs import evolve
 
 from tfdeploy.cli.commands.serve import listen_option, task_option
 from tfdeploy.cli.common import Common
-from tfdeploy.cli.options import Command, common_options, offer
+from tfdeploy.cli.options import common_options, offer
 from tfdeploy.cli.reading import read_spec
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.records.result import Result
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("spec", shell_complete=offer("specs"))
 @click.option(
     "--emulate", is_flag=True, help="Make every declared device a logical CPU device of this process."

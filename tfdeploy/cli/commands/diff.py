@@ -10,7 +10,7 @@ from attrs import evolve
 
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.maps import map_file, read_map
-from tfdeploy.cli.options import Command, common_options, offer, pairs
+from tfdeploy.cli.options import common_options, offer, pairs
 from tfdeploy.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ DIFFERENT = 1
 Pairs = tuple[tuple[str, str], ...]
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("before", metavar="A", shell_complete=offer("specs_or_maps"))
 @click.argument("after", metavar="[B]", required=False, shell_complete=offer("specs_or_maps"))
 @click.option(

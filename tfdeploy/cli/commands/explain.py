@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import os
+from difflib import get_close_matches
+from pathlib import Path
 
 import click
 
 import tfdeploy
 from dsl.codes import CODES, Code
 from tfdeploy.cli.common import Common
-from tfdeploy.cli.options import Command, common_options, offer
+from tfdeploy.cli.options import common_options, offer
 
-PAGES = os.path.join(os.path.dirname(tfdeploy.__file__), "pages")  # noqa: PTH118, PTH120 pathlib is not loaded
+PAGES = Path(tfdeploy.__file__).with_name("pages")
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("code", required=False, shell_complete=offer("codes"))
 @common_options
 def command(common: Common, code: str | None) -> int:
@@ -33,8 +34,7 @@ def command(common: Common, code: str | None) -> int:
 
 def page(code: Code) -> str:
     """Return the page of `code`, in Markdown."""
-    with open(os.path.join(PAGES, f"{code.code}.md"), encoding="utf-8") as file:  # noqa: PTH118, PTH123
-        return file.read()
+    return (PAGES / f"{code.code}.md").read_text(encoding="utf-8")
 
 
 def _find(wanted: str) -> Code:
@@ -43,8 +43,6 @@ def _find(wanted: str) -> Code:
     key = wanted.strip().lower().replace("_", "-").removeprefix("error[").removeprefix("warning[").rstrip("]")
     if key in names:
         return names[key]
-    from difflib import get_close_matches
-
     near = get_close_matches(key, names, n=1, cutoff=0.5)
     hint = f"; there is {names[near[0]].code} ({names[near[0]].name})" if near else ""
     raise click.UsageError(f"there is no code {wanted!r}{hint}")

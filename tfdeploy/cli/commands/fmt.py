@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
+from difflib import unified_diff
 
 import click
 
+from grammar.format import format_text, source_of
 from tfdeploy.cli.common import Common
+from tfdeploy.cli.files import replace_file
 from tfdeploy.cli.folders import specs_of
-from tfdeploy.cli.options import Command, common_options, offer
+from tfdeploy.cli.options import common_options, offer
 from tfdeploy.cli.terminal import pass_on, say
 
 DIFFERENT = 1
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("specs", nargs=-1, required=True, metavar="SPEC...|-", shell_complete=offer("specs"))
 @click.option("--check", is_flag=True, help="Write nothing; name what is not in the style, and exit with 1.")
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
@@ -31,8 +34,6 @@ def command(common: Common, specs: tuple[str, ...], *, check: bool, diff: bool) 
 
 def _format(spec: str, *, check: bool, diff: bool) -> bool:
     """Format one spec and say whether it was not in the style."""
-    from grammar.format import format_text, source_of
-
     source = source_of("<stdin>", sys.stdin.buffer.read()) if spec == "-" else source_of(spec)
     text = format_text(source)
     changes = text != source.text
@@ -45,16 +46,12 @@ def _format(spec: str, *, check: bool, diff: bool) -> bool:
     if spec == "-":
         pass_on(text)
     elif changes:
-        from tfdeploy.cli.files import replace_file
-
         replace_file(spec, text)
         say(f"{spec}: formatted")
     return changes
 
 
 def _difference(name: str, before: str, after: str) -> str:
-    from difflib import unified_diff
-
     lines = unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), name, f"{name} (formatted)"
     )

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from dsl.diagnostics import SpecError
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.maps import map_file, read_map
-from tfdeploy.cli.options import Command, common_options, force_option, offer
+from tfdeploy.cli.options import common_options, force_option, offer
 from tfdeploy.cli.terminal import pass_on, say
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Subject:
     compiled: CompiledGraph | None = field(default=None, repr=False)
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("spec", shell_complete=offer("specs_or_maps"))
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the placement map as JSON, as in placement.json."

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from tfdeploy.cli.common import Common
-from tfdeploy.cli.options import Command, common_options, force_option
+from tfdeploy.cli.options import common_options, force_option
 from tfdeploy.cli.terminal import say
 
 ROWS = 16
@@ -20,7 +20,7 @@ def _picture(ctx: click.Context, param: click.Parameter, path: Path | None) -> P
     return path
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option(
     "--score", default="loss", show_default=True, help="What to draw: loss, or the name of a metric."

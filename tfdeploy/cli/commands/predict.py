@@ -8,7 +8,7 @@ import click
 
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import show
-from tfdeploy.cli.options import Command, common_options, force_option, offer
+from tfdeploy.cli.options import common_options, force_option, offer
 from tfdeploy.cli.reading import read_spec
 from tfdeploy.cli.terminal import say
 
@@ -21,7 +21,7 @@ def _data_file(ctx: click.Context, param: click.Parameter, path: Path) -> Path:
     return path
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("spec", shell_complete=offer("specs"))
 @click.option(
     "--input",

@@ -9,7 +9,7 @@ import click
 from attrs import evolve
 
 from tfdeploy.cli.common import Common
-from tfdeploy.cli.options import Command, common_options, offer
+from tfdeploy.cli.options import common_options, offer
 from tfdeploy.cli.reading import read_spec
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ listen_option = click.option(
 )
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("spec", shell_complete=offer("specs"))
 @click.option(
     "--task",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import click
 
+from dsl.ir_json import to_json
+from grammar.unparse import unparse
 from tfdeploy.cli.common import Common
-from tfdeploy.cli.options import Command, common_options, offer
+from tfdeploy.cli.options import common_options, offer
 from tfdeploy.cli.reading import read_spec
 from tfdeploy.cli.terminal import pass_on
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("spec", shell_complete=offer("specs"))
 @click.option("--json", "as_json", is_flag=True, help="Print the IR as JSON.")
 @common_options
@@ -18,11 +20,7 @@ def command(common: Common, spec: str, *, as_json: bool) -> int:
     """Print SPEC with includes, constants, overrides and defaults filled in, as a spec."""
     loaded = read_spec(spec, common, stdin=True)
     if as_json:
-        from dsl.ir_json import to_json
-
         click.echo(to_json(loaded), nl=False)
     else:
-        from grammar.unparse import unparse
-
         pass_on(unparse(loaded))
     return 0

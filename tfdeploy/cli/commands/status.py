@@ -7,14 +7,14 @@ import os
 import click
 
 from tfdeploy.cli.common import Common
-from tfdeploy.cli.options import Command, common_options, offer
+from tfdeploy.cli.options import common_options, offer
 from tfdeploy.cli.reading import read_spec
 from tfdeploy.cli.terminal import say
 
 NOT_WELL = 1
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("spec", shell_complete=offer("specs"))
 @common_options
 def command(common: Common, spec: str) -> int:

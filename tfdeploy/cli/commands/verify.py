@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfdeploy.cli.common import Common
-from tfdeploy.cli.options import Command, common_options, offer
+from tfdeploy.cli.options import common_options, offer
 from tfdeploy.cli.reading import read_spec
 from tfdeploy.progress import busy
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DIFFERENT = 1
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("spec", shell_complete=offer("specs"))
 @click.option(
     "--quick", is_flag=True, help="Try a sample in which every choice occurs, not every combination."

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from tfdeploy.cli.common import Common
-from tfdeploy.cli.options import Command, common_options, offer
+from tfdeploy.cli.options import common_options, offer
 from tfdeploy.cli.reading import read_spec
 from tfdeploy.cli.terminal import say
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("spec", shell_complete=offer("specs"))
 @click.argument("name", shell_complete=offer("names"))
 @common_options

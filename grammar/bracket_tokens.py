@@ -6,12 +6,12 @@ from lark import Token
 
 CLOSER = {"LPAREN": "RPAREN", "LBRACKET": "RBRACKET", "LBRACE": "RBRACE"}
 OPENER = {closer: opener for opener, closer in CLOSER.items()}
-SIGN = {"LPAREN": "(", "RPAREN": ")", "LBRACKET": "[", "RBRACKET": "]", "LBRACE": "{", "RBRACE": "}"}
+BRACKET = {"LPAREN": "(", "RPAREN": ")", "LBRACKET": "[", "RBRACKET": "]", "LBRACE": "{", "RBRACE": "}"}
 
 
 def made_after(kind: str, before: Token) -> Token:
     """Return a bracket that is not in the text, right after the token `before`."""
-    made = Token.new_borrow_pos(kind, SIGN[kind], before)
+    made = Token.new_borrow_pos(kind, BRACKET[kind], before)
     made.start_pos = made.end_pos = before.end_pos
     return made
 

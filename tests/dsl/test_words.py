@@ -26,6 +26,8 @@ from tests.dsl.samples import arguments, factories, modules
 GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "plan_modes.conflict": ({"code": "TFD521"}, {"code": "TFD521"}),
     "reading.name_not_ascii": ({"name": "größe"}, {"name": "é"}),
+    "habits.foreign_word": ({"word": "if"}, {"word": "if"}),
+    "habits.called_twice": ({"rewritten": None}, {"rewritten": None}),
     "reading.unclosed": ({"opener": "{"}, {"opener": "("}),
     "types.loss_expected": ({"kind": "loss"}, {"kind": "metric"}),
     "types.pair_expected": ({"kind": "loss"}, {"kind": "metric"}),

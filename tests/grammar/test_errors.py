@@ -1,7 +1,7 @@
 """What people see of each mistake: a spec and beside it the whole text of its errors, read by eye.
 
-`tests/golden/errors/NAME.tfdeploy` is the spec; its lines `# --set PATH=VALUE` are given as on the command
-line.
+Specs are sorted by the hundred of their first code: `tests/golden/errors/TFD1xx/NAME.tfdeploy`. Their lines
+`# --set PATH=VALUE` are given as on the command line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dsl.render import render
 from tests.folders import ROOT
 
 ERRORS = ROOT / "tests" / "golden" / "errors"
-NAMES = sorted(path.stem for path in ERRORS.glob("*.tfdeploy"))
+NAMES = sorted(f"{path.parent.name}/{path.stem}" for path in ERRORS.glob("*/*.tfdeploy"))
 
 
 def overrides(text: str) -> list[tuple[str, str]]:
@@ -30,8 +30,8 @@ def test_mistake_reads_as_it_should(
     name: str, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The errors of a wrong spec are those that were read and found good."""
-    monkeypatch.chdir(ERRORS)
-    path = f"{name}.tfdeploy"
+    monkeypatch.chdir((ERRORS / name).parent)
+    path = f"{Path(name).name}.tfdeploy"
     reading = grammar.read(path, overrides(Path(path).read_text(encoding="utf-8")))
     golden(f"errors/{name}.err", render(reading.diagnostics))
 

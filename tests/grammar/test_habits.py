@@ -14,7 +14,7 @@ from tfdeploy.cli.fixes import apply_safe
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostics
 
-ERRORS = ROOT / "golden" / "errors"
+ERRORS = ROOT / "tests" / "golden" / "errors"
 MENDED = (
     "comments-with-slashes",
     "comment-of-several-lines",
@@ -39,7 +39,7 @@ def errors(found: Diagnostics) -> list[str]:
 def test_safe_fixes_make_nothing_worse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The safe fixes of any wrong spec take away as many diagnostics as they were promised to mend."""
     monkeypatch.chdir(tmp_path)
-    for path in sorted(ERRORS.glob("*.tfdeploy")):
+    for path in sorted(ERRORS.glob("*/*.tfdeploy")):
         Path(path.name).write_bytes(path.read_bytes())
         before = grammar.read(path.name, []).diagnostics
         promised = sum(each.fix is not None and each.fix.applicability == "safe" for each in before)
@@ -54,7 +54,7 @@ def test_habit_is_mended_whole(name: str, tmp_path: Path, monkeypatch: pytest.Mo
     """A spec whose only faults are habits of another language is right after its fixes."""
     monkeypatch.chdir(tmp_path)
     path = Path("spec.tfdeploy")
-    path.write_bytes((ERRORS / f"{name}.tfdeploy").read_bytes())
+    path.write_bytes(next(ERRORS.glob(f"*/{name}.tfdeploy")).read_bytes())
     assert errors(grammar.read(str(path), []).diagnostics)
     for _ in range(ROUNDS):
         apply_safe(grammar.read(str(path), []).diagnostics)

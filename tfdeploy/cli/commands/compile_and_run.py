@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "never", "must"]),
     default="auto",
     show_default=True,
-    help="Go on from the newest checkpoint: where there is one, never (start again), or by all means.",
+    help="auto continues from a checkpoint if there is one, must requires one, never starts again.",
 )
 @click.option(
     "--task",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from dsl.ir_json import to_json
 from grammar.unparse import unparse
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.options import common_options, offer
@@ -20,6 +19,8 @@ def command(common: Common, spec: str, *, as_json: bool) -> int:
     """Print SPEC with includes, constants, overrides and defaults filled in, as a spec."""
     loaded = read_spec(spec, common, stdin=True)
     if as_json:
+        from dsl.ir_json import to_json  # which imports cattrs
+
         click.echo(to_json(loaded), nl=False)
     else:
         pass_on(unparse(loaded))

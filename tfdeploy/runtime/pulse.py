@@ -1,7 +1,7 @@
-"""What a run is at, since when nothing has come of it, and who says so and ends such a run at a signal.
+"""The progress of a run: what it is doing, and since when; a thread reports a lack of progress.
 
-The main thread may sit in TensorFlow for as long as a step takes, and a step may wait for ever: for a source
-of data that blocks, or a server that is stopped. So a thread looks on.
+The main thread may be inside TensorFlow for as long as a step takes, and a step may wait for ever: for a
+source of data that blocks, or a server that is stopped. So the thread also ends such a run at a signal.
 """
 
 from __future__ import annotations
@@ -29,21 +29,20 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.show.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
 
-LEAST = 10.0  # seconds without progress that are nothing to speak of
-AT_FIRST = 30.0  # the same for what has never been done before in this process
-USUALLY = 5  # nor are so many times the longest that it has taken so far
-GROWTH = 2  # what is said is said again when the wait is so many times as long
-TO_END = 3.0  # seconds that a run has for ending by itself at a signal
+LEAST = 10.0  # seconds without progress that are not reported
+AT_FIRST = 30.0  # the same for an activity that this process does for the first time
+USUALLY = 5  # so many times the longest duration so far are not reported either
+GROWTH = 2  # a report is repeated when the wait is so many times as long
+TO_END = 3.0  # seconds in which a run may end by itself at a signal
 LOOK_EVERY = 0.25
 
 
 @define
 class Pulse:
-    """What a run is at. `beat` says that it goes on; `causes` tell what it may be waiting for.
+    """What a run is doing. `beat` notes progress; `causes` tell what the run may be waiting for.
 
-    A cause, of which there is one of each name, gives words, and where the spec has what they are about.
-    `last_step` is the step of the newest checkpoint. As long as the run is at nothing that may wait, nothing
-    is expected of it.
+    Each cause has a name, and yields sentences, each with the part of the spec that it is about. `last_step`
+    is the step of the newest checkpoint. No progress is expected while the run does nothing that may wait.
     """
 
     what: str = "the run"
@@ -57,7 +56,7 @@ class Pulse:
 
     @contextmanager
     def doing(self, what: str, span: Span | None = None, kind: str | None = None) -> Iterator[None]:
-        """Say what the run is at meanwhile; things of one `kind` take about equally long."""
+        """Say what the run does in this block; activities of one `kind` take about equally long."""
         before = self.what, self.span, self._kind
         self.what, self.span, self._kind = what, span, what if kind is None else kind
         self._begin()
@@ -68,7 +67,7 @@ class Pulse:
             self.what, self.span, self._kind = before
 
     def beat(self) -> None:
-        """Say that something has come of it."""
+        """Note that the run has made progress."""
         self._longest[self._kind] = max(self.idle, self._longest.get(self._kind, 0.0))
         self._begin()
 
@@ -77,22 +76,22 @@ class Pulse:
 
     @property
     def began(self) -> float:
-        """When it last went on (`time.monotonic()`)."""
+        """When the run last made progress (`time.monotonic()`)."""
         return self._since
 
     @property
     def idle(self) -> float:
-        """For how many seconds nothing has come of it."""
+        """The seconds since the run last made progress."""
         return time.monotonic() - self._since
 
     @property
     def patience(self) -> float:
-        """How many seconds are nothing to speak of."""
+        """The seconds without progress that are not reported."""
         longest = self._longest.get(self._kind) if self._kind else math.inf
         return AT_FIRST if longest is None else max(LEAST, USUALLY * longest)
 
     def reasons(self) -> tuple[Span | None, tuple[str, ...]]:
-        """Return what is known of why nothing comes of it, and where the spec has that."""
+        """Return the part of the spec that the run waits for, and the likely reasons."""
         found = [each for cause in tuple(self.causes.values()) for each in cause()]
         span = next((span for _, span in found if span is not None), self.span)
         used = max(0.0, time.process_time() - self._used)
@@ -101,16 +100,16 @@ class Pulse:
 
 
 class Attendant:
-    """Says when nothing comes of what a run is at; ends the process at a signal then, if that is its own."""
+    """Reports a lack of progress; a signal then ends the process, if it is there for this run alone."""
 
     def __init__(self, pulse: Pulse, stop: StopSignals, reporter: Reporter) -> None:
         self._pulse, self._stop, self._reporter = pulse, stop, reporter
-        self._told = 0.0  # for how long nothing had come of it when that was said
+        self._told = 0.0  # seconds without progress when that was last reported
         self._over = threading.Event()
 
     @contextmanager
     def attending(self) -> Iterator[None]:
-        """Look on from a thread."""
+        """Watch the run from a thread."""
         thread = threading.Thread(target=self._look_on, daemon=True, name="attendant")
         thread.start()
         try:
@@ -134,7 +133,7 @@ class Attendant:
                 self._end(arrived[0], idle)
 
     def _end(self, number: Signals, idle: float) -> None:
-        """End the process, for what it is at cannot be ended."""
+        """End the process, because its activity cannot be ended otherwise."""
         pulse, (span, reasons) = self._pulse, self._pulse.reasons()
         what, words, last = pulse.what, duration(idle), pulse.last_step
         self._reporter.warn(errors.ended_without_progress(number.name, what, words, last, span, *reasons))
@@ -142,7 +141,7 @@ class Attendant:
 
 
 def waiting_for(source: Source) -> Cause:
-    """Return what tells that an example of a source of data is being waited for."""
+    """Return a cause that tells that the run waits for an example of a source of data."""
 
     def cause() -> Iterator[tuple[str, Span | None]]:
         asked = source.asked

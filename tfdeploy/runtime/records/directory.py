@@ -67,7 +67,7 @@ class RunDirectory:
 
     @property
     def cluster(self) -> Path:
-        """If the tasks are that were started for the run, as long as they run."""
+        """The addresses of the tasks that were started for the run, as long as they run."""
         return self.path / "cluster.json"
 
     @property

@@ -17,7 +17,7 @@ Goal = Literal["highest", "lowest"]
 
 @frozen
 class Seconds:
-    """If the time went. `train` is the steps alone, without the first, evaluations and checkpoints.
+    """How many seconds of a run went where. `train` is the steps alone, without the first one.
 
     `data_waiting` is the part of `train` in which the examples of a step were not there yet; None if that
     is not known.
@@ -33,7 +33,10 @@ class Seconds:
 
 @frozen
 class Scores:
-    """What an evaluation gives; `loss` includes the regularisation, `data_loss` is the mean over examples."""
+    """The scores of an evaluation.
+
+    `loss` includes the regularisation, `data_loss` is the mean over examples.
+    """
 
     loss: float
     data_loss: float
@@ -44,7 +47,7 @@ class Scores:
 
 @frozen
 class SplitResult:
-    """Scores over all `examples` of a split, with the averaged weights where `ema` is set."""
+    """Scores over all `examples` of a split, with the averaged weights if `ema` is set."""
 
     loss: Measured
     metrics: Mapping[str, Measured]
@@ -52,7 +55,7 @@ class SplitResult:
 
     @classmethod
     def of(cls, scores: Scores) -> SplitResult:
-        """Return what an evaluation found."""
+        """Return the result of an evaluation."""
         return cls(scores.loss, dict(scores.metrics), scores.examples)
 
 

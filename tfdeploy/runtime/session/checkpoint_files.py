@@ -1,4 +1,4 @@
-"""If the files of a checkpoint are written and read: beside the variables' client, whoever has these.
+"""Writes and reads the files of a checkpoint, in the process that has access to them.
 
 In one process, and in a worker that keeps the checkpoints, ops of the graph do it. The client of a cluster
 has its files on a machine that may have no server at all: it fetches the values and writes them itself.

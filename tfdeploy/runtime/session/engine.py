@@ -34,10 +34,10 @@ AVERAGE = "/ExponentialMovingAverage"  # ends the name of a weight's moving aver
 
 @frozen
 class StepReport:
-    """What a logged step tells.
+    """The report of a logged step.
 
-    `loss` includes the regularisation, `summary` is a serialised Summary, `waited` are the seconds until the
-    examples of the step were there, None if they are not taken.
+    `loss` includes the regularisation, `summary` is a serialised Summary, `waited` is the time until the
+    examples of the step were there, in seconds; None if it is not measured.
     """
 
     loss: float
@@ -55,9 +55,9 @@ class Engine:
     `monitor` looks after the tasks of a cluster, `lost` asks whether one was lost since the session was
     opened. `pulse` is told that things go on.
 
-    `applied` is false where the last step was skipped, which happens under `mixed_float16`: its gradients
+    `applied` is false if the last step was skipped, which happens under `mixed_float16`: its gradients
     were not finite, and it has changed nothing but the scale of the loss. `waited` is how long the last step
-    has waited for its examples, in seconds; None if that is not taken. `assigned` gives the full name of
+    has waited for its examples, in seconds; None if that is not measured. `assigned` gives the full name of
     the device on which TensorFlow ran each op, by op name, as far as `traced` has seen it.
     """
 

@@ -55,7 +55,7 @@ class Period:
 
 @define
 class Unobtrusive(Period):
-    """If a spec does not say how often: every 5 seconds, or less often if that took over 2 % of the time.
+    """The period if a spec gives none: every 5 seconds, or less often if that took over 2 % of the time.
 
     The time that it takes is measured as it goes.
     """

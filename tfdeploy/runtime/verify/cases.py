@@ -84,7 +84,7 @@ class Case:
 
     @property
     def layout(self) -> str:
-        """If the variables are, and whether on a cluster and in which graphs."""
+        """Where the variables are, and whether on a cluster and in which graphs."""
         if not self.workers:
             return self.variables
         return f"{self.variables}, {'between graphs' if self.between else 'in graph'}"

@@ -28,7 +28,7 @@ PATIENCE = 300.0  # seconds, for servers to listen and for a step to be made
 
 @frozen
 class Launched:
-    """If the servers are."""
+    """The addresses of the servers."""
 
     cluster: Cluster = field(repr=False)
 

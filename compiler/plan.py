@@ -103,12 +103,12 @@ class Plan:
     @property
     def global_batch(self) -> int:
         """The examples of one synchronous step, over all clones and micro-batches."""
-        return self.rounds * sum(tower.batch for tower in self.all_towers)
+        return self.micro_batches * sum(tower.batch for tower in self.all_towers)
 
     @property
     def own_batch(self) -> int:
         """The examples that the towers of this graph take together when each makes one step."""
-        return self.rounds * sum(tower.batch for tower in self.towers)
+        return self.micro_batches * sum(tower.batch for tower in self.towers)
 
     @property
     def step_batch(self) -> int:
@@ -116,7 +116,7 @@ class Plan:
         return self.own_batch if self.update.mode == "async" else self.global_batch
 
     @property
-    def rounds(self) -> int:
+    def micro_batches(self) -> int:
         """The micro-batches that each clone takes in one step."""
         return self.update.accumulate
 
@@ -137,7 +137,7 @@ class Plan:
 
     def share(self, tower: Tower) -> float:
         """Return the part (0 to 1) of an update's batch that a clone takes."""
-        return self.rounds * tower.batch / self.step_batch
+        return self.micro_batches * tower.batch / self.step_batch
 
     @property
     def update(self) -> ir.Update:

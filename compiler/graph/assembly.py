@@ -19,10 +19,10 @@ from compiler.reasons import Placed
 
 @define
 class Assembly:
-    """Plan, ledger, variables and towers of one graph.
+    """The plan, ledger, variables and towers of one graph.
 
-    `scope` is where the ops of its update are named. Under `loss_scale` a step may be skipped; `applied` says
-    whether it was not, once its update is built.
+    The ops of the update are named under `scope`. With a `loss_scale` a step may be skipped; `applied` is a
+    boolean tensor that says whether it was applied, which is set when the update is built.
     """
 
     plan: Plan = field(repr=False)
@@ -45,18 +45,18 @@ class Assembly:
     def alone(self, clone: int) -> Assembly:
         """Return the parts that concern one clone: its tower, and the variables as it sees them.
 
-        What makes an update from these makes that of a single tower.
+        An update that is built from them is the update of a single tower.
         """
         variables = {name: each.alone(clone) for name, each in self.variables.items()}
         return evolve(self, towers=[self.towers[clone]], variables=variables, scope=f"update/clone_{clone}")
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """What each clone's loss counts in an update: its part of the batch for a mean, one for a sum.
+        """The factor on each clone's loss in an update: its part (0 to 1) of the batch for a mean, 1 for a sum.
 
-        Where clones apply their gradients each by itself, a clone's batch is all there is.
+        If each clone applies its gradients by itself, its own batch is the whole batch, so the factor is 1.
         """
-        apart = self.plan.update.mode == "local" or self.plan.clones_update_alone
-        if self.plan.update.reduce == "sum" or apart:
+        separate = self.plan.update.mode == "local" or self.plan.clones_update_alone
+        if self.plan.update.reduce == "sum" or separate:
             return (1.0,) * len(self.plan.towers)
         return tuple(self.plan.share(tower) for tower in self.plan.towers)

@@ -127,7 +127,7 @@ def _assemble(
     averaged = plan.update.averaging is not None
     placements = place_variables(weights, plan, rulebook, len(slots) + averaged)
     variables = create_variables(
-        weights, placements, slots, ledger, averaged=averaged, apart=plan.update.mode == "local"
+        weights, placements, slots, ledger, averaged=averaged, separate=plan.update.mode == "local"
     )
     scaled = plan.update.precision == "mixed_float16" and optimizer is not None
     return Assembly(
@@ -148,18 +148,20 @@ def _stamp_towers(assembly: Assembly, templates: Mapping[int, Template], seed: i
     plan, scale = assembly.plan, assembly.loss_scale
     feeds = feed_towers(assembly)
     stamps = []
-    lean = {size: without_statistics(each) for size, each in templates.items()}
+    discarding = {size: without_statistics(each) for size, each in templates.items()}
     for tower, share in zip(plan.towers, assembly.shares, strict=True):
         whole = tower.index == 0 or not only_first_keeps_statistics(plan)
-        template = (templates if whole else lean)[tower.batch]
+        template = (templates if whole else discarding)[tower.batch]
         bindings = Bindings(
             tower=tower,
             weights={name: assembly.variables[name].source(tower.index) for name in template.weights},
             inputs=feeds.pieces[tower.index],
             seed=tower_seed(assembly, tower, seed) if template.seed is not None else None,
-            scale=scale.times(share / plan.rounds) if scale is not None else share / plan.rounds,
-            inverse_share=plan.rounds / share,
-            rounds=plan.rounds,
+            scale=scale.times(share / plan.micro_batches)
+            if scale is not None
+            else share / plan.micro_batches,
+            inverse_share=plan.micro_batches / share,
+            micro_batches=plan.micro_batches,
         )
         stamps.append((template, bindings))
     assembly.towers = stamp(assembly.graph, stamps, assembly.rulebook, assembly.ledger)
@@ -234,7 +236,7 @@ def _loops(
             }
             data_loss = tower_loss(tower)
             loss = tf.add(data_loss, regularization, name=f"{scope}/loss")
-        batch = tower.tower.batch * assembly.plan.rounds
+        batch = tower.tower.batch * assembly.plan.micro_batches
         waited = feeds.waits[tower.tower.index]
         loops.append(TrainLoop(tower.tower.index, batch, op, loss, data_loss, metrics, waited))
     return tuple(loops)

@@ -24,10 +24,10 @@ def draw_seed() -> int:
 def tower_seed(assembly: Assembly, tower: Tower, seed: int) -> tf.Tensor:
     """Return the random state of a tower at this step (two uint32): the clone's own number, and the step's.
 
-    It depends on nothing else, so that a resumed run draws what an uninterrupted one would. Where the tower
-    does several rounds in a step there is one for each (rounds x 2).
+    It depends on nothing else, so that a resumed run draws what an uninterrupted one would. If the tower
+    computes several micro-batches in a step, there is one state for each, in a tensor [micro-batches, 2].
     """
-    rounds = assembly.plan.update.accumulate
+    micro_batches = assembly.plan.update.accumulate
     own = zlib.crc32(f"{seed}/{tower.number}".encode())
     place = Placed(tower.device, tower.reason)
     with (
@@ -36,7 +36,9 @@ def tower_seed(assembly: Assembly, tower: Tower, seed: int) -> tf.Tensor:
     ):
         step = assembly.read_step()
     with assembly.ledger.place(place, "forward", tower.index), tf.name_scope(tower.op_name("seed/")):
-        counted = step if rounds == 1 else step * rounds + tf.range(rounds, dtype=tf.int64)
+        counted = (
+            step if micro_batches == 1 else step * micro_batches + tf.range(micro_batches, dtype=tf.int64)
+        )
         counted = tf.cast(counted * DRAWS_PER_STEP, tf.uint32)
-        own_each = tf.constant(own if rounds == 1 else [own] * rounds, tf.uint32)
+        own_each = tf.constant(own if micro_batches == 1 else [own] * micro_batches, tf.uint32)
         return tf.stack([own_each, counted], axis=-1)

@@ -56,11 +56,11 @@ def regularization_loss(
     for variable in variables:
         if not _is_regularized(variable):
             continue
-        apart = variable.mean is not None
-        for copy, share in enumerate(shares if apart else (1.0,)):
+        separate = variable.mean is not None
+        for copy, share in enumerate(shares if separate else (1.0,)):
             with ledger.place(variable.beside(copy), "metric"):
                 penalty = _penalty(variable, variable.copies[copy].handle)
-                terms.append(penalty * share if apart else penalty)
+                terms.append(penalty * share if separate else penalty)
     return terms
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.inputs.iterators import InputPipe, cut_rounds, draw_batches, open_pipe, split_batch
+from compiler.graph.inputs.iterators import InputPipe, cut_micro_batches, draw_batches, open_pipe, split_batch
 from compiler.graph.inputs.staging import is_staged, stage
 from compiler.plan import Plan, Tower, WorkerPlan
 from compiler.reasons import Placed
@@ -49,14 +49,14 @@ def feed_towers(assembly: Assembly) -> Feeds:
     """Open the pipes of a graph, and cut up what they give."""
     plan, feeds = assembly.plan, Feeds()
     for number, group in enumerate(_groups(assembly)):
-        sizes = [tower.batch * plan.rounds for tower in group.towers]
+        sizes = [tower.batch * plan.micro_batches for tower in group.towers]
         size = gcd(*sizes) if plan.clones_update_alone else sum(sizes)
         name = f"input/{number}" if number else "input"
         pipe = open_pipe(plan.model.inputs, size, group.placed, assembly.ledger, name, timed=True)
         pipe.shard, pipe.examples = group.shard, sum(sizes)
         pieces = draw_batches(pipe, sizes) if plan.clones_update_alone else split_batch(pipe, sizes)
-        if plan.rounds > 1:
-            pieces = [cut_rounds(pipe, piece, plan.rounds) for piece in pieces]
+        if plan.micro_batches > 1:
+            pieces = [cut_micro_batches(pipe, piece, plan.micro_batches) for piece in pieces]
         feeds.pipes.append(pipe)
         for at, (tower, piece) in enumerate(zip(group.towers, pieces, strict=True)):
             feeds.pieces[tower.index] = _ahead(assembly, feeds, pipe, tower, piece)
@@ -84,14 +84,14 @@ def _groups(assembly: Assembly) -> list[_Group]:
     if isinstance(plan, WorkerPlan):
         shard = _part(plan.worker.index, plan.worker.count)
         return [_Group(book.inputs(), plan.towers, shard)]
-    apart: dict[Device, list[Tower]] = {}
+    by_device: dict[Device, list[Tower]] = {}
     for tower in plan.towers:
-        apart.setdefault(book.inputs(tower).device, []).append(tower)
-    if not _several_hosts(plan) or not _even(list(apart.values())):
+        by_device.setdefault(book.inputs(tower).device, []).append(tower)
+    if not _several_hosts(plan) or not _even(list(by_device.values())):
         return [_Group(book.inputs(), plan.towers)]
     return [
-        _Group(book.inputs(towers[0]), towers, _part(number, len(apart)))
-        for number, towers in enumerate(apart.values())
+        _Group(book.inputs(towers[0]), towers, _part(number, len(by_device)))
+        for number, towers in enumerate(by_device.values())
     ]
 
 

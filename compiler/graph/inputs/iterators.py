@@ -100,11 +100,13 @@ def split_batch(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Tens
     return [{name: parts[clone] for name, parts in pieces.items()} for clone in range(len(sizes))]
 
 
-def cut_rounds(pipe: InputPipe, piece: Mapping[str, tf.Tensor], rounds: int) -> dict[str, tf.Tensor]:
-    """Give a clone's piece a first axis of `rounds` consecutive micro-batches."""
+def cut_micro_batches(
+    pipe: InputPipe, piece: Mapping[str, tf.Tensor], micro_batches: int
+) -> dict[str, tf.Tensor]:
+    """Give a clone's piece a first axis of `micro_batches` consecutive micro-batches."""
     with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"{pipe.name}/"):
         return {
-            name: tf.reshape(tensor, [rounds, -1, *tensor.shape[1:]], name=f"rounds/{name}")
+            name: tf.reshape(tensor, [micro_batches, -1, *tensor.shape[1:]], name=f"rounds/{name}")
             for name, tensor in piece.items()
         }
 

@@ -1,9 +1,10 @@
-"""Accumulation: the ops of a tower run several times in a step, in a loop, for a micro-batch each time.
+"""Accumulation: a loop in which the ops of a tower run once for each micro-batch of a step.
 
-The loop is written around the tower's nodes out of TensorFlow's ops for loops, so that every op keeps its
-name and its device. Variables are read once, before it. Gradients, losses and metric states go round in it
-and add up; statistics go round too, each round starting from what the last one left. Rounds do not overlap,
-so no more memory is needed than for one micro-batch, and beside it one gradient of each variable.
+The loop is made of TensorFlow's control flow ops, which are written around the tower's nodes, so that every op
+keeps its name and its device. Variables are read once, before the loop. Gradients, losses and metric states
+are summed over the iterations; each iteration starts from the batch-normalization statistics that the one
+before has left. Iterations do not overlap, so a step needs the memory of one micro-batch and of one gradient
+for each variable.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ _NUMBERS = frozenset({"N", "parallel_iterations"})  # attributes that are no typ
 
 
 @frozen
-class Rounds:
-    """What a tower's loop leaves: for a tensor of the template the op that holds what all rounds come to.
+class AccumulatedResults:
+    """The results of a tower's loop.
 
-    `ended` is the op after which nothing of the loop runs any more.
+    `results` maps a tensor of the template to the op that holds its result over all micro-batches. `ended` is
+    the op after which nothing of the loop runs any more.
     """
 
     results: Mapping[str, str]
@@ -38,7 +40,7 @@ class Rounds:
 
 @frozen
 class _Carried:
-    """Something that goes round: its value in this round, and after the loop."""
+    """A loop variable: the names of its value in an iteration (`now`) and after the loop (`after`)."""
 
     now: str
     after: str
@@ -48,11 +50,11 @@ class _Carried:
 
 
 @define
-class RoundWriter:
-    """Writes a loop of `count` rounds around the nodes of a tower into `target`.
+class MicroBatchWriter:
+    """Writes a loop over `count` micro-batches around the nodes of a tower into `target`.
 
     `nodes` are the tower's as they are stamped, and `names` those that its template's nodes have there. Of
-    the tensors called `sliced`, which come from outside, every round has its part of the first axis.
+    the tensors called `sliced`, which come from outside, every micro-batch has its part of the first axis.
     """
 
     template: Template
@@ -72,13 +74,13 @@ class RoundWriter:
     _round: str = ""  # the number of the round
     _goes_on: str = ""  # whether there is another one
 
-    def write(self) -> Rounds:
+    def write(self) -> AccumulatedResults:
         """Write everything; return where the results are."""
         reads = [each for each in self.nodes if self.ledger.entries[each.name].role == "read"]
         body = [each for each in self.nodes if self.ledger.entries[each.name].role != "read"]
         self._body = frozenset(each.name for each in body)
         self.target.node.extend(reads)
-        after = [self._count_rounds()]
+        after = [self._count_micro_batches()]
         statistics = self._carry_statistics({each.name for each in reads})
         for node in body:
             self._write_inside(node)
@@ -88,12 +90,12 @@ class RoundWriter:
                 results[name] = write(name)
         after += results.values()
         ended = self._node(self._name("ended"), "NoOp", [f"^{each}" for each in after], self._own)
-        return Rounds(results, ended)
+        return AccumulatedResults(results, ended)
 
     # --- the loop itself ----------------------------------------------------------------------------------
 
-    def _count_rounds(self) -> str:
-        """Write the count of the rounds and the condition; return the count after the loop."""
+    def _count_micro_batches(self) -> str:
+        """Write the count of the micro-batches and the condition; return the count after the loop."""
         scope, own = self._name("round"), self._own
         zero = self._constant(f"{scope}/zero", 0, tf.int32, own)
         limit = self._enter(self._constant(f"{scope}/count", self.count, tf.int32, own), INT32, own)
@@ -156,7 +158,7 @@ class RoundWriter:
         return self._parts[name]
 
     def _enter(self, name: str, dtype: int, entry: Entry) -> str:
-        """Return a tensor from outside as it is in every round, on the device of `entry`."""
+        """Return a tensor from outside as it is in every micro-batch, on the device of `entry`."""
         key = (name, entry.device.ref)
         if key not in self._entered:
             scope = self._name(f"enter_{len(self._entered)}")
@@ -205,7 +207,7 @@ class RoundWriter:
         yield template.output, self._last
 
     def _sum(self, name: str) -> str:
-        """Write the sum of a tensor over all rounds."""
+        """Write the sum of a tensor over all micro-batches."""
         entry, dtype = self._entry_of(name), self._type(name)
         zeros = self._zeros(name, self.template.results[name].shape or (), dtype, entry)
         carried = self._carry(name, zeros, dtype.as_datatype_enum, entry)
@@ -213,13 +215,13 @@ class RoundWriter:
         return self._next(carried, self._node(f"{carried.scope}/add", "AddV2", added, entry, T=carried.dtype))
 
     def _mean(self, name: str) -> str:
-        """Write the mean of a number over all rounds."""
+        """Write the mean of a number over all micro-batches."""
         total, entry, dtype = self._sum(name), self._entry_of(name), self._type(name)
         part = self._constant(f"{total}/part", 1 / self.count, dtype, entry)
         return self._node(f"{total}/mean", "Mul", [total, part], entry, T=dtype.as_datatype_enum)
 
     def _rows(self, name: str) -> str:
-        """Write the rows of all rounds, one behind the other."""
+        """Write the rows of all micro-batches, one behind the other."""
         entry, dtype = self._entry_of(name), self._type(name)
         none = self._zeros(name, (0, *(self.template.results[name].shape or (0,))[1:]), dtype, entry)
         carried = self._carry(name, none, dtype.as_datatype_enum, entry)

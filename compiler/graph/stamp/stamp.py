@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 from compiler.graph.importing import import_nodes
 from compiler.graph.ledger import Entry, Ledger
 from compiler.graph.stamp.lookups import Lookup, Usage, input_types, runs_functions, usage_of
-from compiler.graph.stamp.micro_batches import Rounds, RoundWriter
+from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatchWriter
 from compiler.graph.stamp.moment_exchange import Meeting, received_names, write_exchanges
 from compiler.graph.stamp.places import Layout, TowerPlaces
 from compiler.graph.tower.template import Role, Template
@@ -37,11 +37,11 @@ class WeightSource:
 
 @frozen
 class Bindings:
-    """What takes the place of a template's ports in one tower.
+    """The tensors that replace a template's ports in one tower.
 
-    `scale` is the factor on the tower's loss: its share of the global batch, for a mean, and the loss scale
-    where there is one. `inverse_share` is one over that share. Where the tower does several `rounds` in a
-    step, inputs and seed have what is for each of them along their first axis.
+    `scale` is the factor on the tower's loss: its share of the global batch if the loss is a mean, times the
+    loss scale if there is one. `inverse_share` is one over that share. If the tower computes several
+    `micro_batches` in a step, inputs and seed have one slice for each along their first axis.
     """
 
     tower: Tower
@@ -51,7 +51,7 @@ class Bindings:
     scale: float | tf.Tensor | None = None
     inverse_share: float | None = None
     role: Role | None = None  # where all ops of the tower have one role: evaluation
-    rounds: int = 1
+    micro_batches: int = 1
 
 
 @define
@@ -62,7 +62,7 @@ class StampedTower:
     template: Template = field(repr=False)
     bindings: Bindings = field(repr=False)
     usage: Usage = field(repr=False)
-    rounds: Rounds | None = field(default=None, repr=False)
+    accumulated: AccumulatedResults | None = field(default=None, repr=False)
 
     @property
     def tower(self) -> Tower:
@@ -72,12 +72,11 @@ class StampedTower:
     def tensor(self, name: str) -> tf.Tensor:
         """Return the tensor that the template calls `name`.
 
-        Where there are several rounds, that is the sum of the gradients and of the metric states of all of
-        them, the mean of their losses and of the weights of these, the last new value of a statistic and the
-        last output.
+        With several micro-batches, it is the sum over all of them for gradients and metric states, the mean
+        for losses and their weights, and the value of the last one for statistics and outputs.
         """
-        if self.rounds is not None:
-            found = self.graph.get_tensor_by_name(f"{self.rounds.results[name]}:0")
+        if self.accumulated is not None:
+            found = self.graph.get_tensor_by_name(f"{self.accumulated.results[name]}:0")
             found.set_shape(self._shape_after(name))
             return found
         base, _, index = name.partition(":")
@@ -87,7 +86,7 @@ class StampedTower:
         return self.graph.get_tensor_by_name(f"{self.tower.op_name(base)}:{index or 0}")
 
     def _shape_after(self, name: str) -> tf.TensorShape:
-        """Return the shape of a tensor after all rounds; a sparse gradient has the rows of all."""
+        """Return the shape of a tensor after all micro-batches; a sparse gradient has the rows of all."""
         shape = self.template.results[name].shape
         gradients = self.template.gradients
         sparse = any(each.indices is not None and name in (each.values, each.indices) for each in gradients)
@@ -103,8 +102,8 @@ class StampedTower:
     def reads(self, weight: str) -> list[tf.Operation]:
         """Return the ops by which the tower reads a weight: all of it, or some of its rows."""
         names = [read_name(self.tower, weight)] if weight in self.usage.whole else []
-        if self.rounds is not None:  # rows are looked up inside the loop
-            names += [self.rounds.ended] if self.usage.by_weight(weight) else []
+        if self.accumulated is not None:  # rows are looked up inside the loop
+            names += [self.accumulated.ended] if self.usage.by_weight(weight) else []
             return [self.graph.get_operation_by_name(each) for each in names]
         names += [
             self.tower.op_name(rows_name(self.usage.lookups[each])) for each in self.usage.by_weight(weight)
@@ -135,7 +134,7 @@ def stamp(
             known[id(template)] = Layout(template, usage_of(template), rulebook)
         writers.append(_Writer(known[id(template)], bindings, ledger, assembled, outside))
     meetings = _meetings(writers)
-    rounds = [writer.write(meetings) for writer in writers]
+    accumulated = [writer.write(meetings) for writer in writers]
     write_exchanges(assembled, meetings, ledger)
     for each in known.values():
         assembled.library.MergeFrom(each.template.graph_def.library)
@@ -143,7 +142,7 @@ def stamp(
     import_nodes(graph, assembled, outside)
     return [
         StampedTower(graph, template, bindings, known[id(template)].usage, done)
-        for (template, bindings), done in zip(stamps, rounds, strict=True)
+        for (template, bindings), done in zip(stamps, accumulated, strict=True)
     ]
 
 
@@ -178,9 +177,9 @@ class _Writer:
     def template(self) -> Template:
         return self.layout.template
 
-    def write(self, meetings: Mapping[str, Meeting]) -> Rounds | None:
-        """Write the tower; return what its loop leaves where it does several rounds in a step."""
-        if self.bindings.rounds == 1:
+    def write(self, meetings: Mapping[str, Meeting]) -> AccumulatedResults | None:
+        """Write the tower; return the results of its loop if it computes several micro-batches in a step."""
+        if self.bindings.micro_batches == 1:
             self._write(meetings)
             return None
         whole, self.target = self.target, tf.compat.v1.GraphDef()
@@ -188,13 +187,13 @@ class _Writer:
         template, bindings = self.template, self.bindings
         ports = [*template.inputs.values()] + ([template.seed] if template.seed is not None else [])
         sliced = frozenset(self._names[port] for port in ports)
-        return RoundWriter(
+        return MicroBatchWriter(
             template,
             bindings.tower,
             self.target.node,
             self._names,
             sliced,
-            bindings.rounds,
+            bindings.micro_batches,
             self.ledger,
             whole,
         ).write()
@@ -313,7 +312,7 @@ class _Writer:
         """Let a loop take what comes from another device from a copy on its own.
 
         TensorFlow keeps what goes round in a loop on the device where it was made, and would send it over in
-        every round.
+        every micro-batch.
         """
         for at, dtype in enumerate(input_types(template_node)):
             if self.places.made_at(template_node.input[at]) != placed.device:

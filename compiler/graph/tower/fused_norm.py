@@ -23,15 +23,15 @@ RANK = 4  # of a batch of images, channels last
 
 
 @contextmanager
-def fused_normalisation(layer: keras.Layer, *, apart: Callable[[Any], bool]) -> Iterator[None]:
+def fused_normalisation(layer: keras.Layer, *, excluded: Callable[[Any], bool]) -> Iterator[None]:
     """Let the batch normalisations in `layer` use the fused op where it can stand for what they do.
 
-    Those for which `apart` holds are left as they are.
+    Layers for which `excluded` returns true are left as they are.
     """
     hooked = [
         each
         for each in flattened_layers(layer)
-        if type(each) is keras.layers.BatchNormalization and not each.renorm and not apart(each)
+        if type(each) is keras.layers.BatchNormalization and not each.renorm and not excluded(each)
     ]
     for each in hooked:
         object.__setattr__(each, "call", partial(_call, each))

@@ -161,7 +161,7 @@ class _Trace:
             renew_constants(layer)
             keep_tables(layer)
             within = self.exchanges.within(layer, node.path) if self.exchanges is not None else nullcontext()
-            with within, fused_normalisation(layer, apart=self._meets_others):
+            with within, fused_normalisation(layer, excluded=self._meets_others):
                 made = self.network.apply(call, values, training=self.training)
         stacks = isinstance(layer, Merge) or node.kind == "python"
         check_output(made, node.call.name, values[:1] if stacks else values, call.span)

@@ -14,7 +14,7 @@ def only_first_keeps_statistics(plan: Plan) -> bool:
 
     In a loop over micro-batches each round starts from the statistics that the last one left.
     """
-    return plan.update.mode == "sync" and plan.update.batch_norm != "mean" and plan.rounds == 1
+    return plan.update.mode == "sync" and plan.update.batch_norm != "mean" and plan.micro_batches == 1
 
 
 def without_statistics(template: Template) -> Template:

@@ -1,4 +1,4 @@
-"""Keeping updates of one variable apart where several clones make them at any time."""
+"""A mutex for the updates of one variable, for modes in which several clones make them at any time."""
 
 from __future__ import annotations
 

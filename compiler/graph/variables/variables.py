@@ -20,7 +20,7 @@ from compiler.reasons import Placed, Reason
 from compiler.topology import Device
 
 AVERAGE = "ExponentialMovingAverage"  # ends the name of a moving average
-MEAN = "mean"  # and that of what copies trained apart come to
+MEAN = "mean"  # and that of what copies that are trained separately come to
 
 
 @frozen
@@ -164,11 +164,11 @@ def create_variables(
     ledger: Ledger,
     *,
     averaged: bool,
-    apart: bool = False,
+    separate: bool = False,
 ) -> dict[str, GraphVariable]:
     """Make every variable with its slots, and its moving average where `averaged`; return them by name.
 
-    `apart` is whether copies are trained each by itself, and have a mean.
+    If `separate` is set, each copy is trained by itself, and there is a variable for their mean.
     """
     made: dict[str, GraphVariable] = {}
     writer = VariableWriter(tf.compat.v1.get_default_graph(), ledger)
@@ -182,7 +182,7 @@ def create_variables(
                 writer.add(own, info.shape, info.dtype, float(slot.initial), place)
         if averaged and info.trainable:
             writer.add(f"{info.name}/{AVERAGE}", info.shape, info.dtype, info.name, variable.slot_place(0))
-        if apart:
+        if separate:
             writer.add(f"{info.name}/{MEAN}", info.shape, info.dtype, info.name, variable.beside())
     found = writer.finish()
     for variable in made.values():

@@ -33,7 +33,9 @@ class _ChiefSteps:
     def __init__(self, group: WorkerGroup) -> None:
         self.group = group
         plan = group.engine.compiled.plan
-        self.sizes = [plan.rounds * sum(tower.batch for tower in towers) for towers in group.worker.everyone]
+        self.sizes = [
+            plan.micro_batches * sum(tower.batch for tower in towers) for towers in group.worker.everyone
+        ]
         self._callables: dict[bool, Callable[..., Any]] = {}
         self._first = True
 

@@ -52,7 +52,7 @@ class Assembly:
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """The factor on each clone's loss in an update: its part (0 to 1) of the batch for a mean, 1 for a sum.
+        """The factor on each clone's loss: its part (0 to 1) of the batch for a mean, 1 for a sum.
 
         If each clone applies its gradients by itself, its own batch is the whole batch, so the factor is 1.
         """

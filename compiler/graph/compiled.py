@@ -48,7 +48,7 @@ class MetricTensors:
 
 @frozen
 class Evaluation:
-    """The tower as it predicts, for a batch of any size, with the averaged weights where `ema` is set.
+    """The tower as it predicts, for a batch of any size, with the averaged weights if `ema` is set.
 
     `loss` is the mean over the batch, with what layers add to it, and without `regularization`, a scalar of
     its own: the penalty of the very weights that are evaluated. `count` is the batch's size. `losses` are
@@ -67,11 +67,11 @@ class Evaluation:
 
 @frozen
 class TrainLoop:
-    """What one clone does over and over in async training, in a thread of its own.
+    """What one clone repeats in async training, in a thread of its own.
 
-    `train_op` does one update from one batch of the clone; `loss` (with the regularisation term), `data_loss`
-    and `metrics` are those of that batch; `waited` are the seconds that it has waited for it, None where they
-    are not taken.
+    `train_op` does one update from one batch of the clone. `loss` (with the regularisation term), `data_loss`
+    and `metrics` are computed from that batch. `waited` is how many seconds the update has waited for the
+    batch, None if that is not measured.
     """
 
     clone: int
@@ -87,15 +87,23 @@ class TrainLoop:
 class CompiledGraph:
     """A compiled spec.
 
-    `data_loss` is the mean loss over the global batch, made of `losses`, `total_loss` the same with the
-    regularisation term. `train_op` does one step; it is None where the spec has no optimizer. `saved` are the
-    variables of a checkpoint by their names there; after restoring them, run `after_restore_op`. `init_op`
-    starts everything but the data. Where clones update each by itself (async), `train_loops` has what each
-    repeats, and `train_op` does one round of all. Where `publish_op` is not None (local), run it before
-    evaluating or saving: it brings what these read up to date. Under `mixed_float16` `loss_scale` is the
-    scale that a step works with, and `applied` whether its gradients were finite; where they were not, the
-    step has changed nothing but the scale, and `global_step` has not counted it. Both are None elsewhere.
-    `warnings` are what is strange about the spec and makes it no error.
+    The record does not change when the graph runs: functions of `compiler.graph.inspect` make its placement
+    map and its memory forecast, and take what sessions have found out as arguments.
+
+    Attributes:
+        data_loss: The mean loss over the global batch, made of `losses`; a scalar, as `total_loss`.
+        total_loss: The same with the regularisation term.
+        train_op: Does one step. None if the spec has no optimizer.
+        train_loops: What each clone repeats, if each updates by itself (async); then `train_op` does one
+            update of every clone.
+        init_op: Initialises everything but the data.
+        saved: The variables of a checkpoint, by their names there.
+        after_restore_op: Run it after restoring the saved variables: it makes the other copies equal to them.
+        publish_op: If it is not None (local), run it before evaluating or saving: it updates what these read.
+        loss_scale: The scale that a step works with, under `mixed_float16`, else None.
+        applied: Whether the gradients of a step were finite, under `mixed_float16`, else None. A step whose
+            gradients are not finite changes nothing but the scale, and `global_step` does not count it.
+        warnings: What is strange about the spec, but no error.
     """
 
     plan: Plan = field(repr=False)
@@ -128,5 +136,5 @@ class CompiledGraph:
 
     @property
     def train_input(self) -> InputPipe:
-        """Where the examples of the first clone come in; of all clones, where one stream is cut up."""
+        """The input of the first clone, or of all clones if they share one stream."""
         return self.train_inputs[0]

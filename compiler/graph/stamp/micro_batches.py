@@ -1,10 +1,10 @@
 """Accumulation: a loop in which the ops of a tower run once for each micro-batch of a step.
 
-The loop is made of TensorFlow's control flow ops, which are written around the tower's nodes, so that every op
-keeps its name and its device. Variables are read once, before the loop. Gradients, losses and metric states
-are summed over the iterations; each iteration starts from the batch-normalization statistics that the one
-before has left. Iterations do not overlap, so a step needs the memory of one micro-batch and of one gradient
-for each variable.
+The loop is made of TensorFlow's control flow ops, written around the tower's nodes, so that every op keeps
+its name and its device. Variables are read once, before the loop. Gradients, losses and metric states are
+summed over the iterations; each iteration starts from the batch-normalization statistics that the one before
+it has left. Iterations do not overlap, so a step needs the memory of one micro-batch and of one gradient for
+each variable.
 """
 
 from __future__ import annotations

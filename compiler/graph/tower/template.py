@@ -49,9 +49,9 @@ class Gradient:
 class LossPart:
     """A part of a tower's loss, by tensor names: a mean over its examples, and the gradients of that.
 
-    Where `weight` is not None, `value` is still to be divided by it: the mean over the examples of what they
-    count, which depends on the data (positions that are not masked). All clones' values go over all clones'
-    weights, so the division comes after both were summed.
+    If there is a `weight`, the loss is `value / weight`. The weight is the mean over the examples of what
+    each of them counts, which depends on the data: the positions that are not masked. The sum of all clones'
+    values is divided by the sum of all clones' weights, so no clone divides by its own weight.
     """
 
     value: str
@@ -68,7 +68,7 @@ class LossPart:
 
 @frozen
 class TensorInfo:
-    """Type and static shape of a tensor; the shape is None where not even its rank is known."""
+    """Type and static shape of a tensor; the shape is None if its rank is unknown."""
 
     dtype: str
     shape: tuple[int | None, ...] | None
@@ -76,11 +76,12 @@ class TensorInfo:
 
 @frozen
 class MomentExchange:
-    """Where a layer of the tower meets those of the other clones; tensor names and ports.
+    """What a batch normalization exchanges with the same layer of the other clones, by tensor and port names.
 
-    `sent` and `gradients_sent` leave the tower; `received` and `gradients_received` are what comes back from
-    all of them, None where the tower has no use for it; of gradients there are pairs, one for each part of
-    the loss. `dtype` and `shape` are those of the moments.
+    The tower sends the tensors `sent` (mean, variance and number of elements of its own batch) and, for each
+    part of the loss, a pair `gradients_sent`. The ports `received` and `gradients_received` take what comes
+    back, computed from all clones; a port is None if the tower does not use it. `dtype` and `shape` describe
+    the moments.
     """
 
     name: str

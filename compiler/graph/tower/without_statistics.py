@@ -1,4 +1,7 @@
-"""The tower of clones whose statistics nobody takes: without the ops that only make these."""
+"""A copy of the tower template for clones whose batch-normalization statistics are discarded.
+
+The ops that only compute those statistics are removed from it.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,16 @@ from compiler.plan import Plan
 
 
 def only_first_keeps_statistics(plan: Plan) -> bool:
-    """Whether the new statistics of clone 0 become everybody's, and those of the others would be lost.
+    """Whether the new statistics of clone 0 are kept for all clones, and those of the others are discarded.
 
-    In a loop over micro-batches each round starts from the statistics that the last one left.
+    This is not so with several micro-batches, because each starts from the statistics that the one before it
+    has left in the same tower.
     """
     return plan.update.mode == "sync" and plan.update.batch_norm != "mean" and plan.micro_batches == 1
 
 
 def without_statistics(template: Template) -> Template:
-    """Return a template that makes no new statistics, and has no node that only they need."""
+    """Return a copy of a template that computes no new statistics, without the nodes that only they need."""
     if not template.state_updates:
         return template
     needed = _reachable(template)

@@ -16,7 +16,7 @@ Host: TypeAlias = tuple[str | None, int]
 """The process that owns a device: its job (None for this machine) and its task."""
 
 
-@frozen(repr=False)  # compared and hashed for every op of a graph, so with methods of its own for that
+@frozen
 class Device:
     """One device. `job` is None on this machine; `ordinal` is its place in the order of declaration."""
 

@@ -64,7 +64,7 @@ _ROWS = (
     Code("TFD305", "out-of-range", "a number beyond what its place takes"),
     Code("TFD306", "invalid-arithmetic", "arithmetic that has no result"),
     # TFD4xx: references.
-    Code("TFD401", "unknown-name", "a name that nothing bears"),
+    Code("TFD401", "unknown-name", "a name that is not defined"),
     Code("TFD402", "no-such-device", "a device that is not among the declared ones"),
     Code("TFD403", "cycle", "definitions that need each other"),
     Code("TFD404", "unknown-function", "a layer, source or function that there is not"),

@@ -1,6 +1,6 @@
 """What the parser does when it has seen a whole rule: make a node of `dsl.syntax`.
 
-Each method bears the name of a rule of `tfdeploy.lark` and gets the rule's tokens and nodes in order.
+Each method is named after a rule of `tfdeploy.lark` and gets the rule's tokens and nodes in order.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def _arrows(tokens: list[Token], source: Source, reports: Reports) -> list[Token
             out.append(token)
         at += 1
     for (written, right), spans in found.items():
-        reports.add(habits.foreign_sign(written, right, spans))
+        reports.add(habits.foreign_token(written, right, spans))
     return out
 
 

@@ -1,4 +1,4 @@
-"""One diagnostic for all uses of a name that nothing bears: a definition or a habit is wrong, once."""
+"""One diagnostic for all uses of a name that is not defined: a definition or a habit is wrong, once."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ def foreign_comments(spans: Sequence[Span], edits: Sequence[Edit]) -> Diagnostic
     )
 
 
-def foreign_sign(written: str, right: str, spans: Sequence[Span]) -> Diagnostic:
-    """Report all places of a file with a sign that the language writes otherwise, such as `=>`."""
+def foreign_token(written: str, right: str, spans: Sequence[Span]) -> Diagnostic:
+    """Report all places of a file with a token of another language, such as `=>`."""
     return error(
         "TFD102",
         f"unexpected {quoted(written)}",
@@ -172,7 +172,7 @@ def called_twice(span: Span, rewritten: tuple[Span, str] | None, *, whole: bool)
 
 
 def _start(span: Span) -> Span:
-    """Return the sign that a comment starts with."""
+    """Return the token that a comment starts with."""
     return type(span)(span.source, span.start, span.start + 2)
 
 

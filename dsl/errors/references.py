@@ -26,7 +26,7 @@ def unknown_name(
     words: Sequence[str] = (),
     wanted: str = "",
 ) -> Diagnostic:
-    """A name that nothing bears; `near` is the nearest one in scope and `word` the nearest allowed word."""
+    """A name that is not defined; `near` is the nearest one in scope and `word` the nearest allowed word."""
     hints = (*similar(kind, near), *similar("word", word)) or (
         *options(f"the {kind}s here are", known, name),
         *options("the words are", words, name),

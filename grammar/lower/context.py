@@ -26,7 +26,7 @@ BAD: Final = Bad()
 class Notes:
     """What lowering came across: names that were used, records that were read, what was reported.
 
-    `unknown` are names that nothing bears, `incomplete` `layer` blocks whose parameters are not all known,
+    `unknown` are names that are not defined, `incomplete` `layer` blocks whose parameters are not all known,
     `doubtful` what may have been meant by what is wrong (`layer` stands for any layer, `let` for any
     constant).
     """

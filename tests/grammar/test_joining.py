@@ -1,4 +1,4 @@
-"""One diagnostic for all uses of a name that nothing bears."""
+"""One diagnostic for all uses of a name that is not defined."""
 
 from __future__ import annotations
 

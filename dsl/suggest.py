@@ -1,4 +1,4 @@
-"""The nearest known name to one that is not known."""
+"""The known names that an unknown one was probably meant to be."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 40
 _MOST = 2000
+_PATHS = 3  # so many paths are suggested
 _PART = 3  # letters; a word that has another of so many in it is like it
 _ALIKE = 0.7  # of the letters; words that differ in more have nothing in common
 
@@ -40,6 +41,29 @@ def by_nearness(name: str, known: Iterable[str]) -> list[str]:
     if not name or len(name) > _LONGEST or len(candidates) > _MOST:
         return candidates
     return sorted(candidates, key=lambda each: _unlikeness(name, each))
+
+
+def nearest_paths(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return up to three beginnings of `names` that are most like `pattern`, the most alike first.
+
+    Args:
+        pattern: A name or a glob that matches none of `names`; slashes divide it into parts.
+        names: The known names. Of each, as many parts are compared as the pattern has.
+
+    Returns:
+        For a glob without its stars, what is found has them put back: for `decodr/*` among
+        `decoder/MatMul` it is `decoder/*`. If nothing is alike, the first of the known names.
+    """
+    from difflib import get_close_matches
+
+    stem = pattern.rstrip("*?").rstrip("/")
+    rest = pattern[len(stem) :] if pattern.endswith("*") else ""
+    depth = stem.count("/") + 1
+    parts = (name.split("/") for name in names)
+    known = sorted({"/".join(each[:depth]) for each in parts if len(each) >= depth})
+    plain = stem.replace("*", "").replace("?", "")
+    found = get_close_matches(plain, known, _PATHS, 0.5) or known[:_PATHS]
+    return tuple(each + rest for each in found)
 
 
 def _unlikeness(name: str, candidate: str) -> float:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from compiler.nearest import nearest_names
 from dsl import ir
 from dsl.diagnostics import Diagnostic
 from dsl.errors import lint
 from dsl.errors import plan as errors
+from dsl.suggest import nearest_paths
 
 Names = Mapping[str, Collection[str]]  # what the globs of a role are matched against
 
@@ -20,7 +20,7 @@ def rules_match(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]:
         pattern, known = rule.selector.pattern, names.get(rule.selector.role)
         if pattern is not None and known is not None and not _matching(rule, known):
             span = rule.selector.span or rule.span
-            yield errors.rule_matches_nothing(_written(rule), nearest_names(pattern, known), span)
+            yield errors.rule_matches_nothing(_written(rule), nearest_paths(pattern, known), span)
 
 
 def rules_decide(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsl.suggest import nearest
+from dsl.suggest import nearest, nearest_paths
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,12 @@ def test_nearest(name: str, known: list[str], wanted: str | None) -> None:
 def test_order_does_not_matter() -> None:
     """Of two names equally near the first in the alphabet is taken, in whatever order they come."""
     assert nearest("cat", ["hat", "bat"]) == nearest("cat", ["bat", "hat"]) == "bat"
+
+
+def test_nearest_paths() -> None:
+    """As many parts are compared as the pattern has; if nothing is alike, the first names are given."""
+    names = ["encoder/dense/kernel", "encoder/dense/bias", "decoder/out/kernel"]
+    assert nearest_paths("decodr/*", names)[0] == "decoder/*"
+    assert nearest_paths("zzz", names) == ("decoder", "encoder")
+    assert nearest_paths("enc*", ["encoder/a", "decoder/b"]) == ("encoder*",)
+    assert nearest_paths("a/b/c/d", names) == ()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import import_module
 
 import click
+
+from dsl.suggest import nearest
 
 COMMANDS: dict[str, str] = {
     # name: one line for the list of commands, in the order in which `--help` shows them
@@ -66,8 +67,8 @@ class CommandGroup(click.Group):
 
 
 def _unknown(name: str) -> str:
-    near = get_close_matches(name, COMMANDS, n=1)
-    hint = f"; there is a command with a similar name: {near[0]}" if near else ""
+    near = nearest(name, COMMANDS)
+    hint = f"; there is a command with a similar name: {near}" if near else ""
     return f"there is no command {name!r}{hint}"
 
 

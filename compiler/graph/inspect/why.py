@@ -18,8 +18,8 @@ from fnmatch import fnmatchcase
 
 from compiler.graph.compiled import CompiledGraph
 from compiler.mapping.explanation import Explanation, Kind, Link
-from compiler.nearest import nearest_names
 from compiler.plan import Plan
+from dsl.suggest import nearest_paths
 
 _IN_MESSAGES = (
     re.compile(r"\{\{node ([^\s{}]+)\}\}"),
@@ -48,7 +48,7 @@ def explain_placement(
 def suggest_names(compiled: CompiledGraph, pattern: str) -> tuple[str, ...]:
     """Return the names nearest to a pattern that names nothing."""
     (first, *_) = names_in(pattern)
-    return nearest_names(
+    return nearest_paths(
         first, (inner for name in compiled.ledger.entries for inner in _ways(compiled, name))
     )
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from compiler.checks.matches import rules_decide, rules_match
-from compiler.nearest import nearest_names
 from tests.compiler.placement.places import places
 
 VARIABLES = ["encoder/dense/kernel", "encoder/dense/bias", "decoder/out/kernel"]
@@ -61,13 +60,6 @@ def test_a_rule_that_matches_nothing_has_the_nearest_names() -> None:
 def test_slots_are_only_of_what_is_trained() -> None:
     """The last variable has no slots here, so a rule for them matches nothing."""
     assert len(nothing('slots("decoder/*") -> cpu[0]')) == 1
-
-
-def test_nearest_names_where_nothing_is_alike() -> None:
-    """Then the first names there are."""
-    assert nearest_names("zzz", VARIABLES) == ("decoder", "encoder")
-    assert nearest_names("enc*", ["encoder/a", "decoder/b"]) == ("encoder*",)
-    assert nearest_names("a/b/c/d", VARIABLES) == ()
 
 
 def test_a_rule_that_never_wins_is_a_warning_at_both_rules() -> None:

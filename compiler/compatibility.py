@@ -36,10 +36,15 @@ Facts: TypeAlias = Mapping[Aspect, frozenset[str]]
 
 @frozen
 class Conflict:
-    """Values that do not go together: each aspect of `when` has one of its values.
+    """Values of a spec that cannot be used together.
 
-    The first aspect is where a message points, the second where it points as well. `message` says what is
-    wrong, with `{aspect}` for values; `reason` says why, `nearest` what to write in its place.
+    Args:
+        code: The code of the diagnostic.
+        when: Aspects with values. The conflict exists if each aspect has one of its values. The diagnostic
+            points at the first aspect, and also at the second.
+        message: What is wrong; `{aspect}` stands for the value of an aspect.
+        reason: Why the values cannot be used together.
+        nearest: What to write instead.
     """
 
     code: str
@@ -227,7 +232,12 @@ CONFLICTS = (
 
 
 def facts_of(spec: ir.Spec, *, sparse: bool | None = None) -> Facts:
-    """Return what holds for a spec; `sparse` is whether some gradient is rows, None where not known."""
+    """Return the values that a spec has for each aspect.
+
+    Args:
+        spec: The spec.
+        sparse: Whether some gradient consists of rows of a table; None if that is not known yet.
+    """
     update = spec.update
     facts: dict[Aspect, frozenset[str]] = {
         "mode": frozenset({update.mode}),

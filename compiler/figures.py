@@ -10,7 +10,7 @@ _STEP = 1024
 
 
 def count(number: int) -> str:
-    """Return a number with its thousands apart, `.` for none."""
+    """Return a number with its thousands separated, `.` for zero."""
     return f"{number:,}" if number else NOTHING
 
 
@@ -20,7 +20,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def size(number: int) -> str:
-    """Return bytes with three digits and a unit of 1024 (`1.23 MiB`), `.` for none."""
+    """Return a number of bytes with three digits and a binary unit (`1.23 MiB`), `.` for zero."""
     if number == 0:
         return NOTHING
     if abs(number) < _STEP:
@@ -34,5 +34,5 @@ def size(number: int) -> str:
 
 
 def size_of_known(known: int, unknown: int) -> str:
-    """Return bytes, with a `+` behind where `unknown` tensors of unknown size come on top."""
+    """Return a number of bytes, followed by `+` if there are also tensors of unknown size."""
     return f"{size(known)}+" if unknown else size(known)

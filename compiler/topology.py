@@ -18,7 +18,7 @@ Host: TypeAlias = tuple[str | None, int]
 
 @frozen
 class Device:
-    """One device. `job` is None on this machine; `ordinal` is its place in the order of declaration."""
+    """One device; `job` is None on this machine, and `ordinal` its position in the order of declaration."""
 
     kind: Literal["gpu", "cpu"]
     index: int
@@ -52,9 +52,11 @@ class Device:
 
 @frozen
 class Topology:
-    """All devices of a deployment, in the order of declaration, CPUs of a task before its GPUs.
+    """All devices of a deployment.
 
-    `home` is the task whose graph is being made, where every worker has one of its own.
+    Args:
+        devices: The devices in the order of declaration, with the CPUs of a task before its GPUs.
+        home: The task whose graph is being made, if every worker has a graph of its own; else None.
     """
 
     devices: tuple[Device, ...]
@@ -88,9 +90,10 @@ class Topology:
         return tuple(each for pattern in devices.patterns for each in self.resolve(pattern))
 
     def first_cpu(self, job: str | None = None, task: int = 0) -> Device:
-        """Return CPU 0 of a task; of the task whose graph this is, or of the chief, where no job is named.
+        """Return CPU 0 of a task.
 
-        A deployment of parameter servers alone has no worker: then it is the first of these.
+        If no job is named, this is the task whose graph is being made, or else the chief. If a deployment
+        has parameter servers only, it is the first of them.
         """
         if job is None and self.home is not None:
             job, task = self.home
@@ -99,14 +102,11 @@ class Topology:
 
     @property
     def chief_cpu(self) -> Device:
-        """CPU 0 of the first worker, or of this machine: the same whosever graph it is."""
+        """CPU 0 of the first worker, or of this machine; the same in the graphs of all workers."""
         return evolve(self, home=None).first_cpu()
 
     def near(self, devices: Sequence[Device]) -> tuple[Device, ...]:
-        """Return those of `devices` that a worker's own graph means by them: its own, where some are.
-
-        A graph of all workers means each of them.
-        """
+        """Return the `devices` that belong to the worker whose graph is being made, if any; else all."""
         own = tuple(each for each in devices if self.home is not None and each.host == self.home)
         return own or tuple(devices)
 
@@ -119,8 +119,7 @@ class Topology:
 def declare(devices: ir.Devices, visible_gpus: int) -> Topology:
     """Return the devices of a `devices` block.
 
-    `visible_gpus` counts the GPUs of this machine; it is used where the block does not say how many there
-    are.
+    `visible_gpus` is the number of GPUs of this machine; it is used if the block does not give a number.
     """
     listed: list[Device] = []
 

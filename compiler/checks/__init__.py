@@ -35,11 +35,11 @@ CHECKS: tuple[Check, ...] = (model_has_a_loss, *CHECKS_OF_THE_SPEC)
 
 
 def check_spec(spec: ir.Spec) -> list[Diagnostic]:
-    """Return what is wrong with the plan of a spec as far as the spec alone tells, or else what is strange.
+    """Return the errors in the plan of a spec that can be found from the spec alone, or else the warnings.
 
-    Where it declares no devices, it is for the machine to say which there are, and how many clones. Shapes
-    are followed as far as they are certain without Keras, by which `plan` follows them all. Files of data
-    are looked for, and the headers of CSV files read.
+    If the spec declares no devices, checks that depend on devices are left out. Shapes are followed only
+    through layers whose output is certain without Keras. Data files must exist, and the headers of CSV files
+    are read.
     """
     declared = spec.devices.jobs or spec.devices.gpu is not None or spec.devices.cpu is not None
     devices = topology.declare(spec.devices, 0)

@@ -42,7 +42,7 @@ def _diagnostic(spec: ir.Spec, found: Conflict, facts: Facts, notes: tuple[str, 
 
 
 def _place(spec: ir.Spec, aspect: Aspect, values: Sequence[str]) -> Span | None:
-    """Return where an aspect was written, None where it is a default."""
+    """Return the place where an aspect is written; None if it has its default."""
     if aspect == "variables":
         rules = (rule for rule in variable_rules(spec) if layout_of(rule.target) in values)
         return next((rule.target.span or rule.span for rule in rules), None)

@@ -1,7 +1,8 @@
-"""Data files are where the spec says, as far as data are on this machine, and CSV files have the columns.
+"""Data files exist, and CSV files have the columns that the spec names.
 
-A spec may well be checked where its data are not: a file that is missing is therefore a warning, and none at
-all if the folder that should hold it is missing too. A column that a CSV file lacks is an error.
+A spec is often checked on a machine that does not have its data. A missing file is therefore only a warning,
+and nothing is reported if the folder that should hold it is missing too. A missing column of a CSV file is an
+error.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def _matches(pattern: str, header: list[str]) -> bool:
 
 
 def _header(path: Path) -> list[str]:
-    """Return the names in the first line of a file; raises OSError or ValueError where there is none."""
+    """Return the names in the first line of a file; raise OSError or ValueError if there is none."""
     with open_regular(path) as file:
         packed = file.read(2) == GZIP_MAGIC
         file.seek(0)

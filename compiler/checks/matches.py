@@ -24,9 +24,10 @@ def rules_match(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]:
 
 
 def rules_decide(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]:
-    """Warn of every rule that matches and never wins, since later ones take all that it matches.
+    """Warn of every rule that never wins, because later rules match everything that it matches.
 
-    Left out are those after which comes one for the same, or for all: reading the spec has told of them.
+    Rules that are followed by a rule for the same glob, or for everything, are left out: reading the spec
+    has reported these.
     """
     for at, rule in enumerate(rules):
         if any(_is_plainly_over(later, rule) for later in rules[at + 1 :]):

@@ -69,7 +69,7 @@ def _faults(graph: ModelGraph) -> Iterator[Diagnostic]:
 
 
 def _loss_fault(name: str, target: Shape, prediction: Shape) -> str | None:
-    """Say why a loss cannot compare a target with a prediction; None where it can, or this is not certain.
+    """Say why a loss cannot compare a target with a prediction; None if it can, or if this is not certain.
 
     Keras drops or adds an axis of one at the end, which is left to it.
     """

@@ -1,4 +1,4 @@
-"""Where every worker has a graph of its own, the workers are such that together they make whole steps."""
+"""If every worker has a graph of its own, each must be able to do its part of a step."""
 
 from __future__ import annotations
 

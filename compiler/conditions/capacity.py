@@ -1,7 +1,7 @@
 """The memory that a step needs, held against what the spec says there is: `warnings_of(compiled, memory)`.
 
-`gpu_memory` is that of each GPU, `cpu_memory` that of each machine. Where neither is given, nothing is
-forecast: that takes seconds for large graphs.
+`gpu_memory` is the memory of each GPU, `cpu_memory` the memory of each machine. If neither is given, nothing
+is forecast, because a forecast takes seconds for large graphs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def too_full(spec: ir.Spec, placement: PlacementMap) -> tuple[Diagnostic, ...]:
 
 
 def _warning(spec: ir.Spec, placement: PlacementMap, attribute: str, alike: list[Pool]) -> Diagnostic:
-    """Return the warning for places that need equally much; what is there is told of the first."""
+    """Return one warning for pools that need the same memory; its notes describe the first of them."""
     first, names = alike[0], [device.ref for pool in alike for device in pool.devices]
     several = "" if len(alike) == 1 else "each of " if attribute == "gpu_memory" else "each machine of "
     notes = []

@@ -1,4 +1,4 @@
-"""The placement map: for every op and variable where it went, and which line of the spec put it there.
+"""The placement map: the device of every op and variable, and the line of the spec that put it there.
 
 These records are `placement.json`; fields may be added within a major format version, none is removed.
 """
@@ -79,7 +79,7 @@ class MapDevice:
 
     `other_bytes` are those of what is neither a variable of the model nor a slot: the global step, say.
     `step_bytes` forecasts what the tensors of a step need at their peak, `memory_bytes` that with all of the
-    former, and `largest` are the largest tensors of the peak; None and empty where nothing was forecast.
+    former, and `largest` are the largest tensors of the peak; None and empty if nothing was forecast.
     `memory_limit` is the memory of a GPU, or of the machine whose CPU devices share it, as far as the spec
     says it.
     """
@@ -117,7 +117,7 @@ class MapSlot:
 
 @frozen
 class MapVariable:
-    """A variable; `copies` are the devices of all its copies where it is replicated."""
+    """A variable; `copies` are the devices of all its copies if it is replicated."""
 
     name: str
     shape: tuple[Count, ...]
@@ -171,8 +171,9 @@ class MapWorker:
 class PlacementMap:
     """The whole map.
 
-    `workers` are those with graphs of their own, none where one graph has all clones. Then `ops` are those of
-    the chief's graph, which the others' are like; devices, clones and transfers are those of all tasks.
+    `workers` are the workers that have graphs of their own; it is empty if one graph has all clones. With
+    workers, `ops` are the ops of the chief's graph, which the other graphs resemble, while devices, clones
+    and transfers cover all tasks.
     """
 
     spec: MapSpec

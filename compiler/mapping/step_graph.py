@@ -9,8 +9,8 @@ from attrs import field, frozen
 class Edge:
     """A tensor from one op to another, by their names.
 
-    `bytes` is None where the size is not known before a step. A `handle` only says where a resource is: it is
-    never sent to another device.
+    `bytes` is None if the size is not known before a step. A `handle` only refers to a resource and is never
+    sent to another device.
     """
 
     source: str

@@ -146,7 +146,7 @@ class _Builder:
         return len(self.layers) - 1
 
     def _unique(self, path: str) -> str:
-        """Return `path`, with a number where it is taken; `a/b` and `a_b` are the same to Keras."""
+        """Return `path`, with a number added if it is taken; `a/b` and `a_b` are the same name to Keras."""
         candidate, number = path, 0
         while candidate.replace("/", "_") in self.taken:
             number += 1
@@ -201,7 +201,7 @@ def _evaluate(value: ir.Value, parameters: Mapping[str, ir.Value]) -> ir.Value:
 
 
 def _calculated(expression: ir.Arithmetic, left: ir.Value, right: ir.Value) -> int | float:
-    """Return the value of an expression; SpecError where it has none, such as a division by zero."""
+    """Return the value of an expression; raise SpecError if it has none, as a division by zero."""
     try:
         found = negate(left) if right is None else calculate(expression.operator, left, right)
     except CannotCalculateError as reason:

@@ -1,7 +1,7 @@
 """Shapes of what Keras's layers give, without Keras: those that people use most, as far as this is certain.
 
-All shapes are without the batch axis. A rule raises `ShapeError` for a shape that Keras refuses for sure, and
-gives None where it does not know; what it does not know is never called wrong.
+All shapes are without the batch axis. A rule raises `ShapeError` only for a shape that Keras certainly
+refuses, and returns None if it cannot tell.
 """
 
 from __future__ import annotations
@@ -19,13 +19,18 @@ Rule: TypeAlias = "Callable[[Arguments, Sequence[Shape]], Shape | None]"
 
 
 class ShapeError(Exception):
-    """A layer that cannot take the shapes that reach it; the text says why."""
+    """A layer cannot be called on the shapes that reach it; the text gives the reason."""
 
 
 def shape_after(call: ir.Call, shapes: Sequence[Shape]) -> Shape | None:
-    """Return the shape of what the layer of `call` makes of tensors of `shapes`, None where it is not known.
+    """Return the output shape of a layer, or None if it is not known.
 
-    Raises ShapeError where Keras would refuse them.
+    Args:
+        call: The call that makes the layer.
+        shapes: The shapes of its inputs, without the batch axis.
+
+    Raises:
+        ShapeError: Keras would refuse the inputs.
     """
     signature = find("layer", call.name)
     if signature is None:
@@ -136,7 +141,7 @@ def _dense(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
 
 
 def _window(size: int, window: int, stride: int, padding: object) -> int:
-    """Return over how many places a window goes along an axis; raises ShapeError where it does not fit."""
+    """Return the number of positions of a window along an axis; raises ShapeError if it does not fit."""
     if padding in {"same", "causal"}:
         return (size - 1) // stride + 1
     if padding != "valid":

@@ -56,7 +56,7 @@ class _Shelf:
 
 
 def _relieve(full: _Shelf, shelves: Sequence[_Shelf]) -> bool:
-    """Move one item off the fullest shelf, or exchange it for a lighter one, where that lowers the peak."""
+    """Move one item off the fullest shelf, or exchange it for a lighter one, if that lowers the peak."""
     best: tuple[int, _Shelf, _Item, _Item] | None = None
     for other in shelves:
         if other is full:

@@ -1,7 +1,7 @@
-"""Placement rules: which rule speaks for a thing, and which device it gives.
+"""Placement rules: which rule decides for a thing, and which device it gives.
 
-Rules are read top to bottom and the last one that matches wins. Where none speaks the defaults are those of
-slim's `model_deploy`: clones on the GPUs (or the CPUs where there are none), variables on the CPU or
+Rules are read top to bottom and the last one that matches wins. If none matches, the defaults are those of
+slim's `model_deploy`: clones on the GPUs (or on the CPUs if there are none), variables on the CPU or
 round-robin over the parameter servers, inputs and the optimizer's arithmetic on the worker's CPU, updates
 with the variable.
 """
@@ -29,9 +29,9 @@ class Rulebook:
     topology: Topology
 
     def decide(self, role: str, name: str | None = None, forward: str | None = None) -> Reason | None:
-        """Return the rule that wins for `role` (and `name`, where its rules have globs), or None.
+        """Return the rule that wins for `role` (and `name`, if its rules have globs), or None.
 
-        A gradient op is also matched by the name of the op that it differentiates, `forward`; where the
+        A gradient op is also matched by the name of the op that it differentiates, `forward`; if the
         winner matches that name alone, the gradient follows its forward op.
         """
         matching = [
@@ -68,43 +68,43 @@ class Rulebook:
     # --- single roles -------------------------------------------------------------------------------------
 
     def inputs(self, tower: Tower | None = None) -> Placed:
-        """Return where data is read: for all clones together, or for `tower` alone.
+        """Return the place where data is read, for all clones together or for `tower` alone.
 
-        The towers take the devices of a rule in turn; without one, data is read on CPU 0 of the worker.
+        The towers take the devices of a rule in turn; without a rule, data is read on CPU 0 of the worker.
         """
         if tower is None:
             return self._single("inputs", self.topology.first_cpu())
         return self._single("inputs", self.topology.first_cpu(*tower.device.host), tower.index)
 
     def summaries(self) -> Placed:
-        """Return where summaries are made."""
+        """Return the place of the summary ops."""
         return self._single("summaries", self.topology.first_cpu())
 
     def evaluation(self, default: Device) -> Placed:
-        """Return where evaluation runs; `default` is the device of clone 0."""
+        """Return the place of evaluation; `default` is the device of clone 0."""
         return self._single("evaluation", default)
 
     def optimizer(self) -> Placed:
-        """Return where the arithmetic of a step that belongs to no variable is done: the worker's CPU 0.
+        """Return the place of the arithmetic of a step that belongs to no variable: CPU 0 of the worker.
 
-        That is the learning rate, the total loss and the metrics; slim calls it the optimizer's device.
+        This is the learning rate, the total loss and the metrics; slim calls it the optimizer's device.
         """
         device = self.topology.first_cpu()
         return Placed(device, Reason(f"optimizer -> {device.ref}", "default"))
 
     def global_step(self) -> Placed:
-        """Return where the global step lives: with the first parameter server, or on this machine's CPU."""
+        """Return the place of the global step: the first parameter server, or else this machine's CPU."""
         servers = self.topology.parameter_servers
         device = servers[0] if servers else self.topology.chief_cpu
         return Placed(device, Reason(f"global_step -> {device.ref}", "default"))
 
     def strings(self, tower: Tower) -> Placed:
-        """Return where a tower's ops on strings and tables go, which no GPU has kernels for."""
+        """Return the place of a tower's ops on strings and tables, for which GPUs have no kernels."""
         device = self.topology.first_cpu(*tower.device.host)
         return Placed(device, Reason(f"strings -> {device.ref}", "default"))
 
     def updates(self, variable: VariablePlacement) -> Placed:
-        """Return where the gradients of a shared `variable` are summed: with it, unless a rule disagrees."""
+        """Return the place where the gradients of a shared variable are summed: beside it by default."""
         return variable.updates or Placed(
             variable.placed.device, following(variable.info.name, variable.placed)
         )
@@ -119,9 +119,12 @@ class Rulebook:
     # --- ops of a tower -----------------------------------------------------------------------------------
 
     def op(self, name: str, tower: Tower, forward: str | None = None) -> Placed | None:
-        """Return where a rule `ops(...)` puts the op called `name` inside `tower`; None where none speaks.
+        """Return the place that a rule `ops(...)` gives to an op of a tower; None if no rule matches.
 
-        `forward` is the op that it differentiates, if it is a gradient.
+        Args:
+            name: The name of the op inside the tower.
+            tower: The tower.
+            forward: The op that it differentiates, if it is a gradient op.
         """
         reason = self.decide_op(name, tower, forward)
         return None if reason is None else Placed(self.op_device(reason, tower), reason)

@@ -1,4 +1,4 @@
-"""Where variables go, with their slots and updates: all of them together, since they share the devices."""
+"""Placement of variables, their slots and updates; all are placed together because they share devices."""
 
 from __future__ import annotations
 
@@ -18,33 +18,41 @@ from dsl import ir
 def place_variables(
     book: Rulebook, infos: Sequence[VariableInfo], towers: Sequence[Tower]
 ) -> tuple[VariablePlacement, ...]:
-    """Place every variable; the answer is in the order of `infos`, which is that of creation.
+    """Place every variable.
 
-    A set of devices in a rule for slots or updates is dealt out to the trainable variables in turn.
+    If a rule for slots or updates has a set of devices, the trainable variables take these in turn.
+
+    Args:
+        book: The rules.
+        infos: The variables in the order of their creation.
+        towers: The towers, whose devices hold the copies of replicated variables.
+
+    Returns:
+        A placement for each variable, in the order of `infos`.
     """
     slots, updates = _deal(book, "slots", infos), _deal(book, "updates", infos)
     weights = [
-        info.bytes + (info.slot_bytes if apart is None else 0)
-        for info, apart in zip(infos, slots, strict=True)
+        info.bytes + (info.slot_bytes if remote is None else 0)
+        for info, remote in zip(infos, slots, strict=True)
     ]
     homes = _Homes(book, infos, weights, towers)
-    for info, apart in zip(infos, slots, strict=True):
-        if apart is not None:
-            homes.carry(apart.device, info.slot_bytes)
+    for info, remote in zip(infos, slots, strict=True):
+        if remote is not None:
+            homes.carry(remote.device, info.slot_bytes)
     return tuple(
         VariablePlacement(
             info,
             placed,
-            apart or Placed(placed.device, following(info.name, placed)),
+            remote or Placed(placed.device, following(info.name, placed)),
             copies,
             update or Placed(placed.device, following(info.name, placed)),
         )
-        for info, apart, update, (placed, copies) in zip(infos, slots, updates, homes.place(), strict=True)
+        for info, remote, update, (placed, copies) in zip(infos, slots, updates, homes.place(), strict=True)
     )
 
 
 def homes_of(book: Rulebook, names: Sequence[str], towers: Sequence[Tower]) -> tuple[Device, ...]:
-    """Return all devices among which the rules spread the variables called `names`, used or not."""
+    """Return all devices over which the rules spread the variables named `names`, used or not."""
     default = _default(book)
     rules = dict.fromkeys((book.decide("variables", name) or default).rule for name in names)
     homes: dict[Device, None] = {}
@@ -58,7 +66,7 @@ def homes_of(book: Rulebook, names: Sequence[str], towers: Sequence[Tower]) -> t
 
 
 def _deal(book: Rulebook, role: str, infos: Sequence[VariableInfo]) -> list[Placed | None]:
-    """Return where rules of one role put something of each variable; None where none speaks."""
+    """Return the place that the rules of one role give to each variable; None if no rule matches."""
     turns: dict[ir.Rule | None, count[int]] = {}
     dealt: list[Placed | None] = []
     for info in infos:
@@ -87,9 +95,9 @@ class _Homes:
         self.load[device] = self.load.get(device, 0) + weight
 
     def place(self) -> list[tuple[Placed, tuple[Device, ...]]]:
-        """Return where each variable lives and the devices of its copies.
+        """Return the place of each variable and the devices of its copies.
 
-        What is pinned comes first: it loads the devices among which the rest is balanced.
+        Variables with a fixed device come first, because their bytes count when the others are balanced.
         """
         default = _default(self.book)
         decided = [self.book.decide("variables", info.name) or default for info in self.infos]

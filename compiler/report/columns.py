@@ -20,7 +20,7 @@ class Group:
 
     @property
     def note(self) -> str:
-        """What the figures are, where they are of several devices."""
+        """What the figures are, if they are of several devices."""
         return f"{self.figures} of {len(self.devices)}" if len(self.devices) > 1 else ""
 
 
@@ -49,7 +49,7 @@ def first_that_fits(
     figures: Callable[[str], Hashable],
     fits: Callable[[tuple[Group, ...]], bool],
 ) -> tuple[Group, ...]:
-    """Return the plainest grouping that fits, or the tersest where none does."""
+    """Return the plainest grouping that fits, or the tersest if none does."""
     last: tuple[Group, ...] = ()
     for last in groupings(devices, figures):
         if fits(last):

@@ -13,7 +13,7 @@ Style = Literal["bold", "dim", "red", "yellow", "cyan"]
 
 @frozen
 class Ink:
-    """Styles text where `color` is wanted."""
+    """Styles text if `color` is wanted."""
 
     color: bool = False
 

@@ -107,7 +107,7 @@ def clone_scopes(placement: PlacementMap) -> dict[int, str]:
 def fold(placement: PlacementMap, from_count: int = FOLD_FROM) -> Callable[[MapOp], str]:
     """Return a function that names an op under one scope for all clones alike: `clone_1..7/conv1/Conv2D`.
 
-    Clones are alike where the names inside them are. Fewer than `from_count` clones stay apart.
+    Clones are alike if the names inside them are. Fewer than `from_count` clones are not combined.
     """
     scopes = clone_scopes(placement)
     if len(scopes) < from_count:

@@ -41,7 +41,7 @@ def texts_of(spec: ir.Spec) -> dict[str, str]:
 
 
 def texts_on_disk(placement: PlacementMap) -> dict[str, str]:
-    """Return the spec's text where the file is there and still is what the map was made of."""
+    """Return the text of the spec if the file still exists and is the one that the map was made from."""
     try:
         raw = read_regular(placement.spec.path)
     except OSError:

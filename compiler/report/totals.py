@@ -14,7 +14,7 @@ from compiler.report.columns import Group
 class Totals:
     """The figures of a device, or of several added up.
 
-    `memory` is the forecast of what a step needs in all, None where there is none. Bytes in and out are per
+    `memory` is the forecast of what a step needs in all, None if there is none. Bytes in and out are per
     step; `in_unknown` and `out_unknown` count tensors whose size is not known before a step.
     """
 

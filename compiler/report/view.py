@@ -11,7 +11,7 @@ from compiler.report.ink import Ink
 class View:
     """`depth` None chooses one that fits a screen; `width` is in characters.
 
-    `every_clone` keeps clones apart that are alike and would be shown as one.
+    `every_clone` shows every clone by itself, also those that are alike and would be shown as one.
     """
 
     depth: int | None = None

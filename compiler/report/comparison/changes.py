@@ -89,7 +89,7 @@ def lines_of(changes: Sequence[Change], limit: int = LINES) -> list[Line]:
     return [line for part in _tops(parts) for line in _part_lines(part, ways)]
 
 
-def told(changes: Sequence[Change], limit: int = LINES) -> list[str]:
+def change_lines(changes: Sequence[Change], limit: int = LINES) -> list[str]:
     """Return the same as text, in columns: scope, number of ops, from where to where."""
     rows = [(shorten(line.scope, WIDEST), count(line.ops), line.way) for line in lines_of(changes, limit)]
     widths = [max(len(row[at]) for row in rows) for at in (0, 1)]

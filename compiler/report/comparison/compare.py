@@ -16,9 +16,9 @@ K = TypeVar("K", bound=Hashable)
 
 @frozen
 class Change:
-    """A thing that is elsewhere, or there only once: `before` or `after` is empty where it is not there.
+    """A thing that has moved, or that only one map has: `before` or `after` is empty if a map lacks it.
 
-    `inner` is its name inside its tower, or its name where it belongs to no clone. A variable with copies has
+    `inner` is its name inside its tower, or its name if it belongs to no clone. A variable with copies has
     several devices.
     """
 
@@ -37,7 +37,7 @@ class Change:
 
 @frozen
 class DeviceChange:
-    """A device whose figures differ; None where it is not there."""
+    """A device whose figures differ; None if a map lacks it."""
 
     ref: str
     before: Totals | None
@@ -46,7 +46,7 @@ class DeviceChange:
 
 @frozen
 class LinkChange:
-    """A link whose traffic differs; None where nothing is sent."""
+    """A link whose traffic differs; None if nothing is sent."""
 
     from_device: str
     to_device: str

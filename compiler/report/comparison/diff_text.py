@@ -10,7 +10,7 @@ from compiler.figures import count, plural, size, size_of_known
 from compiler.mapping.records import MapTransfer
 from compiler.report import refs
 from compiler.report.columns import groupings
-from compiler.report.comparison.changes import told
+from compiler.report.comparison.changes import change_lines
 from compiler.report.comparison.compare import Change, Comparison, DeviceChange, LinkChange
 from compiler.report.ink import Ink
 from compiler.report.table import table
@@ -58,7 +58,7 @@ def _sorts(changes: Sequence[Change]) -> list[tuple[str, list[Change]]]:
 def _ops(title: str, changes: Sequence[Change], ink: Ink) -> list[str]:
     if not changes:
         return []
-    return [ink(f"{plural(len(changes), 'op')} {title}", "bold"), *told(changes)]
+    return [ink(f"{plural(len(changes), 'op')} {title}", "bold"), *change_lines(changes)]
 
 
 def _variables(changes: Sequence[Change], ink: Ink) -> Iterator[str]:

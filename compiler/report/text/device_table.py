@@ -16,7 +16,7 @@ MANY = 16
 
 
 def device_table(placement: PlacementMap, view: View) -> list[str]:
-    """Return the lines of the table, with a sum below where there are several devices."""
+    """Return the lines of the table, with a sum below if there are several devices."""
     totals = device_totals(placement)
     groups = first_that_fits(list(totals), totals.__getitem__, lambda groups: len(groups) <= MANY)
     named = [(_name(each), of_group(each, totals)) for each in groups]

@@ -14,7 +14,7 @@ from compiler.report.table import GAP, shorten, table, width_of
 from compiler.report.view import View
 
 SCREEN = 40
-"""Where no depth is asked for, scopes are opened as long as they take no more rows than this."""
+"""If no depth is asked for, scopes are opened as long as they take no more rows than this."""
 
 NARROWEST = 24
 """A scope's name keeps at least this many characters, however many devices there are."""

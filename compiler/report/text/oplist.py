@@ -27,7 +27,7 @@ def op_list(placement: PlacementMap, view: View) -> Iterator[str]:
 def reason(rule: RuleRef, spec: str) -> str:
     """Return what put a thing where it is, in one line: `clones -> gpu[*] (line 16)`.
 
-    The file is named where it is not `spec`.
+    The file is named if it is not `spec`.
     """
     decided = rule.decided_by or rule.text
     follows = f"follows {rule.text}" if rule.reason == "follows" else ""

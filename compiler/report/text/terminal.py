@@ -5,7 +5,7 @@ from __future__ import annotations
 from compiler.figures import plural
 from compiler.mapping.records import PlacementMap
 from compiler.report import refs
-from compiler.report.comparison.changes import told
+from compiler.report.comparison.changes import change_lines
 from compiler.report.comparison.compare import Change
 from compiler.report.scopes import clone_scopes, inner_name
 from compiler.report.text.device_table import device_table
@@ -14,7 +14,7 @@ from compiler.report.text.matrix import matrix
 from compiler.report.view import View
 
 MISPLACED_SHOWN = 10
-"""More misplaced ops than this are told by scope."""
+"""More misplaced ops than this are listed by scope."""
 
 
 def terminal_map(placement: PlacementMap, view: View) -> str:
@@ -77,4 +77,4 @@ def misplaced(placement: PlacementMap, view: View) -> list[str]:
     moves = [
         Change(op.name, inner_name(op, scopes), op.clone, (op.requested,), (op.assigned or "",)) for op in ops
     ]
-    return [*lines, *told(moves, MISPLACED_SHOWN), "--ops --only-misplaced lists each of them"]
+    return [*lines, *change_lines(moves, MISPLACED_SHOWN), "--ops --only-misplaced lists each of them"]

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dsl.diagnostics import SpecError
+from dsl.diagnostics import Diagnostic, SpecError
 from tfdeploy.data.sources.tfrecord.crc32c import crc32c, masked
+from tfdeploy.data.sources.tfrecord.file import RecordFile
 
 WANTED = {"x": ("float32", (2, 2)), "y": ("int32", ())}
 
@@ -156,6 +157,29 @@ def test_a_broken_file_is_located(reader: Any, kind: str) -> None:
     (reader.base / "data.tfrecord").write_bytes(content)
     found = reader.fault(source(reader), wanted=WANTED)
     assert (found.code, found.message) == (code, f"`{reader.base / 'data.tfrecord'}`{message}")
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "zlib"])
+def test_lengths_beyond_the_file_are_damage(reader: Any, compression: str) -> None:
+    """A length that no file has is located, whatever its checksum says, in the first record and in others."""
+    packed = {"none": bytes, "gzip": gzip.compress, "zlib": zlib.compress}[compression]
+    path, cut_off = reader.base / "data.tfrecord", "the file ends within it"
+    for before in (0, 3):
+        for length in (2**63, 2**64 - 1, 2**40, 2**63 - 1):
+            written = struct.pack("<Q", length)
+            for checksum, reason in (
+                (masked(crc32c(written)), cut_off),
+                (1, "the checksum of its length is wrong"),
+            ):
+                head = written + struct.pack("<I", checksum)
+                path.write_bytes(packed(record(good(1)) * before + head + record(good(1))[12:]))
+                found = reader.fault(source(reader, compression=compression), wanted=WANTED)
+                message = f"`{path}`, record {before}: {reason}"
+                assert (found.code, found.message) == ("TFD710", message)
+                file = RecordFile(path, compression, None)
+                fault = file.record(before)
+                assert isinstance(fault, Diagnostic)
+                assert fault.message == message
 
 
 def test_files_that_are_not_packed_as_the_spec_says(reader: Any) -> None:

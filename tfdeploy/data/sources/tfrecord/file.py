@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from struct import unpack
 from typing import IO, Self
@@ -22,6 +22,7 @@ HEAD = 12
 """Bytes before a record: its length in 8 bytes, and their checksum in 4. A checksum comes after it, too."""
 TAIL = 4
 PIECE = 1 << 20
+CUT_OFF = "the file ends within it"
 
 
 @frozen(slots=False, eq=False)
@@ -55,15 +56,17 @@ class RecordFile:
 
     @cached_property
     def count(self) -> int:
-        """How many records there are; raises RunError where the last, as TensorFlow may miss, is cut off."""
+        """How many records there are; raises RunError if the lengths of them do not lead to the file's end.
+
+        TensorFlow may miss that the last is cut off, and takes as much memory as a length says.
+        """
         try:
             with self._open() as file:
-                found, whole = _count(file)
+                found, reason = _count(file)
         except READ_FAULTS as fault:
             raise RunError(read_fault(self.path, fault, self.call)) from fault
-        last = None if whole else self.record(found)
-        if isinstance(last, Diagnostic):
-            raise RunError(last)
+        if reason is not None:
+            raise RunError(errors.damaged(self.where(found), reason))
         return found
 
     def _open(self) -> _Bytes:
@@ -82,16 +85,16 @@ class RecordFile:
             return read_fault(self.path, fault, self.call)
 
     def _record(self, file: _Bytes, number: int) -> bytes | Diagnostic:
-        for _ in range(number):
-            length = file.read(HEAD)[:8]
-            file.skip(unpack("<Q", length)[0] + TAIL)
-        head = file.read(HEAD)
-        if len(head) < HEAD or masked(crc32c(head[:8])) != unpack("<I", head[8:])[0]:
-            reason = "the checksum of its length is wrong" if len(head) == HEAD else "the file ends within it"
-            return errors.damaged(self.where(number), reason)
-        data, tail = file.read(unpack("<Q", head[:8])[0]), file.read(TAIL)
+        length = 0
+        for at in range(number + 1):
+            length, reason = _length(file.read(HEAD))
+            if reason is not None:
+                return errors.damaged(self.where(at), reason)
+            if at < number and file.skip(length + TAIL) < length + TAIL:
+                return errors.damaged(self.where(at), CUT_OFF)
+        data, tail = file.read(length), file.read(TAIL)
         if len(tail) < TAIL:
-            return errors.damaged(self.where(number), "the file ends within it")
+            return errors.damaged(self.where(number), CUT_OFF)
         if masked(crc32c(data)) != unpack("<I", tail)[0]:
             return errors.damaged(self.where(number), "the checksum of its bytes is wrong")
         return data
@@ -111,8 +114,12 @@ class _Bytes:
         self._file.close()
 
     def read(self, size: int) -> bytes:
-        """Return up to `size` bytes, fewer only at the end."""
-        return self._file.read(size)
+        """Return up to `size` bytes, fewer only at the end; takes no more memory than there are bytes."""
+        pieces = []
+        while size > 0 and (piece := self._file.read(min(size, PIECE))):
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
 
     def skip(self, distance: int) -> int:
         """Go forward, at most to the end, and return how far."""
@@ -143,12 +150,24 @@ class _Unpacked(_Bytes):
         return taken
 
 
-def _count(file: _Bytes) -> tuple[int, bool]:
-    """Return how many whole records there are, and whether nothing else comes after them."""
+def _count(file: _Bytes) -> tuple[int, str | None]:
+    """Return how many whole records there are, and what is wrong with what comes after them, if anything."""
     count = 0
     while head := file.read(HEAD):
-        length = unpack("<Q", head[:8])[0] + TAIL if len(head) == HEAD else 1
-        if file.skip(length) < length:
-            return count, False
+        length, reason = _length(head)
+        if reason is not None:
+            return count, reason
+        if file.skip(length + TAIL) < length + TAIL:
+            return count, CUT_OFF
         count += 1
-    return count, True
+    return count, None
+
+
+@lru_cache(maxsize=1 << 12)  # the records of many files have few lengths
+def _length(head: bytes) -> tuple[int, str | None]:
+    """Return the length that stands before a record, or what is wrong with `head`, which holds it."""
+    if len(head) < HEAD:
+        return 0, CUT_OFF
+    length, checksum = unpack("<QI", head)
+    right = masked(crc32c(head[:8])) == checksum
+    return (length, None) if right else (0, "the checksum of its length is wrong")

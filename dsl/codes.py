@@ -99,7 +99,7 @@ _ROWS = (
     Code("TFD524", "mode-and-numerics", "numerics that need all clones at one step"),
     Code("TFD525", "no-staleness", "a bound on staleness that lets no clone begin"),
     Code("TFD526", "no-workers", "a graph for each worker where there are none"),
-    Code("TFD527", "random-numbers", "a model to verify that draws random numbers", "plan"),
+    Code("TFD527", "random-numbers", "a model that draws random numbers where it must not", "plan"),
     Code("TFD528", "apart-in-graphs", "what only one graph of all workers can do"),
     # TFD53x: what `expect` asks for.
     Code("TFD531", "uneven-variables", "variables spread less evenly than expected", "plan"),

@@ -34,3 +34,15 @@ def random_numbers(span: Span | None) -> Diagnostic:
         notes=("every clone draws its own, so no two layouts compute the same",),
         help="verify without what draws them: dropout inside an application or a Python layer, say",
     )
+
+
+def random_predictions(step: str, span: Span | None) -> Diagnostic:
+    """Report a layer that draws random numbers also when the model predicts."""
+    return error(
+        "TFD527",
+        f"`{step}` draws random numbers also when the model predicts",
+        span,
+        text="draws also without training",
+        notes=("evaluation and the exported model give the same for the same example",),
+        help="let its `call` take the argument `training`, and draw only if that is true",
+    )

@@ -11,7 +11,7 @@ import random
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Any
+from typing import Any, NoReturn
 
 import keras
 import tensorflow as tf
@@ -36,8 +36,10 @@ from compiler.graph.tower.ports import make_port
 from compiler.graph.tower.precision import dtype_policy, keep_tables
 from compiler.graph.tower.refusals import check_call, check_output, refusal
 from compiler.graph.tower.template import Template, WeightInfo
-from compiler.graph.tower.trim import TracedPart, TracedTensors, trim
+from compiler.graph.tower.trim import TracedPart, TracedTensors, ancestors, trim
 from compiler.model.graph import CallNode, ModelGraph, ObjectiveNode
+from dsl.diagnostics import SpecError
+from dsl.errors import plan_modes
 
 SEED_STATE = "seed_generator_state"  # what Keras calls the state of every SeedGenerator
 
@@ -115,6 +117,7 @@ class _Trace:
     variables: dict[str, Any] = field(factory=dict)  # weight name -> Keras variable
     values: dict[int, Any] = field(factory=dict)  # value of the model graph -> tensor
     seed: tf.Tensor | None = None
+    random_states: list[tuple[tf.Tensor, CallNode]] = field(factory=list)
     inverse_share: tf.Tensor | None = None
 
     @property
@@ -145,7 +148,20 @@ class _Trace:
             joins_examples=joins,
         )
         paths = {each.keras_name: each.path for each in self.model.layers}
-        return trim(self.graph, traced, paths, share_constants=self.tracer.share_constants)
+        template = trim(self.graph, traced, paths, share_constants=self.tracer.share_constants)
+        if not self.training and template.seed is not None:
+            self._refuse_draws(traced)
+        return template
+
+    def _refuse_draws(self, traced: TracedTensors) -> NoReturn:
+        """Raise SpecError at the first step whose random state the results depend on without training.
+
+        A random state is the tower's and of the step of training; predictions have neither.
+        """
+        needed = ancestors(each.op for each in traced.results())
+        call = next(call for state, call in self.random_states if state.op.name in needed)
+        step = self.model.layers[call.layer].call.name
+        raise SpecError([plan_modes.random_predictions(step, call.span)])
 
     def _input(self, name: str, dtype: str, shape: tuple[int, ...]) -> tf.Tensor:
         return make_port(dtype, (self.batch, *shape), f"inputs/{name}")
@@ -157,7 +173,7 @@ class _Trace:
         if not layer.built:
             self._build(call, layer, values)
         with name_scope_of(layer):
-            self._connect(layer, node.path, node.keras_name)
+            self._connect(layer, node.path, node.keras_name, call)
             renew_constants(layer)
             keep_tables(layer)
             within = self.exchanges.within(layer, node.path) if self.exchanges is not None else nullcontext()
@@ -187,11 +203,11 @@ class _Trace:
                 self.network.apply(call, twins, training=self.training)
                 del self.scope.losses[losses:]
 
-    def _connect(self, layer: Any, path: str, keras_name: str) -> None:
+    def _connect(self, layer: Any, path: str, keras_name: str, call: CallNode) -> None:
         """Let the layer's variables stand for ports, seeds for the tower's own random state."""
         for at, variable in enumerate(layer.variables):
             if variable.name == SEED_STATE:
-                self._connect_seed(variable, f"{path}/{at}")
+                self._connect_seed(variable, f"{path}/{at}", call)
                 continue
             info = self.tracer.register(variable, path, keras_name)
             if info.name not in self.ports:
@@ -200,12 +216,13 @@ class _Trace:
                 self.variables[info.name] = variable
                 self.scope.add_update((variable, port))
 
-    def _connect_seed(self, variable: Any, name: str) -> None:
+    def _connect_seed(self, variable: Any, name: str, call: CallNode) -> None:
         """Give a random layer a stream of its own: the tower's seed, mixed with the name of the layer."""
         if self.seed is None:
             self.seed = make_port(tf.uint32, (2,), "seed")
         own = tf.constant([zlib.crc32(name.encode()), 0], tf.uint32)
         state = tf.bitwise.bitwise_xor(self.seed, own)
+        self.random_states.append((state, call))
         self.scope.add_update((variable, tf.cast(state, variable.dtype)))
 
     def _losses(self) -> tuple[list[TracedPart], bool]:

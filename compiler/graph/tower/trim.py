@@ -71,7 +71,7 @@ def trim(
 
     `share_constants` lets equal constants be one node, which parts of a tower placed apart must not.
     """
-    needed = _ancestors(each.op for each in traced.results())
+    needed = ancestors(each.op for each in traced.results())
     graph_def = graph.as_graph_def()
     simplifier = Simplifier(lambda tensor: _shape(graph, tensor), share_constants)
     simple = simplifier.run(node for node in graph_def.node if node.name in needed)
@@ -166,7 +166,7 @@ def _reachable(nodes: Sequence[Any], results: Sequence[str]) -> list[Any]:
     return [node for node in nodes if node.name in seen]
 
 
-def _ancestors(ops: Iterable[Any]) -> set[str]:
+def ancestors(ops: Iterable[Any]) -> set[str]:
     """Return the names of the ops and of everything they depend on."""
     seen: set[str] = set()
     pending = list(ops)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import grammar
 from compiler.graph.build import compile_graph
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.export import plain_model
 from compiler.pipeline import make_plan
 from dsl.diagnostics import Diagnostic, SpecError
@@ -58,6 +62,46 @@ def test_several_outputs() -> None:
     """A layer that gives several tensors is refused at its step."""
     diagnostic = refused("x -> LSTM(2, return_state = true)")
     assert (diagnostic.code, diagnostic.message) == ("TFD555", "`LSTM` gives 3 tensors, and a step gives one")
+
+
+NOISY = """
+import keras
+
+
+class Noise(keras.layers.Layer):
+    def __init__(self, always, **options):
+        super().__init__(**options)
+        self.always = always
+        self.seed_generator = keras.random.SeedGenerator(3)
+
+    def call(self, x, training=False):
+        if not (training or self.always):
+            return x
+        return x + keras.random.uniform(keras.ops.shape(x), seed=self.seed_generator)
+"""
+
+
+def test_random_numbers_in_predictions(tmp_path: Path) -> None:
+    """Of the layers with a random state, the one that draws also without training is refused at its step."""
+    (tmp_path / "noisy.py").write_text(NOISY)
+
+    def compiled(always: str) -> CompiledGraph:
+        flow = f'x -> Dropout(0.5) -> python("noisy:Noise", always = {always}) -> Flatten() -> Dense(2)'
+        text = MODEL.format(flow=flow, metrics="")
+        spec = grammar.read("test.tfdeploy", text=text, allow_python=True).spec
+        assert spec is not None
+        return compile_graph(make_plan(spec, emulate=True), base=str(tmp_path))
+
+    assert compiled("false").weights
+    with pytest.raises(SpecError) as caught:
+        compiled("true")
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.code, diagnostic.message) == (
+        "TFD527",
+        "`python` draws random numbers also when the model predicts",
+    )
+    assert diagnostic.span is not None
+    assert diagnostic.span.text == 'python("noisy:Noise", always = true)'
 
 
 def test_input_with_the_name_of_a_layer() -> None:

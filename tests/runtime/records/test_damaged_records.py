@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from dsl import ir
 from dsl.diagnostics import RunError
+from dsl.ir_json import FormatError, from_json
 from tests.damage import damaged
 from tests.placement_maps import make_map
 from tests.support import spec_of
@@ -27,6 +28,7 @@ from tfdeploy.runtime.launch.launched_run import is_result, result_of
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.tf_config import Given, read_tf_config, to_tf_config
 from tfdeploy.runtime.records.history import History, HistoryRecord
+from tfdeploy.runtime.records.ownership import is_json_object
 from tfdeploy.runtime.records.result import Best, Result, Seconds, SplitResult
 from tfdeploy.runtime.records.store import Broken, Checkpoint, Manifest, Store
 from tfdeploy.runtime.train.best import read_best
@@ -202,6 +204,39 @@ def test_tf_config(data: st.DataObject) -> None:
     except RunError as fault:
         found = fault.diagnostic.code
     assert isinstance(found, Given) or found in {None, "TFD760", "TFD761"}
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '{"cluster":' + "[" * 100_000])
+def test_what_is_nested_without_end(
+    text: str, store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No reader of JSON follows brackets until Python's stack ends, and a map says what it is."""
+    path = tmp_path / "placement.json"
+    for name in ("placement.json", "best.json", "history.jsonl", "cluster.json", "model.ckpt-3.json"):
+        (tmp_path / name).write_text(text)
+    for command in (("plan", path), ("plan", path, "--json"), ("diff", path, path)):
+        name, *arguments = map(str, command)
+        code = guarded(
+            Common(), lambda name=name, rest=arguments: load(name).main(rest, standalone_mode=False)
+        )
+        told = capsys.readouterr().err
+        assert (code, told) == (2, f"Error: {path}: not a placement map: it is nested too deeply\n")
+    with pytest.raises(RunError) as caught:
+        read_tf_config(text, JOBS)
+    assert (caught.value.diagnostic.code, caught.value.diagnostic.message) == (
+        "TFD760",
+        "TF_CONFIG is nested too deeply",
+    )
+    assert store.find(3) == Broken(store.prefix(3), 3, "its manifest is nested too deeply")
+    warnings: list[Diagnostic] = []
+    assert read_best(tmp_path / "best.json", warnings.append) is None
+    assert [each.code for each in warnings] == ["TFD746"]
+    assert HistoryRecord.read(text.encode()) is None
+    assert not is_result(text)
+    assert Identity.from_json(text) is None
+    assert not is_json_object(path, set())
+    with pytest.raises(FormatError):
+        from_json(text)
 
 
 @slowly

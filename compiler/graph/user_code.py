@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import linecache
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,11 @@ from dsl.suggest import nearest
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
+
+
+_ROOT = Path(__file__).resolve().parents[2]
+OWN = tuple(f"{_ROOT / package}{os.sep}" for package in ("dsl", "grammar", "compiler", "tfdeploy"))
+"""The folders of this tool's own code, of which no line is the user's."""
 
 
 def load_function(path: str, base: Path, call: Span | None) -> Callable[..., Any]:
@@ -103,12 +109,11 @@ def failure(error: Exception, where: Where) -> Diagnostic:
 def _raised_at(error: Exception) -> tuple[str, int] | None:
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return error.filename, error.lineno
-    here = str(Path(__file__).resolve().parent)
     frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     users = [
         each
         for each in frames
-        if Path(each[0]).is_file() and not each[0].startswith(here) and "site-packages" not in each[0]
+        if Path(each[0]).is_file() and not each[0].startswith(OWN) and "site-packages" not in each[0]
     ]
     own = [each for each in users if not each[0].startswith(str(Path(importlib.__file__).parent))]
     return own[-1] if own else None

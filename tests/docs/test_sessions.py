@@ -76,7 +76,7 @@ def test_every_other_output_is_what_is_really_said() -> None:
         silence = knock(f"127.0.0.1:{deaf.getsockname()[1]}", 10.0)
     assert silence is not None
     watch._tell([Missing(worker, "10.0.0.3:2222", silence.words, monotonic() - 12.1)], "to start training")
-    watch._tell([], "to start training")
+    watch._welcome(())
     printed = {"how-to/data.md": out.getvalue().splitlines(), "how-to/clusters.md": said}
     assert shown.keys() == printed.keys()
     for page, lines in shown.items():

@@ -180,7 +180,7 @@ LOSSES = {
     ("int32", (), (10,), "SparseCategoricalCrossentropy"): None,
     ("int32", (5,), (5, 10), "SparseCategoricalCrossentropy"): None,
     ("int32", (10,), (10,), "SparseCategoricalCrossentropy"): "`CategoricalCrossentropy` takes vectors",
-    ("int32", (), (10,), "CategoricalCrossentropy"): "`SparseCategoricalCrossentropy` takes the number",
+    ("float32", (), (10,), "CategoricalCrossentropy"): "`SparseCategoricalCrossentropy` takes the number",
     ("float32", (10,), (10,), "CategoricalCrossentropy"): None,
     ("float32", (3,), (2,), "MeanSquaredError"): "are to have the same shape",
     ("float32", (1,), (2,), "MeanSquaredError"): None,

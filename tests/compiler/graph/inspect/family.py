@@ -107,12 +107,14 @@ train {{
         if self._often():
             layer = "fc2" if recurrent else "fc1"
             self.rules.append(f'variables("{layer}/*") -> {self._variables()}')
-        for role, targets in (("slots", self.all), ("updates", self.all), ("evaluation", self.all)):
+        for role in ("slots", "updates"):
             if self._rarely():
-                self.rules.append(f"{role} -> {self._set(targets)}")
-        for role in ("inputs", "summaries"):
+                self.rules.append(f"{role} -> {self._set(self.all)}")
+        if self._rarely():
+            self.rules.append(f"inputs -> {self._set(self.cpus)}")
+        for role, targets in (("evaluation", self.all), ("summaries", self.cpus)):
             if self._rarely():
-                self.rules.append(f"{role} -> {self._set(self.cpus)}")
+                self.rules.append(f"{role} -> {self._one(targets)}")
         for glob in self.draw.permutation(GLOBS)[: self._number(0, 4)]:
             there = str(glob).replace("MatMul", "while") if recurrent else glob  # which multiplies in a loop
             self.rules.append(f'ops("{there}") -> {self._ops()}')

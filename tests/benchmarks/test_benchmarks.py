@@ -67,7 +67,7 @@ def test_targets_are_read_from_results_that_have_them() -> None:
         for each, spread in found
         if spread is not None
     ]
-    assert met == [(5, 10.0, True), (1.8, 2.05, True), (0.95, 1.4, True), (1.5, 1.5, True)]
+    assert met == [(5, 10.0, True), (1.8, 2.05, True), (0.95, 1.4, True), (2.5, 1.5, True)]
 
 
 def test_the_page_states_what_the_data_say(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import grammar
-from compiler.graph import importing
+from compiler.graph.adapters import tensorflow_private
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.storage.saving import add_saving
@@ -104,13 +104,13 @@ def test_a_step_is_one_call_of_the_session() -> None:
 def test_nodes_are_imported_four_times_whatever_the_number_of_clones(monkeypatch: pytest.MonkeyPatch) -> None:
     """Handles of variables, their first values, all towers, and the evaluation: not once per clone."""
     counted = Counter[str]()
-    original = importing.c_api.TF_GraphImportGraphDefWithResults
+    original = tensorflow_private.TF_GraphImportGraphDefWithResults
 
     def count(*arguments: Any) -> Any:
         counted["imports"] += 1
         return original(*arguments)
 
-    monkeypatch.setattr(importing.c_api, "TF_GraphImportGraphDefWithResults", count)
+    monkeypatch.setattr(tensorflow_private, "TF_GraphImportGraphDefWithResults", count)
     for clones in (1, 4):
         counted.clear()
         compile_graph(make_plan(classifier(clones=clones)))

@@ -46,7 +46,7 @@ update {{ optimizer = SGD(0.1), mode = {mode} }}
 train {{ steps = {steps}, log_every = 5 }}
 """
 
-SLOW = 'python("slow:examples", pause = 0.003)'
+SLOW = 'python("slow:examples", pause = 0.012)'
 
 
 class Heard(Reporter):

@@ -29,13 +29,14 @@ from tfdeploy.cli.terminal import say
 def command(common: Common, spec: str, *, out: Path, emulate: bool, force: bool) -> int:
     """Build the graph of SPEC and write it to DIR; nothing is run and no data is read."""
     loaded = read_spec(spec, common)
-    from tfdeploy.cli.building import build
+    from tfdeploy.cli.building import build, start
     from tfdeploy.runtime.records.outputs import GRAPH_FILES, Reading, require_free_folder
 
     reading = Reading.of(loaded)
     for name in GRAPH_FILES:
         reading.require_apart(out / name)
     require_free_folder(out, force=force)
+    start(common)  # quietly, before conditions on a graph import TensorFlow
     from compiler.conditions.expect import needs_memory, require_expectations
 
     built = build(loaded, common, emulate=emulate, forecast=needs_memory(loaded))

@@ -62,7 +62,7 @@ def batches_of(worker: int, arrays: dict[str, Any], spoiled: int) -> dict[str, A
 
 def started(graph: CompiledGraph, target: str, own: dict[str, Any], stack: ExitStack) -> Any:
     """Return a session of a worker on the server that all share, with the worker's data."""
-    session = tf.compat.v1.Session(target, graph=graph.graph, config=graph.session_config())
+    session = tf.compat.v1.Session(target, graph=graph.graph, config=session_config(graph.plan))
     stack.enter_context(session)
     return session, graph.train_input.attach(lambda: tf.data.Dataset.from_tensor_slices(own))
 

@@ -115,9 +115,9 @@ def evaluate(
     from tfdeploy.runtime.quiet import start_tensorflow
 
     start_tensorflow(verbose=verbose)
-    from tfdeploy.runtime.trained.trained import Trained, evaluate_trained
+    from tfdeploy.runtime.trained.trained import TrainedModel, evaluate_trained
 
-    with Trained.load(
+    with TrainedModel.load(
         spec, warn or _silent, checkpoint=checkpoint, emulate=emulate, verbose=verbose
     ) as trained:
         return evaluate_trained(trained, splits)
@@ -142,14 +142,14 @@ def predict(
     and is never a file that is read. See `evaluate` for the rest. Raises SpecError and RunError.
     """
     from tfdeploy.runtime.quiet import start_tensorflow
-    from tfdeploy.runtime.records.outputs import Reading
+    from tfdeploy.runtime.records.outputs import InputFiles
 
-    Reading.of(spec, examples).require_apart(Path(predictions))
+    InputFiles.of(spec, examples).require_apart(Path(predictions))
     start_tensorflow(verbose=verbose)
     from tfdeploy.runtime.trained.predict import predict as write
-    from tfdeploy.runtime.trained.trained import Trained
+    from tfdeploy.runtime.trained.trained import TrainedModel
 
-    with Trained.load(
+    with TrainedModel.load(
         spec, warn or _silent, checkpoint=checkpoint, emulate=emulate, verbose=verbose
     ) as trained:
         return write(trained, Path(examples), Path(predictions), split=split, force=force)
@@ -172,9 +172,9 @@ def export(
 
     start_tensorflow(verbose=verbose)
     from tfdeploy.runtime.trained.artifacts import write_saved_model
-    from tfdeploy.runtime.trained.trained import Trained
+    from tfdeploy.runtime.trained.trained import TrainedModel
 
-    with Trained.load(
+    with TrainedModel.load(
         spec, warn or _silent, checkpoint=checkpoint, emulate=emulate, verbose=verbose
     ) as trained:
         write_saved_model(trained, Path(folder))

@@ -159,7 +159,7 @@ def test_an_evaluation_of_other_weights_is_found(monkeypatch: pytest.MonkeyPatch
     def differing() -> set[str]:
         verification = Verification(spec_of(WEIGHED, **more), Options(steps=3))
         cases = [Case(mode, ir.Call("add_n"), "replicated", (15, 9)) for mode in ("sync", "local")]
-        verification.choice = evolve(verification.choice, cases=tuple(cases))
+        verification.selected = evolve(verification.selected, cases=tuple(cases))
         outcomes = [each for each in verification.outcomes() if each.differences.largest > 1e-4]
         assert all(each.differences.worst == "loss evaluated" for each in outcomes)
         return {each.case.mode for each in outcomes}

@@ -14,10 +14,10 @@ from rich.console import Console
 from dsl import ir
 from tests.docs.pages import DOCS, TESTED_ELSEWHERE, Block, blocks_of, name_of, page_files, replace
 from tests.docs.sessions import Session, matches, plain, same
-from tfdeploy.runtime.cluster.health.monitor import Missing, TaskMonitor
-from tfdeploy.runtime.cluster.server.probe import knock
+from tfdeploy.runtime.cluster.health.monitor import MissingTask, TaskMonitor
+from tfdeploy.runtime.cluster.server.probe import probe
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
-from tfdeploy.runtime.show.console import Lines
+from tfdeploy.runtime.show.console import LineReporter
 from tfdeploy.runtime.train.waiting import remedy
 
 SESSIONS = [
@@ -64,7 +64,9 @@ def test_every_other_output_is_what_is_really_said() -> None:
         if block is not None and block.kind == "text" and (before is None or before.kind != "python")
     }
     out = StringIO()
-    Lines(Console(file=out, width=90)).waiting(0.38, remedy(ir.Split(name="train", source=ir.Call("csv"))))
+    LineReporter(Console(file=out, width=90)).waiting(
+        0.38, remedy(ir.Split(name="train", source=ir.Call("csv")))
+    )
     said: list[str] = []
     worker, hosts = (
         Task("worker", 1),
@@ -73,9 +75,11 @@ def test_every_other_output_is_what_is_really_said() -> None:
     watch = TaskMonitor(Membership(Cluster.of(hosts), None, ""), [worker], said.append, 60.0)
     with socket() as deaf:  # it is bound, and does not listen
         deaf.bind(("127.0.0.1", 0))
-        silence = knock(f"127.0.0.1:{deaf.getsockname()[1]}", 10.0)
+        silence = probe(f"127.0.0.1:{deaf.getsockname()[1]}", 10.0)
     assert silence is not None
-    watch._tell([Missing(worker, "10.0.0.3:2222", silence.words, monotonic() - 12.1)], "to start training")
+    watch._tell(
+        [MissingTask(worker, "10.0.0.3:2222", silence.words, monotonic() - 12.1)], "to start training"
+    )
     watch._welcome(())
     printed = {"how-to/data.md": out.getvalue().splitlines(), "how-to/clusters.md": said}
     assert shown.keys() == printed.keys()

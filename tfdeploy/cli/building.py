@@ -28,7 +28,7 @@ def start(common: Common) -> None:
 
 
 @frozen
-class Built:
+class BuiltGraph:
     """The graph of a spec.
 
     `memory` is what a step needs at its peak, by the device's name in specs; empty if it was not forecast.
@@ -44,7 +44,7 @@ class Built:
         return map_placement(self.compiled, assigned, self.memory)
 
 
-def build(spec: ir.Spec, common: Common, *, emulate: bool = False, forecast: bool = False) -> Built:
+def build(spec: ir.Spec, common: Common, *, emulate: bool = False, forecast: bool = False) -> BuiltGraph:
     """Build the graph of a spec and show the warnings about it. The spec's `expect` is not checked.
 
     The memory of a step is forecast if `forecast` is set, or if the spec limits the memory of its devices.
@@ -66,4 +66,4 @@ def build(spec: ir.Spec, common: Common, *, emulate: bool = False, forecast: boo
     if forecast and not memory:
         with busy(f"forecasting the memory that a step of {name} takes"):
             memory = forecast_step_memory(compiled)
-    return Built(compiled, memory)
+    return BuiltGraph(compiled, memory)

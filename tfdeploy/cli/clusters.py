@@ -28,12 +28,12 @@ def membership_of(spec: ir.Spec, task: Task | None, *, launch: bool) -> Membersh
         raise click.UsageError("--launch needs a spec with jobs, and this one has none")
     if launch:
         return None
-    from tfdeploy.runtime.membership.membership import find_membership, require_trainer, taking_part
+    from tfdeploy.runtime.membership.membership import find_membership, require_trainer, with_run_secret
 
     found = find_membership(spec, os.environ, task)
     if found is not None:
         require_trainer(spec, found)
-        return taking_part(found, os.environ)
+        return with_run_secret(found, os.environ)
     return None
 
 
@@ -48,14 +48,14 @@ def launch(spec: ir.Spec, path: str, common: Common, options: RunOptions) -> tup
     from tfdeploy.runtime.launch import launched_run
 
     launched_run.require_launchable(spec)
-    voices = launched_run.Voices(spec, launched_run.write)
+    output = launched_run.TaskOutput(spec, launched_run.write)
     flags = _flags(common)
     with launched_run.written(spec, flags, options) as later:
         overrides = [word for name, value in common.overrides for word in ("--set", f"{name}={value}")]
-        recipe = evolve(later, path=path, options=(*overrides, *flags), trainer_options=(), later=later)
+        command = evolve(later, path=path, options=(*overrides, *flags), trainer_options=(), later=later)
         if replication_of(spec) == "in_graph":
-            return 0, launched_run.run_client(recipe, options, voices)
-        ended = launched_run.run_workers(recipe, voices, own_process=True)
+            return 0, launched_run.run_client(command, options, output)
+        ended = launched_run.run_workers(command, output, own_process=True)
     if ended.failure is not None:
         show([evolve(ended.failure, notes=())], common)  # what they note has been written, with its name
     return ended.code, launched_run.result_of(ended.result) if ended.result is not None else None

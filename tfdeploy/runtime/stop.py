@@ -45,7 +45,7 @@ _CLEANING: list[Callable[[], None]] = []
 
 
 @contextmanager
-def in_any_case(clean: Callable[[], None]) -> Iterator[None]:
+def cleanup(clean: Callable[[], None]) -> Iterator[None]:
     """Call `clean` at the end of the block, also if `end_now` ends the process; it must be quick."""
     _CLEANING.append(clean)
     try:
@@ -55,7 +55,7 @@ def in_any_case(clean: Callable[[], None]) -> Iterator[None]:
         clean()
 
 
-def end_now(code: int) -> NoReturn:
+def end_process(code: int) -> NoReturn:
     """End the process at once, whatever its threads are doing."""
     for clean in reversed(_CLEANING):
         with suppress(Exception):
@@ -107,7 +107,7 @@ class StopSignals:
         if self.received is None:
             self.received = signal.Signals(number)
         elif self._own_process:
-            end_now(BASE + number)  # as the thread does, whichever of the two comes first
+            end_process(BASE + number)  # as the thread does, whichever of the two comes first
         elif callable(before := self._before.get(number)):
             before(number, frame)
 
@@ -117,7 +117,7 @@ class StopSignals:
             while data := end.recv(16):
                 for number in data:
                     if number in SIGNALS and self.arrived is not None:
-                        end_now(BASE + number)
+                        end_process(BASE + number)
                     if number in SIGNALS:
                         self.arrived = signal.Signals(number), time.monotonic()
 

@@ -18,10 +18,10 @@ import pytest
 from dsl import ir
 from dsl.diagnostics import SpecError
 from tfdeploy import api
-from tfdeploy.runtime.cluster.server.identity import Answer, ask, finish
+from tfdeploy.runtime.cluster.server.identity import Answer, ask, shut_down
 from tfdeploy.runtime.launch import launcher as module
 from tfdeploy.runtime.launch.launched_run import written
-from tfdeploy.runtime.launch.launcher import Launcher, Recipe, gpus_of
+from tfdeploy.runtime.launch.launcher import Launcher, TaskCommand, gpus_of
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.options import RunOptions
 
@@ -34,9 +34,9 @@ PS, WORKER = Task("ps", 0), Task("worker", 0)
 
 SCRIPT = """
 import sys, time, grammar
-from tfdeploy.runtime.launch.launcher import Launcher, Recipe
-recipe = Recipe(grammar.load(sys.argv[1]), sys.argv[1])
-with Launcher(recipe, lambda task, line, stream: print(line, flush=True), print) as launcher:
+from tfdeploy.runtime.launch.launcher import Launcher, TaskCommand
+command = TaskCommand(grammar.load(sys.argv[1]), sys.argv[1])
+with Launcher(command, lambda task, line, stream: print(line, flush=True), print) as launcher:
     while True:
         launcher.tend()
         time.sleep(0.1)
@@ -46,7 +46,7 @@ with Launcher(recipe, lambda task, line, stream: print(line, flush=True), print)
 class Heard(list[str]):
     """What tasks and their launcher have said."""
 
-    def hear(self, task: Task, line: str, stream: str) -> None:
+    def on_line(self, task: Task, line: str, stream: str) -> None:
         """Take a line."""
         self.append(f"{task.ref} {stream} {line}")
 
@@ -99,7 +99,7 @@ def test_what_is_killed_is_started_again_and_nothing_is_left(
     heard, spec = Heard(), tasks.load()
     with (
         written(spec, [], RunOptions()) as later,
-        Launcher(Recipe(spec, str(tasks.spec), later=later), heard.hear, heard.append) as launcher,
+        Launcher(TaskCommand(spec, str(tasks.spec), later=later), heard.on_line, heard.append) as launcher,
     ):
         at = launcher.cluster.address(PS)
         assert re.fullmatch(r"127\.0\.0\.1:\d+", at)
@@ -116,8 +116,8 @@ def test_what_is_killed_is_started_again_and_nothing_is_left(
         assert answer.identity.spec_sha256 == launcher.client.spec_sha256
         secret = launcher.client.secret
         assert secret is not None
-        assert answer.identity.secret == secret.mark
-        assert finish(at, 10, secret)
+        assert answer.identity.secret == secret.public_digest
+        assert shut_down(at, 10, secret)
         until(launcher, lambda: heard.count(f"ps:0 stdout ps:0 listens at {at}") == 3)
         assert "ps:0 ended with exit code 0; it is started again" in heard
         assert launcher.over == {}
@@ -131,8 +131,8 @@ def test_a_task_that_says_what_is_wrong_is_not_started_again(tasks: Tasks) -> No
     """Its message and its exit code are what the run ends with."""
     tasks.write("tasks = 1", "tasks = 1, gpu = 1")
     heard = Heard()
-    recipe = Recipe(tasks.load(), str(tasks.spec))
-    with Launcher(recipe, heard.hear, heard.append) as launcher:
+    command = TaskCommand(tasks.load(), str(tasks.spec))
+    with Launcher(command, heard.on_line, heard.append) as launcher:
         until(launcher, lambda: launcher.failure)
     assert launcher.failure is not None
     assert (launcher.failure.code, launcher.failure.message, launcher.failed) == (
@@ -149,7 +149,7 @@ def test_who_dies_time_after_time_is_given_up(tasks: Tasks) -> None:
     """After several early ends in a row the run ends."""
     tasks.write("tasks = 1", "tasks = 1")
     heard = Heard()
-    with Launcher(Recipe(tasks.load(), str(tasks.spec)), heard.hear, heard.append) as launcher:
+    with Launcher(TaskCommand(tasks.load(), str(tasks.spec)), heard.on_line, heard.append) as launcher:
         seen: set[int] = set()
 
         def kill() -> object:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tests.runtime.tasks import secret_of_folder
 from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
-from tfdeploy.runtime.cluster.server.identity import finish
+from tfdeploy.runtime.cluster.server.identity import shut_down
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.membership.membership import find_membership
 from tfdeploy.runtime.session.lost_tasks import is_lost_task
@@ -43,7 +43,7 @@ def test_a_fault_on_a_server_is_none_of_its_loss(tasks: Tasks) -> None:
     assert "/job:ps" in str(fault)
     assert not is_lost_task(fault, watch.lost)
     assert is_lost_task(tf.errors.UnavailableError(None, None, ""), watch.lost)
-    assert finish(tasks.address(0), 10, secret_of_folder(tasks.folder))
+    assert shut_down(tasks.address(0), 10, secret_of_folder(tasks.folder))
     assert first.end() == 0
     assert is_lost_task(fault, watch.lost)
     second = tasks.serve("ps:0")

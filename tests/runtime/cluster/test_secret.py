@@ -49,7 +49,7 @@ def test_whoever_comes_first_makes_it(tmp_path: Path) -> None:
 def test_every_launch_has_its_own() -> None:
     """Two launchers have two secrets, and neither leaves its own behind."""
     with own_secret() as first, own_secret() as second:
-        marks = {secret_of({VARIABLE: str(each)}).mark for each in (first, second)}
+        marks = {secret_of({VARIABLE: str(each)}).public_digest for each in (first, second)}
         assert len(marks) == 2
         assert {stat.S_IMODE(each.stat().st_mode) for each in (first, second)} == {0o600}
     assert not first.parent.exists()
@@ -58,12 +58,12 @@ def test_every_launch_has_its_own() -> None:
 def test_a_word_is_for_one_server_alone(tmp_path: Path) -> None:
     """What one server was told is of no use for another, nor with another secret."""
     secret = secret_of({VARIABLE: str(tmp_path / "one")})
-    word = secret.word("a")
-    assert secret.is_word(word, "a")
-    assert not secret.is_word(word, "b")
-    assert not secret.is_word("\xe9", "a")
-    assert not secret_of({VARIABLE: str(tmp_path / "two")}).is_word(word, "a")
-    assert word not in repr(secret)
+    shutdown_token = secret.shutdown_token("a")
+    assert secret.is_shutdown_token(shutdown_token, "a")
+    assert not secret.is_shutdown_token(shutdown_token, "b")
+    assert not secret.is_shutdown_token("\xe9", "a")
+    assert not secret_of({VARIABLE: str(tmp_path / "two")}).is_shutdown_token(shutdown_token, "a")
+    assert shutdown_token not in repr(secret)
 
 
 def test_files_that_are_refused(tmp_path: Path) -> None:

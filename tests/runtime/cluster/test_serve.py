@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.runtime.tasks import secret_of_folder
-from tfdeploy.runtime.cluster.health.status import Status, look
-from tfdeploy.runtime.cluster.server.identity import Answer, ask, finish, leave_word
+from tfdeploy.runtime.cluster.health.status import TaskStatus, cluster_status
+from tfdeploy.runtime.cluster.server.identity import Answer, ask, send_shutdown_token, shut_down
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.membership.fingerprint import fingerprint
 
@@ -56,23 +56,23 @@ def test_a_server_listens_on_the_loopback_address_alone_and_ends_with_the_run(ta
     assert answer.identity is not None
     assert answer.identity.task == Task("ps", 0)
     assert answer.identity.spec_sha256 == fingerprint(spec)
-    there, *missing = look(spec, {})
+    there, *missing = cluster_status(spec, {})
     assert (there.task, there.address, there.well) == (Task("ps", 0), tasks.address(0), True)
     assert re.fullmatch(rf"up for \d.*, process {server.pid} on \S+", there.words)
     assert missing == [
-        Status(Task("worker", index), tasks.address(index + 1), well=False, words="nothing listens there")
+        TaskStatus(Task("worker", index), tasks.address(index + 1), well=False, words="nothing listens there")
         for index in range(2)
     ]
-    (other, *_) = look(tasks.load(clones__batch=16), {})
+    (other, *_) = cluster_status(tasks.load(clones__batch=16), {})
     assert (other.well, other.words.endswith(", with another spec")) == (False, True)
     secret = secret_of_folder(tasks.folder)
-    assert answer.identity.secret == secret.mark
-    for word in ("", "True", secret.word("another incarnation"), secret.mark):
-        assert leave_word(tasks.address(0), 10, word)
+    assert answer.identity.secret == secret.public_digest
+    for shutdown_token in ("", "True", secret.shutdown_token("another incarnation"), secret.public_digest):
+        assert send_shutdown_token(tasks.address(0), 10, shutdown_token)
         time.sleep(0.7)  # it looks every half second
     warned = server.until("told")
     assert warned.endswith("somebody without the secret of the run has told `ps:0` to end, which it does not")
-    assert finish(tasks.address(0), 10, secret)
+    assert shut_down(tasks.address(0), 10, secret)
     assert server.end() == 0
     said = [line for line in server.lines if line.startswith("ps:0")]
     assert said == [f"ps:0 listens at {tasks.address(0)}", "ps:0 ended with the run"]

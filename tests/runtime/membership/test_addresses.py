@@ -14,7 +14,7 @@ from grammar import load
 from tests.runtime.tasks import SPEC
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.fingerprint import fingerprint
-from tfdeploy.runtime.membership.tf_config import Given, read_tf_config, to_tf_config
+from tfdeploy.runtime.membership.tf_config import TfConfig, read_tf_config, to_tf_config
 from tfdeploy.runtime.records.effective import effective_text
 
 JOBS = (ir.Job("ps", tasks=1), ir.Job("worker", tasks=3))
@@ -87,7 +87,7 @@ def test_tf_config_with_the_jobs_of_the_spec(task: object, own: Task | None) -> 
     """Jobs are put in the spec's order; a process without a task is a client."""
     text = config(task, worker=["a:1", "b:1", "c:1"], ps=["p:1"])
     given = read_tf_config(text, JOBS)
-    assert given == Given(CLUSTER, own)
+    assert given == TfConfig(CLUSTER, own)
     assert list(given.cluster.jobs) == ["ps", "worker"]
     assert read_tf_config(to_tf_config(CLUSTER, own), JOBS) == given
 
@@ -120,7 +120,7 @@ def test_the_chief_of_kubeflow_is_the_first_worker(name: str, task: tuple[str, i
     kind = name if task[0] == "chief" else task[0]
     written = {"type": kind, "index": task[1]}
     text = config(written, **{name: ["a:1"], "worker": ["b:1", "c:1"], "ps": ["p:1"]})
-    assert read_tf_config(text, JOBS) == Given(CLUSTER, own)
+    assert read_tf_config(text, JOBS) == TfConfig(CLUSTER, own)
 
 
 def test_a_job_that_the_spec_calls_chief_stays_one() -> None:

@@ -22,15 +22,15 @@ from tests.support import spec_of
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import guarded
 from tfdeploy.cli.group import load
-from tfdeploy.runtime.cluster.health.status import Launched, _launched
+from tfdeploy.runtime.cluster.health.status import ClusterRecord, _read_record
 from tfdeploy.runtime.cluster.server.identity import Identity
 from tfdeploy.runtime.launch.launched_run import is_result, result_of
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
-from tfdeploy.runtime.membership.tf_config import Given, read_tf_config, to_tf_config
+from tfdeploy.runtime.membership.tf_config import TfConfig, read_tf_config, to_tf_config
 from tfdeploy.runtime.records.history import History, HistoryRecord
 from tfdeploy.runtime.records.ownership import is_json_object
 from tfdeploy.runtime.records.result import Best, Result, Seconds, SplitResult
-from tfdeploy.runtime.records.store import Broken, Checkpoint, Manifest, Store
+from tfdeploy.runtime.records.store import BrokenCheckpoint, Checkpoint, Manifest, Store
 from tfdeploy.runtime.train.best import read_best
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def test_a_manifest(data: st.DataObject, store: Store) -> None:
     try:
         found = store.find(3)
         sealed = isinstance(found, Checkpoint) and found.manifest.sha256 is not None
-        assert (found == written) if sealed else isinstance(found, Broken | Checkpoint)
+        assert (found == written) if sealed else isinstance(found, BrokenCheckpoint | Checkpoint)
         assert store.steps() == [3]
     finally:
         path.write_text(whole)
@@ -116,7 +116,7 @@ def test_a_manifest_of_something_else(store: Store, changed: dict[str, object], 
     """The manifest, its name and the files belong together, whether or not it has a digest."""
     path = store.directory / "model.ckpt-3.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
-    assert store.find(3) == Broken(store.prefix(3), 3, reason)
+    assert store.find(3) == BrokenCheckpoint(store.prefix(3), 3, reason)
 
 
 def test_a_manifest_of_an_earlier_version(store: Store) -> None:
@@ -151,10 +151,10 @@ def test_a_history(data: st.DataObject, tmp_path: Path) -> None:
         done = CliRunner().invoke(load("plot"), [str(path), *more], standalone_mode=False)
         assert done.return_value == 0, done.exception
     history = History(path)
-    history.mend(10)
+    history.repair(10)
     again = History(path)
-    assert again.mend(10) == 0
-    assert len(again.lines) == len(history.lines) >= 1
+    assert again.repair(10) == 0
+    assert len(again.records) == len(history.records) >= 1
 
 
 @given(data=st.data())
@@ -186,11 +186,11 @@ def test_where_the_tasks_are(data: st.DataObject, tmp_path: Path) -> None:
         'tfdeploy = 1\nmodel "m" { x = input(float32, [1])\n output = x -> Dense(1) }\n',
         train__directory=str(tmp_path),
     )
-    written = json.dumps(asdict(Launched(os.getpid(), "abc", CLUSTER.jobs)))
+    written = json.dumps(asdict(ClusterRecord(os.getpid(), "abc", CLUSTER.jobs)))
     (tmp_path / "cluster.json").write_text(written)
-    assert _launched(spec) == Membership(CLUSTER, None, "abc")
+    assert _read_record(spec) == Membership(CLUSTER, None, "abc")
     (tmp_path / "cluster.json").write_bytes(data.draw(damaged(written)))
-    found = _launched(spec)
+    found = _read_record(spec)
     assert found is None or all(":" in found.cluster.address(task) for task in found.cluster.tasks)
 
 
@@ -198,12 +198,12 @@ def test_where_the_tasks_are(data: st.DataObject, tmp_path: Path) -> None:
 def test_tf_config(data: st.DataObject) -> None:
     """A TF_CONFIG is understood, says nothing, or is told as what it is."""
     text = data.draw(damaged(to_tf_config(CLUSTER, Task("worker", 1)))).decode(errors="replace")
-    found: Given | str | None
+    found: TfConfig | str | None
     try:
         found = read_tf_config(text, JOBS)
     except RunError as fault:
         found = fault.diagnostic.code
-    assert isinstance(found, Given) or found in {None, "TFD760", "TFD761"}
+    assert isinstance(found, TfConfig) or found in {None, "TFD760", "TFD761"}
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '{"cluster":' + "[" * 100_000])
@@ -227,7 +227,7 @@ def test_what_is_nested_without_end(
         "TFD760",
         "TF_CONFIG is nested too deeply",
     )
-    assert store.find(3) == Broken(store.prefix(3), 3, "its manifest is nested too deeply")
+    assert store.find(3) == BrokenCheckpoint(store.prefix(3), 3, "its manifest is nested too deeply")
     warnings: list[Diagnostic] = []
     assert read_best(tmp_path / "best.json", warnings.append) is None
     assert [each.code for each in warnings] == ["TFD746"]

@@ -11,7 +11,7 @@ import pytest
 from dsl.diagnostics import Diagnostic, RunError
 from tfdeploy import api
 from tfdeploy.runtime.records.directory import RunDirectory
-from tfdeploy.runtime.records.ownership import MARK, was_written_by_a_run
+from tfdeploy.runtime.records.ownership import MARKER, was_written_by_a_run
 
 if TYPE_CHECKING:
     from dsl import ir
@@ -51,7 +51,7 @@ def test_a_new_and_an_empty_folder_are_taken(tmp_path: Path) -> None:
         spec = loaded(tmp_path, str(tmp_path / name))
         for _ in range(2):
             RunDirectory.of(spec).make(spec)
-            assert (tmp_path / name / MARK).is_file()
+            assert (tmp_path / name / MARKER).is_file()
             (tmp_path / name / "history.jsonl").touch()
 
 
@@ -80,7 +80,7 @@ def test_a_run_directory_never_holds_the_spec(tmp_path: Path, name: str) -> None
     assert found.code == "TFD750"
     assert contents(folder).keys() == {name}
     if name != "spec.tfdeploy":
-        (folder / MARK).touch()
+        (folder / MARKER).touch()
         (tmp_path / "link").symlink_to(folder)
         assert refused(loaded(folder, str(tmp_path / "link"), name)).code == "TFD750"
 
@@ -90,7 +90,7 @@ def test_links_in_it_are_not_followed(tmp_path: Path, link: str) -> None:
     """A folder in it that leads elsewhere makes it unusable."""
     run = tmp_path / "run"
     (run / link).parent.mkdir(parents=True)
-    (run / MARK).touch()
+    (run / MARKER).touch()
     (run / link).symlink_to(tmp_path)
     found = refused(loaded(tmp_path, str(run)))
     assert found.code == "TFD732"
@@ -127,7 +127,7 @@ def test_runs_of_versions_without_a_mark_are_known(
     spec = loaded(tmp_path, str(tmp_path / "run"))
     if is_own:
         RunDirectory.of(spec).make(spec)
-        assert (tmp_path / "run" / MARK).is_file()
+        assert (tmp_path / "run" / MARKER).is_file()
     else:
         assert refused(spec).code == "TFD751"
 

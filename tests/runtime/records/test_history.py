@@ -52,7 +52,7 @@ def test_a_cut_last_line_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     path.write_text(line(10).to_json() + "\n" + line(20).to_json()[:30])
     history = History(path)
-    assert history.mend(20) == 0
+    assert history.repair(20) == 0
     history.append(line(20))
     history.close()
     assert path.read_text() == "".join(f"{line(step).to_json()}\n" for step in (10, 20))
@@ -64,7 +64,7 @@ def test_lines_after_the_checkpoint_are_dropped(tmp_path: Path) -> None:
     lines = [line(10), line(20), line(20, "test"), line(30), line(40, "test")]
     path.write_text("".join(f"{each.to_json()}\n" for each in lines))
     history = History(path)
-    assert history.mend(20) == 0
+    assert history.repair(20) == 0
     assert path.read_text() == "".join(f"{each.to_json()}\n" for each in lines[:3])
     assert history.last("test") == lines[2]
     assert history.last("validation") is None
@@ -75,5 +75,5 @@ def test_broken_lines_in_the_middle_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     newer = line(20).to_json()[:-1] + ', "of_a_later_version": 1}'
     path.write_text("\n".join([line(10).to_json(), "{", '{"step": 15}', "[]", newer, ""]))
-    assert History(path).mend(100) == 3
+    assert History(path).repair(100) == 3
     assert path.read_text() == f"{line(10).to_json()}\n{newer}\n"

@@ -10,7 +10,7 @@ import pytest
 
 from dsl.diagnostics import RunError
 from tests.runtime.train.test_processes import LONG, PATIENCE, wait_for_step
-from tfdeploy.runtime.records.presence import present
+from tfdeploy.runtime.records.guard import guard_directory
 from tfdeploy.runtime.show.reporting import Reporter
 
 if TYPE_CHECKING:
@@ -88,17 +88,17 @@ def test_a_directory_that_took_its_place(tmp_path: Path) -> None:
     """Another folder under the same name is not the run's; the run's own, back under its name, is."""
     run, away = tmp_path / "run", tmp_path / "away"
     run.mkdir()
-    with present(run) as presence:
-        presence.require()
+    with guard_directory(run) as guard:
+        guard.require()
         run.rename(away)
         run.mkdir()
         with pytest.raises(RunError) as caught:
-            presence.require()
+            guard.require()
         assert caught.value.diagnostic.notes == (
             f"it was renamed, and is `{away}` now, with all that was written",
         )
         run.rmdir()
         away.rename(run)
-        presence.require()
-    with pytest.raises(RunError, match="cannot be used"), present(tmp_path / "none"):
+        guard.require()
+    with pytest.raises(RunError, match="cannot be used"), guard_directory(tmp_path / "none"):
         pass

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tfdeploy.runtime.records.store import Broken, Checkpoint, Manifest, Store
+from tfdeploy.runtime.records.store import BrokenCheckpoint, Checkpoint, Manifest, Store
 
 
 def commit(store: Store, step: int) -> Checkpoint:
@@ -41,10 +41,10 @@ def test_broken_checkpoints_say_why(tmp_path: Path) -> None:
     (tmp_path / "model.ckpt-3.index").unlink()
     (tmp_path / "model.ckpt-4.data-00000-of-00001").write_bytes(b"xx")
     assert [store.find(step) for step in store.steps()] == [
-        Broken(store.prefix(4), 4, "`model.ckpt-4.data-00000-of-00001` has 2 bytes and not 5"),
-        Broken(store.prefix(3), 3, "`model.ckpt-3.index` is missing"),
-        Broken(store.prefix(2), 2, "its manifest is not JSON (line 1, column 11)"),
-        Broken(store.prefix(1), 1, "it was not written to its end"),
+        BrokenCheckpoint(store.prefix(4), 4, "`model.ckpt-4.data-00000-of-00001` has 2 bytes and not 5"),
+        BrokenCheckpoint(store.prefix(3), 3, "`model.ckpt-3.index` is missing"),
+        BrokenCheckpoint(store.prefix(2), 2, "its manifest is not JSON (line 1, column 11)"),
+        BrokenCheckpoint(store.prefix(1), 1, "it was not written to its end"),
     ]
     assert store.whole() == []
 
@@ -100,4 +100,4 @@ def test_the_manifest_comes_last_and_goes_first(tmp_path: Path, monkeypatch: pyt
     commit(store, 7)
     monkeypatch.setattr(Path, "unlink", look)
     store.remove(7)
-    assert found == [Broken(store.prefix(7), 7, "it was not written to its end")] * 3
+    assert found == [BrokenCheckpoint(store.prefix(7), 7, "it was not written to its end")] * 3

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from tfdeploy.runtime.records.history import HistoryRecord
-from tfdeploy.runtime.show.console import Bar
+from tfdeploy.runtime.show.console import BarReporter
 from tfdeploy.runtime.show.reporting import StepRange
 
 TIME_LEFT = re.compile(r" (?:-:--:--|\d:\d\d:\d\d) ")
@@ -19,7 +19,7 @@ TIME_LEFT = re.compile(r" (?:-:--:--|\d:\d\d:\d\d) ")
 def test_the_time_that_is_left_is_there_however_little_room_there_is(width: int) -> None:
     """The bar gives way first and the figures then; the line is no wider than the terminal."""
     file = StringIO()
-    bar = Bar(Console(file=file, width=width, force_terminal=True, color_system=None, markup=False))
+    bar = BarReporter(Console(file=file, width=width, force_terminal=True, color_system=None, markup=False))
     bar.started(StepRange(0, 21940, "runs/digits"))
     bar.logged(HistoryRecord(5050, "train", 0.0767, 0.0767, {"accuracy": 0.96875, "top_5": 0.5}, 70429.0))
     bar.ended()
@@ -32,7 +32,7 @@ def test_the_time_that_is_left_is_there_however_little_room_there_is(width: int)
 def test_figures_are_whole_where_there_is_little_room() -> None:
     """The bar gives way to the step, the loss, the metrics and the speed."""
     file = StringIO()
-    bar = Bar(Console(file=file, width=80, force_terminal=True, color_system=None, markup=False))
+    bar = BarReporter(Console(file=file, width=80, force_terminal=True, color_system=None, markup=False))
     bar.started(StepRange(0, 21940, "runs/digits"))
     bar.logged(HistoryRecord(5050, "train", 0.0767, 0.0767, {"accuracy": 0.96875}, 70429.0))
     bar.ended()

@@ -12,9 +12,9 @@ from compiler.plan import Plan
 from dsl import ir
 from dsl.diagnostics import RunError
 from tests.support import spec_of
-from tfdeploy.runtime.show.console import Lines
+from tfdeploy.runtime.show.console import LineReporter
 from tfdeploy.runtime.show.reporting import StepRange
-from tfdeploy.runtime.train.periods import Period, Unobtrusive, left_out, total_steps
+from tfdeploy.runtime.train.periods import AdaptivePeriod, Period, left_out, total_steps
 
 SPEC = """
 tfdeploy = 1
@@ -69,7 +69,7 @@ def test_seconds_count_from_the_last_time() -> None:
 def test_checkpoints_take_a_fiftieth_of_the_time() -> None:
     """Where the spec does not say, what takes 2 seconds happens every 100, what takes none every 5."""
     clock = Clock()
-    period = Unobtrusive(clock=clock)
+    period = AdaptivePeriod(clock=clock)
     clock.now += 5
     assert period.due(1)
     period.done()
@@ -107,8 +107,8 @@ def test_clones_that_update_alone_leave_out_less_than_a_batch_of_one(
 def test_examples_that_are_left_out_are_said(capsys: pytest.CaptureFixture[str]) -> None:
     """A run says beforehand that its last batch is not full."""
     console = Console(file=sys.stdout, markup=False)
-    Lines(console).started(StepRange(0, 224, "runs/x", left_out=88))
-    Lines(console).started(StepRange(0, 224, "runs/x"))
+    LineReporter(console).started(StepRange(0, 224, "runs/x", left_out=88))
+    LineReporter(console).started(StepRange(0, 224, "runs/x"))
     training = "training to step 224 in runs/x"
     spare = "the last 88 examples do not fill a step and are left out"
     assert capsys.readouterr().out.splitlines() == [training, spare, training]

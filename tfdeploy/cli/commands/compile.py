@@ -30,9 +30,9 @@ def command(common: Common, spec: str, *, out: Path, emulate: bool, force: bool)
     """Build the graph of SPEC and write it to DIR; nothing is run and no data is read."""
     loaded = read_spec(spec, common)
     from tfdeploy.cli.building import build, start
-    from tfdeploy.runtime.records.outputs import GRAPH_FILES, Reading, require_free_folder
+    from tfdeploy.runtime.records.outputs import GRAPH_FILES, InputFiles, require_free_folder
 
-    reading = Reading.of(loaded)
+    reading = InputFiles.of(loaded)
     for name in GRAPH_FILES:
         reading.require_apart(out / name)
     require_free_folder(out, force=force)

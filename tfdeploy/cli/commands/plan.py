@@ -26,7 +26,7 @@ STDOUT = "-"
 
 
 @frozen
-class Subject:
+class LoadedPlacement:
     """A placement map, the texts of the spec that it points into, and its graph where that was built."""
 
     placement: PlacementMap = field(repr=False)
@@ -100,33 +100,33 @@ def command(
     outputs = [each for each in (html, dot) if each is not None and each != STDOUT]
     if outputs:
         _require_free(outputs, map_file(spec) or spec, force=force)
-    subject = _subject(common, spec, emulate=emulate, run_one_step=run_one_step)
+    loaded = _subject(common, spec, emulate=emulate, run_one_step=run_one_step)
     if html is not None:
-        _write(html, _page(subject))
+        _write(html, _page(loaded))
     if dot is not None:
-        _write(dot, _graph(subject))
+        _write(dot, _graph(loaded))
     if as_json:
-        sys.stdout.write(subject.placement.to_json())
+        sys.stdout.write(loaded.placement.to_json())
     elif html is None and dot is None:
         from compiler.report.view import View
 
         view = View(depth, glob, only_misplaced, every_clone, _width(), common.color_output)
-        _show(subject.placement, view, ops=ops)
-    _expect(subject)
+        _show(loaded.placement, view, ops=ops)
+    _expect(loaded)
     return 0
 
 
-def _expect(subject: Subject) -> None:
+def _expect(loaded: LoadedPlacement) -> None:
     """Fail where the placement, which has been shown, is not what the spec expects."""
-    if subject.compiled is not None:
+    if loaded.compiled is not None:
         from compiler.conditions.expect import check_expectations
 
-        found = check_expectations(subject.compiled.plan, subject.placement)
+        found = check_expectations(loaded.compiled.plan, loaded.placement)
         if found:
             raise SpecError(found)
 
 
-def _subject(common: Common, path: str, *, emulate: bool, run_one_step: bool) -> Subject:
+def _subject(common: Common, path: str, *, emulate: bool, run_one_step: bool) -> LoadedPlacement:
     from compiler.report import spec_lines
 
     file = map_file(path)
@@ -136,7 +136,7 @@ def _subject(common: Common, path: str, *, emulate: bool, run_one_step: bool) ->
                 f"{path} is a placement map: --set, --emulate, --run-one-step are for specs"
             )
         placement = read_map(file)
-        return Subject(placement, spec_lines.texts_on_disk(placement))
+        return LoadedPlacement(placement, spec_lines.texts_on_disk(placement))
     from tfdeploy.cli.reading import read_spec
 
     spec = read_spec(path, common, stdin=True)
@@ -144,7 +144,7 @@ def _subject(common: Common, path: str, *, emulate: bool, run_one_step: bool) ->
 
     built = build(spec, common, emulate=emulate, forecast=True)  # what it expects is asked after the map
     assigned = _one_step(built.compiled, common) if run_one_step else {}
-    return Subject(built.placement(assigned), spec_lines.texts_of(spec), built.compiled)
+    return LoadedPlacement(built.placement(assigned), spec_lines.texts_of(spec), built.compiled)
 
 
 def _one_step(compiled: CompiledGraph, common: Common) -> dict[str, str]:
@@ -170,31 +170,31 @@ def _show(placement: PlacementMap, view: View, *, ops: bool) -> None:
         say(terminal_map(placement, view), color=view.color, end="")
 
 
-def _page(subject: Subject) -> str:
+def _page(loaded: LoadedPlacement) -> str:
     from compiler.report.page.html import html_page
     from compiler.report.spec_lines import lines_of
 
-    return html_page(subject.placement, lines_of(subject.placement, subject.texts))
+    return html_page(loaded.placement, lines_of(loaded.placement, loaded.texts))
 
 
 def _require_free(outputs: list[str], path: str, *, force: bool) -> None:
     """Raise RunError for outputs that are read here, and for those that are somebody else's files."""
     from pathlib import Path
 
-    from tfdeploy.runtime.records.outputs import Reading, has_sign, require_free
+    from tfdeploy.runtime.records.outputs import InputFiles, is_own_text, require_free
 
-    reading = Reading((Path(path),))
+    reading = InputFiles((Path(path),))
     for each in outputs:
         reading.require_apart(Path(each))
-        require_free(Path(each), has_sign, force=force)
+        require_free(Path(each), is_own_text, force=force)
 
 
-def _graph(subject: Subject) -> str:
-    assert subject.compiled is not None  # or it has been refused
+def _graph(loaded: LoadedPlacement) -> str:
+    assert loaded.compiled is not None  # or it has been refused
     from compiler.graph.inspect.step import step_graph
     from compiler.report.dot import dot
 
-    return dot(subject.placement, step_graph(subject.compiled))
+    return dot(loaded.placement, step_graph(loaded.compiled))
 
 
 def _write(path: str, text: str) -> None:

@@ -40,10 +40,10 @@ def command(common: Common, runs: tuple[Path, ...], *, score: str, out: Path | N
 
     curves = read_curves(runs, score)
     if out is not None:
-        from tfdeploy.runtime.records.outputs import has_sign, require_free, write_output
+        from tfdeploy.runtime.records.outputs import is_own_text, require_free, write_output
         from tfdeploy.runtime.show.curves_svg import picture
 
-        require_free(out, has_sign, force=force)
+        require_free(out, is_own_text, force=force)
         write_output(out, picture(curves, score))
         say(out)
         return 0

@@ -55,11 +55,11 @@ def command(common: Common, spec: str, *, task: Task | None, listen_everywhere: 
     loaded = read_spec(spec, common)
     from tfdeploy.cli.faults import show
     from tfdeploy.runtime.cluster.server.serve import serve
-    from tfdeploy.runtime.membership.membership import find_membership, taking_part
+    from tfdeploy.runtime.membership.membership import find_membership, with_run_secret
 
     membership = find_membership(loaded, os.environ, task)
     if membership is None or membership.task is None:
         raise click.UsageError("--task says which task this is, as in --task ps:0")
-    membership = evolve(taking_part(membership, os.environ), listen_everywhere=listen_everywhere)
+    membership = evolve(with_run_secret(membership, os.environ), listen_everywhere=listen_everywhere)
     serve(loaded, membership, click.echo, lambda each: show([each], common), verbose=common.verbose)
     return 0

@@ -24,9 +24,9 @@ def command(common: Common, spec: str) -> int:
     its run directory does. Exits with 1 where a task is missing or runs another spec.
     """
     loaded = read_spec(spec, common)
-    from tfdeploy.runtime.cluster.health.status import look
+    from tfdeploy.runtime.cluster.health.status import cluster_status
 
-    found = look(loaded, os.environ, verbose=common.verbose)
+    found = cluster_status(loaded, os.environ, verbose=common.verbose)
     names = max(len(each.task.ref) for each in found)
     addresses = max(len(each.address) for each in found)
     for each in found:

@@ -79,7 +79,7 @@ def command(
         verification = Verification(loaded, options)
     outcomes: list[Outcome] = []
     if as_json:
-        with busy(f"training {plural(len(verification.choice.cases), 'combination')}"):
+        with busy(f"training {plural(len(verification.selected.cases), 'combination')}"):
             outcomes += verification.outcomes()
         click.echo(report.to_json(verification, outcomes))
     else:
@@ -95,7 +95,7 @@ def command(
 
 def _kept(verification: Verification, into: list[Outcome]) -> Iterator[Outcome]:
     """Yield the outcomes and keep them; a terminal shows which one is being waited for."""
-    number = len(verification.choice.cases)
+    number = len(verification.selected.cases)
     with closing(verification.outcomes()) as outcomes:
         for at in range(1, number + 1):
             with busy(f"combination {at} of {number}", plain=False):

@@ -36,7 +36,7 @@ class ParentPipe:
 
 
 @define
-class Child:
+class TaskProcess:
     """A task's process. `starts` counts how often it was started, `early` how many in a row ended early."""
 
     task: Task
@@ -60,7 +60,7 @@ class Child:
         self.process.send_signal(number)
         self.process.send_signal(signal.SIGCONT)
 
-    def hear_out(self) -> None:
+    def wait_for_output(self) -> None:
         """Wait a moment for what it has written before it ended."""
         for each in self.readers:
             each.join(LAST_WORDS)
@@ -71,8 +71,8 @@ def start(
     arguments: Sequence[str],
     environment: Mapping[str, str],
     pipe: ParentPipe,
-    hear: Callable[[str, Literal["stdout", "stderr"]], None],
-) -> Child:
+    on_line: Callable[[str, Literal["stdout", "stderr"]], None],
+) -> TaskProcess:
     """Start `tfdeploy ARGUMENTS` for a task.
 
     `hear` is called, from threads, with each line and the stream to which it was written. The process is in a
@@ -90,9 +90,9 @@ def start(
         text=True,
         errors="replace",
     )
-    child = Child(task, process, time.monotonic())
+    child = TaskProcess(task, process, time.monotonic())
     for stream, name in ((process.stdout, "stdout"), (process.stderr, "stderr")):
-        reader = threading.Thread(target=_read, args=(stream, name, hear), daemon=True, name=task.ref)
+        reader = threading.Thread(target=_read, args=(stream, name, on_line), daemon=True, name=task.ref)
         reader.start()
         child.readers.append(reader)
     return child
@@ -101,14 +101,14 @@ def start(
 def _read(
     stream: IO[str],
     name: Literal["stdout", "stderr"],
-    hear: Callable[[str, Literal["stdout", "stderr"]], None],
+    on_line: Callable[[str, Literal["stdout", "stderr"]], None],
 ) -> None:
     with stream:
         for line in stream:
-            hear(line.rstrip("\n"), name)
+            on_line(line.rstrip("\n"), name)
 
 
-def stop(children: Sequence[Child], grace: float, *, politely: bool = True) -> None:
+def stop(children: Sequence[TaskProcess], grace: float, *, politely: bool = True) -> None:
     """End processes: by SIGTERM, and by SIGKILL after `grace` seconds; stopped ones too.
 
     Returns when all have ended, so that none is left.
@@ -124,10 +124,10 @@ def stop(children: Sequence[Child], grace: float, *, politely: bool = True) -> N
     for each in running:
         each.process.wait()
     for each in children:
-        each.hear_out()
+        each.wait_for_output()
 
 
-def wait(children: Sequence[Child], seconds: float) -> bool:
+def wait(children: Sequence[TaskProcess], seconds: float) -> bool:
     """Wait for processes to end; return whether all have."""
     end = time.monotonic() + seconds
     while any(each.ended() is None for each in children):
@@ -137,7 +137,7 @@ def wait(children: Sequence[Child], seconds: float) -> bool:
     return True
 
 
-def how(code: int) -> str:
+def describe_exit(code: int) -> str:
     """Say how a process has ended."""
     if code >= 0:
         return f"ended with exit code {code}"

@@ -19,14 +19,14 @@ import grammar
 from compiler.compatibility import replication_of
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.typed_json import BadRecord, parse_record
-from tfdeploy.runtime.launch.launcher import POLL, Launcher, Recipe, Stream
+from tfdeploy.runtime.launch.launcher import POLL, Launcher, Stream, TaskCommand
 from tfdeploy.runtime.membership.addresses import Task, chief_job
-from tfdeploy.runtime.membership.membership import find_membership, require_trainer, taking_part
+from tfdeploy.runtime.membership.membership import find_membership, require_trainer, with_run_secret
 from tfdeploy.runtime.plans import folder_of, plan_of, require_trainable
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
 from tfdeploy.runtime.records.result import Result
-from tfdeploy.runtime.stop import BASE, Interrupted, StopSignals, Terminated, in_any_case
+from tfdeploy.runtime.stop import BASE, Interrupted, StopSignals, Terminated, cleanup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FAULT = 2
 
 
-class Voices:
+class TaskOutput:
     """Passes on what tasks say, with their names before each line, by `emit`, one line at a time.
 
     The result that the chief writes as JSON is kept in `result` and not passed on.
@@ -47,13 +47,13 @@ class Voices:
         jobs = {job.name: job.tasks for job in spec.devices.jobs}
         refs = [Task(job, index).ref for job, count in jobs.items() for index in range(count)]
         self.result: str | None = None
-        self.gone: BrokenPipeError | None = None
+        self.closed: BrokenPipeError | None = None
         self._chief = Task(chief_job(jobs), 0)
         self._width = max(map(len, refs))
         self._emit = emit
         self._one_line = threading.Lock()
 
-    def hear(self, task: Task, line: str, stream: Stream) -> None:
+    def on_line(self, task: Task, line: str, stream: Stream) -> None:
         """Take a line of a task."""
         if task == self._chief and stream == "stdout" and is_result(line):
             self.result = line
@@ -68,8 +68,8 @@ class Voices:
         try:
             with self._one_line:
                 self._emit(text, stream)
-        except BrokenPipeError as gone:
-            self.gone = gone
+        except BrokenPipeError as closed:
+            self.closed = closed
 
 
 def write(text: str, stream: Stream) -> None:
@@ -96,19 +96,19 @@ def require_launchable(spec: ir.Spec) -> None:
     plan_of(spec)
 
 
-def run_client(recipe: Recipe, options: RunOptions, voices: Voices) -> Result:
+def run_client(command: TaskCommand, options: RunOptions, output: TaskOutput) -> Result:
     """Train in one graph: all tasks are servers, and this process is their client.
 
     Raises what a run raises, and RunError if a task has ended for good.
     """
     from tfdeploy.runtime.train import start
 
-    with Launcher(recipe, voices.hear, voices.say) as launcher, launcher.tending():
-        return start.run(recipe.spec, evolve(options, membership=launcher.client))
+    with Launcher(command, output.on_line, output.say) as launcher, launcher.tending():
+        return start.run(command.spec, evolve(options, membership=launcher.client))
 
 
 @frozen
-class Ended:
+class LaunchOutcome:
     """How a run of workers has ended.
 
     `code` is the exit code of the chief, which leads the training, or of the task that has ended the run;
@@ -120,7 +120,7 @@ class Ended:
     result: str | None = None
 
 
-def run_workers(recipe: Recipe, voices: Voices, *, own_process: bool = False) -> Ended:
+def run_workers(command: TaskCommand, output: TaskOutput, *, own_process: bool = False) -> LaunchOutcome:
     """Train in a graph for each worker, and return how that has ended, when no process is left.
 
     A signal is passed on to the chief, which writes a checkpoint. Raises BrokenPipeError if nobody reads
@@ -128,22 +128,22 @@ def run_workers(recipe: Recipe, voices: Voices, *, own_process: bool = False) ->
     """
     with (
         StopSignals(own_process=own_process) as stop,
-        Launcher(recipe, voices.hear, voices.say) as launcher,
+        Launcher(command, output.on_line, output.say) as launcher,
     ):
         chief = launcher.cluster.chief
         while chief not in launcher.over and launcher.failure is None:
             launcher.tend()
-            if voices.gone is not None:
-                raise voices.gone
+            if output.closed is not None:
+                raise output.closed
             if stop.received is not None and not launcher.ending:
                 launcher.ending = True
                 launcher.send(chief, stop.received)
             time.sleep(POLL)
     if stop.received is not None:
-        return Ended(BASE + stop.received, result=voices.result)
+        return LaunchOutcome(BASE + stop.received, result=output.result)
     if launcher.failure is not None:
-        return Ended(FAULT if launcher.failed < 0 else launcher.failed, launcher.failure)
-    return Ended(0, result=voices.result)
+        return LaunchOutcome(FAULT if launcher.failed < 0 else launcher.failed, launcher.failure)
+    return LaunchOutcome(0, result=output.result)
 
 
 # --- from Python ------------------------------------------------------------------------------------------
@@ -161,16 +161,16 @@ def run_on_cluster(spec: ir.Spec, options: RunOptions, task: str | None = None) 
     if membership is None:
         return _launch(spec, options)
     require_trainer(spec, membership)
-    return start.run(spec, evolve(options, membership=taking_part(membership, os.environ)))
+    return start.run(spec, evolve(options, membership=with_run_secret(membership, os.environ)))
 
 
 def _launch(spec: ir.Spec, options: RunOptions) -> Result:
     require_launchable(spec)
-    voices = Voices(spec, lambda text, _: options.reporter.note(text))
-    with written(spec, _flags(spec, options), options) as recipe:
+    output = TaskOutput(spec, lambda text, _: options.reporter.note(text))
+    with written(spec, _flags(spec, options), options) as command:
         if replication_of(spec) == "in_graph":
-            return run_client(recipe, options, voices)
-        ended = run_workers(recipe, voices)
+            return run_client(command, options, output)
+        ended = run_workers(command, output)
     if ended.failure is not None:
         raise RunError(ended.failure)
     result = result_of(ended.result) if ended.result is not None else None
@@ -184,15 +184,15 @@ def _launch(spec: ir.Spec, options: RunOptions) -> Result:
 
 
 @contextmanager
-def written(spec: ir.Spec, flags: Sequence[str], options: RunOptions) -> Iterator[Recipe]:
+def written(spec: ir.Spec, flags: Sequence[str], options: RunOptions) -> Iterator[TaskCommand]:
     """Write a spec, with all that was changed in it, where other processes can read it for a while."""
     chief = ("--profile", str(options.profile)) if options.profile else ()
     folder_of_modules = ("--modules", str(folder_of(spec).absolute()))
     folder = tempfile.mkdtemp(prefix="tfdeploy-")
-    with in_any_case(lambda: shutil.rmtree(folder, ignore_errors=True)):
+    with cleanup(lambda: shutil.rmtree(folder, ignore_errors=True)):
         path = Path(folder) / f"{Path(spec.path).stem or 'spec'}.tfdeploy"
         path.write_text(effective_text(spec, RunDirectory.of(spec).path), encoding="utf-8")
-        yield Recipe(spec, str(path), tuple(flags), options.resume, chief, folder_of_modules)
+        yield TaskCommand(spec, str(path), tuple(flags), options.resume, chief, folder_of_modules)
 
 
 def _flags(spec: ir.Spec, options: RunOptions) -> list[str]:

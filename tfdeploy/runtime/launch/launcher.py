@@ -19,7 +19,7 @@ from attrs import frozen
 from dsl.errors import cluster as errors
 from tfdeploy.runtime.cluster.server.binding import LOOPBACK
 from tfdeploy.runtime.launch import children
-from tfdeploy.runtime.launch.children import Child, ParentPipe
+from tfdeploy.runtime.launch.children import ParentPipe, TaskProcess
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.fingerprint import fingerprint
 from tfdeploy.runtime.membership.membership import LAUNCHER, is_server
@@ -50,7 +50,7 @@ Hear: TypeAlias = "Callable[[Task, str, Stream], None]"
 
 
 @frozen
-class Recipe:
+class TaskCommand:
     """How tasks are started: the spec as they read it, its file, and the options that all of them get.
 
     `resume`, `chief_options` and `trainer_options` are for those that train; one that is started again always
@@ -64,7 +64,7 @@ class Recipe:
     resume: str = "auto"
     chief_options: tuple[str, ...] = ()
     trainer_options: tuple[str, ...] = ()
-    later: Recipe | None = None
+    later: TaskCommand | None = None
 
     def arguments(self, task: Task, chief: Task, *, again: bool) -> list[str]:
         """Return the command of tfdeploy that runs a task."""
@@ -84,15 +84,15 @@ class Launcher:
     that are done.
     """
 
-    def __init__(self, recipe: Recipe, hear: Hear, say: Callable[[str], None]) -> None:
-        self.recipe = recipe
+    def __init__(self, command: TaskCommand, on_line: Hear, say: Callable[[str], None]) -> None:
+        self.command = command
         self.failure: Diagnostic | None = None
         self.failed = 0
         self.over: dict[Task, int] = {}
         self.ending = False
-        self._hear, self._say = hear, say
+        self._hear, self._say = on_line, say
         self._stack = ExitStack()
-        self._children: dict[Task, Child] = {}
+        self._children: dict[Task, TaskProcess] = {}
         self._due: dict[Task, float] = {}
         self._ended: dict[int, float] = {}  # when servers have ended of themselves, by their processes
         self._last_words: dict[Task, deque[str]] = {}
@@ -102,7 +102,7 @@ class Launcher:
     # --- from beginning to end ----------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        spec = self.recipe.spec
+        spec = self.command.spec
         with ExitStack() as stack:
             self.cluster = Cluster.of(
                 {job.name: [_reserved(stack) for _ in range(job.tasks)] for job in spec.devices.jobs}
@@ -135,7 +135,7 @@ class Launcher:
         return Membership(
             self.cluster,
             None,
-            fingerprint(self.recipe.spec),
+            fingerprint(self.command.spec),
             "launch",
             lambda: self.failure,
             launcher=os.getpid(),
@@ -148,16 +148,16 @@ class Launcher:
 
     # --- tasks --------------------------------------------------------------------------------------------
 
-    def _start(self, task: Task, before: Child | None = None) -> None:
-        recipe = (before and self.recipe.later) or self.recipe
-        arguments = recipe.arguments(task, self.cluster.chief, again=before is not None)
-        environment = self._environment(task, recipe)
+    def _start(self, task: Task, before: TaskProcess | None = None) -> None:
+        command = (before and self.command.later) or self.command
+        arguments = command.arguments(task, self.cluster.chief, again=before is not None)
+        environment = self._environment(task, command)
         child = children.start(task, arguments, environment, self._pipe, self._line(task))
         if before is not None:
             child.starts, child.early = before.starts + 1, before.early
         self._children[task] = child
 
-    def _environment(self, task: Task, recipe: Recipe) -> dict[str, str]:
+    def _environment(self, task: Task, command: TaskCommand) -> dict[str, str]:
         environment = {
             **os.environ,
             VARIABLE: to_tf_config(self.cluster, task),
@@ -165,18 +165,18 @@ class Launcher:
             LAUNCHER: str(os.getpid()),
             "PYTHONUNBUFFERED": "1",
         }
-        gpus = gpus_of(recipe.spec, task, os.environ.get(GPUS))
+        gpus = gpus_of(command.spec, task, os.environ.get(GPUS))
         return environment if gpus is None else {**environment, GPUS: gpus}
 
     def _line(self, task: Task) -> Callable[[str, Stream], None]:
         words = self._last_words.setdefault(task, deque(maxlen=KEPT_LINES))
 
-        def hear(line: str, stream: Stream) -> None:
+        def on_line(line: str, stream: Stream) -> None:
             if stream == "stderr":
                 words.append(line)
             self._hear(task, line, stream)
 
-        return hear
+        return on_line
 
     def tend(self) -> None:
         """See who has ended, and start again who should not have."""
@@ -186,7 +186,7 @@ class Launcher:
                 if code is not None and task not in self.over:
                     self._see_to(task, child, code)
 
-    def _see_to(self, task: Task, child: Child, code: int) -> None:
+    def _see_to(self, task: Task, child: TaskProcess, code: int) -> None:
         """Do what the end of a task calls for."""
         if self.ending:
             self._done(task, code)
@@ -195,21 +195,21 @@ class Launcher:
                 del self._due[task]
                 self._start(task, child)
         else:
-            child.hear_out()
-            if code == 0 and is_server(self.recipe.spec, task):
+            child.wait_for_output()
+            if code == 0 and is_server(self.command.spec, task):
                 self._too_soon(task, child)
             elif code in FINAL:
                 self._done(task, code)
             else:
                 self._again(task, child, code)
 
-    def _too_soon(self, task: Task, child: Child) -> None:
+    def _too_soon(self, task: Task, child: TaskProcess) -> None:
         """Start a server again that has ended of itself, if the run goes on without it.
 
         The run tells its servers that it is over when it is about to end, and then has a while for that.
         """
         self._ended.setdefault(child.process.pid, time.monotonic())
-        if self.cluster.chief in self.over and not is_server(self.recipe.spec, self.cluster.chief):
+        if self.cluster.chief in self.over and not is_server(self.command.spec, self.cluster.chief):
             self._done(task, 0)
         elif time.monotonic() - self._ended[child.process.pid] > FAREWELL:
             self._again(task, child, 0)
@@ -217,23 +217,25 @@ class Launcher:
     def _done(self, task: Task, code: int) -> None:
         self.over[task] = code
         if code != 0 and not self.ending and self.failure is None:
-            self._fail(task, code, children.how(code))
+            self._fail(task, code, children.describe_exit(code))
 
-    def _again(self, task: Task, child: Child, code: int) -> None:
+    def _again(self, task: Task, child: TaskProcess, code: int) -> None:
         """Start a task again soon, unless it has ended early too often."""
         child.early = child.early + 1 if child.lived < QUICK else 1
         if child.early >= MOST_EARLY:
-            how = f"{children.how(code)} {child.early} times in a row, soon after it was started"
+            describe_exit = (
+                f"{children.describe_exit(code)} {child.early} times in a row, soon after it was started"
+            )
             self.over[task] = code
-            self._fail(task, code, how)
+            self._fail(task, code, describe_exit)
             return
-        self._say(f"{task.ref} {children.how(code)}; it is started again")
+        self._say(f"{task.ref} {children.describe_exit(code)}; it is started again")
         self._due[task] = time.monotonic() + PAUSE * (child.early - 1)
 
-    def _fail(self, task: Task, code: int, how: str) -> None:
+    def _fail(self, task: Task, code: int, describe_exit: str) -> None:
         """Take down which task ends the run, and the last that it has written to standard error."""
         self.failed = code
-        self.failure = errors.task_failed(task.ref, how, *self._last_words[task])
+        self.failure = errors.task_failed(task.ref, describe_exit, *self._last_words[task])
 
     @contextmanager
     def tending(self) -> Iterator[None]:

@@ -98,7 +98,7 @@ class Membership:
     task: Task | None
     spec_sha256: str
     given_by: GivenBy = "launch"
-    trouble: Callable[[], Diagnostic | None] | None = field(default=None, eq=False, repr=False)
+    launch_failure: Callable[[], Diagnostic | None] | None = field(default=None, eq=False, repr=False)
     listen_everywhere: bool = False
     launcher: int | None = None
     secret: Secret | None = field(default=None, eq=False, repr=False)

@@ -12,7 +12,7 @@ from dsl.errors import cluster as errors
 from tfdeploy.runtime.membership.addresses import PARAMETER_SERVER, Cluster, Membership, Task
 from tfdeploy.runtime.membership.fingerprint import fingerprint
 from tfdeploy.runtime.membership.secret import secret_of
-from tfdeploy.runtime.membership.tf_config import VARIABLE, Given, read_tf_config
+from tfdeploy.runtime.membership.tf_config import VARIABLE, TfConfig, read_tf_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +48,7 @@ def find_membership(
     return Membership(cluster, own, fingerprint(spec), "spec" if given is None else "TF_CONFIG")
 
 
-def taking_part(membership: Membership, environment: Mapping[str, str]) -> Membership:
+def with_run_secret(membership: Membership, environment: Mapping[str, str]) -> Membership:
     """Return the membership of a process that takes part in a run, with the secret of that, and its launcher.
 
     Raises RunError if the secret cannot be had.
@@ -61,7 +61,7 @@ def taking_part(membership: Membership, environment: Mapping[str, str]) -> Membe
     )
 
 
-def _environment(spec: ir.Spec, environment: Mapping[str, str]) -> Given | None:
+def _environment(spec: ir.Spec, environment: Mapping[str, str]) -> TfConfig | None:
     text = environment.get(VARIABLE, "").strip()
     return read_tf_config(text, spec.devices.jobs) if text and spec.devices.jobs else None
 

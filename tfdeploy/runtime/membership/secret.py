@@ -24,7 +24,7 @@ from attrs import field, frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors import cluster as errors
-from tfdeploy.runtime.stop import in_any_case
+from tfdeploy.runtime.stop import cleanup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,17 +43,17 @@ class Secret:
     _value: bytes = field(repr=False)
 
     @property
-    def mark(self) -> str:
+    def public_digest(self) -> str:
         """What may be shown of it: it differs between secrets, and does not tell them."""
         return sha256(b"mark" + self._value).hexdigest()[:MARK]
 
-    def word(self, incarnation: str) -> str:
+    def shutdown_token(self, incarnation: str) -> str:
         """Return the word by which the server of this incarnation is told that the run is over."""
         return hmac.new(self._value, incarnation.encode(), sha256).hexdigest()
 
-    def is_word(self, word: str, incarnation: str) -> bool:
+    def is_shutdown_token(self, shutdown_token: str, incarnation: str) -> bool:
         """Whether `word` is that word."""
-        return hmac.compare_digest(word.encode(), self.word(incarnation).encode())
+        return hmac.compare_digest(shutdown_token.encode(), self.shutdown_token(incarnation).encode())
 
 
 def secret_of(environment: Mapping[str, str]) -> Secret:
@@ -87,7 +87,7 @@ def path_of(environment: Mapping[str, str]) -> Path:
 def own_secret() -> Iterator[Path]:
     """Make a new secret for a while; return its file."""
     folder = tempfile.mkdtemp(prefix="tfdeploy-")  # which only this user can enter
-    with in_any_case(lambda: shutil.rmtree(folder, ignore_errors=True)):
+    with cleanup(lambda: shutil.rmtree(folder, ignore_errors=True)):
         path = Path(folder) / "secret"
         _make(path)
         yield path

@@ -29,7 +29,7 @@ FORM = '{"cluster": {"ps": ["host:port", ...], "worker": [...]}, "task": {"type"
 
 
 @frozen
-class _Place:
+class _TaskEntry:
     """The `task` of TF_CONFIG."""
 
     type: str | None = None
@@ -41,18 +41,18 @@ class _Config:
     """The record that TF_CONFIG holds, as far as it is read."""
 
     cluster: Mapping[str, tuple[str, ...]] | None = None
-    task: _Place | None = None
+    task: _TaskEntry | None = None
 
 
 @frozen
-class Given:
+class TfConfig:
     """What TF_CONFIG says, in the words of the spec; `task` is None for a process that is no task."""
 
     cluster: Cluster
     task: Task | None
 
 
-def read_tf_config(text: str, jobs: tuple[ir.Job, ...]) -> Given | None:
+def read_tf_config(text: str, jobs: tuple[ir.Job, ...]) -> TfConfig | None:
     """Read the text of TF_CONFIG for a spec with `jobs`; None if it names no cluster.
 
     Raises RunError if it is not of the form, or does not have the spec's jobs with their tasks.
@@ -76,7 +76,7 @@ def read_tf_config(text: str, jobs: tuple[ir.Job, ...]) -> Given | None:
     if task is not None and task not in cluster:
         known = listed([each.ref for each in cluster.tasks][:MOST_LISTED])
         raise _bad("names a task that the cluster does not have", f"it has {known}")
-    return Given(cluster, task)
+    return TfConfig(cluster, task)
 
 
 def to_tf_config(cluster: Cluster, task: Task | None) -> str:
@@ -98,8 +98,8 @@ def _read(text: str) -> _Config:
         raise _bad(str(fault), advice=f"it is of the form {FORM}") from None
 
 
-def _task(written: _Place | None) -> Task | None:
-    if written is None or written == _Place():
+def _task(written: _TaskEntry | None) -> Task | None:
+    if written is None or written == _TaskEntry():
         return None
     if written.type is None:
         raise _bad("has a `task` without a `type`", advice=f"it is of the form {FORM}")

@@ -12,7 +12,13 @@ from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from tfdeploy.runtime.records.event_files import SPLITS, is_events_file
 from tfdeploy.runtime.records.files import remove_partial, write_whole
-from tfdeploy.runtime.records.ownership import MARK, MARK_TEXT, is_marked, strangers, was_written_by_a_run
+from tfdeploy.runtime.records.ownership import (
+    MARKER,
+    MARKER_TEXT,
+    foreign_names,
+    is_marked,
+    was_written_by_a_run,
+)
 from tfdeploy.runtime.records.store import Store
 
 if TYPE_CHECKING:
@@ -83,7 +89,7 @@ class RunDirectory:
     @property
     def mark(self) -> Path:
         """What says that the directory is a run's."""
-        return self.path / MARK
+        return self.path / MARKER
 
     def make(self, spec: ir.Spec) -> None:
         """Make the directory where it is not there, and mark it as a run's.
@@ -95,7 +101,7 @@ class RunDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             is_own = is_marked(self.path) or was_written_by_a_run(self.path)
             self._require_apart(spec, span, is_own=is_own)
-            others = [] if is_own else strangers(self.path)
+            others = [] if is_own else foreign_names(self.path)
             if others:
                 raise RunError(errors.foreign_directory(str(self.path), others, span))
         except OSError as fault:
@@ -103,7 +109,7 @@ class RunDirectory:
             raise RunError(errors.directory_unusable(str(self.path), reason, span)) from fault
         self._require_no_links(span)
         if not is_marked(self.path):
-            write_whole(self.mark, MARK_TEXT)
+            write_whole(self.mark, MARKER_TEXT)
 
     def _require_apart(self, spec: ir.Spec, span: Span | None, *, is_own: bool) -> None:
         """Raise RunError if the spec is in the directory, unless it is the one that a run left there."""

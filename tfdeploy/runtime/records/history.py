@@ -23,7 +23,7 @@ from tfdeploy.runtime.records.files import write_fault, write_whole
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tfdeploy.runtime.records.presence import Presence
+    from tfdeploy.runtime.records.guard import DirectoryGuard
 
 WRITING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW
 
@@ -90,19 +90,19 @@ def finite(value: float | None, digits: int | None = None) -> float | None:
 
 
 class History:
-    """The file, open for appending; `lines` are those that were there and are kept.
+    """The file, open for appending; `records` are those that were there and are kept.
 
     With the `presence` of its directory it is found out before each line whether the file is still there.
     Raises RunError if it cannot be written.
     """
 
-    def __init__(self, path: Path, presence: Presence | None = None) -> None:
+    def __init__(self, path: Path, guard: DirectoryGuard | None = None) -> None:
         self.path = path
-        self.presence = presence
-        self.lines: list[HistoryRecord] = []
+        self.guard = guard
+        self.records: list[HistoryRecord] = []
         self._descriptor: int | None = None
 
-    def mend(self, last_step: int) -> int:
+    def repair(self, last_step: int) -> int:
         """Keep the lines up to `last_step`, in whole; return how many broken ones there were.
 
         One broken line at the end is what a kill leaves, and is not counted.
@@ -115,25 +115,25 @@ class History:
             raise RunError(write_fault(self.path, fault)) from fault
         found = [HistoryRecord.read(text) for text in texts]
         kept = [
-            (line, text)
-            for line, text in zip(found, texts, strict=True)
-            if line is not None and line.step <= last_step
+            (record, text)
+            for record, text in zip(found, texts, strict=True)
+            if record is not None and record.step <= last_step
         ]
-        self.lines = [line for line, _ in kept]
+        self.records = [record for record, _ in kept]
         write_whole(self.path, "".join(f"{text.decode()}\n" for _, text in kept))
         return found[:-1].count(None)
 
     def last(self, split: SplitName) -> HistoryRecord | None:
         """Return the last line of a split among those that were there."""
-        return next((line for line in reversed(self.lines) if line.split == split), None)
+        return next((record for record in reversed(self.records) if record.split == split), None)
 
-    def append(self, line: HistoryRecord) -> None:
+    def append(self, record: HistoryRecord) -> None:
         """Add a line, in one write."""
         self.require()
         try:
             if self._descriptor is None:
                 self._descriptor = os.open(self.path, WRITING, 0o644)
-            data = f"{line.to_json()}\n".encode()
+            data = f"{record.to_json()}\n".encode()
             written = os.write(self._descriptor, data)
             if written < len(data):
                 os.write(self._descriptor, data[written:])
@@ -142,12 +142,12 @@ class History:
 
     def require(self) -> None:
         """Raise RunError if the file, or the run directory with it, was removed or renamed."""
-        if self.presence is None:
+        if self.guard is None:
             return
         if self._descriptor is None:
-            self.presence.require()
+            self.guard.require()
         else:
-            self.presence.require_file(self.path, self._descriptor)
+            self.guard.require_file(self.path, self._descriptor)
 
     def sync(self) -> None:
         """Wait until all lines are on the disk."""

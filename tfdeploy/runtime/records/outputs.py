@@ -39,13 +39,13 @@ GRAPH_MARK_TEXT = "`tfdeploy compile` keeps its files in this folder, and replac
 
 
 @frozen
-class Reading:
+class InputFiles:
     """The files that a command reads, which none of its outputs may replace."""
 
     paths: tuple[Path, ...]
 
     @classmethod
-    def of(cls, spec: ir.Spec, *more: str | os.PathLike[str]) -> Reading:
+    def of(cls, spec: ir.Spec, *more: str | os.PathLike[str]) -> InputFiles:
         """Return what a spec names as its data and weights, the spec itself, and `more`."""
         return cls((Path(spec.path), *map(Path, more), *files_of(spec)))
 
@@ -79,7 +79,7 @@ def behind(output: Path) -> Path:
     return output.resolve() if output.is_symlink() else output
 
 
-def has_sign(path: Path) -> bool:
+def is_own_text(path: Path) -> bool:
     """Whether a text has near its start what texts of the tool have there."""
     try:
         with open_regular(path) as file:

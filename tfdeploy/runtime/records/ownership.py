@@ -18,8 +18,8 @@ from tfdeploy.runtime.records.lock import NAME as LOCK
 if TYPE_CHECKING:
     from pathlib import Path
 
-MARK = ".tfdeploy-run"
-MARK_TEXT = "Runs of tfdeploy keep their files in this folder, and remove from it those of earlier runs.\n"
+MARKER = ".tfdeploy-run"
+MARKER_TEXT = "Runs of tfdeploy keep their files in this folder, and remove from it those of earlier runs.\n"
 GRAPH = "graph.pb"
 """The file that `compile` writes, and no run."""
 
@@ -34,13 +34,13 @@ OF_PLACEMENT = {"format_version", "spec", "devices", "clones", "variables", "ops
 
 def is_marked(folder: Path) -> bool:
     """Whether a run has marked the folder as its own."""
-    return (folder / MARK).is_file()
+    return (folder / MARKER).is_file()
 
 
-def strangers(folder: Path) -> list[str]:
+def foreign_names(folder: Path) -> list[str]:
     """Return the names of what is in a folder without a mark, in order. Raises OSError."""
     names = sorted(path.name for path in folder.iterdir())
-    return [name for name in names if name not in _UNOWNED and not is_partial(name, MARK)]
+    return [name for name in names if name not in _UNOWNED and not is_partial(name, MARKER)]
 
 
 def was_written_by_a_run(folder: Path) -> bool:

@@ -70,7 +70,7 @@ class Checkpoint:
 
 
 @frozen
-class Broken:
+class BrokenCheckpoint:
     """A checkpoint that is not whole, and why."""
 
     prefix: Path
@@ -95,19 +95,21 @@ class Store:
         matches = [_FILE.fullmatch(path.name) for path in self.directory.iterdir()]
         return sorted({int(match["step"]) for match in matches if match is not None}, reverse=True)
 
-    def find(self, step: int) -> Checkpoint | Broken:
+    def find(self, step: int) -> Checkpoint | BrokenCheckpoint:
         """Look at the checkpoint of `step`: whether its manifest is whole, and its files are those listed."""
         prefix = self.prefix(step)
         try:
             manifest = read_record(prefix.with_name(f"{prefix.name}.json"), Manifest)
         except FileNotFoundError:
-            return Broken(prefix, step, "it was not written to its end")
+            return BrokenCheckpoint(prefix, step, "it was not written to its end")
         except OSError as fault:
-            return Broken(prefix, step, f"its manifest cannot be read: {(fault.strerror or '?').lower()}")
+            return BrokenCheckpoint(
+                prefix, step, f"its manifest cannot be read: {(fault.strerror or '?').lower()}"
+            )
         except BadRecord as fault:
-            return Broken(prefix, step, f"its manifest {fault}")
+            return BrokenCheckpoint(prefix, step, f"its manifest {fault}")
         reason = _strange(manifest, prefix) or _changed(manifest, prefix)
-        return Checkpoint(prefix, manifest) if reason is None else Broken(prefix, step, reason)
+        return Checkpoint(prefix, manifest) if reason is None else BrokenCheckpoint(prefix, step, reason)
 
     def whole(self) -> list[Checkpoint]:
         """Return the checkpoints that are whole as far as their manifests tell, newest first."""

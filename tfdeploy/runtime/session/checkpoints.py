@@ -12,7 +12,7 @@ from attrs import define, field
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from tfdeploy.runtime.records.files import sync
-from tfdeploy.runtime.records.store import Broken, Checkpoint, Manifest, Store
+from tfdeploy.runtime.records.store import BrokenCheckpoint, Checkpoint, Manifest, Store
 from tfdeploy.runtime.session.engine import AVERAGE
 from tfdeploy.runtime.session.faults import refused
 from tfdeploy.runtime.session.lost_tasks import is_lost_task
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dsl.diagnostics import Diagnostic
-    from tfdeploy.runtime.records.presence import Presence
+    from tfdeploy.runtime.records.guard import DirectoryGuard
     from tfdeploy.runtime.session.engine import Engine
 
 STEP = "global_step"
@@ -37,7 +37,7 @@ INNOCENT = (
 """What can keep a checkpoint from being read without its being damaged."""
 
 
-class Damaged(Exception):  # noqa: N818 no error of the caller's
+class DamagedCheckpoint(Exception):  # noqa: N818 no error of the caller's
     """A checkpoint whose tensors cannot be had, or are not those of its manifest; the message says why."""
 
 
@@ -53,7 +53,7 @@ class Checkpoints:
     keep: int
     newest: Checkpoint | None = None
     best_step: int | None = None
-    presence: Presence | None = None
+    guard: DirectoryGuard | None = None
 
     # --- writing ------------------------------------------------------------------------------------------
 
@@ -64,9 +64,13 @@ class Checkpoints:
         are stay. One of the same step is not written again, unless somebody has removed or damaged it.
         """
         begun = time.perf_counter()
-        if self.presence is not None:
-            self.presence.require()
-        if self.newest is None or self.newest.step != step or isinstance(self.store.find(step), Broken):
+        if self.guard is not None:
+            self.guard.require()
+        if (
+            self.newest is None
+            or self.newest.step != step
+            or isinstance(self.store.find(step), BrokenCheckpoint)
+        ):
             self._require_finite(step)
             self._write(step)
             self.newest = self.store.commit(self._manifest(step, examples))
@@ -134,8 +138,8 @@ class Checkpoints:
             if isinstance(found, Checkpoint):
                 try:
                     self.restore(found, warn)
-                except Damaged as fault:
-                    found = Broken(found.prefix, step, str(fault))
+                except DamagedCheckpoint as fault:
+                    found = BrokenCheckpoint(found.prefix, step, str(fault))
                 else:
                     return found
             warn(errors.checkpoint_damaged(str(found.prefix), found.reason))
@@ -168,7 +172,7 @@ class Checkpoints:
         except tf.errors.OpError as fault:
             if is_lost_task(fault, self.engine.lost):
                 raise
-            raise Damaged(reason_of(fault)) from fault
+            raise DamagedCheckpoint(reason_of(fault)) from fault
         averages = [name for name in missing if name.endswith(AVERAGE)]
         weights = session.run({name: saving.reads[name.removesuffix(AVERAGE)] for name in averages})
         self.engine.assign(weights)
@@ -195,7 +199,7 @@ class Checkpoints:
             raise RunError(errors.checkpoint_does_not_fit(str(checkpoint.prefix), faults, span))
         step = int(reader.get_tensor(STEP))
         if step != checkpoint.step:
-            raise Damaged(f"its tensors are of step {step}")
+            raise DamagedCheckpoint(f"its tensors are of step {step}")
         return [name for name in compiled.saved if name not in shapes]
 
 

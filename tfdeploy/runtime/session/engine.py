@@ -17,9 +17,9 @@ from compiler.graph.adapters.tensorflow_private import is_op_determinism_enabled
 from compiler.graph.inspect.assigned import read_assigned
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.saving import Saving, add_saving
-from tfdeploy.runtime.pulse import Pulse
 from tfdeploy.runtime.session.checkpoint_files import CheckpointFiles, ServerFiles
 from tfdeploy.runtime.session.numbers import named
+from tfdeploy.runtime.watchdog import Activity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ class Engine:
     """A session on a compiled graph that can train; `saving` are its ops for checkpoints.
 
     `monitor` looks after the tasks of a cluster, `lost` asks whether one was lost since the session was
-    opened. `pulse` is told that things go on.
+    opened. `activity` is told of all progress.
 
     `applied` is false if the last step was skipped, which happens under `mixed_float16`: its gradients
     were not finite, and it has changed nothing but the scale of the loss. `waited` is how long the last step
@@ -65,7 +65,7 @@ class Engine:
     session: Any = field(repr=False)
     saving: Saving = field(repr=False)
     monitor: HealthMonitor | None = None
-    pulse: Pulse = field(factory=Pulse, repr=False)
+    activity: Activity = field(factory=Activity, repr=False)
     lost: Callable[[], bool] | None = field(default=None, repr=False)
     files: CheckpointFiles = field(factory=ServerFiles, repr=False)
     applied: bool = True
@@ -92,7 +92,7 @@ class Engine:
 
     def progress(self) -> None:
         """Tell those who look on that things go on."""
-        self.pulse.beat()
+        self.activity.note_progress()
         if self.monitor is not None:
             self.monitor.progress()
 
@@ -184,7 +184,7 @@ class Engine:
             self._evaluated = self.session.make_callable(fetches)
         else:
             count, parts, values = self._evaluated()
-        self.pulse.beat()
+        self.activity.note_progress()
         return int(count), parts, values
 
     def loop_step(self, loop: TrainLoop, *, traced: bool = False) -> StepReport:

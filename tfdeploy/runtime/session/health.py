@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 
-class Absent(Protocol):
+class AbsentTask(Protocol):
     """Somebody who did not answer."""
 
     @property
@@ -25,7 +25,7 @@ class HealthMonitor(Protocol):
         """The error that ends all waiting for the others; None as long as there is none."""
 
     @property
-    def absent(self) -> Sequence[Absent]:
+    def absent(self) -> Sequence[AbsentTask]:
         """Those who did not answer when they were last asked."""
 
     def progress(self) -> None:

@@ -21,7 +21,7 @@ MOST_SKIPPED = 40  # steps on end; each halves the scale of the loss, which star
 
 
 @frozen
-class Done:
+class StepResult:
     """A step that is done: its examples, its loss, and what it tells if that was asked for.
 
     Where other workers count into the same global step, it may be `steps` of them together, or none yet.
@@ -40,13 +40,13 @@ class Steps(Protocol):
 
     stride: int
 
-    def next(self, *, logged: bool, until: int) -> Done:
+    def next(self, *, logged: bool, until: int) -> StepResult:
         """Return the next step that is done; `logged` asks for its report.
 
         No step is begun beyond number `until`, counted from where these steps started.
         """
 
-    def settle(self) -> list[Done]:
+    def settle(self) -> list[StepResult]:
         """Let the steps in hand end, and return them; no further one is begun before `next`."""
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class SyncSteps:
         self._examples = engine.compiled.plan.global_batch
         self._first = True
 
-    def next(self, *, logged: bool, until: int) -> Done:
+    def next(self, *, logged: bool, until: int) -> StepResult:
         """Make a step. The first is traced and tells about itself in any case.
 
         Under loss scaling a step may be skipped; then the next one takes its place, and the examples of both
@@ -89,15 +89,15 @@ class SyncSteps:
             waited = None if waited is None or done.waited is None else waited + done.waited
         return evolve(done, examples=examples, waited=waited)
 
-    def _once(self, *, logged: bool) -> Done:
+    def _once(self, *, logged: bool) -> StepResult:
         if not (logged or self._first or self._engine.on_times is not None):
             loss = self._engine.step()
-            return Done(self._examples, loss, waited=self._engine.waited)
+            return StepResult(self._examples, loss, waited=self._engine.waited)
         report = self._engine.logged_step(traced=self._first)
         self._first = False
-        return Done(self._examples, report.loss, report, report.waited)
+        return StepResult(self._examples, report.loss, report, report.waited)
 
-    def settle(self) -> list[Done]:
+    def settle(self) -> list[StepResult]:
         """Return nothing: no step is ever in hand."""
         return []
 
@@ -118,13 +118,13 @@ class AsyncSteps:
             compiled.plan.update.staleness,
         )
 
-    def next(self, *, logged: bool, until: int) -> Done:
+    def next(self, *, logged: bool, until: int) -> StepResult:
         """Wait for an update of any clone; each tells about itself."""
         del logged
         self._threads.allow(until)
         return self._threads.result()
 
-    def settle(self) -> list[Done]:
+    def settle(self) -> list[StepResult]:
         """Wait until no clone is at work; their threads wait too."""
         return self._threads.settle()
 
@@ -133,7 +133,9 @@ class AsyncSteps:
         self._threads.close()
 
 
-def _update(engine: Engine, loop: TrainLoop, *, first: bool) -> Done:
+def _update(engine: Engine, loop: TrainLoop, *, first: bool) -> StepResult:
     report = engine.loop_step(loop, traced=first)
     clones = len(engine.compiled.train_loops)  # which wait side by side
-    return Done(loop.batch, report.loss, report, None if report.waited is None else report.waited / clones)
+    return StepResult(
+        loop.batch, report.loss, report, None if report.waited is None else report.waited / clones
+    )

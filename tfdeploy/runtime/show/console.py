@@ -45,11 +45,13 @@ def make_reporter(*, color: bool, color_errors: bool) -> Reporter:
     """Return the reporter that suits standard output."""
     out = console(color=color)
     return (
-        Bar(out, color_errors=color_errors) if out.is_interactive else Lines(out, color_errors=color_errors)
+        BarReporter(out, color_errors=color_errors)
+        if out.is_interactive
+        else LineReporter(out, color_errors=color_errors)
     )
 
 
-class Lines(Reporter):
+class LineReporter(Reporter):
     """A line for each logged step and each evaluation."""
 
     def __init__(self, out: Any, *, color_errors: bool = False) -> None:
@@ -120,7 +122,7 @@ class Lines(Reporter):
         self.out.file.flush()
 
 
-class Bar(Lines):
+class BarReporter(LineReporter):
     """A progress bar with step, loss, metrics, speed and the time that is left."""
 
     def __init__(self, out: Any, *, color_errors: bool = False) -> None:

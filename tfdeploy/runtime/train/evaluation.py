@@ -159,7 +159,7 @@ class Evaluations:
 
     def _noted(self, split: SplitName, step: int) -> bool:
         """Whether an earlier process has evaluated after `step`, with these very weights."""
-        return any((each.split, each.step) == (split, step) for each in self.history.lines)
+        return any((each.split, each.step) == (split, step) for each in self.history.records)
 
     def evaluate(self, split: SplitName, step: int) -> Scores | None:
         """Evaluate a split with the present weights, those after `step`; None if a signal ended it."""
@@ -168,7 +168,7 @@ class Evaluations:
         try:
             doing = f"evaluation on `{split}`"
             with (
-                self.engine.pulse.doing(doing, stream.split.source.span),
+                self.engine.activity.doing(doing, stream.split.source.span),
                 located(doing, self.engine.compiled, stream, self.engine.lost),
             ):
                 scores = evaluate(self.engine, stream, stop=lambda: self.stop.received is not None)
@@ -180,7 +180,7 @@ class Evaluations:
         return scores
 
     def _take_down(self, split: SplitName, step: int, scores: Scores) -> None:
-        line = HistoryRecord(
+        record = HistoryRecord(
             step=step,
             split=split,
             loss=scores.loss,
@@ -189,6 +189,6 @@ class Evaluations:
             examples_per_second=scores.examples / scores.seconds,
         )
         if not self._noted(split, step):  # else a finished run is being run again
-            self.history.append(line)
-            self.events.line(line)
-        self.reporter.evaluated(line, scores.examples)
+            self.history.append(record)
+            self.events.write(record)
+        self.reporter.evaluated(record, scores.examples)

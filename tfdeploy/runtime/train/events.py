@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from compiler.mapping.records import PlacementMap
+    from tfdeploy.runtime.records.guard import DirectoryGuard
     from tfdeploy.runtime.records.history import HistoryRecord
-    from tfdeploy.runtime.records.presence import Presence
 
 v1 = tf.compat.v1
 TEXT_WIDTH = 120
@@ -77,24 +77,24 @@ class Events:
     graph: Any = field(repr=False)
     wanted: bool = True
     purge_from: int | None = None
-    presence: Presence | None = None
+    guard: DirectoryGuard | None = None
     _writers: dict[str, _Writer] = field(factory=dict, repr=False)
 
-    def line(self, line: HistoryRecord, summary: bytes | None = None) -> None:
+    def write(self, record: HistoryRecord, summary: bytes | None = None) -> None:
         """Write the scalars of a line of the history; `summary` is what the graph made in that step."""
         if not self.wanted:
             return
-        writer = self._writer(line.split)
-        scalars = {"loss": line.loss, "data_loss": line.data_loss, **line.metrics}
-        if line.learning_rate is not None:
-            scalars["learning_rate"] = line.learning_rate
-        if line.examples_per_second is not None:
-            scalars["examples_per_second"] = line.examples_per_second
-        if line.data_waiting is not None:
-            scalars["data_waiting"] = line.data_waiting
+        writer = self._writer(record.split)
+        scalars = {"loss": record.loss, "data_loss": record.data_loss, **record.metrics}
+        if record.learning_rate is not None:
+            scalars["learning_rate"] = record.learning_rate
+        if record.examples_per_second is not None:
+            scalars["examples_per_second"] = record.examples_per_second
+        if record.data_waiting is not None:
+            scalars["data_waiting"] = record.data_waiting
         if summary is not None:
-            self._rest(writer, summary, scalars, line.step)
-        self._scalars(writer, scalars, line.step)
+            self._rest(writer, summary, scalars, record.step)
+        self._scalars(writer, scalars, record.step)
 
     def _scalars(self, writer: _Writer, scalars: Mapping[str, float], step: int) -> None:
         values = [v1.Summary.Value(tag=name, simple_value=value) for name, value in scalars.items()]
@@ -132,8 +132,8 @@ class Events:
         self._writers.clear()
 
     def _writer(self, split: str) -> _Writer:
-        if self.presence is not None:
-            self.presence.require()
+        if self.guard is not None:
+            self.guard.require()
         if split not in self._writers:
             self._writers[split] = writer = _Writer(self.directory / split / new_events_name())
             if self.purge_from is not None:

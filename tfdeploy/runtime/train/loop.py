@@ -16,9 +16,9 @@ from tfdeploy.runtime.cluster.workers.update_reports import UpdateReports
 from tfdeploy.runtime.records.history import History, HistoryRecord
 from tfdeploy.runtime.records.result import Clock
 from tfdeploy.runtime.session.faults import located
-from tfdeploy.runtime.session.steps import Done, Steps, make_steps
+from tfdeploy.runtime.session.steps import StepResult, Steps, make_steps
 from tfdeploy.runtime.train.evaluation import Evaluations
-from tfdeploy.runtime.train.periods import Period, Unobtrusive
+from tfdeploy.runtime.train.periods import AdaptivePeriod, Period
 from tfdeploy.runtime.train.waiting import Waiting, remedy
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Trainer:
     after_first: Callable[[], None]
     step: int = 0
     examples: int = 0
-    last_line: HistoryRecord | None = None
+    last_record: HistoryRecord | None = None
     group: WorkerGroup | None = None
     profile: Profile | None = None
     _window: Clock = field(factory=Clock)  # of the steps since the last that was logged
@@ -86,7 +86,7 @@ class Trainer:
         """Make steps, with evaluations and checkpoints when they are due."""
         spec = self.engine.compiled.plan.spec.train
         evaluating = Period.of(spec.evaluate_every if self.evaluations.watched is not None else None)
-        saving = Period.of(spec.checkpoint_every) if spec.checkpoint_every is not None else Unobtrusive()
+        saving = Period.of(spec.checkpoint_every) if spec.checkpoint_every is not None else AdaptivePeriod()
         start = self.step
         if evaluating.steps is not None and start and evaluating.due(start):
             self._watch()  # what an end of the process at this very step may have kept from being done
@@ -110,7 +110,7 @@ class Trainer:
         if saving.due(self.step):
             spent = self.save()
             saving.done()
-            if isinstance(saving, Unobtrusive):
+            if isinstance(saving, AdaptivePeriod):
                 saving.took(spent)
 
     def _watch(self) -> None:
@@ -128,7 +128,7 @@ class Trainer:
         if self.profile is not None and not first:
             self.profile.before()
         begun = time.perf_counter()
-        with self.engine.pulse.doing(f"step {self.step + 1}", kind="step"), self._located():
+        with self.engine.activity.doing(f"step {self.step + 1}", kind="step"), self._located():
             done = steps.next(logged=self._is_due(self.step + steps.stride, last), until=until)
         spent = time.perf_counter() - begun
         self.engine.progress()
@@ -145,14 +145,14 @@ class Trainer:
     def _settle(self, steps: Steps, last: int) -> None:
         """Let the steps in hand end."""
         begun = time.perf_counter()
-        with self.engine.pulse.doing("the steps in hand", kind="step"), self._located():
+        with self.engine.activity.doing("the steps in hand", kind="step"), self._located():
             finished = steps.settle()
         spent = time.perf_counter() - begun
         for done in finished:
             self._took(done, spent / len(finished))
             self._count(done, last)
 
-    def _took(self, done: Done, spent: float) -> None:
+    def _took(self, done: StepResult, spent: float) -> None:
         """Take down the time of a step."""
         for clock in (self.clock, self._window):
             clock.took(done.examples, spent, done.waited)
@@ -168,7 +168,7 @@ class Trainer:
     def _located(self) -> AbstractContextManager[None]:
         return located(f"step {self.step + 1}", self.engine.compiled, self.stream, self.engine.lost)
 
-    def _count(self, done: Done, last: int) -> None:
+    def _count(self, done: StepResult, last: int) -> None:
         """Take down that a step was made; raise RunError if its loss is not finite."""
         if not math.isfinite(done.loss):
             span = self.engine.compiled.plan.spec.model.span_of("loss")
@@ -183,7 +183,7 @@ class Trainer:
     def _log(self, report: StepReport) -> None:
         alone, window = bool(self.engine.compiled.train_loops), self._window
         self._window, self._report, self._logged = Clock(), None, self.step
-        line = HistoryRecord(
+        record = HistoryRecord(
             step=self.step,
             split="train",
             loss=report.loss,
@@ -194,10 +194,10 @@ class Trainer:
             data_waiting=window.waiting,
             worker=self.group.name if self.group is not None else None,
         )
-        self.last_line = line
-        self.history.append(line)
-        self.events.line(line, report.summary)
-        self.reporter.logged(line)
+        self.last_record = record
+        self.history.append(record)
+        self.events.write(record, report.summary)
+        self.reporter.logged(record)
         self._log_others()
 
     def _log_others(self) -> None:
@@ -205,18 +205,18 @@ class Trainer:
         if self._told is None:
             return
         for worker, loss, data_loss, speed, metrics in self._told.news():
-            line = HistoryRecord(self.step, "train", loss, data_loss, metrics, speed, worker=worker)
-            self.history.append(line)
+            record = HistoryRecord(self.step, "train", loss, data_loss, metrics, speed, worker=worker)
+            self.history.append(record)
 
     # --- checkpoints --------------------------------------------------------------------------------------
 
     def save(self) -> float:
         """Write a checkpoint of the present step; return the seconds it took."""
         self.history.sync()
-        with self.engine.pulse.doing("writing a checkpoint"):
+        with self.engine.activity.doing("writing a checkpoint"):
             self.engine.publish()
             with located("writing a checkpoint", self.engine.compiled, lost=self.engine.lost):
                 spent = self.checkpoints.save(self.step, self.examples)
-        self.engine.pulse.last_step = self.step
+        self.engine.activity.last_step = self.step
         self.clock.checkpoint += spent
         return spent

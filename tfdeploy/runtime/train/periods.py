@@ -54,7 +54,7 @@ class Period:
 
 
 @define
-class Unobtrusive(Period):
+class AdaptivePeriod(Period):
     """The period if a spec gives none: every 5 seconds, or less often if that took over 2 % of the time.
 
     The time that it takes is measured as it goes.

@@ -23,19 +23,18 @@ from dsl.diagnostics import RunError, SpecError
 from dsl.errors import plan as plan_errors
 from dsl.errors import running as errors
 from dsl.errors.outputs import output_is_read
-from tfdeploy.runtime.cluster.health.status import noted
+from tfdeploy.runtime.cluster.health.status import cluster_record
 from tfdeploy.runtime.cluster.workers.choose_target import target_for
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
-from tfdeploy.runtime.pulse import Attendant, Pulse, waiting_for
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
 from tfdeploy.runtime.records.files import replacing, write_whole
+from tfdeploy.runtime.records.guard import DirectoryGuard, guard_directory
 from tfdeploy.runtime.records.history import History, SplitName
 from tfdeploy.runtime.records.lock import locked
-from tfdeploy.runtime.records.presence import Presence, present
 from tfdeploy.runtime.records.result import Clock, Result, SplitResult, Status
-from tfdeploy.runtime.records.store import Broken
-from tfdeploy.runtime.session.checkpoints import Checkpoints, Damaged
+from tfdeploy.runtime.records.store import BrokenCheckpoint
+from tfdeploy.runtime.session.checkpoints import Checkpoints, DamagedCheckpoint
 from tfdeploy.runtime.session.data import feed_training, open_stream, require_readable, splits_of
 from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.session.lost_tasks import is_lost_task
@@ -48,6 +47,7 @@ from tfdeploy.runtime.train.loop import Trainer
 from tfdeploy.runtime.train.periods import left_out, total_steps
 from tfdeploy.runtime.train.profile import Profile
 from tfdeploy.runtime.train.run_worker import run_worker
+from tfdeploy.runtime.watchdog import Activity, Watchdog, waiting_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,29 +76,29 @@ def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
     """
     plan = plan_of(spec, emulate=options.emulate, verbose=options.verbose, membership=options.membership)
     require_devices(plan, verbose=options.verbose)
-    pulse = Pulse()
-    with Attendant(pulse, stop, options.reporter).attending():
+    activity = Activity()
+    with Watchdog(activity, stop, options.reporter).watching():
         if isinstance(plan, WorkerPlan) and not plan.worker.is_chief:
-            return run_worker(plan, options, stop, pulse)
-        return _run_in_directory(plan, options, stop, pulse)
+            return run_worker(plan, options, stop, activity)
+        return _run_in_directory(plan, options, stop, activity)
 
 
-def _run_in_directory(plan: Plan, options: RunOptions, stop: StopSignals, pulse: Pulse) -> Result:
+def _run_in_directory(plan: Plan, options: RunOptions, stop: StopSignals, activity: Activity) -> Result:
     spec = plan.spec
     directory = RunDirectory.of(spec)
     directory.make(spec)
     span = spec.train.span_of("directory")
     with (
         locked(directory.path, span),
-        present(directory.path, span) as presence,
-        noted(directory, options.membership),
+        guard_directory(directory.path, span) as guard,
+        cluster_record(directory, options.membership),
     ):
         seed = _choose_seed(spec, directory, options.resume)
         try:
-            return _Run(plan, directory, presence, options, stop, seed, pulse).run()
+            return _Run(plan, directory, guard, options, stop, seed, activity).run()
         except RunError as error:
             if error.diagnostic.code == UNWRITABLE:
-                presence.require()  # that it is gone says more than that something cannot be written there
+                guard.require()  # that it is gone says more than that something cannot be written there
             raise
 
 
@@ -114,11 +114,11 @@ def _choose_seed(spec: ir.Spec, directory: RunDirectory, resume: Resume) -> int:
 class _Run:
     plan: Plan
     directory: RunDirectory
-    presence: Presence
+    guard: DirectoryGuard
     options: RunOptions
     stop: StopSignals
     seed: int
-    pulse: Pulse = field(repr=False)
+    activity: Activity = field(repr=False)
     clock: Clock = field(factory=Clock)
     memory: dict[str, StepMemory] = field(factory=dict, repr=False)  # of a step, by device, if forecast
     assigned: dict[str, str] = field(factory=dict, repr=False)  # the device of each op that ran, by op name
@@ -133,7 +133,7 @@ class _Run:
 
     def run(self) -> Result:
         streams = {name: self._open(name, split) for name, split in splits_of(self.spec).items()}
-        self.pulse.causes |= {name: waiting_for(each.source) for name, each in streams.items()}
+        self.activity.causes |= {name: waiting_for(each.source) for name, each in streams.items()}
         require_readable(streams.values(), self.options.membership)
         total_steps(self.plan, streams["train"].size)  # what is wrong with it is said before all else
         self.stop.check()
@@ -144,7 +144,7 @@ class _Run:
                 return self._train_on(compiled, target, streams)
 
     def _open(self, name: SplitName, split: ir.Split) -> Stream:
-        with self.pulse.doing(f"the first example of `{name}`", split.source.span):
+        with self.activity.doing(f"the first example of `{name}`", split.source.span):
             inputs = self.plan.model.inputs
             return open_stream(self.plan, split, inputs, training=name == "train", seed=self.seed)
 
@@ -168,13 +168,13 @@ class _Run:
         """Train, from the newest checkpoint again if a task of the cluster was lost and has come back."""
         saving, fruitless, why = add_saving(compiled), 0, "to start training"
         while True:
-            target.gather(why, self.stop.check)
+            target.wait_for_tasks(why, self.stop.check)
             session, before = target.session(compiled), self.clock.examples
             engine = Engine(compiled, session, saving, assigned=self.assigned)
-            engine.pulse, group = self.pulse, None
+            engine.activity, group = self.activity, None
             try:
-                with target.looking_on("for the next step"):
-                    with self.pulse.doing("the initial values of the variables"):
+                with target.monitored("for the next step"):
+                    with self.activity.doing("the initial values of the variables"):
                         group = target.prepare(engine, self.stop, self.reporter.note)
                     result = self._train(engine, group, streams, recovering=why != "to start training")
             except (RunError, SpecError):
@@ -204,23 +204,23 @@ class _Run:
         *,
         recovering: bool = False,
     ) -> Result:
-        self.presence.require()
-        checkpoints = Checkpoints(self.directory.store, engine, self.spec.train.keep, presence=self.presence)
-        with self.pulse.doing("the newest checkpoint"):
+        self.guard.require()
+        checkpoints = Checkpoints(self.directory.store, engine, self.spec.train.keep, guard=self.guard)
+        with self.activity.doing("the newest checkpoint"):
             resumed = self._resume(checkpoints, "auto" if recovering else self.options.resume)
-        self.pulse.last_step = resumed
-        history = self._mended_history(checkpoints)
+        self.activity.last_step = resumed
+        history = self._repaired_history(checkpoints)
         self.directory.tidy()
         wants_events = self.spec.train.summaries != "none"
         events = Events(
-            self.directory.events, engine.compiled.graph, wants_events, (resumed or 0) + 1, self.presence
+            self.directory.events, engine.compiled.graph, wants_events, (resumed or 0) + 1, self.guard
         )
         tracker = BestTracker.of(self.spec.train, self.directory.store.best)
         evaluations = Evaluations(
             engine, streams, history, events, self.reporter, self.stop, self.clock, tracker
         )
         if tracker is not None and resumed is not None and evaluations.watched is not None:
-            tracker.resume(resumed, history.lines, evaluations.watched, self.reporter.warn)
+            tracker.resume(resumed, history.records, evaluations.watched, self.reporter.warn)
             checkpoints.best_step = tracker.best.step if tracker.best is not None else None
         trainer = Trainer(
             engine=engine,
@@ -266,10 +266,10 @@ class _Run:
                 trainer.step, trainer.examples = state.global_step, state.examples
                 trainer.save()
 
-    def _mended_history(self, checkpoints: Checkpoints) -> History:
+    def _repaired_history(self, checkpoints: Checkpoints) -> History:
         """Return the history up to the step that is gone on from."""
-        history = History(self.directory.history, self.presence)
-        broken = history.mend(checkpoints.last_step or 0)
+        history = History(self.directory.history, self.guard)
+        broken = history.repair(checkpoints.last_step or 0)
         if broken:
             self.reporter.warn(errors.history_mended(str(history.path), broken))
         return history
@@ -333,12 +333,12 @@ class _Run:
         if best is None or best.step == trainer.step:
             return trainer.step
         found = self.directory.store.find(best.step)
-        if isinstance(found, Broken):
+        if isinstance(found, BrokenCheckpoint):
             self.reporter.warn(errors.checkpoint_damaged(str(found.prefix), found.reason))
             return trainer.step
         try:
             trainer.checkpoints.restore(found, self.reporter.warn)
-        except Damaged as fault:
+        except DamagedCheckpoint as fault:
             self.reporter.warn(errors.checkpoint_damaged(str(found.prefix), str(fault)))
             assert trainer.checkpoints.newest is not None  # the last step was saved
             trainer.checkpoints.restore(trainer.checkpoints.newest, self.reporter.warn)
@@ -370,13 +370,13 @@ class _Run:
         self._write(self.directory.placement, placement.to_json())
 
     def _write(self, path: Path, text: str) -> None:
-        self.presence.require()
+        self.guard.require()
         write_whole(path, text)
 
     def _write_model(self, engine: Engine) -> None:
         weights = final_weights(engine.compiled, engine.values)
         model = keras_model(engine.compiled, weights, base=str(folder_of(self.spec)))
-        self.presence.require()
+        self.guard.require()
         with replacing(self.directory.model) as beside:
             model.save(beside)
 
@@ -386,7 +386,7 @@ class _Run:
         """Write what the run came to, with the map as far as it is known by now."""
         if self.clock.first_step is not None:
             self._write_placement(trainer.engine)
-        line = trainer.last_line or trainer.history.last("train")
+        record = trainer.last_record or trainer.history.last("train")
         results = {
             name: SplitResult.of(scores)
             for name, (step, scores) in trainer.evaluations.scores.items()
@@ -395,8 +395,8 @@ class _Run:
         result = Result(
             status=status,
             steps=trainer.step,
-            loss=line.loss if line is not None else None,
-            metrics=line.metrics if line is not None else {},
+            loss=record.loss if record is not None else None,
+            metrics=record.metrics if record is not None else {},
             examples_per_second=self.clock.examples_per_second,
             seconds=self.clock.seconds(),
             directory=str(self.directory.path),
@@ -421,4 +421,4 @@ class _Run:
         wanted += [self.directory.model] if finished else []
         missing = [path for path in wanted if not path.exists()]
         if missing:
-            raise RunError(errors.file_gone(str(missing[0]), self.presence.span))
+            raise RunError(errors.file_gone(str(missing[0]), self.guard.span))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from tfdeploy.runtime.cluster.workers.choose_target import target_for
 from tfdeploy.runtime.cluster.workers.worker_loop import WorkerLoop
 from tfdeploy.runtime.plans import graph_of
-from tfdeploy.runtime.pulse import Pulse, waiting_for
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.result import Clock, Result
 from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.show.words import duration, number
+from tfdeploy.runtime.watchdog import Activity, waiting_for
 
 if TYPE_CHECKING:
     from compiler.plan import Plan
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.stop import StopSignals
 
 
-def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, pulse: Pulse) -> Result:
+def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, activity: Activity) -> Result:
     """Train as a worker that is not the chief; the result tells how far training had come, and no more."""
     clock, spec = Clock(), plan.spec
     train = splits_of(spec)["train"]
-    with pulse.doing("the first example of `train`", train.source.span):
+    with activity.doing("the first example of `train`", train.source.span):
         stream = open_stream(plan, train, plan.model.inputs, training=True, seed=spec.train.seed)
-    pulse.causes["train"] = waiting_for(stream.source)
+    activity.causes["train"] = waiting_for(stream.source)
     with target_for(plan, options, stop, stream) as open_target:
         begun = time.perf_counter()
         with options.reporter.busy(f"building the graph of {plan.model.name}"):
@@ -35,7 +35,7 @@ def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, pulse: Pulse)
         stop.check()
         with open_target(compiled) as target:
             options.reporter.note(f"compiled in {duration(clock.compile)}")
-            step = WorkerLoop(compiled, stream, target, stop, options.reporter, pulse).train()
+            step = WorkerLoop(compiled, stream, target, stop, options.reporter, activity).train()
     stop.check()
     options.reporter.note(f"training is over at step {number(step)}")
     return Result("finished", step, None, {}, None, clock.seconds(), str(RunDirectory.of(spec).path))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.mapping.records import PlacementMap
-    from tfdeploy.runtime.trained.trained import Trained
+    from tfdeploy.runtime.trained.trained import TrainedModel
 
 v1 = tf.compat.v1
 
@@ -45,7 +45,7 @@ def write_graph(compiled: CompiledGraph, placement: PlacementMap, directory: Pat
     return paths
 
 
-def write_saved_model(trained: Trained, folder: Path) -> None:
+def write_saved_model(trained: TrainedModel, folder: Path) -> None:
     """Write a trained model as a SavedModel; `folder`, which must not be there, appears when it is whole.
 
     Raises RunError if it cannot be written.

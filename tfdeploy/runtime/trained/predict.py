@@ -17,7 +17,7 @@ from dsl import ir
 from tfdeploy.runtime.records.outputs import is_own_predictions, require_free
 from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.session.faults import located
-from tfdeploy.runtime.trained.prediction_files import Predictions
+from tfdeploy.runtime.trained.prediction_files import PredictionFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from compiler.graph.inputs.iterators import InputPipe
     from compiler.model.graph import InputNode
     from tfdeploy.data import Stream
-    from tfdeploy.runtime.trained.trained import Trained
+    from tfdeploy.runtime.trained.trained import TrainedModel
 
 ORDERING = frozenset({"shuffle", "take", "skip", "cache"})
 """Transforms that choose or order examples: every row of the file gets its prediction, in its place."""
@@ -34,7 +34,7 @@ Kind = Literal["csv", "npz"]
 
 
 def predict(
-    trained: Trained, examples: Path, predictions: Path, *, split: str | None = None, force: bool = False
+    trained: TrainedModel, examples: Path, predictions: Path, *, split: str | None = None, force: bool = False
 ) -> int:
     """Write the model's output for every example of the file `examples`; return how many there were.
 
@@ -50,7 +50,7 @@ def predict(
     stream = open_stream(compiled.plan, _split_over(trained.spec, examples, needed, split), needed)
     shape = tuple(compiled.evaluation.outputs.shape.as_list()[1:])
     with (
-        Predictions.open(predictions, name, shape) as written,
+        PredictionFile.open(predictions, name, shape) as written,
         located("prediction", compiled, stream),
     ):
         for outputs in _outputs(trained, stream):
@@ -106,7 +106,7 @@ def _columns(
     return {name: own.get(name, name if inputs.get(name) == () else f"{name}_*") for name in sorted(names)}
 
 
-def _outputs(trained: Trained, stream: Stream) -> Iterator[Any]:
+def _outputs(trained: TrainedModel, stream: Stream) -> Iterator[Any]:
     """Yield the outputs of batch after batch, in the order of the examples."""
     engine = trained.engine
     evaluation = engine.compiled.evaluation

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DIGITS = 9  # as many as it takes to tell any two float32 apart
 
 
-class Predictions:
+class PredictionFile:
     """A file under construction; `count` examples have been written."""
 
     def __init__(self, name: str, shape: tuple[int | None, ...]) -> None:
@@ -29,13 +29,13 @@ class Predictions:
 
     @classmethod
     @contextmanager
-    def open(cls, path: Path, name: str, shape: tuple[int | None, ...]) -> Iterator[Predictions]:
+    def open(cls, path: Path, name: str, shape: tuple[int | None, ...]) -> Iterator[PredictionFile]:
         """Write `path` whole: it is there when the block has ended well, and not before.
 
         `name` is that of the output, `shape` its shape without the batch axis.
         """
         with replacing(behind(path)) as beside, beside.open("w+b") as file:
-            kind = Archive if path.suffix == ".npz" else Table
+            kind = NpzPredictions if path.suffix == ".npz" else CsvPredictions
             predictions = kind(name, shape, file)
             yield predictions
             predictions.finish()
@@ -45,7 +45,7 @@ class Predictions:
         self.count += len(outputs)
 
 
-class Table(Predictions):
+class CsvPredictions(PredictionFile):
     """CSV: a column for each number of the output, in the order of its elements."""
 
     def __init__(self, name: str, shape: tuple[int | None, ...], file: IO[bytes]) -> None:
@@ -75,7 +75,7 @@ class Table(Predictions):
             self._file.write((",".join(self._columns(self.shape)) + "\n").encode())  # type: ignore[arg-type]
 
 
-class Archive(Predictions):
+class NpzPredictions(PredictionFile):
     """npz: one array, under the name of the output."""
 
     def __init__(self, name: str, shape: tuple[int | None, ...], file: IO[bytes]) -> None:

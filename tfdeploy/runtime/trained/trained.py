@@ -15,8 +15,8 @@ from dsl.errors import running as errors
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.result import Evaluated, SplitResult
-from tfdeploy.runtime.records.store import MOST_DIGITS, NAME, Broken, Checkpoint, Store
-from tfdeploy.runtime.session.checkpoints import Checkpoints, Damaged
+from tfdeploy.runtime.records.store import MOST_DIGITS, NAME, BrokenCheckpoint, Checkpoint, Store
+from tfdeploy.runtime.session.checkpoints import Checkpoints, DamagedCheckpoint
 from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.session.faults import located
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @frozen
-class Trained:
+class TrainedModel:
     """A session with the variables of a checkpoint; close it, or use it in a `with`."""
 
     engine: Engine
@@ -99,8 +99,8 @@ class Trained:
 def _restore(checkpoints: Checkpoints, chosen: Checkpoint, warn: Callable[[Diagnostic], None]) -> None:
     try:
         checkpoints.restore(chosen, warn)
-    except (Damaged, tf.errors.OpError) as fault:
-        reason = str(fault) if isinstance(fault, Damaged) else reason_of(fault)
+    except (DamagedCheckpoint, tf.errors.OpError) as fault:
+        reason = str(fault) if isinstance(fault, DamagedCheckpoint) else reason_of(fault)
         raise RunError(errors.checkpoint_unreadable(str(chosen.prefix), reason)) from fault
 
 
@@ -138,7 +138,7 @@ def _find(
     if name != NAME or not _is_step(number):
         raise RunError(errors.no_checkpoint(wanted))
     found = Store(path.parent).find(int(number))
-    if isinstance(found, Broken):
+    if isinstance(found, BrokenCheckpoint):
         if not list(found.prefix.parent.glob(f"{found.prefix.name}.*")):
             raise RunError(errors.no_checkpoint(str(found.prefix)))
         raise RunError(errors.checkpoint_unreadable(str(found.prefix), found.reason))
@@ -153,13 +153,13 @@ def _best(store: Store, warn: Callable[[Diagnostic], None]) -> Checkpoint | None
     """Return the checkpoint of the best evaluation; None, with a warning, if it is damaged."""
     best = read_best(store.best, warn)
     found = store.find(best.step) if best is not None else None
-    if isinstance(found, Broken):
+    if isinstance(found, BrokenCheckpoint):
         warn(errors.checkpoint_damaged(str(found.prefix), found.reason))
         return None
     return found
 
 
-def evaluate_trained(trained: Trained, names: Sequence[str] | None = None) -> Evaluated:
+def evaluate_trained(trained: TrainedModel, names: Sequence[str] | None = None) -> Evaluated:
     """Return the scores of a trained model on the splits `names`; all but `train` if that is None."""
     compiled = trained.engine.compiled
     splits = splits_of(trained.spec)

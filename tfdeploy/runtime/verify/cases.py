@@ -235,16 +235,16 @@ def _values(case: Case) -> set[tuple[str, object]]:
 
 
 @frozen
-class Choice:
+class SelectedCases:
     """The cases that go together, and why others do not: how many each reason leaves out."""
 
     cases: tuple[Case, ...]
     left_out: tuple[tuple[str, int], ...]
 
 
-def choose(
+def select_cases(
     spec: ir.Spec, *, sparse: bool, pack: int, quick: bool, whole: bool = True, launch: bool = False
-) -> Choice:
+) -> SelectedCases:
     """Return the cases for a spec; `sparse` is whether some gradient is rows of a table.
 
     `whole` is whether clones that make a step together amount to one of their whole batch. If they do not,
@@ -264,4 +264,4 @@ def choose(
             title = found.title(facts)
             reasons[title] = reasons.get(title, 0) + 1
     few = sample(kept, (sum(LAUNCHED[0]),) if launch else (2, 3)) if quick else kept
-    return Choice(tuple(few), tuple(reasons.items()))
+    return SelectedCases(tuple(few), tuple(reasons.items()))

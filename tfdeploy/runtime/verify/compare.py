@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from tfdeploy.runtime.verify.references import Course
+    from tfdeploy.runtime.verify.references import Trajectory
     from tfdeploy.runtime.verify.trial import Arrays
 
 SMALL = 1e-3
@@ -47,7 +47,7 @@ class Differences:
         )
 
 
-def compare(found: Course, expected: Course, weights: Collection[str]) -> Differences:
+def compare(found: Trajectory, expected: Trajectory, weights: Collection[str]) -> Differences:
     """Return the differences; `weights` names those of the values that are weights and statistics."""
     if found.values.keys() != expected.values.keys():
         raise ValueError("two trainings of one spec have different variables")

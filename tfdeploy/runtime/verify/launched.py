@@ -27,7 +27,7 @@ PATIENCE = 300.0  # seconds, for servers to listen and for a step to be made
 
 
 @frozen
-class Launched:
+class LaunchedServers:
     """The addresses of the servers."""
 
     cluster: Cluster = field(repr=False)
@@ -49,26 +49,28 @@ class Launched:
 
 
 @contextmanager
-def launched(spec: ir.Spec, flags: Sequence[str], say: Callable[[str], None]) -> Iterator[Launched]:
+def launched_servers(
+    spec: ir.Spec, flags: Sequence[str], say: Callable[[str], None]
+) -> Iterator[LaunchedServers]:
     """Start the servers of a spec in one graph as processes of this machine, and end them in the end.
 
     Raises RunError if they do not come up; `say` is told who is waited for.
     """
 
-    def hear(task: Task, line: str, stream: Stream) -> None:
+    def on_line(task: Task, line: str, stream: Stream) -> None:
         if stream == "stderr":
             say(f"{task.ref} | {line}")
 
     with (
-        written(spec, flags, RunOptions()) as recipe,
-        Launcher(recipe, hear, say) as launcher,
+        written(spec, flags, RunOptions()) as command,
+        Launcher(command, on_line, say) as launcher,
         _ended(launcher),
         launcher.tending(),
     ):
         TaskMonitor(launcher.client, launcher.cluster.tasks, say, PATIENCE, spec).require("to verify")
         if launcher.failure is not None:
             raise RunError(launcher.failure)
-        yield Launched(launcher.cluster)
+        yield LaunchedServers(launcher.cluster)
 
 
 @contextmanager

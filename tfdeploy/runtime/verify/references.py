@@ -10,7 +10,7 @@ from attrs import evolve, field, frozen
 
 from dsl import ir
 from tfdeploy.runtime.verify.cases import AVERAGE_EVERY, GLOBAL_BATCH, Case
-from tfdeploy.runtime.verify.trial import Arrays, Lab, Trial, try_out
+from tfdeploy.runtime.verify.trial import Arrays, Trial, TrialSetup, make_trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,50 +19,50 @@ PLAIN = ir.Call("add_n")
 
 
 @frozen
-class Course:
+class Trajectory:
     """How a training went: the loss of each step (of each update, in async), and what it ended with."""
 
     losses: tuple[float, ...]
     values: Mapping[str, Any] = field(repr=False)
 
 
-def run_steps(lab: Lab, spec: ir.Spec, steps: int) -> Course:
+def run_steps(setup: TrialSetup, spec: ir.Spec, steps: int) -> Trajectory:
     """Train a combination whose clones take their steps together."""
-    with try_out(lab, spec) as trial:
-        return course_of(trial, steps)
+    with make_trial(setup, spec) as trial:
+        return train_trial(trial, steps)
 
 
-def course_of(trial: Trial, steps: int) -> Course:
+def train_trial(trial: Trial, steps: int) -> Trajectory:
     """Train the clones of a trial, which take their steps together."""
     losses = tuple(trial.step() for _ in range(steps))
-    return Course(losses, trial.values())
+    return Trajectory(losses, trial.values())
 
 
-def judge(lab: Lab, spec: ir.Spec) -> Trial:
+def evaluation_tower(setup: TrialSetup, spec: ir.Spec) -> Trial:
     """Return one tower without averages: it evaluates the weights that it is given, as an exported model."""
     alone = Case("sync", PLAIN, "shared", (GLOBAL_BATCH,)).apply(spec)
-    return Trial(evolve(lab, start={}), evolve(alone, update=evolve(alone.update, ema=None)))
+    return Trial(evolve(setup, start={}), evolve(alone, update=evolve(alone.update, ema=None)))
 
 
-def one_tower(lab: Lab, spec: ir.Spec, steps: int) -> Course:
+def one_tower(setup: TrialSetup, spec: ir.Spec, steps: int) -> Trajectory:
     """Train one tower on the whole batch, micro-batches and all."""
     whole = Case("sync", PLAIN, "shared", (GLOBAL_BATCH * spec.update.accumulate,)).apply(spec)
-    return run_steps(lab, evolve(whole, update=evolve(whole.update, accumulate=1)), steps)
+    return run_steps(setup, evolve(whole, update=evolve(whole.update, accumulate=1)), steps)
 
 
-def same_clones(lab: Lab, spec: ir.Spec, batches: tuple[int, ...], steps: int) -> Course:
+def same_clones(setup: TrialSetup, spec: ir.Spec, batches: tuple[int, ...], steps: int) -> Trajectory:
     """Train the same clones with shared variables and `add_n`."""
-    return run_steps(lab, Case("sync", PLAIN, "shared", batches).apply(spec), steps)
+    return run_steps(setup, Case("sync", PLAIN, "shared", batches).apply(spec), steps)
 
 
-def in_turn(lab: Lab, spec: ir.Spec, batches: Sequence[int], steps: int) -> Course:
+def alternating_towers(setup: TrialSetup, spec: ir.Spec, batches: Sequence[int], steps: int) -> Trajectory:
     """Let single towers update one after the other, each from what the one before has left.
 
     Statistics move with the updates of the first alone.
     """
     losses = []
     with ExitStack() as stack:
-        towers = _towers(stack, lab, spec, batches, steps)
+        towers = _towers(stack, setup, spec, batches, steps)
         statistics = [name for name, each in towers[0].compiled.weights.items() if not each.trainable]
         state = towers[0].values()
         for _ in range(steps):
@@ -71,15 +71,17 @@ def in_turn(lab: Lab, spec: ir.Spec, batches: Sequence[int], steps: int) -> Cour
                 losses.append(tower.step())
                 kept = {name: state[name] for name in statistics} if clone else {}
                 state = {**tower.values(), **kept}
-    return Course(tuple(losses), state)
+    return Trajectory(tuple(losses), state)
 
 
-def apart(lab: Lab, spec: ir.Spec, batches: Sequence[int], steps: int, *, slots: bool) -> Course:
+def averaged_towers(
+    setup: TrialSetup, spec: ir.Spec, batches: Sequence[int], steps: int, *, slots: bool
+) -> Trajectory:
     """Train single towers apart, and average them every so many steps, by their shares of the examples."""
     shares = [size / sum(batches) for size in batches]
     losses = []
     with ExitStack() as stack:
-        towers = _towers(stack, lab, spec, batches, steps)
+        towers = _towers(stack, setup, spec, batches, steps)
         joined = _joined_names(towers[0], spec)
         everything = joined | _slot_names(towers[0]) if slots else joined
         for step in range(1, steps + 1):
@@ -90,7 +92,7 @@ def apart(lab: Lab, spec: ir.Spec, batches: Sequence[int], steps: int, *, slots:
                 for tower in towers:
                     tower.assign({**followed, **mean})
         values = [tower.values() for tower in towers]
-    return Course(tuple(losses), {**values[0], **_mean(values, shares, joined)})
+    return Trajectory(tuple(losses), {**values[0], **_mean(values, shares, joined)})
 
 
 def _loss(towers: Sequence[Sequence[tuple[float, float]]], shares: Sequence[float]) -> float:
@@ -119,7 +121,9 @@ def _slot_names(tower: Trial) -> set[str]:
     return {f"{name}/{suffix}" for name, each in tower.compiled.variables.items() for suffix in each.slots}
 
 
-def _towers(stack: ExitStack, lab: Lab, spec: ir.Spec, batches: Sequence[int], steps: int) -> list[Trial]:
+def _towers(
+    stack: ExitStack, setup: TrialSetup, spec: ir.Spec, batches: Sequence[int], steps: int
+) -> list[Trial]:
     """Return a single tower for each clone, which reads what that clone would read."""
     sizes = [size * spec.update.accumulate for size in batches]
     starts = np.cumsum([0, *sizes])
@@ -128,7 +132,7 @@ def _towers(stack: ExitStack, lab: Lab, spec: ir.Spec, batches: Sequence[int], s
         rows = [
             step * sum(sizes) + starts[clone] + row for step in range(steps) for row in range(sizes[clone])
         ]
-        own = {name: array[rows] for name, array in lab.arrays.items()}
+        own = {name: array[rows] for name, array in setup.arrays.items()}
         alone = Case("sync", PLAIN, "shared", (size,)).apply(spec)
-        towers.append(stack.enter_context(Trial(lab, alone, own)))
+        towers.append(stack.enter_context(Trial(setup, alone, own)))
     return towers

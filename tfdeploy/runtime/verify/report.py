@@ -26,7 +26,7 @@ def heading(verification: Verification) -> Iterator[str]:
         if verification.depends_on_clones
         else "one tower on the whole batch"
     )
-    number = len(verification.choice.cases)
+    number = len(verification.selected.cases)
     yield f"{plural(number, 'combination')}, {verification.options.steps} steps each, held against {what};"
     yield "async against single towers in turn, local against single towers averaged in NumPy"
     yield ""
@@ -49,7 +49,7 @@ def summary(verification: Verification, outcomes: Sequence[Outcome]) -> Iterator
     """Yield what came of it: what was left out, what failed, and the largest difference of all."""
     tolerance = verification.tolerance
     yield ""
-    for reason, number in verification.choice.left_out:
+    for reason, number in verification.selected.left_out:
         yield f"left out: {plural(number, 'combination')}, {reason}"
     failed = [each for each in outcomes if not each.differences.largest <= tolerance]
     for each in failed[:MOST_SHOWN]:
@@ -94,7 +94,7 @@ def to_json(verification: Verification, outcomes: Sequence[Outcome]) -> str:
             "tolerance": tolerance,
             "agrees": all(each.differences.largest <= tolerance for each in outcomes),
             "left_out": [
-                {"reason": reason, "cases": number} for reason, number in verification.choice.left_out
+                {"reason": reason, "cases": number} for reason, number in verification.selected.left_out
             ],
             "cases": cases,
         }

@@ -16,21 +16,21 @@ from dsl.errors import plan as errors
 from dsl.errors import plan_modes
 from tfdeploy.runtime.plans import folder_of
 from tfdeploy.runtime.session.clone_threads import CloneThreads
-from tfdeploy.runtime.verify.cases import GLOBAL_BATCH, Case, Choice, choose, launched_spec
+from tfdeploy.runtime.verify.cases import GLOBAL_BATCH, Case, SelectedCases, launched_spec, select_cases
 from tfdeploy.runtime.verify.compare import Differences, compare
 from tfdeploy.runtime.verify.examples import count_classes, make_examples, read_examples
-from tfdeploy.runtime.verify.launched import launched
+from tfdeploy.runtime.verify.launched import launched_servers
 from tfdeploy.runtime.verify.references import (
     PLAIN,
-    Course,
-    apart,
-    course_of,
-    in_turn,
-    judge,
+    Trajectory,
+    alternating_towers,
+    averaged_towers,
+    evaluation_tower,
     one_tower,
     same_clones,
+    train_trial,
 )
-from tfdeploy.runtime.verify.trial import Lab, Trial, try_out
+from tfdeploy.runtime.verify.trial import Trial, TrialSetup, make_trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -77,20 +77,20 @@ class Verification:
 
     spec: ir.Spec = field(repr=False)
     options: Options = field(factory=Options)
-    lab: Lab = field(init=False, repr=False)
-    choice: Choice = field(init=False, repr=False)
+    setup: TrialSetup = field(init=False, repr=False)
+    selected: SelectedCases = field(init=False, repr=False)
     weights: frozenset[str] = field(init=False, repr=False)
     depends_on_clones: bool = field(init=False)
-    _references: dict[Any, Course] = field(factory=dict, init=False, repr=False)
+    _references: dict[Any, Trajectory] = field(factory=dict, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if self.spec.update.optimizer is None:
             raise SpecError([errors.no_optimizer(self.spec.update.span)])
         seed = self.spec.train.seed if self.spec.train.seed is not None else 1
-        lab = Lab(Traces(str(folder_of(self.spec))), seed, {})
+        setup = TrialSetup(Traces(str(folder_of(self.spec))), seed, {})
         alone = Case("sync", PLAIN, "shared", (GLOBAL_BATCH,)).apply(self.spec)
-        compiled = lab.compile(alone)
-        towers = lab.traces.of(compiled.plan, seed)
+        compiled = setup.compile(alone)
+        towers = setup.traces.of(compiled.plan, seed)
         template = towers.templates[GLOBAL_BATCH]
         if template.seed is not None:
             raise SpecError([plan_modes.random_numbers(self.spec.model.span)])
@@ -101,13 +101,13 @@ class Verification:
             or template.joins_examples
             or (bool(template.state_updates) and update.batch_norm != "synchronized")
         )
-        lab = evolve(lab, arrays=self._examples(compiled, seed))
-        with Trial(lab, alone) as trial:
-            self.lab = evolve(lab, start=trial.values())
+        setup = evolve(setup, arrays=self._examples(compiled, seed))
+        with Trial(setup, alone) as trial:
+            self.setup = evolve(setup, start=trial.values())
         sparse = any(each.indices is not None for each in template.gradients)
         size = sum(each.bytes for each in compiled.weights.values() if each.trainable)
         whole = not self.depends_on_clones
-        self.choice = choose(
+        self.selected = select_cases(
             self.spec,
             sparse=sparse,
             pack=max(size // 3, 64),
@@ -127,13 +127,13 @@ class Verification:
         if not self.options.launch:
             yield from self._outcomes()
             return
-        with launched(launched_spec(self.spec), self.options.flags, self.options.say) as servers:
-            self.lab = evolve(self.lab, servers=servers)
+        with launched_servers(launched_spec(self.spec), self.options.flags, self.options.say) as servers:
+            self.setup = evolve(self.setup, servers=servers)
             yield from self._outcomes()
 
     def _outcomes(self) -> Iterator[Outcome]:
-        cases = sorted(self.choice.cases, key=_group)
-        with judge(self.lab, self.spec) as exported:
+        cases = sorted(self.selected.cases, key=_group)
+        with evaluation_tower(self.setup, self.spec) as exported:
             for number, case in enumerate(cases, start=1):
                 begun = time.perf_counter()
                 differences = self._verify(case, exported)
@@ -153,22 +153,22 @@ class Verification:
     def _verify(self, case: Case, exported: Trial) -> Differences:
         """Hold a case against its reference, and its evaluation against one of the weights it exports."""
         spec, expected = case.apply(self.spec), self._expected(case)
-        with try_out(self.lab, spec) as trial:
-            found = compare(self._course(case, trial), expected, self.weights)
+        with make_trial(self.setup, spec) as trial:
+            found = compare(self._trajectory(case, trial), expected, self.weights)
             exported.assign(trial.exported())
-            batch = {name: array[:GLOBAL_BATCH] for name, array in self.lab.arrays.items()}
+            batch = {name: array[:GLOBAL_BATCH] for name, array in self.setup.arrays.items()}
             found = found.with_evaluated(trial.evaluate(batch), exported.evaluate(batch))
             threads = case.mode == "async" and not case.between
             return (_count_in_threads(trial) if threads else None) or found
 
-    def _course(self, case: Case, trial: Trial) -> Course:
+    def _trajectory(self, case: Case, trial: Trial) -> Trajectory:
         if case.mode != "async":
-            return course_of(trial, self.options.steps)
+            return train_trial(trial, self.options.steps)
         turns = range(self.options.steps)
         losses = tuple(trial.update(each) for _ in turns for each in range(len(case.updaters)))
-        return Course(losses, trial.values())
+        return Trajectory(losses, trial.values())
 
-    def _expected(self, case: Case) -> Course:
+    def _expected(self, case: Case) -> Trajectory:
         """Return what a case is held against; cases with the same reference share it."""
         key = (
             case.mode,
@@ -184,15 +184,15 @@ class Verification:
         """Whether what a step computes depends on how the batch is cut up."""
         return self.depends_on_clones and case.clones > 1
 
-    def _reference(self, case: Case) -> Course:
+    def _reference(self, case: Case) -> Trajectory:
         steps = self.options.steps
         if case.mode == "async":
-            return in_turn(self.lab, self.spec, case.updaters, steps)
+            return alternating_towers(self.setup, self.spec, case.updaters, steps)
         if case.mode == "local":
-            return apart(self.lab, self.spec, case.batches, steps, slots=case.average_slots)
+            return averaged_towers(self.setup, self.spec, case.batches, steps, slots=case.average_slots)
         if self._cut(case):
-            return same_clones(self.lab, self.spec, case.batches, steps)
-        return one_tower(self.lab, self.spec, steps)
+            return same_clones(self.setup, self.spec, case.batches, steps)
+        return one_tower(self.setup, self.spec, steps)
 
 
 def _group(case: Case) -> tuple[int, int, str, int]:

@@ -18,12 +18,12 @@ from compiler.graph.storage.export import final_weights
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from tfdeploy.runtime.cluster.server.server import loopback_server
-from tfdeploy.runtime.verify.calm import without_randomness
+from tfdeploy.runtime.verify.randomness import without_randomness
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from dsl import ir
-    from tfdeploy.runtime.verify.launched import Launched
+    from tfdeploy.runtime.verify.launched import LaunchedServers
 
 Arrays = Mapping[str, Any]
 
@@ -32,7 +32,7 @@ _servers: list[Any] = []  # TensorFlow cannot end one, so all trials of a proces
 
 
 @frozen
-class Lab:
+class TrialSetup:
     """What all trials of a spec have in common: traced towers, the seed, and the examples.
 
     `start` are the values with which every trial begins, by the names of a checkpoint. With `servers`,
@@ -43,13 +43,13 @@ class Lab:
     seed: int
     arrays: Arrays = field(repr=False)
     start: Arrays = field(factory=dict, repr=False)
-    servers: Launched | None = None
+    servers: LaunchedServers | None = None
 
     def compile(self, spec: ir.Spec, worker: int = 0) -> CompiledGraph:
         """Return the graph of a combination, or of one of its workers, without random numbers."""
         plan = make_plan(spec, emulate=not self._is_launched(spec), worker=worker)
-        calm = evolve(plan, model=without_randomness(plan.model))
-        return compile_graph(calm, seed=self.seed, traces=self.traces)
+        without = evolve(plan, model=without_randomness(plan.model))
+        return compile_graph(without, seed=self.seed, traces=self.traces)
 
     def _is_launched(self, spec: ir.Spec) -> bool:
         return self.servers is not None and bool(spec.devices.jobs)
@@ -64,14 +64,14 @@ class Lab:
 class Trial:
     """A graph in a session, with the lab's values to start from and `arrays` to train on."""
 
-    def __init__(self, lab: Lab, spec: ir.Spec, arrays: Arrays | None = None) -> None:
+    def __init__(self, setup: TrialSetup, spec: ir.Spec, arrays: Arrays | None = None) -> None:
         self._setters: dict[str, tuple[tf.Tensor, tf.Operation]] = {}
-        self.compiled = lab.compile(spec)
-        self.session = lab.session(self.compiled)
+        self.compiled = setup.compile(spec)
+        self.session = setup.session(self.compiled)
         self.session.run(self.compiled.init_op)
-        attach(self.compiled, self.session, lab.arrays if arrays is None else arrays)
-        if lab.start:
-            self.assign(lab.start)
+        attach(self.compiled, self.session, setup.arrays if arrays is None else arrays)
+        if setup.start:
+            self.assign(setup.start)
 
     def __enter__(self) -> Self:
         return self
@@ -135,21 +135,21 @@ class Trial:
 class WorkerGroupTrial(Trial):
     """A chief and its workers; `compiled` and `session` are the chief's."""
 
-    def __init__(self, lab: Lab, spec: ir.Spec) -> None:
+    def __init__(self, setup: TrialSetup, spec: ir.Spec) -> None:
         self._setters = {}
-        self.compiled = lab.compile(spec)
+        self.compiled = setup.compile(spec)
         exchange = self.compiled.exchange
         assert exchange is not None
-        self.graphs = [self.compiled, *(lab.compile(spec, at) for at in range(1, exchange.worker.count))]
-        self.sessions = [lab.session(each, _target) for each in self.graphs]
+        self.graphs = [self.compiled, *(setup.compile(spec, at) for at in range(1, exchange.worker.count))]
+        self.sessions = [setup.session(each, _target) for each in self.graphs]
         self.session = self.sessions[0]
         self._begin()
         before, total = 0, self.compiled.plan.global_batch
         for each, session in zip(self.graphs, self.sessions, strict=True):
-            attach(each, session, lab.arrays, before, total)
+            attach(each, session, setup.arrays, before, total)
             before += each.plan.own_batch
-        if lab.start:
-            self.assign(lab.start)
+        if setup.start:
+            self.assign(setup.start)
 
     def _begin(self) -> None:
         exchange = self.compiled.exchange
@@ -183,11 +183,11 @@ class WorkerGroupTrial(Trial):
         return float(self.sessions[clone].run([graph.data_loss, graph.exchange.step], mine)[0])
 
 
-def try_out(lab: Lab, spec: ir.Spec, arrays: Arrays | None = None) -> Trial:
+def make_trial(setup: TrialSetup, spec: ir.Spec, arrays: Arrays | None = None) -> Trial:
     """Return a trial of a combination, with the lab's arrays unless others are given."""
     if replication_of(spec) == "between_graph":
-        return WorkerGroupTrial(lab, spec)
-    return Trial(lab, spec, arrays)
+        return WorkerGroupTrial(setup, spec)
+    return Trial(setup, spec, arrays)
 
 
 def attach(compiled: CompiledGraph, session: Any, arrays: Arrays, before: int = 0, total: int = 0) -> None:

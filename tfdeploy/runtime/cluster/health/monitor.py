@@ -16,7 +16,7 @@ from attrs import frozen
 from dsl.diagnostics import RunError
 from dsl.errors import cluster as errors
 from tfdeploy.runtime.cluster.server.identity import Answer, ask, versions
-from tfdeploy.runtime.cluster.server.probe import Silence
+from tfdeploy.runtime.cluster.server.probe import NoAnswer
 from tfdeploy.runtime.show.words import duration
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ POLL = 0.25
 
 
 @frozen
-class Missing:
+class MissingTask:
     """A task that does not answer: `since` is when it last did, or all went well (`time.monotonic()`)."""
 
     task: Task
@@ -83,7 +83,7 @@ class TaskMonitor:
         self.spec = spec
         self.timed_out: RunError | None = None
         self.check: Callable[[], None] = lambda: None
-        self.absent: tuple[Missing, ...] = ()
+        self.absent: tuple[MissingTask, ...] = ()
         self._since: dict[Task, float] = {}
         self._seen: dict[Task, str] = {}  # the incarnation of each task that has answered last
         self._known: dict[Task, str] = {}  # the same, when all were there
@@ -95,15 +95,17 @@ class TaskMonitor:
 
     # --- looking ------------------------------------------------------------------------------------------
 
-    def missing(self, patience: float = PATIENCE) -> tuple[Missing, ...]:
+    def missing(self, patience: float = PATIENCE) -> tuple[MissingTask, ...]:
         """Look now, and return who does not answer within `patience` seconds.
 
         Raises RunError for what will not get right: another task or program at an address, another spec or
         version, a host that cannot be reached and never was, a task that its launcher has given up.
         """
-        trouble = self.membership.trouble() if self.membership.trouble is not None else None
-        if trouble is not None:
-            raise RunError(trouble)
+        launch_failure = (
+            self.membership.launch_failure() if self.membership.launch_failure is not None else None
+        )
+        if launch_failure is not None:
+            raise RunError(launch_failure)
         if not self.needed:
             return ()  # and `absent` stays empty
         with ThreadPoolExecutor(min(AT_ONCE, len(self.needed)), "look") as pool:
@@ -111,7 +113,7 @@ class TaskMonitor:
         self.absent = tuple(each for each in found if each is not None)
         return self.absent
 
-    def _look(self, task: Task, patience: float) -> Missing | None:
+    def _look(self, task: Task, patience: float) -> MissingTask | None:
         address = self.membership.cluster.address(task)
         found = ask(address, patience)
         if isinstance(found, Answer) and found.task == task and found.identity is None:
@@ -127,19 +129,19 @@ class TaskMonitor:
             return None
         well = max(self._last_well, self._answered.get(task, 0.0))
         since = self._since.setdefault(task, well)
-        missing = Missing(task, address, found.words, since, found.kind)
+        missing = MissingTask(task, address, found.words, since, found.kind)
         hopeless = self._hopeless(missing)
         if hopeless is not None:
             raise RunError(hopeless)
         return missing
 
-    def _unnamed_server(self, task: Task, address: str) -> Silence:
+    def _unnamed_server(self, task: Task, address: str) -> NoAnswer:
         """Return why a server that has not said who it is does not count; it may just be starting."""
         since = self._unnamed.setdefault(task, time.monotonic())
         if time.monotonic() - since > HOPELESS_AFTER:
             found = "a TensorFlow server that tfdeploy has not started"
             raise RunError(errors.wrong_task(task.ref, address, found, self._host_span(task)))
-        return Silence("silent", "it is starting")
+        return NoAnswer("silent", "it is starting")
 
     def _wrong(self, task: Task, address: str, found: Answer) -> Diagnostic | None:
         """Return what is wrong with the server that answers; None if it is the task that is wanted."""
@@ -155,13 +157,13 @@ class TaskMonitor:
             if ours != theirs:
                 return errors.other_version(task.ref, address, what, ours, theirs)
         secret = self.membership.secret
-        if secret is not None and identity.secret != secret.mark:
+        if secret is not None and identity.secret != secret.public_digest:
             return errors.other_secret(task.ref, address)
         if identity.spec_sha256 != self.membership.spec_sha256:
             return errors.other_spec(task.ref, address, self.membership.spec_sha256, identity.spec_sha256)
         return None
 
-    def _hopeless(self, missing: Missing) -> Diagnostic | None:
+    def _hopeless(self, missing: MissingTask) -> Diagnostic | None:
         """Return what is wrong if waiting is of no use: something else answers, or there never was a way.
 
         A task that has answered may come back, and names that TF_CONFIG gives may come to be known only when
@@ -206,14 +208,14 @@ class TaskMonitor:
         except RunError:  # which whoever waits for the task will be told as well
             return True
 
-    def _raise_if_too_long(self, found: Sequence[Missing], why: str) -> None:
+    def _raise_if_too_long(self, found: Sequence[MissingTask], why: str) -> None:
         late = [each for each in found if each.seconds >= self.timeout]
         if late:
             span = self.spec.train.spans.get("task_timeout") if self.spec is not None else None
             words = [each.words for each in late]
             raise RunError(errors.tasks_missing(words, why, duration(self.timeout), span))
 
-    def _tell(self, found: Sequence[Missing], why: str) -> None:
+    def _tell(self, found: Sequence[MissingTask], why: str) -> None:
         """Say who is missing, a line for each of the first few, and who is back."""
         self._welcome(found)
         self._told = _longest(found)
@@ -223,11 +225,11 @@ class TaskMonitor:
             self.say(f"waiting {why}: {len(found) - MOST_NAMED} more tasks")
         self._said.update(each.task for each in found)
 
-    def _is_news(self, found: Sequence[Missing]) -> bool:
+    def _is_news(self, found: Sequence[MissingTask]) -> bool:
         """Whether someone is missing of whom it was not said, or for much longer than when it was said."""
         return _longest(found) >= GROWTH * self._told or any(each.task not in self._said for each in found)
 
-    def _welcome(self, found: Sequence[Missing]) -> None:
+    def _welcome(self, found: Sequence[MissingTask]) -> None:
         """Say which of the tasks that were reported missing are back."""
         back = self._said - {each.task for each in found}
         for task in sorted(back):
@@ -277,7 +279,7 @@ class TaskMonitor:
             elif self._is_news(found):
                 self._tell(found, doing)
 
-    def _look_for(self, doing: str) -> tuple[Missing, ...] | None:
+    def _look_for(self, doing: str) -> tuple[MissingTask, ...] | None:
         try:
             found = self.missing()
             self._raise_if_too_long(found, doing)
@@ -287,6 +289,6 @@ class TaskMonitor:
         return found
 
 
-def _longest(found: Sequence[Missing]) -> float:
+def _longest(found: Sequence[MissingTask]) -> float:
     """Return for how many seconds the one has been missing that has been so for longest."""
     return max(each.seconds for each in found)

@@ -23,7 +23,7 @@ from tfdeploy.runtime.quiet import start_tensorflow
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.files import write_whole
 from tfdeploy.runtime.show.words import duration
-from tfdeploy.runtime.stop import in_any_case
+from tfdeploy.runtime.stop import cleanup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ AT_ONCE = 32
 
 
 @frozen
-class Status:
+class TaskStatus:
     """How a task is, in words; `well` where it is there and runs the same spec."""
 
     task: Task
@@ -45,7 +45,7 @@ class Status:
 
 
 @frozen
-class Launched:
+class ClusterRecord:
     """The record of `cluster.json`: the process that has started the tasks, and where these are.
 
     Raises ValueError for what can be no tasks, or no addresses of theirs.
@@ -65,7 +65,7 @@ class Launched:
 
 
 @contextmanager
-def noted(directory: RunDirectory, membership: Membership | None) -> Iterator[None]:
+def cluster_record(directory: RunDirectory, membership: Membership | None) -> Iterator[None]:
     """Keep in the run directory where the tasks are that a launcher has started, while they train.
 
     To be entered by the process that has the lock of the directory, so that a second run leaves this alone.
@@ -73,28 +73,30 @@ def noted(directory: RunDirectory, membership: Membership | None) -> Iterator[No
     if membership is None or membership.launcher is None:
         yield
         return
-    found = Launched(membership.launcher, membership.spec_sha256, membership.cluster.jobs)
+    found = ClusterRecord(membership.launcher, membership.spec_sha256, membership.cluster.jobs)
     write_whole(directory.cluster, json.dumps(asdict(found)) + "\n")
-    with in_any_case(lambda: directory.cluster.unlink(missing_ok=True)):
+    with cleanup(lambda: directory.cluster.unlink(missing_ok=True)):
         yield
 
 
-def _launched(spec: ir.Spec) -> Membership | None:
+def _read_record(spec: ir.Spec) -> Membership | None:
     """Return the cluster that a process has started for the spec and looks after, None if there is none."""
     try:
-        found = read_record(RunDirectory.of(spec).cluster, Launched)
+        found = read_record(RunDirectory.of(spec).cluster, ClusterRecord)
         os.kill(found.process, 0)
     except (OSError, BadRecord, OverflowError):
         return None  # left by one that was killed, damaged, or none at all
     return Membership(Cluster(found.jobs), None, found.spec_sha256)
 
 
-def look(spec: ir.Spec, environment: Mapping[str, str], *, verbose: bool = False) -> list[Status]:
+def cluster_status(
+    spec: ir.Spec, environment: Mapping[str, str], *, verbose: bool = False
+) -> list[TaskStatus]:
     """Return how every task of the spec's cluster is, in order.
 
     Raises SpecError or RunError if nothing says where the tasks are, or TF_CONFIG is wrong.
     """
-    known = find_membership(spec, environment) or _launched(spec)
+    known = find_membership(spec, environment) or _read_record(spec)
     if known is None:
         raise SpecError([errors.not_running(spec.devices.span)])
     start_tensorflow(verbose=verbose)
@@ -103,17 +105,17 @@ def look(spec: ir.Spec, environment: Mapping[str, str], *, verbose: bool = False
         return list(pool.map(lambda each: _status(known, each), tasks))
 
 
-def _status(membership: Membership, task: Task) -> Status:
+def _status(membership: Membership, task: Task) -> TaskStatus:
     address = membership.cluster.address(task)
     found = ask(address, PATIENCE)
     if not isinstance(found, Answer):
-        return Status(task, address, well=False, words=found.words)
+        return TaskStatus(task, address, well=False, words=found.words)
     if found.task != task:
-        return Status(task, address, well=False, words=f"{found.task.ref} answers there")
+        return TaskStatus(task, address, well=False, words=f"{found.task.ref} answers there")
     identity = found.identity
     if identity is None:
-        return Status(task, address, well=False, words="starting, or no server of tfdeploy")
+        return TaskStatus(task, address, well=False, words="starting, or no server of tfdeploy")
     up = duration(max(0.0, time.time() - identity.started))
     words = f"up for {up}, process {identity.process} on {identity.host}"
     same = identity.spec_sha256 == membership.spec_sha256
-    return Status(task, address, well=same, words=words if same else f"{words}, with another spec")
+    return TaskStatus(task, address, well=same, words=words if same else f"{words}, with another spec")

@@ -136,7 +136,7 @@ def _libraries(libc: Any) -> list[tuple[int, int]]:
     """Return the address in memory of each of TensorFlow's libraries, and that of its dynamic section."""
     found: list[tuple[int, int]] = []
 
-    def look(library: Any, size: int, data: Any) -> int:
+    def cluster_status(library: Any, size: int, data: Any) -> int:
         del size, data
         each = library.contents
         if LIBRARY in Path(each.name.decode(errors="replace")).name:
@@ -144,7 +144,7 @@ def _libraries(libc: Any) -> list[tuple[int, int]]:
             found.extend((each.base, each.base + one.address) for one in segments if one.kind == _DYNAMIC)
         return 0
 
-    libc.dl_iterate_phdr(_EACH(look), None)
+    libc.dl_iterate_phdr(_EACH(cluster_status), None)
     return found
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import asdict, frozen
 
 from dsl.typed_json import BadRecord, Count, parse_record
-from tfdeploy.runtime.cluster.server.probe import NO_ANSWER, Silence, knock
+from tfdeploy.runtime.cluster.server.probe import NOTHING_ANSWERS, NoAnswer, probe
 from tfdeploy.runtime.membership.addresses import Membership, Task
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Identity:
             host=socket.gethostname(),
             process=os.getpid(),
             started=time.time(),
-            secret=membership.secret.mark if membership.secret is not None else "",
+            secret=membership.secret.public_digest if membership.secret is not None else "",
         )
 
     @property
@@ -112,7 +112,7 @@ class ServerIdentity:
     def __init__(self, target: str, identity: Identity, secret: Secret | None) -> None:
         import tensorflow as tf
 
-        self.identity, self.disbelieved = identity, False
+        self.identity, self.got_invalid_token = identity, False
         self._secret = secret
         own = identity.task.tensorflow_name
         with tf.Graph().as_default() as graph, tf.device(own + CPU):
@@ -127,11 +127,13 @@ class ServerIdentity:
     @property
     def finished(self) -> bool:
         """Whether the server has been told that it is not needed any more, by one who has the secret."""
-        word = self._heard()
-        if not word:
+        shutdown_token = self._heard()
+        if not shutdown_token:
             return False
-        finished = self._secret is not None and self._secret.is_word(word, self.identity.incarnation)
-        self.disbelieved = not finished
+        finished = self._secret is not None and self._secret.is_shutdown_token(
+            shutdown_token, self.identity.incarnation
+        )
+        self.got_invalid_token = not finished
         return finished
 
     def _heard(self) -> str:
@@ -148,12 +150,12 @@ class ServerIdentity:
         self._session.close()
 
 
-def ask(address: str, timeout: float) -> Answer | Silence:
+def ask(address: str, timeout: float) -> Answer | NoAnswer:
     """Return what the server at `address` says of itself within about `timeout` seconds, or why it does not.
 
     May be called from any thread.
     """
-    silence = knock(address, timeout)
+    silence = probe(address, timeout)
     if silence is not None:
         return silence
     import tensorflow as tf
@@ -168,23 +170,23 @@ def ask(address: str, timeout: float) -> Answer | Silence:
                 identity = None
             return Answer(_task_of(session.list_devices()), identity)
     except tf.errors.OpError:
-        return Silence("silent", NO_ANSWER)
+        return NoAnswer("silent", NOTHING_ANSWERS)
 
 
-def finish(address: str, timeout: float, secret: Secret) -> bool:
+def shut_down(address: str, timeout: float, secret: Secret) -> bool:
     """Tell the server at `address` that it is not needed any more; return whether it has heard it."""
     found = ask(address, timeout)
     if not isinstance(found, Answer) or found.identity is None:
         return False
-    return leave_word(address, timeout, secret.word(found.identity.incarnation))
+    return send_shutdown_token(address, timeout, secret.shutdown_token(found.identity.incarnation))
 
 
-def leave_word(address: str, timeout: float, word: str) -> bool:
+def send_shutdown_token(address: str, timeout: float, shutdown_token: str) -> bool:
     """Leave a word for the server at `address`; return whether that was possible."""
     import tensorflow as tf
 
     with tf.Graph().as_default(), tf.device(CPU):
-        op = _assign(FINISHED, tf.constant(word))
+        op = _assign(FINISHED, tf.constant(shutdown_token))
     try:
         with _session(address, op.graph, timeout) as session:
             session.run(op)

@@ -20,13 +20,13 @@ FRAME_HEADER = 9
 SETTINGS = 4
 UNREACHABLE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL}
 
-NO_ANSWER = "connections are taken, and nothing answers"
+NOTHING_ANSWERS = "connections are taken, and nothing answers"
 
 Kind: TypeAlias = Literal["unknown host", "unreachable", "refused", "silent", "foreign"]
 
 
 @frozen
-class Silence:
+class NoAnswer:
     """Why there is no answer from a task; `words` go into a sentence.
 
     `refused`: nothing listens there. `silent`: no answer in time, as from a process that is stopped.
@@ -37,22 +37,22 @@ class Silence:
     words: str
 
 
-def knock(address: str, timeout: float) -> Silence | None:
+def probe(address: str, timeout: float) -> NoAnswer | None:
     """Return None if something at `address` speaks HTTP/2 within `timeout` seconds, else why not."""
     host, port = split_address(address)
     try:
         connection = socket.create_connection((host, port), timeout)
     except socket.gaierror:
-        return Silence("unknown host", f"the name `{host}` is not known")
+        return NoAnswer("unknown host", f"the name `{host}` is not known")
     except TimeoutError:
-        return Silence("unreachable", "no answer to a connection")
+        return NoAnswer("unreachable", "no answer to a connection")
     except OSError as error:
         return _refused(error)
     with connection:
         return _greet(connection)
 
 
-def _greet(connection: socket.socket) -> Silence | None:
+def _greet(connection: socket.socket) -> NoAnswer | None:
     try:
         connection.sendall(PREFACE)
         answer = b""
@@ -62,17 +62,17 @@ def _greet(connection: socket.socket) -> Silence | None:
                 break
             answer += more
     except TimeoutError:
-        return Silence("silent", NO_ANSWER)
+        return NoAnswer("silent", NOTHING_ANSWERS)
     except OSError:
-        return Silence("foreign", "the connection is broken off")
+        return NoAnswer("foreign", "the connection is broken off")
     if len(answer) == FRAME_HEADER and answer[3] == SETTINGS:
         return None
-    return Silence("foreign", "something that is no TensorFlow server answers")
+    return NoAnswer("foreign", "something that is no TensorFlow server answers")
 
 
-def _refused(error: OSError) -> Silence:
+def _refused(error: OSError) -> NoAnswer:
     if error.errno in UNREACHABLE:
-        return Silence("unreachable", (error.strerror or "unreachable").lower())
+        return NoAnswer("unreachable", (error.strerror or "unreachable").lower())
     if error.errno == errno.ECONNREFUSED:
-        return Silence("refused", "nothing listens there")
-    return Silence("silent", (error.strerror or "no connection").lower())
+        return NoAnswer("refused", "nothing listens there")
+    return NoAnswer("silent", (error.strerror or "no connection").lower())

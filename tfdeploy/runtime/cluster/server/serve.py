@@ -57,7 +57,7 @@ def _wait(server: Server, stop: StopSignals, warn: Callable[[Diagnostic], None])
         if time.monotonic() >= ask_at:
             if server.finished:
                 return
-            if server.disbelieved and not warned:
+            if server.got_invalid_token and not warned:
                 warned = True
                 warn(errors.disbelieved(server.identity.task.ref))
             ask_at = time.monotonic() + ASK_EVERY

@@ -49,9 +49,9 @@ class Server:
         return self._published.finished
 
     @property
-    def disbelieved(self) -> bool:
+    def got_invalid_token(self) -> bool:
         """Whether somebody has told the server so who does not have the secret of the run."""
-        return self._published.disbelieved
+        return self._published.got_invalid_token
 
     @property
     def is_open(self) -> bool:

@@ -10,7 +10,7 @@ from attrs import evolve
 from tfdeploy.runtime.cluster.workers.worker_group import LONGEST, PATIENT
 from tfdeploy.runtime.session.engine import StepReport
 from tfdeploy.runtime.session.numbers import named
-from tfdeploy.runtime.session.steps import Done
+from tfdeploy.runtime.session.steps import StepResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -92,10 +92,10 @@ class SyncChiefSteps(_ChiefSteps):
         self.tick = group.generation
         self._posted = -1
         self._arrived: tuple[int, ...] = ()
-        group.engine.pulse.causes["gradients"] = self._owing
+        group.engine.activity.causes["gradients"] = self._owing
         self._post: Callable[..., Any] | None = None
 
-    def next(self, *, logged: bool, until: int) -> Done:
+    def next(self, *, logged: bool, until: int) -> StepResult:
         """Put the chief's gradients where the others' are, wait for enough of these, and apply them.
 
         If a signal comes first, no step is made.
@@ -107,14 +107,14 @@ class SyncChiefSteps(_ChiefSteps):
         self._arrived = ()
         state = self.group.until(lambda each: self._has_come(each, enough))
         if state is None:
-            return Done(0, 0.0, steps=0)
+            return StepResult(0, 0.0, steps=0)
         present = [float(each == self.tick) for each in state.arrived]
         exchange = self.group.exchange
         feed = {} if exchange.present is None else {exchange.present: present}
         _, report = self._run(exchange.apply, feed, logged=logged)
         self.tick += 1
         examples = sum(size for size, here in zip(self.sizes, present, strict=True) if here)
-        return Done(examples, report.data_loss, report if logged or first else None)
+        return StepResult(examples, report.data_loss, report if logged or first else None)
 
     def _has_come(self, state: State, enough: int) -> bool:
         self._arrived = state.arrived
@@ -136,7 +136,7 @@ class SyncChiefSteps(_ChiefSteps):
             self._post(self.tick)
         self._posted = self.tick
 
-    def settle(self) -> list[Done]:
+    def settle(self) -> list[StepResult]:
         """Return nothing: no step is ever in hand."""
         return []
 
@@ -155,7 +155,7 @@ class AsyncChiefSteps(_ChiefSteps):
         self.loss = 0.0
         self.slowest = 0.0  # seconds of an update of the chief's own
 
-    def next(self, *, logged: bool, until: int) -> Done:
+    def next(self, *, logged: bool, until: int) -> StepResult:
         """Make an update, or wait for others to, and return what all have made since the last time."""
         if self.start + until != self.allowed:
             self.allowed = self.start + until
@@ -166,7 +166,7 @@ class AsyncChiefSteps(_ChiefSteps):
                 return self._others(state)
         return self._update(logged=logged)
 
-    def _update(self, *, logged: bool) -> Done:
+    def _update(self, *, logged: bool) -> StepResult:
         first, group = self._first, self.group
         begun = time.perf_counter()
         numbers, report = self._run(group.exchange.step, {group.ops.mine: group.mine}, logged=logged)
@@ -177,14 +177,14 @@ class AsyncChiefSteps(_ChiefSteps):
         done = self._made(state)
         return evolve(done, report=report) if logged or first else done
 
-    def _others(self, state: State) -> Done:
+    def _others(self, state: State) -> StepResult:
         """Wait until the others have made an update, if there is none for the chief to make."""
         found: State | None = state
         if state.global_step == self.seen:
             found = self._patiently(
                 lambda each: each.global_step > self.seen or self.group.may_claim(each), LONGEST
             )
-        return Done(0, self.loss, steps=0) if found is None else self._made(found)
+        return StepResult(0, self.loss, steps=0) if found is None else self._made(found)
 
     def _patiently(self, ready: Callable[[State], bool], longest: float) -> State | None:
         """Wait for the others; what one of them does not end within a good while is taken from it.
@@ -200,15 +200,15 @@ class AsyncChiefSteps(_ChiefSteps):
                 task = self.group.worker.task(late)
                 self.group.say(f"{task} has not ended its update for {patience:.0f} s: others make it")
 
-    def _made(self, state: State) -> Done:
+    def _made(self, state: State) -> StepResult:
         """Return the updates of all workers since the last time."""
         steps = state.global_step - self.seen
         made = [now - before for now, before in zip(state.done, self.done, strict=True)]
         examples = sum(size * each for size, each in zip(self.sizes, made, strict=True))
         self.seen, self.done = state.global_step, state.done
-        return Done(examples, self.loss, steps=steps)
+        return StepResult(examples, self.loss, steps=steps)
 
-    def settle(self) -> list[Done]:
+    def settle(self) -> list[StepResult]:
         """Let no further update begin, make the one that was claimed, and wait for those of the others."""
         self.group.run(self.group.ops.freeze)
         self.allowed = -1

@@ -14,7 +14,7 @@ from compiler.graph.session_options import session_config
 from compiler.plan import WorkerPlan
 from compiler.topology import Host
 from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
-from tfdeploy.runtime.cluster.server.identity import finish
+from tfdeploy.runtime.cluster.server.identity import shut_down
 from tfdeploy.runtime.cluster.workers.worker_group import WorkerGroup
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.session.checkpoint_files import ClientFiles
@@ -67,7 +67,7 @@ class SessionTarget:
             config.operation_timeout_in_ms = int(self.needs_monitor.timeout * 1000)
         return tf.compat.v1.Session(self.url, graph=compiled.graph, config=config)
 
-    def gather(self, why: str, check: Callable[[], None]) -> None:
+    def wait_for_tasks(self, why: str, check: Callable[[], None]) -> None:
         """Wait until all tasks that are needed are there; raise RunError if that takes too long.
 
         `check` is called while it waits, and may raise.
@@ -77,7 +77,7 @@ class SessionTarget:
             self.needs_monitor.require(why)
 
     @contextmanager
-    def looking_on(self, why: str) -> Iterator[None]:
+    def monitored(self, why: str) -> Iterator[None]:
         """Look after the tasks meanwhile; missing tasks are named if training makes no progress."""
         if self.monitor is None:
             yield
@@ -108,7 +108,7 @@ class SessionTarget:
         monitor = engine.monitor = self.monitor
         engine.lost = self.needs_monitor.lost if self.needs_monitor is not None else None
         if monitor is not None:
-            engine.pulse.causes["tasks"] = lambda: [(each.words, None) for each in monitor.absent]
+            engine.activity.causes["tasks"] = lambda: [(each.words, None) for each in monitor.absent]
 
     def end(self, group: WorkerGroup | None) -> None:
         """Tell all workers and servers that can be reached that training is over."""
@@ -124,7 +124,7 @@ class SessionTarget:
         if self.membership is not None and secret is not None:
             addresses = [self.membership.cluster.address(each) for each in self.membership.others]
             with ThreadPoolExecutor(MOST_AT_ONCE, "dismiss") as pool:
-                list(pool.map(lambda each: finish(each, PATIENCE, secret), addresses))
+                list(pool.map(lambda each: shut_down(each, PATIENCE, secret), addresses))
 
 
 def _filter(task: Task) -> str:

@@ -16,12 +16,12 @@ from compiler.graph.storage.saving import add_saving
 from compiler.graph.workers.coordination import FINISHED
 from tfdeploy.runtime.cluster.workers.update_reports import UpdateReporter
 from tfdeploy.runtime.cluster.workers.worker_group import PATIENT, WorkerGroup
-from tfdeploy.runtime.pulse import Pulse
 from tfdeploy.runtime.session.data import feed_training
 from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.session.faults import located
 from tfdeploy.runtime.session.lost_tasks import is_lost_task
 from tfdeploy.runtime.session.tensorflow_reasons import reason_of
+from tfdeploy.runtime.watchdog import Activity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ class WorkerLoop:
     target: SessionTarget = field(repr=False)
     stop: StopSignals = field(repr=False)
     reporter: Reporter = field(repr=False)
-    pulse: Pulse = field(factory=Pulse, repr=False)
+    activity: Activity = field(factory=Activity, repr=False)
     _saving: Any = field(default=None, init=False, repr=False)
     _lost: int | None = field(default=None, init=False)  # the generation whose variables were gone
 
@@ -55,13 +55,13 @@ class WorkerLoop:
         """
         self._saving = add_saving(self.compiled)
         while True:
-            self.target.gather("to train", self.stop.check)
+            self.target.wait_for_tasks("to train", self.stop.check)
             engine = Engine(self.compiled, self.target.session(self.compiled), self._saving)
-            engine.pulse = self.pulse
+            engine.activity = self.activity
             self.target.attach_monitors(engine)
             group = WorkerGroup(engine, self.stop, self.target.monitor)
             try:
-                with self.target.looking_on("for the chief and the variables"):
+                with self.target.monitored("for the chief and the variables"):
                     self._report_loss(group)
                     return self._train(group)
             except tf.errors.OpError as fault:
@@ -109,7 +109,7 @@ class WorkerLoop:
             if state is None or not group.is_current(state):
                 return
             if state.arrived[group.worker.index] != state.tick:
-                with group.engine.pulse.doing("its gradients of a step", kind="step"):
+                with group.engine.activity.doing("its gradients of a step", kind="step"):
                     post(state.tick)
             posted = state.tick
 
@@ -122,7 +122,7 @@ class WorkerLoop:
         while self.stop.received is None:
             claimed, state = group.claim()
             while claimed and self.stop.received is None:
-                with group.engine.pulse.doing("an update", kind="step"):
+                with group.engine.activity.doing("an update", kind="step"):
                     numbers = teller.update() if teller.is_due(state) else update(group.mine)
                 claimed, state = group.claimed(numbers)
                 group.progress()

@@ -27,7 +27,7 @@ OPEN_FILES = Path("/proc/self/fd")
 
 
 @frozen
-class Presence:
+class DirectoryGuard:
     """The run directory `path`, held open by `descriptor`; `span` is where the spec names it."""
 
     path: Path
@@ -55,7 +55,7 @@ class Presence:
 
 
 @contextmanager
-def present(path: Path, span: Span | None = None) -> Iterator[Presence]:
+def guard_directory(path: Path, span: Span | None = None) -> Iterator[DirectoryGuard]:
     """Hold the directory `path` open. Raises RunError if that cannot be."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -63,7 +63,7 @@ def present(path: Path, span: Span | None = None) -> Iterator[Presence]:
         reason = (fault.strerror or str(fault)).lower()
         raise RunError(errors.directory_unusable(str(path), reason, span)) from fault
     try:
-        yield Presence(path, descriptor, span)
+        yield DirectoryGuard(path, descriptor, span)
     finally:
         os.close(descriptor)
 

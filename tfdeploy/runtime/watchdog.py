@@ -17,7 +17,7 @@ from attrs import define, field
 
 from dsl.errors import running as errors
 from tfdeploy.runtime.show.words import duration
-from tfdeploy.runtime.stop import BASE, end_now
+from tfdeploy.runtime.stop import BASE, end_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,8 +38,8 @@ LOOK_EVERY = 0.25
 
 
 @define
-class Pulse:
-    """What a run is doing. `beat` notes progress; `causes` tell what the run may be waiting for.
+class Activity:
+    """What a run is doing. `note_progress` notes progress; `causes` tell what the run may be waiting for.
 
     Each cause has a name, and yields sentences, each with the part of the spec that it is about. `last_step`
     is the step of the newest checkpoint. No progress is expected while the run does nothing that may wait.
@@ -63,10 +63,10 @@ class Pulse:
         try:
             yield
         finally:
-            self.beat()
+            self.note_progress()
             self.what, self.span, self._kind = before
 
-    def beat(self) -> None:
+    def note_progress(self) -> None:
         """Note that the run has made progress."""
         self._longest[self._kind] = max(self.idle, self._longest.get(self._kind, 0.0))
         self._begin()
@@ -99,18 +99,18 @@ class Pulse:
         return span, (*(words for words, _ in found), work)
 
 
-class Attendant:
+class Watchdog:
     """Reports a lack of progress; a signal then ends the process, if it is there for this run alone."""
 
-    def __init__(self, pulse: Pulse, stop: StopSignals, reporter: Reporter) -> None:
-        self._pulse, self._stop, self._reporter = pulse, stop, reporter
-        self._told = 0.0  # seconds without progress when that was last reported
+    def __init__(self, activity: Activity, stop: StopSignals, reporter: Reporter) -> None:
+        self._activity, self._stop, self._reporter = activity, stop, reporter
+        self._reported_idle = 0.0  # seconds without progress when that was last reported
         self._over = threading.Event()
 
     @contextmanager
-    def attending(self) -> Iterator[None]:
+    def watching(self) -> Iterator[None]:
         """Watch the run from a thread."""
-        thread = threading.Thread(target=self._look_on, daemon=True, name="attendant")
+        thread = threading.Thread(target=self._watch, daemon=True, name="watchdog")
         thread.start()
         try:
             yield
@@ -118,26 +118,26 @@ class Attendant:
             self._over.set()
             thread.join()
 
-    def _look_on(self) -> None:
+    def _watch(self) -> None:
         while not self._over.wait(LOOK_EVERY):
-            idle = self._pulse.idle
-            if idle < self._pulse.patience:
-                self._told = 0.0
+            idle = self._activity.idle
+            if idle < self._activity.patience:
+                self._reported_idle = 0.0
                 continue
-            if idle >= GROWTH * self._told:
-                self._told = idle
-                span, reasons = self._pulse.reasons()
-                self._reporter.warn(errors.no_progress(self._pulse.what, duration(idle), span, *reasons))
+            if idle >= GROWTH * self._reported_idle:
+                self._reported_idle = idle
+                span, reasons = self._activity.reasons()
+                self._reporter.warn(errors.no_progress(self._activity.what, duration(idle), span, *reasons))
             arrived = self._stop.arrived
-            if arrived is not None and time.monotonic() - max(arrived[1], self._pulse.began) > TO_END:
+            if arrived is not None and time.monotonic() - max(arrived[1], self._activity.began) > TO_END:
                 self._end(arrived[0], idle)
 
     def _end(self, number: Signals, idle: float) -> None:
         """End the process, because its activity cannot be ended otherwise."""
-        pulse, (span, reasons) = self._pulse, self._pulse.reasons()
-        what, words, last = pulse.what, duration(idle), pulse.last_step
+        activity, (span, reasons) = self._activity, self._activity.reasons()
+        what, words, last = activity.what, duration(idle), activity.last_step
         self._reporter.warn(errors.ended_without_progress(number.name, what, words, last, span, *reasons))
-        end_now(BASE + number)
+        end_process(BASE + number)
 
 
 def waiting_for(source: Source) -> Cause:

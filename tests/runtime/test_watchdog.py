@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.runtime.tasks import Process, Tasks
-from tfdeploy.runtime import pulse as module
-from tfdeploy.runtime.pulse import Attendant, Pulse
+from tfdeploy.runtime import watchdog as module
 from tfdeploy.runtime.show.reporting import Reporter
 from tfdeploy.runtime.stop import StopSignals
+from tfdeploy.runtime.watchdog import Activity, Watchdog
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
@@ -62,16 +62,16 @@ def test_it_is_said_again_when_the_wait_has_doubled(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "AT_FIRST", 0.5)
     monkeypatch.setattr(module, "LEAST", 0.5)
     monkeypatch.setattr(module, "LOOK_EVERY", 0.01)
-    pulse, warned = Pulse(), Warned()
-    pulse.causes["data"] = lambda: [("the data have not come", None)]
-    with StopSignals() as stop, Attendant(pulse, stop, warned).attending():
+    activity, warned = Activity(), Warned()
+    activity.causes["data"] = lambda: [("the data have not come", None)]
+    with StopSignals() as stop, Watchdog(activity, stop, warned).watching():
         time.sleep(0.7)
         assert warned.found == []
-        with pulse.doing("step 7"):
+        with activity.doing("step 7"):
             end = time.monotonic() + 60
             while len(warned.found) < 3 and time.monotonic() < end:
                 time.sleep(0.01)
-            waited = pulse.idle
+            waited = activity.idle
     assert waited >= 0.5 * 2 * 2
     assert all(each.message.startswith("nothing has come of step 7 for ") for each in warned.found)
     assert {each.notes[0] for each in warned.found} == {"the data have not come"}

@@ -31,26 +31,29 @@ ARGUMENTS = ("dropout", "recurrent_dropout")
 
 def without_randomness(model: ModelGraph) -> ModelGraph:
     """Return the model with all that draws random numbers in training switched off, as far as it is known."""
-    return evolve(model, layers=tuple(_calm_layer(each) for each in model.layers))
+    return evolve(model, layers=tuple(_layer_without_randomness(each) for each in model.layers))
 
 
-def _calm_layer(layer: LayerNode) -> LayerNode:
-    return evolve(layer, call=_calm(layer.call)) if layer.kind == "layer" else layer
+def _layer_without_randomness(layer: LayerNode) -> LayerNode:
+    return evolve(layer, call=_call_without_randomness(layer.call)) if layer.kind == "layer" else layer
 
 
-def _calm(call: ir.Call) -> ir.Call:
+def _call_without_randomness(call: ir.Call) -> ir.Call:
     if call.name in RATES:
         return evolve(call, args=(0.0,), kwargs={})
     if call.name == "RandomCrop":
         return evolve(call, name="CenterCrop", kwargs=_without(call, "seed"))
     if call.name.startswith("Random"):
         return ir.Call("Identity", span=call.span)
-    kwargs = {key: 0.0 if key in ARGUMENTS else _calm_value(value) for key, value in call.kwargs.items()}
-    return evolve(call, args=tuple(_calm_value(each) for each in call.args), kwargs=kwargs)
+    kwargs = {
+        key: 0.0 if key in ARGUMENTS else _value_without_randomness(value)
+        for key, value in call.kwargs.items()
+    }
+    return evolve(call, args=tuple(_value_without_randomness(each) for each in call.args), kwargs=kwargs)
 
 
-def _calm_value(value: ir.Value) -> ir.Value:
-    return _calm(value) if isinstance(value, ir.Call) else value
+def _value_without_randomness(value: ir.Value) -> ir.Value:
+    return _call_without_randomness(value) if isinstance(value, ir.Call) else value
 
 
 def _without(call: ir.Call, name: str) -> dict[str, ir.Value]:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tests.runtime.tasks import Tasks
 
 SCRIPT = (
-    "import os; from tfdeploy.runtime.membership.secret import secret_of; print(secret_of(os.environ).mark)"
+    "import os; from tfdeploy.runtime.membership.secret import secret_of; "
+    "print(secret_of(os.environ).public_digest)"
 )
 
 
@@ -43,7 +44,7 @@ def test_whoever_comes_first_makes_it(tmp_path: Path) -> None:
     (path,) = (tmp_path / "config" / "tfdeploy").iterdir()
     assert path == path_of(environment)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert marks == {f"{secret_of(environment).mark}\n"}
+    assert marks == {f"{secret_of(environment).public_digest}\n"}
 
 
 def test_every_launch_has_its_own() -> None:

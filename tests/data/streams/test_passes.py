@@ -181,6 +181,22 @@ def test_the_seed_of_the_graph_does_not_change_the_order(reader: Any, numbers: N
     assert orders[0] == orders[1]
 
 
+@pytest.mark.parametrize("repeat", [True, False])
+@pytest.mark.parametrize("cached", [True, False])
+def test_the_order_is_the_same_in_eager_mode(
+    reader: Any, numbers: Numbers, *, repeat: bool, cached: bool
+) -> None:
+    """Datasets that are made in eager mode give the order of a graph, whatever the global seed."""
+    transforms = [reader.call("shuffle", 100)] + [reader.call("cache")] * cached
+    stream = numbers(*transforms, reader.call("shuffle", 30), seed=5)
+    expected = reader.column(stream, "n", 20, repeat=repeat, most=10 if repeat else 5)
+    assert tf.executing_eagerly()
+    for seed in (0, 1):
+        tf.random.set_seed(seed)
+        batches = stream.batches(20, repeat=repeat, drop_remainder=True).take(10)
+        assert list(chain(*(batch["n"].numpy().tolist() for batch in batches))) == expected
+
+
 def test_a_session_with_several_streams_closes_at_once(reader: Any, numbers: Numbers) -> None:
     """Nothing that has to do with reading keeps a session open, even where four streams were read a while."""
     for _ in range(4):

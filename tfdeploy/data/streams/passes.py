@@ -165,7 +165,7 @@ class Passes:
             match step:
                 case Shuffle():
                     seed = tf.add(tf.constant(self._base_seed(step), tf.int64), epoch)
-                    dataset = dataset.shuffle(step.buffer, seed=seed, reshuffle_each_iteration=False)
+                    dataset = _shuffled(dataset, step.buffer, seed)
                 case Take():
                     dataset = dataset.take(step.count)
                 case Skip():
@@ -229,3 +229,20 @@ class Passes:
         """How many examples to decode at once where they are not batched."""
         size = sum(prod(each.shape) * (tf.as_dtype(each.dtype).size or 16) for each in self.fields)
         return max(1, min(LARGEST_CHUNK, CHUNK_BYTES // max(size, 1)))
+
+
+def _shuffled(dataset: Any, buffer: int, seed: Any) -> Any:
+    """Shuffle in an order that follows from `seed` alone, an int64 tensor.
+
+    TensorFlow mixes in the seed of the current graph, or in eager mode the user's global one, which only
+    the graph of a function can do without.
+    """
+    if tf.executing_eagerly():
+        shuffled = plain(lambda each: _shuffled(dataset, buffer, each))
+        return tf.data.Dataset.from_tensors(seed).flat_map(shuffled)
+    graph = tf.compat.v1.get_default_graph()
+    kept, graph.seed = graph.seed, None
+    try:
+        return dataset.shuffle(buffer, seed=seed, reshuffle_each_iteration=False)
+    finally:
+        graph.seed = kept

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from tfdeploy.data.transforms.changes import Change
 from tfdeploy.data.transforms.table import Shuffle, Skip, Take, Transform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
@@ -76,9 +75,8 @@ class Stream:
 
     def dataset(self) -> Any:
         """Return the examples of one pass, a dict of tensors each, as a dataset of the current graph."""
-        with _own_seeds():
-            single = self._examples(repeat=False).single(self._passes.chunk)
-            return self._settled(single.map(plain(self._wanted_only)))
+        single = self._examples(repeat=False).single(self._passes.chunk)
+        return self._settled(single.map(plain(self._wanted_only)))
 
     def batches(self, batch_size: int, *, repeat: bool, drop_remainder: bool) -> Any:
         """Return batches of `batch_size` examples as a tf.data.Dataset of the current graph, prefetched.
@@ -87,11 +85,10 @@ class Stream:
         the next, so that every run of `size` examples is one exact pass. `drop_remainder` leaves out a
         last, smaller batch.
         """
-        with _own_seeds():
-            examples = self._examples(repeat=repeat)
-            batches = examples.batched(batch_size, drop_remainder=drop_remainder)
-            batches = batches.map(plain(self._wanted_only))
-            return self._settled(batches.prefetch(tf.data.AUTOTUNE), warm=repeat)
+        examples = self._examples(repeat=repeat)
+        batches = examples.batched(batch_size, drop_remainder=drop_remainder)
+        batches = batches.map(plain(self._wanted_only))
+        return self._settled(batches.prefetch(tf.data.AUTOTUNE), warm=repeat)
 
     def _examples(self, *, repeat: bool) -> Examples:
         consumed = self.options.skip_examples
@@ -225,17 +222,6 @@ def _seed(options: StreamOptions, steps: Sequence[Step]) -> int:
     at = next((at for at, each in enumerate(steps) if isinstance(each, Shard)), 0)
     shared = options.deterministic or any(isinstance(each, Shuffle) for each in steps[:at])
     return 0 if shared else secrets.randbits(31)
-
-
-@contextmanager
-def _own_seeds() -> Iterator[None]:
-    """Keep the seed of the current graph, which is the model's, out of the order of examples."""
-    graph = tf.compat.v1.get_default_graph()
-    kept, graph.seed = graph.seed, None
-    try:
-        yield
-    finally:
-        graph.seed = kept
 
 
 def _changed(change: Change, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

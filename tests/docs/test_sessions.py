@@ -18,7 +18,7 @@ from tfdeploy.runtime.cluster.health.monitor import MissingTask, TaskMonitor
 from tfdeploy.runtime.cluster.server.probe import probe
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.show.console import LineReporter
-from tfdeploy.runtime.train.waiting import remedy
+from tfdeploy.runtime.train.loop import remedy
 
 SESSIONS = [
     path

@@ -1,11 +1,25 @@
-"""Rewriting the user's own files."""
+"""The files that commands are given: specs below folders are found, read, and rewritten."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grammar
+from dsl.diagnostics import SpecError
+from dsl.errors import files as errors
+from grammar.format import source_of
+from tfdeploy.cli.faults import show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dsl import ir
+    from tfdeploy.cli.common import Common
 
 
 def replace_file(path: str, text: str) -> None:
@@ -26,3 +40,63 @@ def replace_file(path: str, text: str) -> None:
             raise
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from error
+
+
+ENDING = ".tfdeploy"
+SKIPPED = ("build",)
+"""Folders whose specs are copies; hidden ones, `.venv` among them, are not looked into either."""
+
+
+def specs_of(paths: Iterable[str]) -> list[str]:
+    """Return `paths` with the specs below it, in the order of their names, in place of each folder.
+
+    A file that is named as well as found is returned once. Raises SpecError for a folder without specs.
+    """
+    found: dict[str, None] = {}
+    for path in paths:
+        if not os.path.isdir(path):  # noqa: PTH112 Path.is_dir raises OSError for a name that is too long
+            found[path] = None
+            continue
+        below = sorted(_below(path))
+        if not below:
+            raise SpecError([errors.no_specs(path, ENDING)])
+        found.update(dict.fromkeys(below))
+    return list(found)
+
+
+def _below(folder: str) -> Iterator[str]:
+    """Yield the specs below `folder`; links to folders are not followed, so that nothing goes in circles."""
+    for directory, folders, files in os.walk(folder):
+        folders[:] = [each for each in folders if not each.startswith(".") and each not in SKIPPED]
+        for name in files:
+            path = Path(directory, name)
+            if name.endswith(ENDING) and not name.startswith(".") and path.is_file():
+                yield str(path)
+
+
+STDIN = "-"
+
+
+def read(path: str, common: Common, *, stdin: bool = False) -> grammar.Reading:
+    """Read the spec at `path` with the overrides of the command line; with `stdin`, `-` is standard input.
+
+    Raises SpecError where standard input is no text.
+    """
+    name, text = path, None
+    if stdin and path == STDIN:
+        name = "<stdin>"
+        text = source_of(name, sys.stdin.buffer.read()).text
+    return grammar.read(name, common.overrides, text=text, allow_python=common.allow_python)
+
+
+def read_spec(path: str, common: Common, *, stdin: bool = False) -> ir.Spec:
+    """Return the spec at `path` (see `read`), its warnings on standard error.
+
+    Raises SpecError with everything that was found where there are errors.
+    """
+    found = read(path, common, stdin=stdin)
+    if found.spec is None:
+        raise SpecError(found.diagnostics)
+    if len(found.diagnostics):
+        show(found.diagnostics, common)
+    return found.spec

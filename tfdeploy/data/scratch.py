@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from tfdeploy.data.plain import plain
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -107,3 +105,9 @@ def reason_of(error: Exception) -> str:
     bare = re.sub(r"\{\{.*?\}\}|\[\[.*?\]\]|\[Op:.*?\]", "", error.message)
     lines = [line.strip() for line in bare.splitlines()]
     return next((line for line in lines if line and not line.startswith(NOISE)), type(error).__name__)
+
+
+def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep TensorFlow from rewriting `function`, which decides nothing by the values of tensors."""
+    untouched: Callable[..., Any] = tf.autograph.experimental.do_not_convert(function)
+    return untouched

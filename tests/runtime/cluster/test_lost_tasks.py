@@ -12,7 +12,7 @@ from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.server.identity import shut_down
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.membership.membership import find_membership
-from tfdeploy.runtime.session.lost_tasks import is_lost_task
+from tfdeploy.runtime.session.faults import is_lost_task
 
 if TYPE_CHECKING:
     from tests.runtime.tasks import Tasks

@@ -10,7 +10,7 @@ import pytest
 
 from dsl.diagnostics import RunError
 from tests.runtime.train.test_processes import LONG, PATIENCE, wait_for_step
-from tfdeploy.runtime.records.guard import guard_directory
+from tfdeploy.runtime.records.lock import guard_directory
 from tfdeploy.runtime.show.reporting import Reporter
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ from dsl.diagnostics import SpecError
 from dsl.render import FORMATS, render
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import exit_code
+from tfdeploy.cli.files import STDIN, read, specs_of
 from tfdeploy.cli.fixes import apply_safe
-from tfdeploy.cli.folders import specs_of
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.reading import STDIN, read
 from tfdeploy.cli.terminal import say
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from attrs import evolve
 
 from tfdeploy.cli.commands.serve import listen_option, task_option
 from tfdeploy.cli.common import Common
+from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.reading import read_spec
 
 if TYPE_CHECKING:
     from dsl import ir

@@ -75,7 +75,7 @@ def _side(common: Common, path: str, more: Pairs, option: str) -> PlacementMap:
     file = map_file(path)
     if file is None:
         from tfdeploy.cli.building import build
-        from tfdeploy.cli.reading import read_spec
+        from tfdeploy.cli.files import read_spec
 
         spec = read_spec(path, evolve(common, overrides=common.overrides + more))
         return build(spec, common, forecast=True).placement()

@@ -11,8 +11,8 @@ from click.core import ParameterSource
 from dsl.diagnostics import SpecError
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import show
+from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.reading import read_spec
 from tfdeploy.cli.terminal import say
 
 if TYPE_CHECKING:

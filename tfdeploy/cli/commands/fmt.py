@@ -9,8 +9,7 @@ import click
 
 from grammar.format import format_text, source_of
 from tfdeploy.cli.common import Common
-from tfdeploy.cli.files import replace_file
-from tfdeploy.cli.folders import specs_of
+from tfdeploy.cli.files import replace_file, specs_of
 from tfdeploy.cli.options import common_options, offer
 from tfdeploy.cli.terminal import pass_on, say
 

@@ -137,7 +137,7 @@ def _subject(common: Common, path: str, *, emulate: bool, run_one_step: bool) ->
             )
         placement = read_map(file)
         return LoadedPlacement(placement, spec_lines.texts_on_disk(placement))
-    from tfdeploy.cli.reading import read_spec
+    from tfdeploy.cli.files import read_spec
 
     spec = read_spec(path, common, stdin=True)
     from tfdeploy.cli.building import build

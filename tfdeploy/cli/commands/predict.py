@@ -8,8 +8,8 @@ import click
 
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import show
+from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, force_option, offer
-from tfdeploy.cli.reading import read_spec
 from tfdeploy.cli.terminal import say
 
 SUFFIXES = (".csv", ".npz")

@@ -9,8 +9,8 @@ import click
 from attrs import evolve
 
 from tfdeploy.cli.common import Common
+from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.reading import read_spec
 
 if TYPE_CHECKING:
     from tfdeploy.runtime.membership.addresses import Task

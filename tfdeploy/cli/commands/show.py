@@ -6,8 +6,8 @@ import click
 
 from grammar.unparse import unparse
 from tfdeploy.cli.common import Common
+from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.reading import read_spec
 from tfdeploy.cli.terminal import pass_on
 
 

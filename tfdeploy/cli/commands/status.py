@@ -7,8 +7,8 @@ import os
 import click
 
 from tfdeploy.cli.common import Common
+from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.reading import read_spec
 from tfdeploy.cli.terminal import say
 
 NOT_WELL = 1

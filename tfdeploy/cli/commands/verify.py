@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tfdeploy.cli.common import Common
+from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.reading import read_spec
 from tfdeploy.progress import busy
 
 if TYPE_CHECKING:

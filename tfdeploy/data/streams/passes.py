@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from attrs import evolve, frozen
 
-from tfdeploy.data.plain import plain
+from tfdeploy.data.scratch import plain
 from tfdeploy.data.sources.base import FileSource
 from tfdeploy.data.streams.shares import Files, Shard
 from tfdeploy.data.transforms.changes import Cast, Change, OneTensor, Rename

@@ -12,7 +12,7 @@ from dsl.diagnostics import RunError
 from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
 from tfdeploy.data import scratch
-from tfdeploy.data.plain import plain
+from tfdeploy.data.scratch import plain
 from tfdeploy.data.streams.passes import Examples, Passes, steps_of
 from tfdeploy.data.streams.shares import Files, Shard, share_of
 from tfdeploy.data.transforms.changes import Change

@@ -18,8 +18,8 @@ from attrs import frozen
 
 from dsl.errors import cluster as errors
 from tfdeploy.runtime.cluster.server.binding import LOOPBACK
-from tfdeploy.runtime.launch import children
-from tfdeploy.runtime.launch.children import ParentPipe, TaskProcess
+from tfdeploy.runtime.launch import task_processes
+from tfdeploy.runtime.launch.task_processes import ParentPipe, TaskProcess
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.fingerprint import fingerprint
 from tfdeploy.runtime.membership.membership import LAUNCHER, is_server
@@ -121,13 +121,13 @@ class Launcher:
         self.ending = True
         with self._stack:
             if kind is None and self.failure is None:
-                children.wait(list(self._children.values()), FINISHING)
+                task_processes.wait(list(self._children.values()), FINISHING)
 
     def end_all(self) -> None:
         """Leave no process behind."""
         self.ending = True
         with self._lock:
-            children.stop(list(self._children.values()), GRACE)
+            task_processes.stop(list(self._children.values()), GRACE)
 
     @property
     def client(self) -> Membership:
@@ -152,7 +152,7 @@ class Launcher:
         command = (before and self.command.later) or self.command
         arguments = command.arguments(task, self.cluster.chief, again=before is not None)
         environment = self._environment(task, command)
-        child = children.start(task, arguments, environment, self._pipe, self._line(task))
+        child = task_processes.start(task, arguments, environment, self._pipe, self._line(task))
         if before is not None:
             child.starts, child.early = before.starts + 1, before.early
         self._children[task] = child
@@ -217,25 +217,24 @@ class Launcher:
     def _done(self, task: Task, code: int) -> None:
         self.over[task] = code
         if code != 0 and not self.ending and self.failure is None:
-            self._fail(task, code, children.describe_exit(code))
+            self._fail(task, code, task_processes.describe_exit(code))
 
     def _again(self, task: Task, child: TaskProcess, code: int) -> None:
         """Start a task again soon, unless it has ended early too often."""
         child.early = child.early + 1 if child.lived < QUICK else 1
         if child.early >= MOST_EARLY:
-            describe_exit = (
-                f"{children.describe_exit(code)} {child.early} times in a row, soon after it was started"
-            )
+            how = task_processes.describe_exit(code)
+            how = f"{how} {child.early} times in a row, soon after it was started"
             self.over[task] = code
-            self._fail(task, code, describe_exit)
+            self._fail(task, code, how)
             return
-        self._say(f"{task.ref} {children.describe_exit(code)}; it is started again")
+        self._say(f"{task.ref} {task_processes.describe_exit(code)}; it is started again")
         self._due[task] = time.monotonic() + PAUSE * (child.early - 1)
 
-    def _fail(self, task: Task, code: int, describe_exit: str) -> None:
+    def _fail(self, task: Task, code: int, how: str) -> None:
         """Take down which task ends the run, and the last that it has written to standard error."""
         self.failed = code
-        self.failure = errors.task_failed(task.ref, describe_exit, *self._last_words[task])
+        self.failure = errors.task_failed(task.ref, how, *self._last_words[task])
 
     @contextmanager
     def tending(self) -> Iterator[None]:

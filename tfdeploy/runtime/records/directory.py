@@ -10,12 +10,13 @@ from attrs import frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
-from tfdeploy.runtime.records.event_files import SPLITS, is_events_file
 from tfdeploy.runtime.records.files import remove_partial, write_whole
 from tfdeploy.runtime.records.ownership import (
     MARKER,
     MARKER_TEXT,
+    SPLITS,
     foreign_names,
+    is_events_file,
     is_marked,
     was_written_by_a_run,
 )

@@ -23,7 +23,7 @@ from tfdeploy.runtime.records.files import write_fault, write_whole
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tfdeploy.runtime.records.guard import DirectoryGuard
+    from tfdeploy.runtime.records.lock import DirectoryGuard
 
 WRITING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW
 

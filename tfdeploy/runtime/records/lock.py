@@ -1,7 +1,11 @@
-"""One run at a time in a run directory.
+"""A run has its directory to itself, and notices if the directory is moved or removed.
 
-The lock is the operating system's, on an open file: it goes with the process that holds it, however that
-ends.
+The lock is the operating system's, on an open file, so it ends with the process that holds it, however that
+process ends.
+
+A directory can be renamed or removed while a run writes into it. An open file does not notice, and a
+directory that is made again under the same name may belong to another run. So the run holds its directory
+open, and compares it with what is found under its name before each write.
 """
 
 from __future__ import annotations
@@ -11,16 +15,19 @@ import fcntl
 import os
 import stat
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from attrs import frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from dsl.source import Span
+
 
 NAME = ".lock"
 LONGEST = 32
@@ -71,3 +78,57 @@ def _is_lock(descriptor: int) -> bool:
 def _holder(descriptor: int) -> int | None:
     text = os.pread(descriptor, LONGEST, 0).decode("ascii", "replace").strip()
     return int(text) if text.isdigit() else None
+
+
+OPEN_FILES = Path("/proc/self/fd")
+"""Where Linux tells what has become of the names of open files."""
+
+
+@frozen
+class DirectoryGuard:
+    """The run directory `path`, held open by `descriptor`; `span` is where the spec names it."""
+
+    path: Path
+    descriptor: int
+    span: Span | None = None
+
+    def require(self) -> None:
+        """Raise RunError if the directory was renamed, removed or replaced; it says where it is now."""
+        if not is_open_as(self.path, self.descriptor):
+            raise RunError(errors.directory_gone(str(self.path), self._now(), self.span))
+
+    def require_file(self, path: Path, descriptor: int) -> None:
+        """Raise RunError if the directory, or the open file in it that was `path`, is not there any more."""
+        self.require()
+        if not is_open_as(path, descriptor):
+            raise RunError(errors.file_gone(str(path), self.span))
+
+    def _now(self) -> str | None:
+        """Return where the directory is now, None if it was removed or nobody knows."""
+        try:
+            found = (OPEN_FILES / str(self.descriptor)).readlink()
+        except OSError:
+            return None
+        return str(found) if is_open_as(found, self.descriptor) else None
+
+
+@contextmanager
+def guard_directory(path: Path, span: Span | None = None) -> Iterator[DirectoryGuard]:
+    """Hold the directory `path` open. Raises RunError if that cannot be."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as fault:
+        reason = (fault.strerror or str(fault)).lower()
+        raise RunError(errors.directory_unusable(str(path), reason, span)) from fault
+    try:
+        yield DirectoryGuard(path, descriptor, span)
+    finally:
+        os.close(descriptor)
+
+
+def is_open_as(path: Path, descriptor: int) -> bool:
+    """Whether `path` is the very file or folder that `descriptor` has open."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except OSError:
+        return False

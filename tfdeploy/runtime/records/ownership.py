@@ -8,7 +8,9 @@ what nobody else writes: `result.json` of a run, the manifest of a checkpoint, o
 from __future__ import annotations
 
 import json
+import os
 import re
+import time
 from typing import TYPE_CHECKING, Any
 
 from dsl.regular import read_text
@@ -66,3 +68,17 @@ def is_json_object(path: Path, keys: set[str]) -> bool:
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(found, dict) and keys <= found.keys()
+
+
+SPLITS = ("train", "validation", "test")
+_NAME = re.compile(r"events\.out\.tfevents\.\d+\.\d+")
+
+
+def new_events_name() -> str:
+    """Return a name for a file of events: of this moment and this process."""
+    return f"events.out.tfevents.{time.time_ns():019d}.{os.getpid()}"
+
+
+def is_events_file(name: str) -> bool:
+    """Whether `name` is one that `new_events_name` gives."""
+    return _NAME.fullmatch(name) is not None

@@ -14,15 +14,13 @@ from dsl.errors import running as errors
 from tfdeploy.runtime.records.files import sync
 from tfdeploy.runtime.records.store import BrokenCheckpoint, Checkpoint, Manifest, Store
 from tfdeploy.runtime.session.engine import AVERAGE
-from tfdeploy.runtime.session.faults import refused
-from tfdeploy.runtime.session.lost_tasks import is_lost_task
-from tfdeploy.runtime.session.tensorflow_reasons import reason_of
+from tfdeploy.runtime.session.faults import is_lost_task, reason_of, refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dsl.diagnostics import Diagnostic
-    from tfdeploy.runtime.records.guard import DirectoryGuard
+    from tfdeploy.runtime.records.lock import DirectoryGuard
     from tfdeploy.runtime.session.engine import Engine
 
 STEP = "global_step"

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
 from attrs import define, field, frozen
 
@@ -18,11 +19,10 @@ from compiler.graph.inspect.assigned import read_assigned
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.saving import Saving, add_saving
 from tfdeploy.runtime.session.checkpoint_files import CheckpointFiles, ServerFiles
-from tfdeploy.runtime.session.numbers import named
 from tfdeploy.runtime.watchdog import Activity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from compiler.graph.compiled import CompiledGraph, TrainLoop
     from compiler.graph.inputs.iterators import InputPipe
@@ -254,3 +254,15 @@ def _timed(*waits: Any) -> list[Any]:
 
 def _longest(waits: Sequence[Any]) -> float | None:
     return max((max(0.0, float(each)) for each in waits), default=None)
+
+
+def named(values: Iterable[tuple[str, Any]]) -> dict[str, float]:
+    """Return plain floats by name; a metric that gives several has an entry `name[i]` for each."""
+    found: dict[str, float] = {}
+    for name, value in values:
+        flat = np.asarray(value, np.float64)
+        if flat.ndim == 0:
+            found[name] = float(flat)
+        else:
+            found |= {f"{name}[{at}]": float(each) for at, each in enumerate(flat.ravel())}
+    return found

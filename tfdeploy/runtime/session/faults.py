@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,6 @@ import tensorflow as tf
 
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
-from tfdeploy.runtime.session.lost_tasks import is_lost_task
-from tfdeploy.runtime.session.tensorflow_reasons import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
     from dsl.source import Span
     from tfdeploy.data import Stream
-
 
 FULL = ("no space left", "quota exceeded", "file too large")
 
@@ -90,3 +88,52 @@ def _objective(compiled: CompiledGraph, parts: list[str]) -> Span | None:
     if parts[0] != "loss":
         return None
     return model.losses[0].span if len(model.losses) == 1 else compiled.plan.spec.model.span_of("loss")
+
+
+ALWAYS = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.FailedPreconditionError,
+)
+"""The codes of a connection that breaks, of a session that a server does not know any more, of a wait that
+took too long, and of variables that have no values: nothing of a spec, nor of its data, ends in these."""
+
+SOMETIMES = (
+    tf.errors.NotFoundError,
+    tf.errors.InternalError,
+    tf.errors.UnknownError,
+)
+"""The codes of a resource that a server does not have any more, or of half an answer; and of files that are
+missing, of Python code that fails, of ops that give up."""
+
+
+def is_lost_task(fault: BaseException, lost: Callable[[], bool] | None) -> bool:
+    """Whether `fault` comes of a task of a cluster that is gone, or has come back without its variables.
+
+    If its code leaves that open, `lost` asks the tasks; it is None if all is in one process.
+    """
+    if lost is None:
+        return False
+    return isinstance(fault, ALWAYS) or (isinstance(fault, SOMETIMES) and lost())
+
+
+_NODE = re.compile(r"^Node: '.*'$", re.MULTILINE)
+_SEVERAL = re.compile(r"^\d+ root error\(s\) found\.\n\s*\(0\) [A-Z_]+: *", re.MULTILINE)  # told one by one
+_TASK = re.compile(r"^(?:[A-Z_]+: )?(?:From /job:\S+:|=+)\s*$", re.MULTILINE)  # where, not what
+_BEHIND = re.compile(r"\n\t ?\[\[|\nOriginal stack trace|\nErrors may have originated")
+
+
+def reason_of(fault: Exception) -> str:
+    """Return what TensorFlow or the operating system says went wrong, on one line."""
+    if isinstance(fault, OSError):
+        return (fault.strerror or str(fault)).lower()
+    text = fault.message if isinstance(fault, tf.errors.OpError) else str(fault)
+    *_, said = _NODE.split(_TASK.sub("", text))  # what comes before says where in Python the op was made
+    lines = [
+        line.strip()
+        for line in _BEHIND.split(_SEVERAL.sub("", said, count=1))[0].splitlines()
+        if line.strip()
+    ]
+    return lines[0] if lines else type(fault).__name__

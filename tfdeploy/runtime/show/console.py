@@ -6,6 +6,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Column
+from rich.text import Text
+
 from compiler.report.text.device_table import device_table
 from compiler.report.text.terminal import headline
 from compiler.report.view import View
@@ -17,6 +22,8 @@ from tfdeploy.runtime.show.words import duration, number, percent, scores, speed
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from rich.progress import Task
+
     from compiler.mapping.records import PlacementMap
     from dsl.diagnostics import Diagnostic
     from tfdeploy.runtime.records.history import HistoryRecord
@@ -26,10 +33,8 @@ if TYPE_CHECKING:
 REFRESH = 0.1
 
 
-def console(*, color: bool) -> Any:
+def console(*, color: bool) -> Console:
     """Return a rich console on standard output."""
-    from rich.console import Console
-
     terminal = sys.stdout.isatty()
     return Console(
         force_terminal=terminal or None,
@@ -142,18 +147,13 @@ class BarReporter(LineReporter):
         super().started(steps)
         if steps.first >= steps.last:
             return
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-        from rich.table import Column
-
-        from tfdeploy.runtime.show.bar import Figures
-
         last = number(steps.last)
         fixed = Column(no_wrap=True)
         self._progress = Progress(  # if there is little room, the bar gives way, and then the figures do
             TextColumn(f"step {{task.completed:>{len(last)},.0f}}/{last}", markup=False, table_column=fixed),
             TimeRemainingColumn(table_column=fixed),
             BarColumn(bar_width=None, table_column=Column(ratio=1, no_wrap=True)),
-            Figures(table_column=Column()),
+            ScoresColumn(table_column=Column()),
             console=self.out,
             transient=True,
             redirect_stderr=sys.stderr.isatty(),  # a file is to get its warnings
@@ -180,3 +180,11 @@ class BarReporter(LineReporter):
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
+
+
+class ScoresColumn(ProgressColumn):
+    """Loss, metrics and speed in one line, cut off at the end if there is no room for all of it."""
+
+    def render(self, task: Task) -> Text:
+        """Return what the task says."""
+        return Text(str(task.fields["said"]), no_wrap=True, overflow="ellipsis")

@@ -19,8 +19,8 @@ from attrs import define, field
 from compiler.graph.session_options import batches_at_once
 from tfdeploy.runtime.records.history import History, HistoryRecord, SplitName
 from tfdeploy.runtime.records.result import Scores
+from tfdeploy.runtime.session.engine import named
 from tfdeploy.runtime.session.faults import located
-from tfdeploy.runtime.session.numbers import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable

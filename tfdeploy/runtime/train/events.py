@@ -15,7 +15,7 @@ from attrs import define, field
 from compiler.report.text.device_table import device_table
 from compiler.report.text.terminal import headline
 from compiler.report.view import View
-from tfdeploy.runtime.records.event_files import new_events_name
+from tfdeploy.runtime.records.ownership import new_events_name
 from tfdeploy.runtime.session.faults import refused
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from compiler.mapping.records import PlacementMap
-    from tfdeploy.runtime.records.guard import DirectoryGuard
     from tfdeploy.runtime.records.history import HistoryRecord
+    from tfdeploy.runtime.records.lock import DirectoryGuard
 
 v1 = tf.compat.v1
 TEXT_WIDTH = 120

@@ -19,11 +19,11 @@ from tfdeploy.runtime.session.faults import located
 from tfdeploy.runtime.session.steps import StepResult, Steps, make_steps
 from tfdeploy.runtime.train.evaluation import Evaluations
 from tfdeploy.runtime.train.periods import AdaptivePeriod, Period
-from tfdeploy.runtime.train.waiting import Waiting, remedy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dsl import ir
     from tfdeploy.data import Stream
     from tfdeploy.runtime.cluster.workers.worker_group import WorkerGroup
     from tfdeploy.runtime.session.checkpoints import Checkpoints
@@ -220,3 +220,37 @@ class Trainer:
         self.engine.activity.last_step = self.step
         self.clock.checkpoint += spent
         return spent
+
+
+MUCH = 0.25  # of the training time
+TELLING = 5.0  # seconds of training, from which on the share tells something
+
+
+@define
+class Waiting:
+    """Notices, once, that steps wait for data."""
+
+    _said: bool = False
+
+    def notice(self, clock: Clock) -> float | None:
+        """Return the share of the training time that was spent waiting, when that is to be said."""
+        if self._said or clock.train < TELLING:
+            return None
+        share = clock.waiting
+        if share is None or share < MUCH:
+            return None
+        self._said = True
+        return share
+
+
+def remedy(train: ir.Split) -> str:
+    """Return what can be done where reading `train` is slower than the steps."""
+    names = [call.name for call in train.transforms]
+    if train.source.name == "python":
+        slow = f"the source `{train.source.name}` yields examples one by one"
+        return f"{slow}; make it quicker, or write its examples to TFRecord files once"
+    if "cache" not in names:
+        return (
+            "if the examples fit into memory, `-> cache()` before `shuffle` reads and decodes them only once"
+        )
+    return "steps with more work in them, fewer transforms or a quicker disk help; more clones do not"

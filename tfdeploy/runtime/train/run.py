@@ -29,16 +29,14 @@ from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
 from tfdeploy.runtime.records.files import replacing, write_whole
-from tfdeploy.runtime.records.guard import DirectoryGuard, guard_directory
 from tfdeploy.runtime.records.history import History, SplitName
-from tfdeploy.runtime.records.lock import locked
+from tfdeploy.runtime.records.lock import DirectoryGuard, guard_directory, locked
 from tfdeploy.runtime.records.result import Clock, Result, SplitResult, Status
 from tfdeploy.runtime.records.store import BrokenCheckpoint
 from tfdeploy.runtime.session.checkpoints import Checkpoints, DamagedCheckpoint
 from tfdeploy.runtime.session.data import feed_training, open_stream, require_readable, splits_of
 from tfdeploy.runtime.session.engine import Engine
-from tfdeploy.runtime.session.lost_tasks import is_lost_task
-from tfdeploy.runtime.session.tensorflow_reasons import reason_of
+from tfdeploy.runtime.session.faults import is_lost_task, reason_of
 from tfdeploy.runtime.show.reporting import StepRange
 from tfdeploy.runtime.train.best import BestTracker
 from tfdeploy.runtime.train.evaluation import Evaluations

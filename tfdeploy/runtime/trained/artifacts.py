@@ -13,7 +13,7 @@ from dsl.errors import running as errors
 from tfdeploy.runtime.records.effective import effective_text
 from tfdeploy.runtime.records.files import beside_of, replacing, write_whole
 from tfdeploy.runtime.records.outputs import GRAPH_FILES, GRAPH_MARK, GRAPH_MARK_TEXT
-from tfdeploy.runtime.session.tensorflow_reasons import reason_of
+from tfdeploy.runtime.session.faults import reason_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,8 +19,7 @@ from tfdeploy.runtime.records.store import MOST_DIGITS, NAME, BrokenCheckpoint, 
 from tfdeploy.runtime.session.checkpoints import Checkpoints, DamagedCheckpoint
 from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.session.engine import Engine
-from tfdeploy.runtime.session.faults import located
-from tfdeploy.runtime.session.tensorflow_reasons import reason_of
+from tfdeploy.runtime.session.faults import located, reason_of
 from tfdeploy.runtime.train.best import read_best
 from tfdeploy.runtime.train.evaluation import evaluate
 

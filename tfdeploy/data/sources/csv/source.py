@@ -15,7 +15,7 @@ from dsl.errors import running_data as errors
 from dsl.errors.running_data import Where
 from dsl.suggest import nearest
 from tfdeploy.data.options import Field, Tensors
-from tfdeploy.data.plain import plain
+from tfdeploy.data.scratch import plain
 from tfdeploy.data.sources.base import Context, FileSource, PythonOnly
 from tfdeploy.data.sources.csv.table import Column, Table
 from tfdeploy.data.sources.files import find_files, name_of, natural_key

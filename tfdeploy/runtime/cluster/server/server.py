@@ -110,7 +110,7 @@ def serve_task(spec: ir.Spec, membership: Membership) -> Server:
 
 
 def _reason(fault: Exception) -> str:
-    from tfdeploy.runtime.session.tensorflow_reasons import reason_of
+    from tfdeploy.runtime.session.faults import reason_of
 
     return reason_of(fault)
 

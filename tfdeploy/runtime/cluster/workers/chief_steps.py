@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from tfdeploy.runtime.cluster.workers.worker_group import LONGEST, PATIENT
-from tfdeploy.runtime.session.engine import StepReport
-from tfdeploy.runtime.session.numbers import named
+from tfdeploy.runtime.session.engine import StepReport, named
 from tfdeploy.runtime.session.steps import StepResult
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Chooses where this process opens its sessions, and handles the tasks that these depend on."""
+"""Where this process opens its sessions, and how the tasks are handled that these depend on."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from attrs import define, field
 
-from compiler.graph.inspect.own_devices import homes_of_variables
 from compiler.graph.session_options import session_config
 from compiler.plan import WorkerPlan
-from compiler.topology import Host
 from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.server.identity import shut_down
 from tfdeploy.runtime.cluster.workers.worker_group import WorkerGroup
@@ -20,16 +18,14 @@ from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.session.checkpoint_files import ClientFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from compiler.graph.compiled import CompiledGraph
-    from compiler.plan import Plan
     from tfdeploy.runtime.membership.addresses import Membership
     from tfdeploy.runtime.session.engine import Engine
     from tfdeploy.runtime.session.health import HealthMonitor
     from tfdeploy.runtime.stop import StopSignals
 
-GRPC = "grpc://"
 LEAVE_TAKING = 10.0  # seconds that workers have for taking note of the end
 PATIENCE = 2.0  # seconds for telling a server that it is not needed any more
 MOST_AT_ONCE = 32
@@ -129,42 +125,3 @@ class SessionTarget:
 
 def _filter(task: Task) -> str:
     return f"/job:{task.job}/task:{task.index}"
-
-
-def client_target(plan: Plan, membership: Membership, say: Callable[[str], None]) -> SessionTarget:
-    """Return the session target of a client that trains on all tasks of a cluster by one graph."""
-    needs = _tasks(device.host for device in plan.topology.devices)
-    timeout, spec = plan.spec.train.task_timeout, plan.spec
-    return SessionTarget(
-        GRPC + membership.cluster.address(membership.cluster.chief),
-        membership,
-        TaskMonitor(membership, needs, say, timeout, spec),
-        TaskMonitor(membership, needs, say, timeout, spec),
-        elsewhere=True,
-        needs=needs,
-    )
-
-
-def worker_target(
-    compiled: CompiledGraph,
-    plan: WorkerPlan,
-    membership: Membership,
-    url: str,
-    say: Callable[[str], None],
-) -> SessionTarget:
-    """Return the session target of a worker with a graph of its own; `url` is that of its own server."""
-    worker, spec = plan.worker, plan.spec
-    needs = _tasks(sorted(homes_of_variables(compiled), key=str))
-    others = membership.others if worker.is_chief else (*needs, membership.cluster.chief)
-    timeout = spec.train.task_timeout
-    return SessionTarget(
-        url,
-        membership,
-        TaskMonitor(membership, needs, say, timeout, spec),
-        TaskMonitor(membership, tuple(dict.fromkeys(others)), say, timeout, spec),
-        needs=needs,
-    )
-
-
-def _tasks(hosts: Iterable[Host]) -> tuple[Task, ...]:
-    return tuple(Task(str(job), task) for job, task in dict.fromkeys(hosts))

@@ -18,9 +18,7 @@ from tfdeploy.runtime.cluster.workers.update_reports import UpdateReporter
 from tfdeploy.runtime.cluster.workers.worker_group import PATIENT, WorkerGroup
 from tfdeploy.runtime.session.data import feed_training
 from tfdeploy.runtime.session.engine import Engine
-from tfdeploy.runtime.session.faults import located
-from tfdeploy.runtime.session.lost_tasks import is_lost_task
-from tfdeploy.runtime.session.tensorflow_reasons import reason_of
+from tfdeploy.runtime.session.faults import is_lost_task, located, reason_of
 from tfdeploy.runtime.watchdog import Activity
 
 if TYPE_CHECKING:

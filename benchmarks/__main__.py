@@ -12,11 +12,11 @@ from benchmarks.contenders import CONTENDERS
 from benchmarks.figures import Figures
 from benchmarks.launches import run_launches
 from benchmarks.models import PROBLEMS
-from benchmarks.page import write_page
 from benchmarks.race import ROOT, Race, run_build, run_race
 from benchmarks.reading import TURNS as READING_TURNS
 from benchmarks.reading import run_readings
-from benchmarks.results import Machine, Results
+from benchmarks.report.page import write_page
+from benchmarks.report.results import Machine, Results
 
 WITHOUT_FIT = tuple(each for each in CONTENDERS if each != "fit")
 SMALL = ("lenet", "mlp", "transformer", "embedding")

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from dsl.codes import CODES
-from dsl.errors import lint
+from dsl.errors.meaning import lint
 from dsl.source import Source, Span
 from dsl.suggest import nearest
 from dsl.syntax import Allowance

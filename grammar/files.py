@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 from attrs import evolve, frozen
 
 from dsl import syntax
-from dsl.errors import files, names
-from dsl.regular import open_regular
+from dsl.errors.meaning import names
+from dsl.errors.text import files
+from dsl.files.regular import open_regular
 from dsl.schema import VERSION
 from dsl.schema import types as kinds
 from dsl.source import Source, Span
 from grammar.lower.context import BAD, Context
-from grammar.lower.values import typed
-from grammar.parser import parse
+from grammar.lower.expressions.values import typed
+from grammar.parsing.parser import parse
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic

@@ -12,9 +12,10 @@ from attrs import define, field, frozen
 
 from dsl.diagnostics import SpecError
 from dsl.source import Source
-from grammar import files, lark_parser, layout
-from grammar.parser import parse
+from grammar import files, lark_parser
+from grammar.parsing.parser import parse
 from grammar.reports import Reports
+from grammar.tokens import layout
 
 if TYPE_CHECKING:
     from lark import Token

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from lark import Token
 
-    from grammar.builder import Builder
-
 GRAMMAR = Path(__file__).with_name("tfdeploy.lark")
 
 
@@ -74,9 +72,14 @@ def _cache_file() -> str | None:
 
 
 class RunningParser:
-    """A parser in the middle of a text: it takes tokens one by one, and its stack can be read and cut."""
+    """A parser in the middle of a text: it takes tokens one by one, and its stack can be read and cut.
 
-    def __init__(self, builder: Builder) -> None:
+    Args:
+        builder: An object with a method for each rule of the grammar, named after the rule, which makes the
+            rule's value from the list of its children.
+    """
+
+    def __init__(self, builder: object) -> None:
         shared = parser()
         self._interactive = shared.parse_interactive()
         self._state = self._interactive.parser_state

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl import schema, signatures, syntax
-from dsl.errors import names
-from dsl.schema import BLOCKS, Function, Type
+from dsl import schema, syntax
+from dsl.errors.meaning import names
+from dsl.schema import BLOCKS, Function, Type, signatures
 from dsl.source import Source, Span
 from dsl.suggest import nearest
-from grammar.lower.keras_functions import keras_function
-from grammar.parser import parse_value
+from grammar.lower.expressions.keras_functions import keras_function
+from grammar.parsing.parser import parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

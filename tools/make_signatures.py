@@ -1,10 +1,10 @@
-"""Write `dsl/keras_signatures.json` from the installed Keras, or with `--check` say whether it is up to date.
+"""Write `dsl/schema/keras_signatures.json` from the installed Keras; `--check` only compares the two.
 
 Names, order and defaults come from Keras's own signatures. What an argument takes comes, in this order,
 from `kinds.py` (by class and argument, then by argument), from its default, and from what its documentation
 says. Arguments that a class hands on to a base class are found by making one of it with each of them. A row
-is `[name, kind]` or, with a default, `[name, kind, default]`; kinds are as in `dsl/signatures.py`, with
-`:words` or `:category` after them and `?` where `none` is taken. `*` ends the arguments that may be given
+is `[name, kind]` or, with a default, `[name, kind, default]`. Kinds are as in `dsl/schema/signatures.py`,
+followed by `:words` or `:category`, and by `?` if `none` is allowed. `*` ends the arguments that may be given
 by position, and `@group` stands for the rows of a group in `shared`.
 """
 
@@ -30,7 +30,7 @@ from kinds import EXCLUDED, KINDS, LEFT_OUT, OPTIMIZERS, REQUIRED, SAMPLES, SCHE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-TABLE = Path(__file__).parent.parent / "dsl" / "keras_signatures.json"
+TABLE = Path(__file__).parent.parent / "dsl" / "schema" / "keras_signatures.json"
 MODULES = {
     "layer": (keras.layers, keras.Layer),
     "loss": (keras.losses, keras.losses.Loss),

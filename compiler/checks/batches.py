@@ -8,7 +8,7 @@ from compiler.clones import clone_count
 from compiler.topology import Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
-from dsl.errors import plan as errors
+from dsl.errors.planning import plan as errors
 
 
 def batches_fit_clones(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:

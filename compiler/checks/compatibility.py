@@ -8,7 +8,7 @@ from compiler.compatibility import Aspect, Conflict, Facts, conflicts, facts_of,
 from compiler.topology import Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
-from dsl.errors import plan_modes as errors
+from dsl.errors.planning import plan_modes as errors
 from dsl.source import Span
 
 

@@ -17,8 +17,8 @@ from attrs import evolve
 
 from dsl import ir
 from dsl.diagnostics import Diagnostic, Severity
-from dsl.errors import plan as plan_errors
-from dsl.regular import open_regular
+from dsl.errors.planning import plan as plan_errors
+from dsl.files.regular import open_regular
 from dsl.schema.functions import SOURCES
 from dsl.source import Span
 from dsl.suggest import nearest
@@ -89,7 +89,7 @@ def _is_glob(text: str) -> bool:
 
 
 def _missing(source: str, path: Path, span: Span | None) -> Diagnostic:
-    from dsl.errors import running_data as errors
+    from dsl.errors.running import running_data as errors
 
     near = None if _is_glob(path.name) else nearest(path.name, [each.name for each in path.parent.iterdir()])
     fault = errors.missing(errors.Where(str(path), call=span), nearest=near, folder=source == "images")
@@ -110,7 +110,7 @@ def _columns(source: ir.Call, path: Path) -> Iterator[Diagnostic]:
 
 
 def _no_column(path: Path, pattern: str, header: list[str], span: Span | None) -> Diagnostic:
-    from dsl.errors import running_data as errors
+    from dsl.errors.running import running_data as errors
 
     where = errors.Where(str(path), "row 1", call=span)
     return errors.missing_field(where, "column", pattern, header, nearest(pattern, header))

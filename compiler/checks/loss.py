@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from compiler.topology import Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
-from dsl.errors import names
+from dsl.errors.meaning import names
 
 
 def model_has_a_loss(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:

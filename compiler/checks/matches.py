@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 
 from dsl import ir
 from dsl.diagnostics import Diagnostic
-from dsl.errors import lint
-from dsl.errors import plan as errors
+from dsl.errors.meaning import lint
+from dsl.errors.planning import plan as errors
 from dsl.suggest import nearest_paths
 
 Names = Mapping[str, Collection[str]]  # what the globs of a role are matched against

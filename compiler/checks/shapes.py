@@ -9,8 +9,8 @@ from compiler.model.graph import ModelGraph
 from compiler.model.layer_shapes import Shape, ShapeError, shape_after
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors import plan as errors
-from dsl.signatures import find
+from dsl.errors.planning import plan as errors
+from dsl.schema.signatures import find
 from dsl.source import Span
 
 Known = Mapping[int, "Shape | None"]

@@ -8,7 +8,7 @@ from compiler.placement.rules import Rulebook, rule_text
 from compiler.topology import Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
-from dsl.errors import plan as errors
+from dsl.errors.planning import plan as errors
 
 
 def targets_name_devices(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:

@@ -11,7 +11,7 @@ from compiler.model.layer_shapes import Shape, ShapeError, shape_after
 from compiler.topology import Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors import plan as errors
+from dsl.errors.planning import plan as errors
 from dsl.source import Span
 
 MOST = 2**31 - 1

@@ -8,7 +8,7 @@ from compiler.compatibility import replication_of
 from compiler.topology import PARAMETER_SERVER, Host, Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
-from dsl.errors import plan_workers as errors
+from dsl.errors.planning import plan_workers as errors
 
 OF_EVERY_GRAPH = {"inputs", "ops", "summaries", "evaluation"}
 

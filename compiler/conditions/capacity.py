@@ -15,7 +15,7 @@ from compiler.graph.inspect.forecast import StepMemory, forecast_step_memory
 from compiler.graph.inspect.mapping import map_placement
 from compiler.report import refs
 from compiler.report.text.fullness import Pool, pools
-from dsl.errors import plan as errors
+from dsl.errors.planning import plan as errors
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph

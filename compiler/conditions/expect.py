@@ -24,7 +24,7 @@ from compiler.placement.variable_rules import homes_of
 from compiler.plan import Plan, WorkerPlan
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors import expect as errors
+from dsl.errors.planning import expect as errors
 
 MOST_NAMED = 5
 _COMPARE: dict[str, Callable[[float, float], bool]] = {

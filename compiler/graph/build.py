@@ -39,7 +39,7 @@ from compiler.placement.rules import Rulebook
 from compiler.plan import Plan, WorkerPlan
 from compiler.reasons import Placed
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors import plan as errors
+from dsl.errors.planning import plan as errors
 
 
 def compile_graph(

@@ -20,8 +20,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dsl.diagnostics import RunError
-from dsl.errors import running_data as errors
-from dsl.errors.running_data import Excerpt, Where
+from dsl.errors.running import running_data as errors
+from dsl.errors.running.running_data import Excerpt, Where
 from dsl.source import Span
 from dsl.suggest import nearest
 

@@ -12,7 +12,7 @@ import attrs
 from attrs import field, frozen
 
 from compiler.reasons import Reason
-from dsl.typed_json import NAME, Count
+from dsl.files.typed_json import NAME, Count
 
 FORMAT_VERSION = "1.0"
 LIMIT = 1 << 28

@@ -14,7 +14,7 @@ from attrs import define, evolve, field
 from compiler.model.graph import CallNode, InputNode, LayerNode, ModelGraph, ObjectiveNode
 from dsl import ir
 from dsl.diagnostics import SpecError
-from dsl.errors import types
+from dsl.errors.meaning import types
 from dsl.values import CannotCalculateError, calculate, negate
 
 

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, TypeAlias
 
 from dsl import ir
-from dsl.signatures import find
+from dsl.schema.signatures import find
 
 Shape: TypeAlias = "tuple[int, ...]"
 Arguments: TypeAlias = "Mapping[str, Any]"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from compiler.mapping.records import PlacementMap, RuleRef
 from dsl import ir
-from dsl.regular import read_regular
+from dsl.files.regular import read_regular
 
 Lines = Mapping[str, Mapping[int, str]]
 """By file and number (from 1)."""

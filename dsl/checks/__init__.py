@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dsl.checks.averaging import averaging
 from dsl.checks.best_score import best_score
-from dsl.checks.clone_shares import clone_shares
 from dsl.checks.data_tensors import data_tensors
 from dsl.checks.device_indices import device_indices
 from dsl.checks.facts import Facts
 from dsl.checks.hosts import hosts
-from dsl.checks.ineffective_rules import ineffective_rules
 from dsl.checks.labels import labels
 from dsl.checks.layer_names import layer_names
+from dsl.checks.lints.clone_shares import clone_shares
+from dsl.checks.lints.ineffective_rules import ineffective_rules
+from dsl.checks.lints.unused_bindings import unused_bindings
+from dsl.checks.lints.unused_constants import unused_constants
+from dsl.checks.lints.unused_devices import unused_devices
+from dsl.checks.lints.unused_layers import unused_layers
 from dsl.checks.single_places import single_places
-from dsl.checks.unused_bindings import unused_bindings
-from dsl.checks.unused_constants import unused_constants
-from dsl.checks.unused_devices import unused_devices
-from dsl.checks.unused_layers import unused_layers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

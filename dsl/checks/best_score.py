@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.errors import names, references
+from dsl.errors.meaning import names, references
 from dsl.suggest import nearest
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl import ir
-from dsl.errors import placement
+from dsl.errors.meaning import placement
 from dsl.source import Span
 
 if TYPE_CHECKING:

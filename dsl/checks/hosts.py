@@ -18,7 +18,7 @@ def hosts(facts: Facts) -> Iterator[Diagnostic]:
     if not any(job.hosts for job in jobs):
         return
     from dsl.addresses import split_address
-    from dsl.errors import cluster
+    from dsl.errors.running import cluster
 
     taken: dict[tuple[str, int], tuple[str, Span | None]] = {}
     for job in jobs:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl import ir, signatures
-from dsl.errors import references
+from dsl import ir
+from dsl.errors.meaning import references
+from dsl.schema import signatures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl import ir
-from dsl.errors import names
+from dsl.errors.meaning import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

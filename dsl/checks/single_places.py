@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsl import ir
 from dsl.checks.declared import declared, named
-from dsl.errors import placement
+from dsl.errors.meaning import placement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from dsl import ir, schema, syntax
 from dsl.checks import Facts
-from dsl.errors import names
+from dsl.errors.meaning import names
 from dsl.schema import BLOCKS
 from dsl.suggest import nearest
 from grammar.lower import blocks, constants
@@ -16,8 +16,8 @@ from grammar.lower.context import Context
 from grammar.lower.data import data
 from grammar.lower.devices import devices
 from grammar.lower.expect import expect
-from grammar.lower.layers import LayerReader
-from grammar.lower.model import lost_names, model
+from grammar.lower.network.layers import LayerReader
+from grammar.lower.network.model import lost_names, model
 from grammar.lower.place import place
 
 if TYPE_CHECKING:

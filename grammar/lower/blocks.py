@@ -7,13 +7,13 @@ from typing import Any
 from attrs import field, frozen
 
 from dsl import schema, syntax
-from dsl.errors import names
+from dsl.errors.meaning import names
 from dsl.schema import Block
 from dsl.source import Span
 from dsl.suggest import nearest
-from grammar.lexer import LONGEST_NAME
 from grammar.lower.context import BAD, Context
-from grammar.lower.values import typed
+from grammar.lower.expressions.values import typed
+from grammar.tokens.lexer import LONGEST_NAME
 
 
 @frozen

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsl import syntax
-from dsl.errors import names, references
+from dsl.errors.meaning import names, references
 from dsl.schema import BLOCKS
 from grammar.lower.blocks import check_label, once
 from grammar.lower.context import BAD, Context
-from grammar.lower.evaluate import evaluate
+from grammar.lower.expressions.evaluate import evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsl import ir, schema, syntax
-from dsl.errors import references, types
+from dsl.errors.meaning import references, types
 from dsl.examples import renamed, tensors_of
 from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
 from dsl.suggest import nearest
-from grammar.lower import blocks, values
+from grammar.lower import blocks
 from grammar.lower.context import BAD, Context
-from grammar.lower.evaluate import described
-from grammar.lower.values import typed
+from grammar.lower.expressions import values
+from grammar.lower.expressions.evaluate import described
+from grammar.lower.expressions.values import typed
 
 if TYPE_CHECKING:
     from dsl.source import Span

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from dsl import ir, schema, syntax
-from dsl.errors import names, placement, references, types
+from dsl.errors.meaning import names, placement, references, types
 from dsl.schema import BLOCKS, Type
 from dsl.schema import types as kinds
 from dsl.suggest import nearest
 from grammar.lower import blocks
 from grammar.lower.context import BAD, Context
 from grammar.lower.devices import device_set
-from grammar.lower.evaluate import described
-from grammar.lower.values import typed
+from grammar.lower.expressions.evaluate import described
+from grammar.lower.expressions.values import typed
 
 MEASURE_NAMES = tuple(each.name for each in schema.MEASURES)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl import ir, schema, signatures
+from dsl import ir, schema
+from dsl.schema import signatures
 from dsl.schema import types as kinds
 from grammar.format import WIDTH
-from grammar.lower.keras_functions import keras_function
+from grammar.lower.expressions.keras_functions import keras_function
 from grammar.unparse.values import called, plain, quoted, value
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import inf, nextafter
 from typing import TYPE_CHECKING, Any
 
-from dsl import ir, schema, signatures
+from dsl import ir, schema
+from dsl.schema import signatures
 from dsl.values import UNITS, units_of
-from grammar.lower.keras_functions import keras_function
+from grammar.lower.expressions.keras_functions import keras_function
 
 if TYPE_CHECKING:
     from dsl.schema import Function, Type

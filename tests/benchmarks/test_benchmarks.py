@@ -11,10 +11,10 @@ import grammar
 from benchmarks.figures import Figures, Launch, Reading
 from benchmarks.launches import BASELINE, SPEC
 from benchmarks.models import PROBLEMS, spec_text
-from benchmarks.page import write_page
 from benchmarks.race import Race, run_race
-from benchmarks.results import Machine, Results, Spread
-from benchmarks.targets import TARGETS
+from benchmarks.report.page import write_page
+from benchmarks.report.results import Machine, Results, Spread
+from benchmarks.report.targets import TARGETS
 from compiler.graph.tower.trace import Tracer
 from compiler.pipeline import make_plan
 

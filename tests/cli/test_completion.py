@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dsl.completions import override_completions
+from dsl.schema.completions import override_completions
 from tests.cli.conftest import GOOD
 from tests.docs.pages import DOCS
 from tests.placement_maps import make_map

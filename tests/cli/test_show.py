@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import grammar
-from dsl.ir_json import from_json
+from dsl.ir.json_format import from_json
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Command

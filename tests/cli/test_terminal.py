@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from dsl.formats.cells import printable
+from dsl.formats.lines.cells import printable
 from tests.cli.conftest import GOOD
 from tests.placement_maps import make_map
 from tfdeploy.cli.group import load

@@ -13,7 +13,7 @@ import pytest
 
 import grammar
 from dsl.diagnostics import SpecError
-from dsl.render import render
+from dsl.formats.render import render
 from tests.folders import ROOT
 from tfdeploy.runtime.plans import require_trainable
 

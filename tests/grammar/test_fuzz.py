@@ -6,7 +6,7 @@ import time
 from collections import Counter
 
 import grammar
-from dsl.render import render
+from dsl.formats.render import render
 from tests.folders import ROOT
 from tests.grammar.broken_specs import mutants
 

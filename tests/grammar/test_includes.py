@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import grammar
-from dsl.render import render
+from dsl.formats.render import render
 
 MODEL = 'model "m" {\n  x = input(float32, [1])\n  y = x -> Dense(1)\n  output = y\n}\n'
 

@@ -15,8 +15,8 @@ from lark.parsers.lalr_parser_state import ParseConf, ParserState
 
 from dsl.source import Source
 from grammar import lark_parser
-from grammar.builder import Builder, Lost
 from grammar.lark_parser import RunningParser
+from grammar.parsing.builder import Builder, Lost
 from grammar.reports import Reports
 
 if TYPE_CHECKING:

@@ -125,7 +125,7 @@ def codes(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
 
 def overrides(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
     """Offer `PATH=` and `PATH=VALUE` as `--set` takes them."""
-    from dsl.completions import override_completions
+    from dsl.schema.completions import override_completions
 
     del ctx, param
     return list(override_completions(typed))

@@ -16,7 +16,7 @@ import click
 
 from dsl.codes import is_file_fault, name_of
 from dsl.diagnostics import Diagnostic, RunError, SpecError
-from dsl.render import render
+from dsl.formats.render import render
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.terminal import say
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import grammar
 from dsl.diagnostics import SpecError
-from dsl.errors import files as errors
+from dsl.errors.text import files as errors
 from grammar.format import source_of
 from tfdeploy.cli.faults import show
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.regular import read_text
+from dsl.files.regular import read_text
 from tfdeploy.cli.files import replace_file
 
 if TYPE_CHECKING:

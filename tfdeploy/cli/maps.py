@@ -27,7 +27,7 @@ def map_file(path: str) -> str | None:
 def read_map(path: str) -> PlacementMap:
     """Return the placement map in the file `path`; OSError and click.ClickException end a command with 2."""
     from compiler.mapping.records import LIMIT, PlacementMap
-    from dsl.typed_json import BadRecord, read_record
+    from dsl.files.typed_json import BadRecord, read_record
 
     try:
         found = read_record(path, PlacementMap, LIMIT)

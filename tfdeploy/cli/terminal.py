@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from dsl.formats.cells import printable
+from dsl.formats.lines.cells import printable
 
 
 def say(text: object, *, color: bool = False, err: bool = False, end: str = "\n") -> None:

@@ -11,7 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import SpecError
-from dsl.errors import running_data as errors
+from dsl.errors.running import running_data as errors
 from dsl.suggest import nearest
 from tfdeploy.data.options import FLOATS, Field, StreamOptions, Wanted
 from tfdeploy.data.sources.base import Context, Source

@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 from compiler.compatibility import replication_of
 from dsl import ir
 from dsl.diagnostics import SpecError
-from dsl.errors import deployment as errors
+from dsl.errors.running import deployment as errors
 from tfdeploy.runtime.membership.addresses import PARAMETER_SERVER, Cluster
 from tfdeploy.runtime.records.effective import with_paths
 

@@ -10,7 +10,7 @@ from compiler.report.refs import label
 from compiler.topology import PARAMETER_SERVER
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors import plan as errors
+from dsl.errors.planning import plan as errors
 from tfdeploy.runtime.quiet import start_tensorflow
 
 if TYPE_CHECKING:

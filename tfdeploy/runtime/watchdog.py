@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field
 
-from dsl.errors import running as errors
+from dsl.errors.running import running as errors
 from tfdeploy.runtime.show.words import duration
 from tfdeploy.runtime.stop import BASE, end_process
 

@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from importlib.metadata import version
 
-from dsl import signatures
-from dsl.signatures import Argument, Signature
+from dsl.schema import signatures
+from dsl.schema.signatures import Argument, Signature
 from tools.reference.markdown import NOTICE, written
 
 TITLES = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from compiler.plan import WorkerPlan
 from compiler.topology import PARAMETER_SERVER, Host
 from dsl.diagnostics import SpecError
-from dsl.errors import plan_workers as errors
+from dsl.errors.planning import plan_workers as errors
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph

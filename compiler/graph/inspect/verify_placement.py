@@ -18,7 +18,7 @@ from compiler.graph.ledger import Entry
 from compiler.graph.stamp.lookups import declares_strings
 from compiler.reasons import Reason
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors import plan as errors
+from dsl.errors.planning import plan as errors
 from dsl.source import Span
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ import tensorflow as tf
 from compiler.graph.optimizers.base import Optimizer
 from compiler.graph.optimizers.table import OPTIMIZERS
 from compiler.graph.tower.network import first_sentence, make
-from dsl import ir, signatures
+from dsl import ir
 from dsl.diagnostics import SpecError
-from dsl.errors import plan as errors
-from dsl.errors import references
+from dsl.errors.meaning import references
+from dsl.errors.planning import plan as errors
+from dsl.schema import signatures
 
 
 def make_optimizer(call: ir.Call) -> Optimizer:

@@ -22,8 +22,8 @@ from compiler.graph.tower.network import make_layer
 from compiler.graph.tower.precision import dtype_policy
 from compiler.graph.tower.trace import SEED_STATE, Tracer
 from dsl.diagnostics import RunError
-from dsl.errors import running as errors
-from dsl.regular import open_regular
+from dsl.errors.running import running as errors
+from dsl.files.regular import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
-from dsl.regular import open_regular
+from dsl.files.regular import open_regular
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from compiler.graph.user_code import load_function
 from compiler.model.graph import CallNode, LayerNode, ModelGraph
 from dsl import ir
 from dsl.diagnostics import SpecError
-from dsl.errors import plan as errors
+from dsl.errors.planning import plan as errors
 
 _NAMESPACES: dict[str, tuple[Any, ...]] = {
     "layer": (keras.layers,),

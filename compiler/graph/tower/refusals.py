@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from compiler.graph.tower.network import first_sentence
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors import plan as errors
+from dsl.errors.planning import plan as errors
 from dsl.source import Span
 
 _REFUSALS = (

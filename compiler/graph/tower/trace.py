@@ -39,7 +39,7 @@ from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.trim import TracedPart, TracedTensors, ancestors, trim
 from compiler.model.graph import CallNode, ModelGraph, ObjectiveNode
 from dsl.diagnostics import SpecError
-from dsl.errors import plan_modes
+from dsl.errors.planning import plan_modes
 
 SEED_STATE = "seed_generator_state"  # what Keras calls the state of every SeedGenerator
 

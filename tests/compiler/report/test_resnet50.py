@@ -12,7 +12,7 @@ from compiler.report.page.html import html_page
 from compiler.report.spec_lines import lines_of, texts_of
 from compiler.report.text.terminal import terminal_map
 from compiler.report.view import View
-from dsl.typed_json import parse_record
+from dsl.files.typed_json import parse_record
 from tests.browser import find_chromium, start_browser
 from tests.folders import ROOT
 

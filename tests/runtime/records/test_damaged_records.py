@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dsl import ir
 from dsl.diagnostics import RunError
-from dsl.ir_json import FormatError, from_json
+from dsl.ir.json_format import FormatError, from_json
 from tests.damage import damaged
 from tests.placement_maps import make_map
 from tests.support import spec_of

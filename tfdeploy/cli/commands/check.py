@@ -9,7 +9,7 @@ import click
 
 from compiler.checks import check_spec
 from dsl.diagnostics import SpecError
-from dsl.render import FORMATS, render
+from dsl.formats.render import FORMATS, render
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import exit_code
 from tfdeploy.cli.files import STDIN, read, specs_of

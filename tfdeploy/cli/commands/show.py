@@ -19,7 +19,7 @@ def command(common: Common, spec: str, *, as_json: bool) -> int:
     """Print SPEC with includes, constants, overrides and defaults filled in, as a spec."""
     loaded = read_spec(spec, common, stdin=True)
     if as_json:
-        from dsl.ir_json import to_json  # which imports cattrs
+        from dsl.ir.json_format import to_json  # which imports cattrs
 
         click.echo(to_json(loaded), nl=False)
     else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from attrs import field, frozen
 
-from dsl.errors.running_data import Where, unexplained
+from dsl.errors.running.running_data import Where, unexplained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

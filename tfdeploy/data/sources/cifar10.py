@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from dsl.diagnostics import RunError
-from dsl.errors import running_data as errors
-from dsl.errors.running_data import Where
-from dsl.regular import open_regular
+from dsl.errors.running import running_data as errors
+from dsl.errors.running.running_data import Where
+from dsl.files.regular import open_regular
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, FileSource
 from tfdeploy.data.sources.files import find_files, name_of, size_of

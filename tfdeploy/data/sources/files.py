@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from dsl.diagnostics import RunError
-from dsl.errors import running_data as errors
-from dsl.errors.running_data import Where
-from dsl.regular import open_regular, strange_kind
+from dsl.errors.running import running_data as errors
+from dsl.errors.running.running_data import Where
+from dsl.files.regular import open_regular, strange_kind
 from dsl.suggest import nearest
 
 if TYPE_CHECKING:

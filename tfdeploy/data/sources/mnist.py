@@ -11,9 +11,9 @@ import tensorflow as tf
 from attrs import frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors import running_data as errors
-from dsl.errors.running_data import Where
-from dsl.regular import open_regular
+from dsl.errors.running import running_data as errors
+from dsl.errors.running.running_data import Where
+from dsl.files.regular import open_regular
 from dsl.source import Span
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, Source

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from compiler.graph.user_code import failure, load_function
 from dsl.diagnostics import RunError
-from dsl.errors import running_data as errors
-from dsl.errors.running_data import Where
+from dsl.errors.running import running_data as errors
+from dsl.errors.running.running_data import Where
 from tfdeploy.data.options import DTYPES, Field, Tensors
 from tfdeploy.data.sources.base import Context, PythonOnly, Source
 from tfdeploy.data.transforms.arguments import MISSING, bind

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from dsl.diagnostics import RunError
-from dsl.errors import running_data as errors
-from dsl.errors.running_data import Where
+from dsl.errors.running import running_data as errors
+from dsl.errors.running.running_data import Where
 from tfdeploy.data import scratch
 from tfdeploy.data.scratch import plain
 from tfdeploy.data.streams.passes import Examples, Passes, steps_of

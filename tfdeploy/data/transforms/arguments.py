@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 from attrs import frozen
 
 from dsl.diagnostics import SpecError
-from dsl.errors import running_data as errors
+from dsl.errors.running import running_data as errors
 from dsl.suggest import nearest
 
 if TYPE_CHECKING:

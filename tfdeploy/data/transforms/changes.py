@@ -14,7 +14,7 @@ import tensorflow as tf
 from attrs import evolve
 
 from dsl.diagnostics import SpecError
-from dsl.errors import running_data as errors
+from dsl.errors.running import running_data as errors
 from dsl.suggest import nearest
 from tfdeploy.data.options import DTYPES, FLOATS, INTEGERS, Field
 from tfdeploy.data.transforms.arguments import MISSING, Arguments, bind
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from dsl import ir
     from dsl.diagnostics import Diagnostic
-    from dsl.errors.running_data import Where
+    from dsl.errors.running.running_data import Where
     from tfdeploy.data.options import Tensors
 
 Fields = dict[str, Field]

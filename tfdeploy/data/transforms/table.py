@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import SpecError
-from dsl.errors import running_data as errors
+from dsl.errors.running import running_data as errors
 from dsl.suggest import nearest
 from tfdeploy.data.transforms.arguments import MISSING, bind
 from tfdeploy.data.transforms.changes import Cast, Change, OneHot, Rename, Reshape, Scale

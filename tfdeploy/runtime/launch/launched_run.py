@@ -18,7 +18,7 @@ from attrs import evolve, frozen
 import grammar
 from compiler.compatibility import replication_of
 from dsl.diagnostics import Diagnostic, RunError
-from dsl.typed_json import BadRecord, parse_record
+from dsl.files.typed_json import BadRecord, parse_record
 from tfdeploy.runtime.launch.launcher import POLL, Launcher, Stream, TaskCommand
 from tfdeploy.runtime.membership.addresses import Task, chief_job
 from tfdeploy.runtime.membership.membership import find_membership, require_trainer, with_run_secret

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from attrs import frozen
 
-from dsl.errors import cluster as errors
+from dsl.errors.running import cluster as errors
 from tfdeploy.runtime.cluster.server.binding import LOOPBACK
 from tfdeploy.runtime.launch import task_processes
 from tfdeploy.runtime.launch.task_processes import ParentPipe, TaskProcess

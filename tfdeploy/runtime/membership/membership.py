@@ -8,7 +8,7 @@ from attrs import evolve
 
 from compiler.compatibility import replication_of
 from dsl.diagnostics import RunError, SpecError
-from dsl.errors import cluster as errors
+from dsl.errors.running import cluster as errors
 from tfdeploy.runtime.membership.addresses import PARAMETER_SERVER, Cluster, Membership, Task
 from tfdeploy.runtime.membership.fingerprint import fingerprint
 from tfdeploy.runtime.membership.secret import secret_of

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors import cluster as errors
+from dsl.errors.running import cluster as errors
 from tfdeploy.runtime.stop import cleanup
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from attrs import frozen
 
 from dsl.addresses import split_address
 from dsl.diagnostics import RunError
-from dsl.errors import cluster as errors
+from dsl.errors.running import cluster as errors
 from dsl.errors.words import MOST_LISTED, counted, listed
-from dsl.typed_json import BadRecord, Digits, parse_record
+from dsl.files.typed_json import BadRecord, Digits, parse_record
 from tfdeploy.runtime.membership.addresses import Cluster, Task, chief_job
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from attrs import field, frozen
 
 from dsl.diagnostics import RunError
-from dsl.regular import read_regular
-from dsl.typed_json import BadRecord, Count, Measured, parse_record
+from dsl.files.regular import read_regular
+from dsl.files.typed_json import BadRecord, Count, Measured, parse_record
 from tfdeploy.runtime.records.files import write_fault, write_whole
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors import running as errors
+from dsl.errors.running import running as errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

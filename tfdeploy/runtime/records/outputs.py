@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors import outputs as errors
-from dsl.regular import open_regular
+from dsl.errors.running import outputs as errors
+from dsl.files.regular import open_regular
 from tfdeploy.runtime.records.effective import files_of
 from tfdeploy.runtime.records.files import write_fault, write_whole
 from tfdeploy.runtime.records.ownership import OF_PLACEMENT, is_json_object

@@ -13,7 +13,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from dsl.regular import read_text
+from dsl.files.regular import read_text
 from tfdeploy.runtime.records.files import is_partial
 from tfdeploy.runtime.records.lock import NAME as LOCK
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from attrs import asdict, define, field, frozen
 
-from dsl.typed_json import Count, Measured
+from dsl.files.typed_json import Count, Measured
 from tfdeploy.runtime.records.history import finite
 
 Status = Literal["finished", "interrupted", "terminated"]

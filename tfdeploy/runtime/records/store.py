@@ -15,8 +15,8 @@ from pathlib import Path
 
 from attrs import asdict, evolve, frozen
 
-from dsl.regular import read_regular
-from dsl.typed_json import BadRecord, Count, read_record
+from dsl.files.regular import read_regular
+from dsl.files.typed_json import BadRecord, Count, read_record
 from tfdeploy.runtime.records.files import remove_partial, write_whole
 
 NAME = "model.ckpt"

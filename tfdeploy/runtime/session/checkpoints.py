@@ -10,7 +10,7 @@ import tensorflow as tf
 from attrs import define, field
 
 from dsl.diagnostics import RunError
-from dsl.errors import running as errors
+from dsl.errors.running import running as errors
 from tfdeploy.runtime.records.files import sync
 from tfdeploy.runtime.records.store import BrokenCheckpoint, Checkpoint, Manifest, Store
 from tfdeploy.runtime.session.engine import AVERAGE

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from dsl.diagnostics import RunError
-from dsl.errors.deployment import in_process_source_on_remote_worker
+from dsl.errors.running.deployment import in_process_source_on_remote_worker
 from tfdeploy.data import Stream, StreamOptions, Wanted, open_split
 from tfdeploy.runtime.plans import folder_of
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from dsl.diagnostics import RunError
-from dsl.errors import running as errors
+from dsl.errors.running import running as errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

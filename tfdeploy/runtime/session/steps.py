@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from attrs import evolve, frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors import running as errors
+from dsl.errors.running import running as errors
 from tfdeploy.runtime.session.clone_threads import CloneThreads
 
 if TYPE_CHECKING:

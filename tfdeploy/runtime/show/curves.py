@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors import running as errors
-from dsl.regular import read_regular
+from dsl.errors.running import running as errors
+from dsl.files.regular import read_regular
 from tfdeploy.runtime.records.history import HistoryRecord
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 from attrs import asdict, define
 
-from dsl.errors import running as errors
-from dsl.typed_json import BadRecord, read_record
+from dsl.errors.running import running as errors
+from dsl.files.typed_json import BadRecord, read_record
 from tfdeploy.runtime.records.files import write_whole
 from tfdeploy.runtime.records.result import Best, Goal
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from attrs import define, field
 
 from dsl.diagnostics import RunError
-from dsl.errors import running as errors
+from dsl.errors.running import running as errors
 from tfdeploy.runtime.cluster.workers.chief_steps import chief_steps
 from tfdeploy.runtime.cluster.workers.update_reports import UpdateReports
 from tfdeploy.runtime.records.history import History, HistoryRecord

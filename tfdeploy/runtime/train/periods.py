@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from attrs import define, field
 
 from dsl.diagnostics import RunError, SpecError
-from dsl.errors import plan as plan_errors
-from dsl.errors import running as errors
+from dsl.errors.planning import plan as plan_errors
+from dsl.errors.running import running as errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable

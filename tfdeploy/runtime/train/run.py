@@ -20,9 +20,9 @@ from compiler.graph.storage.saving import add_saving
 from compiler.graph.storage.weight_files import read_weights
 from compiler.plan import WorkerPlan
 from dsl.diagnostics import RunError, SpecError
-from dsl.errors import plan as plan_errors
-from dsl.errors import running as errors
-from dsl.errors.outputs import output_is_read
+from dsl.errors.planning import plan as plan_errors
+from dsl.errors.running import running as errors
+from dsl.errors.running.outputs import output_is_read
 from tfdeploy.runtime.cluster.health.status import cluster_record
 from tfdeploy.runtime.cluster.workers.choose_target import target_for
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from compiler.graph.storage.saving import add_saving
 from dsl.diagnostics import RunError
-from dsl.errors import running as errors
+from dsl.errors.running import running as errors
 from tfdeploy.runtime.records.effective import effective_text
 from tfdeploy.runtime.records.files import beside_of, replacing, write_whole
 from tfdeploy.runtime.records.outputs import GRAPH_FILES, GRAPH_MARK, GRAPH_MARK_TEXT

@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 from compiler.graph.storage.export import final_weights, keras_model
 from dsl import ir
 from dsl.diagnostics import RunError
-from dsl.errors import running as errors
+from dsl.errors.running import running as errors
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.result import Evaluated, SplitResult

@@ -12,8 +12,8 @@ from attrs import define, evolve, field, frozen
 from compiler.compatibility import AGGREGATIONS, MODES, VARIABLES
 from compiler.graph.tower.traces import Traces
 from dsl.diagnostics import SpecError
-from dsl.errors import plan as errors
-from dsl.errors import plan_modes
+from dsl.errors.planning import plan as errors
+from dsl.errors.planning import plan_modes
 from tfdeploy.runtime.plans import folder_of
 from tfdeploy.runtime.session.clone_threads import CloneThreads
 from tfdeploy.runtime.verify.cases import GLOBAL_BATCH, Case, SelectedCases, launched_spec, select_cases

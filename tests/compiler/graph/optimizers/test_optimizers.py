@@ -13,8 +13,9 @@ import tensorflow as tf
 import grammar
 from compiler.graph.aggregate.parts import merge_rows
 from compiler.graph.optimizers import Optimizer, make_optimizer
-from dsl import ir, signatures
+from dsl import ir
 from dsl.diagnostics import SpecError
+from dsl.schema import signatures
 from tests.support import spec_of
 
 STEPS = 20

@@ -6,12 +6,12 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from dsl.errors import running_data as errors
+from dsl.errors.running import running_data as errors
 from tfdeploy.data.options import BOUNDS, FLOATS
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
-    from dsl.errors.running_data import Where
+    from dsl.errors.running.running_data import Where
 
 LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028235e38, "float64": math.inf}
 _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)

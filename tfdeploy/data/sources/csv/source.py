@@ -11,8 +11,8 @@ import tensorflow as tf
 from attrs import frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors import running_data as errors
-from dsl.errors.running_data import Where
+from dsl.errors.running import running_data as errors
+from dsl.errors.running.running_data import Where
 from dsl.suggest import nearest
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.scratch import plain

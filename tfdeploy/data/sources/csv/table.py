@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors import running_data as errors
-from dsl.errors.running_data import Excerpt, Where
+from dsl.errors.running import running_data as errors
+from dsl.errors.running.running_data import Excerpt, Where
 from dsl.source import Span
 from tfdeploy.data.sources.csv import cells as csv_cells
 from tfdeploy.data.sources.csv import text as csv_text

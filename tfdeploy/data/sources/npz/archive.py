@@ -15,9 +15,9 @@ from attrs import frozen
 
 from compiler.graph.storage.zip_files import ZipArchive
 from dsl.diagnostics import RunError
-from dsl.errors import running_data as errors
-from dsl.errors.running_data import Where
-from dsl.regular import open_regular
+from dsl.errors.running import running_data as errors
+from dsl.errors.running.running_data import Where
+from dsl.files.regular import open_regular
 from dsl.source import Span
 from tfdeploy.data.options import DTYPES
 from tfdeploy.data.sources.files import cannot_open

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from dsl.diagnostics import Diagnostic
-from dsl.errors import running_data as errors
-from dsl.errors.running_data import Where
+from dsl.errors.running import running_data as errors
+from dsl.errors.running.running_data import Where
 from dsl.suggest import nearest
 from tfdeploy.data import scratch
 from tfdeploy.data.options import BOUNDS, FLOATS

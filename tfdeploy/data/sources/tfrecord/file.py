@@ -11,9 +11,9 @@ from typing import IO, Self
 from attrs import frozen
 
 from dsl.diagnostics import Diagnostic, RunError
-from dsl.errors import running_data as errors
-from dsl.errors.running_data import Where
-from dsl.regular import open_regular
+from dsl.errors.running import running_data as errors
+from dsl.errors.running.running_data import Where
+from dsl.files.regular import open_regular
 from dsl.source import Span
 from tfdeploy.data.sources.files import GZIP_MAGIC, READ_FAULTS, read_fault, read_start, unpacked
 from tfdeploy.data.sources.tfrecord.crc32c import crc32c, masked

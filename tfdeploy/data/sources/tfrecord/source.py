@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from dsl.errors.running_data import Where
+from dsl.errors.running.running_data import Where
 from tfdeploy.data.options import FLOATS, Tensors
 from tfdeploy.data.sources.base import Context, FileSource
 from tfdeploy.data.sources.features import Feature, features

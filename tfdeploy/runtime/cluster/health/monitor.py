@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors import cluster as errors
+from dsl.errors.running import cluster as errors
 from tfdeploy.runtime.cluster.server.identity import Answer, ask, versions
 from tfdeploy.runtime.cluster.server.probe import NoAnswer
 from tfdeploy.runtime.show.words import duration

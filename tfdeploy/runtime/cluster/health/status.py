@@ -14,8 +14,8 @@ from attrs import asdict, frozen
 
 from dsl.addresses import split_address
 from dsl.diagnostics import SpecError
-from dsl.errors import cluster as errors
-from dsl.typed_json import BadRecord, Count, read_record
+from dsl.errors.running import cluster as errors
+from dsl.files.typed_json import BadRecord, Count, read_record
 from tfdeploy.runtime.cluster.server.identity import Answer, ask
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.membership import find_membership

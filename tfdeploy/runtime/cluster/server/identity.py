@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, frozen
 
-from dsl.typed_json import BadRecord, Count, parse_record
+from dsl.files.typed_json import BadRecord, Count, parse_record
 from tfdeploy.runtime.cluster.server.probe import NOTHING_ANSWERS, NoAnswer, probe
 from tfdeploy.runtime.membership.addresses import Membership, Task
 

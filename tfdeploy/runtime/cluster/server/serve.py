@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from dsl.errors import cluster as errors
+from dsl.errors.running import cluster as errors
 from tfdeploy.runtime.membership.membership import require_server
 from tfdeploy.runtime.quiet import start_tensorflow
 from tfdeploy.runtime.stop import StopSignals

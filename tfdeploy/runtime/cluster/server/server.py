@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dsl.addresses import split_address
 from dsl.diagnostics import RunError, SpecError
-from dsl.errors import cluster as errors
+from dsl.errors.running import cluster as errors
 from tfdeploy.runtime.cluster.server.binding import LOOPBACK, BindingError, listening_addresses, listening_at
 from tfdeploy.runtime.cluster.server.identity import Answer, Identity, ServerIdentity, ask
 from tfdeploy.runtime.membership.addresses import Membership
@@ -160,7 +160,7 @@ def server_config(spec: ir.Spec, job_name: str) -> Any:
 
 def _require_gpus(spec: ir.Spec, membership: Membership, found: tuple[str, ...]) -> None:
     """Raise SpecError if this machine does not have the GPUs that the spec gives the task."""
-    from dsl.errors.plan import device_not_present
+    from dsl.errors.planning.plan import device_not_present
 
     task = membership.task
     assert task is not None

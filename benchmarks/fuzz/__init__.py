@@ -1,0 +1,1 @@
+"""Many broken specs for the reader and the formatter, to be run by hand."""

@@ -1,0 +1,1 @@
+"""What a run has measured, compared with its targets and shown on a page."""

@@ -1,0 +1,218 @@
+"""The page of the documentation that states what was measured, and the chart beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from statistics import median
+
+from attrs import frozen
+
+from benchmarks.figures import Figures
+from benchmarks.launches import BASELINE
+from benchmarks.report.plot import bars
+from benchmarks.report.results import Results, Spread
+from benchmarks.report.targets import TARGETS
+
+PEERS = {
+    "tutorial": "the multi-tower graph as tutorials write it: a loop over devices",
+    "mirrored": "`tf.distribute.MirroredStrategy` and a custom loop, the optimizer built before tracing",
+    "fit": "Keras `fit` under `MirroredStrategy`",
+    "single": "one hand-written tower on the whole batch: nothing to copy and nothing to add up",
+}
+INTRODUCTION = """\
+# Benchmarks
+
+This page is written by `make bench`, which measures everything in one run; its data is in
+[benchmarks.json](benchmarks.json). All towers are logical CPU devices of one process. Contenders have the
+same model, optimizer, batches and data. Each has a process of its own; all of these are there at the same
+time and make steps in turn, so that whatever else the machine does falls on all alike. (The towers of
+ResNet-50 do not fit into memory together: there a process does all its turns before the next one starts.)
+Figures are ratios, the median and the range over turns, rounds or runs. Where nothing else is said, above 1
+means that tfdeploy is better.
+"""
+LIMITS = """\
+## What was not measured
+
+- GPUs: there were none. Copies between devices cost next to nothing here, and all towers share the cores;
+  the figures say what the graph itself costs, not how it scales on accelerators.
+- Input pipelines together with training: in the races the examples are made up and small, and lie in memory.
+- Convergence: all contenders do the same arithmetic, and how fast losses fall is not a matter of this page.
+"""
+
+
+@frozen
+class Ratio:
+    """A ratio with its name, for the table and the chart."""
+
+    model: str
+    towers: int
+    peer: str
+    measure: str
+    spread: Spread
+
+
+def write_page(results: Results, folder: Path) -> None:
+    """Write `benchmarks.md`, `benchmarks.json` and `benchmarks.svg` into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ratios = list(all_ratios(results))
+    (folder / "benchmarks.json").write_text(results.to_json())
+    (folder / "benchmarks.svg").write_text(bars(ratios))
+    parts = (
+        _targets(results),
+        _races(ratios),
+        _clusters(results),
+        _readings(results),
+        _builds(results),
+        _launches(results),
+    )
+    measured = [each for part in parts for each in part]
+    circumstances = _machine(results) if measured else "Nothing has been measured yet.\n"
+    sections = [INTRODUCTION, circumstances, *measured, LIMITS]
+    (folder / "benchmarks.md").write_text("\n".join(sections))
+
+
+def all_ratios(results: Results) -> Iterator[Ratio]:
+    """Compare ours with every peer of every race."""
+    for model, towers in dict.fromkeys((each.model, each.towers) for each in results.races):
+        for peer in PEERS:
+            found = {
+                "steps per second": results.speed(model, towers, peer),
+                "start to first step": results.saving(model, towers, peer, lambda each: each.first_step),
+                "peak memory": results.saving(model, towers, peer, lambda each: each.peak_memory),
+            }
+            yield from (
+                Ratio(model, towers, peer, measure, spread)
+                for measure, spread in found.items()
+                if spread is not None
+            )
+
+
+def _machine(results: Results) -> str:
+    here = results.machine
+    return (
+        f"Measured on {here.date}, on {here.cores} cores and {here.memory} GiB of memory, with TensorFlow "
+        f"{here.tensorflow}, Keras {here.keras} and Python {here.python}.\n"
+    )
+
+
+def _targets(results: Results) -> Iterator[str]:
+    rows = []
+    for target in TARGETS:
+        found = target.measured(results)
+        if found is not None:
+            rows.append((target.what, target.wanted, found, "yes" if target.is_met(found) else "**no**"))
+    if rows:
+        yield "## Targets\n"
+        yield _table(("what", "target", "measured", "reached"), rows)
+    limit = results.speed("lenet", 4, "mirrored", whose="single")
+    if limit is not None:
+        yield (
+            "What there is to reach on LeNet: one hand-written tower of the whole batch, with nothing to\n"
+            f"copy and nothing to add up, made {limit} times the steps of\n"
+            "`MirroredStrategy` in this run.\n"
+        )
+
+
+def _races(ratios: list[Ratio]) -> Iterator[str]:
+    if not ratios:
+        return
+    yield "## Against others\n"
+    yield _table(("name", "what it is"), PEERS.items())
+    measures = list(dict.fromkeys(each.measure for each in ratios))
+    rows: dict[tuple[str, int, str], dict[str, Spread]] = {}
+    for each in ratios:
+        rows.setdefault((each.model, each.towers, each.peer), {})[each.measure] = each.spread
+    yield _table(
+        ("model", "towers", "against", *measures),
+        ((*key, *(found.get(measure, "") for measure in measures)) for key, found in rows.items()),
+    )
+    yield "![The ratios as bars](benchmarks.svg)\n"
+
+
+def _clusters(results: Results) -> Iterator[str]:
+    """Yield asynchronous training on processes, beside TensorFlow's own strategy for it."""
+    if not results.clusters:
+        return
+    yield "## On a cluster\n"
+    yield (
+        "Two parameter servers and two workers as processes on loopback, `mode = async`, against "
+        "`tf.distribute.ParameterServerStrategy` with as many processes, in turns. A step is a batch of one "
+        "worker.\n"
+    )
+    rows = []
+    for each in results.clusters:
+        ratio = Spread.of([a / b for a, b in zip(each.ours, each.parameter_server, strict=True)])
+        rows.append((each.model, f"{median(each.ours):.0f}", f"{median(each.parameter_server):.0f}", ratio))
+    yield _table(("model", "steps per second", "of the strategy", "ratio"), rows)
+
+
+def _readings(results: Results) -> Iterator[str]:
+    """Yield how fast files are read, beside what is written by hand."""
+    if not results.readings:
+        return
+    yield "## Reading files\n"
+    yield (
+        "Our sources beside pipelines of `tf.data` as they are written by hand, and TensorFlow's and "
+        "Keras's own makers of pipelines. All shuffle, batch and prefetch, give the same tensors from the "
+        "same files, and have turns of a second in one process, one after the other. Images are JPEG files "
+        "of 256 x 256 pixels brought to 224 x 224, the digits have 65 columns. The rate is examples "
+        "per second of the median turn; ratios are ours over theirs, of the rate (above 1 we are faster) and "
+        "of the processor time of an example (below 1 we need less). Measured on "
+        f"{' and '.join(sorted({each.date for each in results.readings}))}.\n"
+    )
+    rows = []
+    for each in results.readings:
+        rate = f"{median(each.rates):,.0f}"
+        if each.reader == "ours":
+            rows.append((each.files, each.reader, rate, "", ""))
+            continue
+        faster = results.read(each.files, each.reader, lambda reading: reading.rates)
+        spent = results.read(each.files, each.reader, lambda reading: reading.cpu)
+        rows.append((each.files, each.reader, rate, faster, spent))
+    yield _table(("files", "reader", "examples per second", "ours over it", "processor time"), rows)
+
+
+def _builds(results: Results) -> Iterator[str]:
+    """Yield how the time to build grows with clones and with the size of the model."""
+    if not results.builds:
+        return
+    yield "## Time to build\n"
+    yield (
+        "Seconds from the text of the spec to the graph, and for the tutorial's loop from the first layer "
+        "to the train op; ops of the graph.\n"
+    )
+    rows = []
+    for model, towers in dict.fromkeys((each.model, each.towers) for each in results.builds):
+        ours, tutorial = (results.built(each, model, towers) for each in ("ours", "tutorial"))
+        ratio = f"{tutorial.build / ours.build:.1f}" if ours and tutorial else ""
+        rows.append((model, towers, *_built(ours), *_built(tutorial), ratio))
+    yield _table(("model", "clones", "seconds", "ops", "the loop: seconds", "ops", "ratio"), rows)
+
+
+def _built(figures: Figures | None) -> tuple[str, str]:
+    return ("", "") if figures is None else (f"{figures.build:.2f}", f"{figures.graph_ops:,}")
+
+
+def _launches(results: Results) -> Iterator[str]:
+    if not results.launches:
+        return
+    yield "## Start-up of commands\n"
+    yield (
+        "Processor time of a command as a process, against that of importing what it is built with; "
+        "here less is better.\n"
+    )
+    rows = []
+    for each in results.launches:
+        ratio = results.launched(each.command, BASELINE)
+        rows.append(
+            (f"`{each.command}`", f"{1000 * sorted(each.seconds)[len(each.seconds) // 2]:.0f} ms", ratio)
+        )
+    yield _table(("command", "processor time", "ratio"), rows)
+
+
+def _table(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
+    cells = [list(map(str, head)), *(list(map(str, row)) for row in rows)]
+    lines = [f"| {' | '.join(row)} |" for row in cells]
+    lines.insert(1, "|" + " --- |" * len(cells[0]))
+    return "\n".join(lines) + "\n"

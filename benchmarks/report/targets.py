@@ -1,0 +1,103 @@
+"""What is to be reached, as ratios of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import frozen
+
+from benchmarks.launches import BASELINE, SPEC
+from benchmarks.report.results import Results, Spread
+
+
+@frozen
+class Target:
+    """A ratio that is to be `bound` at least, or where `at_most` at most."""
+
+    what: str
+    bound: float
+    measured: Callable[[Results], Spread | None]
+    at_most: bool = False
+
+    @property
+    def wanted(self) -> str:
+        """The bound in words."""
+        return f"{'≤' if self.at_most else '≥'} {self.bound:.3g}"
+
+    def is_met(self, found: Spread) -> bool:
+        """Whether the median keeps to the bound."""
+        return found.median <= self.bound if self.at_most else found.median >= self.bound
+
+
+def _clones(count: int) -> Callable[[Results], Spread | None]:
+    def measured(results: Results) -> Spread | None:
+        ours, tutorial = (results.built(each, "resnet50", count) for each in ("ours", "tutorial"))
+        return Spread.of([tutorial.build / ours.build] if ours and tutorial else [])
+
+    return measured
+
+
+def _marginal(results: Results) -> Spread | None:
+    few, many = (results.built("ours", "resnet50", count) for count in (8, 64))
+    if few is None or many is None:
+        return None
+    return Spread.of([(many.build - few.build) / 56 / each.trace for each in (few, many)])
+
+
+READ = ("JPEG images", "TFRecord", "TFRecord of JPEG", "CSV")
+"""The kinds of files that are read."""
+
+TARGETS = (
+    Target("building 8 clones of ResNet-50, against the tutorial's loop", 5, _clones(8)),
+    Target("building 64 clones of ResNet-50, against the tutorial's loop", 10, _clones(64)),
+    Target("building one more clone of ResNet-50, as part of tracing one", 1 / 15, _marginal, at_most=True),
+    Target(
+        "process start to end of first step, 8 clones of ResNet-50, against the tutorial's loop",
+        5,
+        lambda results: results.saving("resnet50", 8, "tutorial", lambda each: each.first_step),
+    ),
+    Target(
+        "the same against `MirroredStrategy`",
+        8,
+        lambda results: results.saving("resnet50", 8, "mirrored", lambda each: each.first_step),
+    ),
+    Target(
+        "steps per second, 8 clones of ResNet-50, against `MirroredStrategy`",
+        2.5,
+        lambda results: results.speed("resnet50", 8, "mirrored"),
+    ),
+    Target(
+        "peak memory, 8 clones of ResNet-50: that of `MirroredStrategy` over ours",
+        3,
+        lambda results: results.saving("resnet50", 8, "mirrored", lambda each: each.peak_memory),
+    ),
+    Target(
+        "steps per second, 4 towers of LeNet, against `MirroredStrategy`",
+        1.8,
+        lambda results: results.speed("lenet", 4, "mirrored"),
+    ),
+    Target(
+        "the same against the hand-written graph",
+        1.1,
+        lambda results: results.speed("lenet", 4, "tutorial"),
+    ),
+    Target(
+        "the same against one tower of the whole batch (the limit)",
+        0.95,
+        lambda results: results.speed("lenet", 4, "single"),
+    ),
+    *(
+        Target(
+            f"examples per second, reading {files}, against the best pipeline written by hand",
+            0.95,
+            lambda results, files=files: results.read_by_hand(files),  # type: ignore[misc]  # mypy infers no default
+        )
+        for files in READ
+    ),
+    Target(
+        f"`check` as a process, against `{BASELINE}`",
+        2.5,
+        lambda results: results.launched(f"check {SPEC}", BASELINE),
+        at_most=True,
+    ),
+)

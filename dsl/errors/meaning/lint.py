@@ -1,0 +1,112 @@
+"""TFD6xx: what is not wrong and was hardly meant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import Diagnostic, Label
+from dsl.errors.making import replacing, warning
+from dsl.errors.meaning.names import similar
+from dsl.errors.words import alternatives, counted, listed, options, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsl.source import Span
+
+_SHOWN = 6
+
+
+def unused_binding(name: str, span: Span) -> Diagnostic:
+    """A binding that goes nowhere."""
+    return warning(
+        "TFD601",
+        f"nothing uses {quoted(name)}",
+        span,
+        text="goes into no loss, metric, output or other binding",
+        help="remove it, or use it",
+    )
+
+
+def unused_constant(name: str, span: Span) -> Diagnostic:
+    """A constant that nothing uses."""
+    return warning(
+        "TFD602",
+        f"nothing uses the constant {quoted(name)}",
+        span,
+        text="unused",
+        help="remove it, or use it",
+    )
+
+
+def unused_gpus(names: Sequence[str], of: int, span: Span) -> Diagnostic:
+    """GPUs without anything on them."""
+    shown = listed(names[:_SHOWN]) + (" and others" if len(names) > _SHOWN else "")
+    return warning(
+        "TFD603",
+        f"nothing is placed on {len(names)} of {counted(of, 'GPU')}"
+        if of > 1
+        else "nothing is placed on the GPU",
+        span,
+        text="declared here",
+        notes=(f"idle: {shown}",),
+        help="raise `clones.count`, place something there, or declare fewer",
+    )
+
+
+def uneven_clones(count: int, places: int, size: int, span: Span) -> Diagnostic:
+    """More clones than devices, and not a multiple of them."""
+    less, more = count // places, count // places + 1
+    what = "device" if size == 1 else "group"
+    return warning(
+        "TFD607",
+        f"{count} clones on {counted(places, what)}: some have {more}, others {less}",
+        span,
+        text=f"{count % places} of {places} {what}s with {counted(more, 'clone')}",
+        notes=("each step waits for the device with most work",),
+        help=f"use {count - count % places} or {count - count % places + places} clones, or other devices",
+    )
+
+
+def devices_without_clones(names: Sequence[str], of: int, rule: Span | None, span: Span) -> Diagnostic:
+    """Devices that the rule for clones names and that no clone is left for."""
+    return warning(
+        "TFD608",
+        f"{len(names)} of {counted(of, 'device')} for the clones have none",
+        span,
+        text="fewer clones than devices",
+        labels=() if rule is None else (Label(rule, "more devices than clones"),),
+        notes=(f"without a clone: {alternatives(names)}",),
+        help="raise `clones.count`, or give the clones fewer devices",
+    )
+
+
+def ineffective_rule(span: Span, later: Span) -> Diagnostic:
+    """A rule that a later one overrules."""
+    return warning(
+        "TFD604",
+        "this rule never decides anything",
+        span,
+        text="always overruled",
+        labels=(Label(later, "the last rule that matches wins, and this one always matches"),),
+        help="remove it, or put the more special rule last",
+    )
+
+
+def unused_layer(name: str, span: Span) -> Diagnostic:
+    """A `layer` block that nothing uses."""
+    return warning(
+        "TFD605", f"nothing uses the layer {quoted(name)}", span, text="unused", help="remove it, or use it"
+    )
+
+
+def unknown_lint(name: str, span: Span, near: str | None, known: Sequence[str]) -> Diagnostic:
+    """`# tfdeploy: allow(...)` of something that is no lint."""
+    return warning(
+        "TFD606",
+        f"there is no lint {quoted(name)}",
+        span,
+        text="unknown lint",
+        notes=similar("lint", near) or options("the lints are", known, name),
+        fix=replacing(f"write {quoted(near)}", span, near) if near else None,
+    )

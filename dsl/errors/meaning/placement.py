@@ -1,0 +1,178 @@
+"""TFD2xx and TFD4xx of devices, placement rules and conditions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import Diagnostic, Label
+from dsl.errors.making import error, replacing
+from dsl.errors.meaning.names import similar
+from dsl.errors.words import counted, joined, listed, options, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dsl.source import Span
+
+
+def no_such_index(
+    name: str,
+    noun: str,
+    index: int,
+    count: int,
+    span: Span,
+    declared: Span | None,
+    *,
+    attribute: str,
+    in_range: bool,
+) -> Diagnostic:
+    """An index beyond the devices or tasks that there are; `in_range` where it ends a range."""
+    there = f"only {counted(count, noun)} {'is' if count == 1 else 'are'} declared"
+    there += " (number 0)" if count == 1 else f" (0..{count - 1})"
+    near = (
+        f"`0..{count - 1}`"
+        if in_range and count > 1
+        else "0"
+        if count == 1
+        else f"a number from 0 to {count - 1}"
+    )
+    return error(
+        "TFD402",
+        f"{quoted(name)} does not exist",
+        span,
+        text=f"index {index}",
+        labels=() if declared is None else (Label(declared, there),),
+        notes=(*(("ranges include both ends",) if in_range else ()), *(() if declared else (there,))),
+        help=f"use {near}, or raise `{attribute}` to {index + 1}",
+    )
+
+
+def no_such_device(name: str, span: Span, near: str | None, known: Iterable[str]) -> Diagnostic:
+    """A device or job that is not declared."""
+    known = tuple(known)
+    return error(
+        "TFD402",
+        f"{quoted(name)} is no device of this spec",
+        span,
+        text="unknown device",
+        notes=similar("device", near) or options("the devices are called", known, name),
+        fix=replacing(f"write {quoted(near)}", span, near) if near else None,
+    )
+
+
+def none_declared(kind: str, span: Span, at: Span | None) -> Diagnostic:
+    """A kind of device of which the spec declares none."""
+    return error(
+        "TFD402",
+        f"the spec declares no {kind.upper()}",
+        span,
+        text="there is none",
+        labels=() if at is None else (Label(at, "the devices are declared here"),),
+        help=f"declare `{kind} = ...` in `devices`, or place this elsewhere",
+    )
+
+
+def index_missing(name: str, what: str, span: Span) -> Diagnostic:
+    """`gpu` in place of `gpu[0]`."""
+    return error(
+        "TFD408",
+        f"{quoted(name)} needs the number of {what}",
+        span,
+        text="expected `[` after this",
+        help=f"write `{name}[0]`, a range such as `{name}[0..3]`, or `{name}[*]` for all",
+    )
+
+
+def segment_after_device(span: Span, kind: str) -> Diagnostic:
+    """`gpu[0].cpu[1]`."""
+    return error("TFD402", f"a {kind} has no parts", span, text="expected nothing more")
+
+
+def swapped_rule(what: str, where: str, span: Span) -> Diagnostic:
+    """`cpu[0] -> variables`."""
+    return error(
+        "TFD205",
+        "this rule has its sides the wrong way round",
+        span,
+        text="expected `selector -> target`",
+        help=f"write `{what} -> {where}`",
+        fix=replacing("swap the sides", span, f"{what} -> {where}"),
+    )
+
+
+def two_targets(span: Span) -> Diagnostic:
+    """`clones -> gpu[0] -> gpu[1]`."""
+    return error(
+        "TFD205",
+        "a rule has one target",
+        span,
+        text="a second one",
+        help="write two rules, or a list `[a, b]`",
+    )
+
+
+def one_device_only(role: str, count: int, span: Span | None) -> Diagnostic:
+    """A rule that gives several devices to what runs on one."""
+    return error(
+        "TFD412",
+        f"{quoted(role)} is in one place, and {counted(count, 'device')} are named",
+        span,
+        text="expected one device",
+        help="name the one device to use, as in `cpu[0]`",
+    )
+
+
+def unknown_selector(name: str, span: Span, near: str | None, known: Sequence[str]) -> Diagnostic:
+    """A rule for what there is not."""
+    return error(
+        "TFD404",
+        f"there is no selector {quoted(name)}",
+        span,
+        text="unknown selector",
+        notes=similar("selector", near) or options("the selectors are", known, name),
+        fix=replacing(f"write {quoted(near)}", span, near) if near else None,
+    )
+
+
+def glob_missing(name: str, span: Span) -> Diagnostic:
+    """`ops -> gpu[0]` without a glob."""
+    return error(
+        "TFD406",
+        f"{quoted(name)} needs a glob",
+        span,
+        text='expected `("...")` after this',
+        help=f'write it as in `{name}("conv1/*")`',
+    )
+
+
+def target_needs_devices(name: str, span: Span) -> Diagnostic:
+    """`balanced` without its devices."""
+    sample = "groups(gpu[*], size = 2)" if name == "groups" else f"{name}(ps[*])"
+    return error(
+        "TFD406",
+        f"{quoted(name)} needs one set of devices",
+        span,
+        text="expected devices in brackets after this",
+        help=f"write it as in `{sample}`",
+    )
+
+
+def target_not_for(target: str, roles: Sequence[str], role: str, span: Span) -> Diagnostic:
+    """A target that does not go with the selector."""
+    return error(
+        "TFD408",
+        f"`{target}` is no target for `{role}`",
+        span,
+        text=f"this is a target for {listed(roles)}",
+    )
+
+
+def measure_arguments(name: str, wanted: Sequence[str], span: Span) -> Diagnostic:
+    """A measure with the wrong number of arguments."""
+    said = {"devices": "devices", "glob": "a glob on the names of ops"}
+    return error(
+        "TFD406",
+        f"{quoted(name)} takes {joined([said.get(each, quoted(each)) for each in wanted])}",
+        span,
+        text=f"expected {counted(len(wanted), 'argument')}",
+    )

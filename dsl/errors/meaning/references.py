@@ -1,0 +1,317 @@
+"""TFD4xx: names of things that are not there, or are something else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import Diagnostic, Label
+from dsl.errors.making import error, replacing
+from dsl.errors.meaning.names import similar
+from dsl.errors.words import alternatives, article, counted, joined, listed, options, quoted
+from dsl.source import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def unknown_name(
+    name: str,
+    span: Span,
+    kind: str,
+    near: str | None,
+    *,
+    word: str | None = None,
+    advice: str | None = None,
+    known: Sequence[str] = (),
+    words: Sequence[str] = (),
+    wanted: str = "",
+) -> Diagnostic:
+    """A name that is not defined; `near` is the nearest one in scope and `word` the nearest allowed word."""
+    hints = (*similar(kind, near), *similar("word", word)) or (
+        *options(f"the {kind}s here are", known, name),
+        *options("the words are", words, name),
+        *((wanted,) if wanted else ()),
+    )
+    best = near or word
+    return error(
+        "TFD401",
+        f"nothing is called {quoted(name)} here",
+        span,
+        text="unknown name",
+        notes=hints,
+        help=advice,
+        fix=replacing(f"write {quoted(best)}", span, best) if best and not (near and word) else None,
+    )
+
+
+def cycle(kind: str, names: Sequence[str], span: Span, others: Iterable[Span]) -> Diagnostic:
+    """Definitions that need each other in a circle."""
+    if len(names) == 1:
+        return error(
+            "TFD403",
+            f"the {kind} {quoted(names[0])} needs itself",
+            span,
+            text="it is used in its own definition",
+        )
+    return error(
+        "TFD403",
+        f"the {kind}s {listed(names[:8])} need each other",
+        span,
+        text="the circle starts here",
+        labels=tuple(Label(other, "and comes through here") for other in others)[:7],
+    )
+
+
+def unknown_function(
+    kind: str,
+    name: str,
+    span: Span,
+    near: str | None,
+    known: Sequence[str] = (),
+    advice: str | None = None,
+) -> Diagnostic:
+    """A call of something that there is not."""
+    if kind == "layer" and name in LAYERS:
+        near, advice = None, LAYERS[name]
+    return error(
+        "TFD404",
+        f"there is no {kind} {quoted(name)}",
+        span,
+        text=f"unknown {kind}",
+        notes=similar(kind, near)
+        or (() if advice else _OF_KERAS.get(kind) or options(f"the {kind}s are", known, name)),
+        help=advice,
+        fix=replacing(f"write {quoted(near)}", span, near) if near else None,
+    )
+
+
+_OF_KERAS = {
+    "layer": ("a layer is a class of Keras, `applications.NAME`, or a `layer` block of this spec",),
+    "loss": ("a loss is a class of Keras such as `MeanSquaredError`",),
+    "metric": ("a metric is a class of Keras such as `MeanAbsoluteError`",),
+}
+
+
+def other_kind(kind: str, name: str, span: Span, found: str) -> Diagnostic:
+    """A call of something of another kind, such as a loss among the layers."""
+    return error("TFD404", f"there is no {kind} {quoted(name)}", span, text=f"this is {article(found)}")
+
+
+def unknown_argument(
+    callee: str, name: str, span: Span | None, near: str | None, known: Sequence[str]
+) -> Diagnostic:
+    """A keyword that a call does not take."""
+    takes = (
+        f"{quoted(callee)} takes {alternatives(known, name)}"
+        if known
+        else f"{quoted(callee)} takes no arguments"
+    )
+    elsewhere = ELSEWHERE.get(name)
+    advice = (
+        _FROZEN if name == "trainable" else elsewhere and f"write {quoted(elsewhere)} in the block `update`"
+    )
+    near = near if advice is None else None
+    return error(
+        "TFD405",
+        f"{quoted(callee)} has no argument {quoted(name)}",
+        span,
+        text="unknown argument",
+        notes=similar("argument", near) or (takes,),
+        help=advice,
+        fix=replacing(f"write {quoted(near)}", span, near) if near and span is not None else None,
+    )
+
+
+_FROZEN = (
+    "give `trainable = false` to single layers; a whole Keras model is frozen by a function that returns "
+    'it with `trainable = False`: `python("module:function")`'
+)
+_NO_FUNCTIONS = (
+    "a spec holds no Python: write it with layers such as `Rescaling(1 / 255)` or `Multiply()`, or take it "
+    'from a module, `python("module:function")`, whose function returns a Keras layer'
+)
+
+LAYERS = {
+    "Lambda": _NO_FUNCTIONS,
+    "Input": "an input is a binding: `image = input(float32, [28, 28, 1])`",
+    "InputLayer": "an input is a binding: `image = input(float32, [28, 28, 1])`",
+    "Sequential": "layers follow each other by `->`: `logits = image -> Flatten() -> Dense(10)`",
+    "Model": "layers follow each other by `->`: `logits = image -> Flatten() -> Dense(10)`",
+    "Linear": "write `Dense(...)`",
+    "Conv2d": "write `Conv2D(...)`",
+    "ReduceMean": "write `GlobalAveragePooling1D()`, or `2D`, or `3D`",
+    "Resize": "write `Resizing(height, width)`",
+}
+"""What to write instead of layers that the language does not have."""
+
+ELSEWHERE = {
+    "clipnorm": "clip = norm(x)",
+    "clipvalue": "clip = value(x)",
+    "global_clipnorm": "clip = global_norm(x)",
+    "use_ema": "ema = 0.99",
+    "ema_momentum": "ema = 0.99",
+    "ema_overwrite_frequency": "ema = 0.99",
+    "loss_scale_factor": "precision = mixed_float16",
+    "gradient_accumulation_steps": "accumulate = 2",
+}
+"""Arguments of Keras's optimizers that a spec says with an attribute of `update`, whatever the optimizer."""
+
+
+def too_many_arguments(callee: str, most: int, given: int, span: Span, names: Sequence[str]) -> Diagnostic:
+    """More positional arguments than a call takes."""
+    takes = "no arguments" if not most else counted(most, "argument")
+    return error(
+        "TFD405",
+        f"{quoted(callee)} takes {takes} by position, and {given} are given",
+        span,
+        text="one too many",
+        notes=(f"by position it takes {joined([quoted(name) for name in names])}",) if names else (),
+    )
+
+
+def positional_after_keyword(span: Span) -> Diagnostic:
+    """`Dense(activation = relu, 3)`."""
+    return error(
+        "TFD405",
+        "an argument without a name comes after one with a name",
+        span,
+        text="give this one its name, or move it to the front",
+    )
+
+
+def missing_argument(callee: str, names: Sequence[str], span: Span) -> Diagnostic:
+    """Arguments that a call cannot do without."""
+    plural = "s" if len(names) > 1 else ""
+    return error(
+        "TFD406",
+        f"{quoted(callee)} lacks the argument{plural} {listed(names)}",
+        span,
+        text=f"{listed(names)} {'are' if plural else 'is'} missing",
+    )
+
+
+def repeated_argument(callee: str, name: str, span: Span, first: Span) -> Diagnostic:
+    """An argument given twice, by name or by position."""
+    return error(
+        "TFD407",
+        f"{quoted(callee)} gets {quoted(name)} twice",
+        span,
+        text="given again",
+        labels=(Label(first, "first given here"),),
+    )
+
+
+def wrong_reference(
+    name: str, found: str, wanted: str, span: Span, defined: Span | None, advice: str | None = None
+) -> Diagnostic:
+    """A name of something that cannot stand here."""
+    return error(
+        "TFD408",
+        f"{quoted(name)} is {found}, not {wanted}",
+        span,
+        text=f"expected {wanted}",
+        labels=() if defined is None else (Label(defined, "defined here"),),
+        help=advice,
+    )
+
+
+def input_without_data(
+    name: str, split: str, span: Span, source: Span, near: str | None, known: Sequence[str]
+) -> Diagnostic:
+    """A model's input for which a split has no tensor."""
+    return error(
+        "TFD409",
+        f"the examples of {quoted(split)} have no tensor {quoted(name)}",
+        source,
+        text=f"its tensors are {alternatives(known, name)}" if known else "it has no tensors",
+        labels=(Label(span, "the model reads it here"),),
+        notes=similar("tensor", near),
+    )
+
+
+def labels_as_numbers(
+    name: str, target: str, sparse: str | None, span: Span | None, defined: Span | None
+) -> Diagnostic:
+    """A loss or metric of one-hot targets that is given a whole number for each example."""
+    instead = f"write {quoted(sparse)}, which takes" if sparse else "take a loss that takes"
+    only = Span(span.source, span.start, span.start + len(name)) if span is not None else None
+    fits = only is not None and only.text == name
+    return error(
+        "TFD410",
+        f"{quoted(name)} compares with a one-hot target, and {quoted(target)} is one whole number",
+        only if fits else span,
+        text="takes one figure for each class",
+        labels=() if defined is None else (Label(defined, "one number for each example"),),
+        help=f"{instead} the number of the class",
+        fix=replacing(f"write {quoted(sparse)}", only, sparse)
+        if sparse and fits and only is not None
+        else None,
+    )
+
+
+def unknown_tensor(name: str, span: Span, near: str | None, known: Sequence[str]) -> Diagnostic:
+    """A transform of a tensor that the examples do not have."""
+    return error(
+        "TFD401",
+        f"the examples have no tensor {quoted(name)}",
+        span,
+        text="unknown tensor",
+        notes=similar("tensor", near) or (options("their tensors are", known, name)),
+        fix=replacing(f"write {quoted(near)}", span, near) if near else None,
+    )
+
+
+def not_called(kind: str, name: str, span: Span, written: str | None = None) -> Diagnostic:
+    """`-> Flatten` without its brackets, perhaps `written` a little otherwise."""
+    return error(
+        "TFD408",
+        f"the {kind} {quoted(written or name)} is named but not called",
+        span,
+        text="expected `(` after this",
+        help=f"write `{name}()`",
+        fix=replacing("add the brackets", span, f"{name}()"),
+    )
+
+
+def repeat_arguments(span: Span) -> Diagnostic:
+    """`repeat` with the wrong number of arguments."""
+    return error(
+        "TFD406",
+        "`repeat` takes a count and a layer",
+        span,
+        text="expected two arguments",
+        help="write it as in `repeat(3, Dense(64))`",
+    )
+
+
+def repeat_shared(span: Span) -> Diagnostic:
+    """`repeat` of a layer that exists once."""
+    return error(
+        "TFD408",
+        "`repeat` makes copies with weights of their own, and this layer is one that is shared",
+        span,
+        text="expected a layer to be made",
+        help="write the step several times to share its weights, or repeat a call such as `Dense(64)`",
+    )
+
+
+def shared_block(name: str, span: Span) -> Diagnostic:
+    """`layer(...)` of what is not one layer of Keras."""
+    return error(
+        "TFD411",
+        f"`layer` shares one Keras layer, and {quoted(name)} is made of several",
+        span,
+        text="expected one layer, such as `Dense(64)`",
+        help="share the layers inside it one by one: `first = layer(Dense(64))`, used by `-> first`",
+    )
+
+
+def layer_arguments(span: Span) -> Diagnostic:
+    """`layer(...)` with the wrong number of arguments."""
+    return error(
+        "TFD406",
+        "`layer` takes one layer",
+        span,
+        text="expected one argument",
+        help="write it as in `shared = layer(Dense(64))`",
+    )

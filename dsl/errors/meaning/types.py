@@ -1,0 +1,212 @@
+"""TFD3xx: values of the wrong type, unit or size, and arithmetic that has no result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import Diagnostic, Label
+from dsl.errors.making import error, replacing
+from dsl.errors.meaning.names import similar
+from dsl.errors.words import joined, listed, options, quoted
+from dsl.values import EXAMPLES, NOUNS, Dimension, units_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsl.source import Span
+
+_FEW = 6
+_PAIR = 2
+
+
+def wrong_type(
+    what: str, takes: str, found: str, span: Span, labels: tuple[Label, ...] = (), advice: str | None = None
+) -> Diagnostic:
+    """A value of a type that its place does not take."""
+    return error(
+        "TFD301",
+        f"{what} takes {takes}, not {found}",
+        span,
+        text=f"this is {found}",
+        labels=labels,
+        help=advice,
+    )
+
+
+def misplaced_expression(
+    what: str, takes: str, found: str, span: Span, advice: str | None = None
+) -> Diagnostic:
+    """An expression of a kind that its place does not take."""
+    return error("TFD301", f"{what} takes {takes}, not {found}", span, text=f"this is {found}", help=advice)
+
+
+def missing_unit(what: str, dimension: Dimension, span: Span, labels: tuple[Label, ...] = ()) -> Diagnostic:
+    """A plain number where a quantity is needed."""
+    units = units_of(dimension)
+    return error(
+        "TFD302",
+        f"{what} takes {NOUNS[dimension]}, and this number has no unit",
+        span,
+        text="a unit is missing",
+        labels=labels,
+        notes=(
+            f"the units of {NOUNS[dimension]} are {listed(units)}"
+            if len(units) > 1
+            else f"the unit is `{units[0]}`",
+        ),
+        help=f"write it as in `{EXAMPLES[dimension]}`",
+    )
+
+
+def unknown_unit(unit: str, span: Span, near: str | None) -> Diagnostic:
+    """A unit that there is not."""
+    return error(
+        "TFD303",
+        f"there is no unit {quoted(unit)}",
+        span,
+        text="unknown unit",
+        notes=similar("unit", near)
+        or (
+            f"sizes have {listed(units_of('bytes'))}",
+            f"durations have {listed(units_of('seconds'))}, and percentages `%`",
+        ),
+    )
+
+
+def wrong_unit(what: str, takes: str, found: str, span: Span, labels: tuple[Label, ...] = ()) -> Diagnostic:
+    """A quantity of another dimension, or one where a plain number is needed."""
+    return error("TFD303", f"{what} takes {takes}, not {found}", span, text=f"this is {found}", labels=labels)
+
+
+def invalid_choice(
+    what: str, found: str, words: Sequence[str], near: str | None, span: Span, labels: tuple[Label, ...] = ()
+) -> Diagnostic:
+    """A word that is not among those allowed."""
+    few = len(words) <= _FEW
+    expected = f"expected {joined([quoted(word) for word in words], 'or')}" if few else "not one of the words"
+    return error(
+        "TFD304",
+        f"{what} cannot be {quoted(found)}",
+        span,
+        text=expected,
+        labels=labels,
+        notes=similar("word", near) or (() if few else options("the words are", words, found)),
+        fix=replacing(f"write {quoted(near)}", span, near) if near else None,
+    )
+
+
+def out_of_range(
+    what: str, bounds: str, found: str, span: Span, labels: tuple[Label, ...] = ()
+) -> Diagnostic:
+    """A number beyond the bounds."""
+    return error(
+        "TFD305", f"{what} must be {bounds}, not {quoted(found)}", span, text="out of range", labels=labels
+    )
+
+
+def empty_string(what: str, span: Span, labels: tuple[Label, ...] = ()) -> Diagnostic:
+    """A string without a character where a name is wanted."""
+    return error("TFD305", f"{what} must not be empty", span, text="nothing in it", labels=labels)
+
+
+def descending_range(span: Span, first: int, last: int) -> Diagnostic:
+    """`3..0`."""
+    return error(
+        "TFD305",
+        "a range runs from the smaller number to the larger one",
+        span,
+        text="this one is empty",
+        notes=("ranges include both ends",),
+        help=f"write `{last}..{first}`",
+    )
+
+
+def range_too_long(span: Span, longest: int) -> Diagnostic:
+    """A range of millions."""
+    return error("TFD305", "this range is too long", span, notes=(f"the longest has {longest:,} numbers",))
+
+
+def no_result(why: str, span: Span | None, labels: tuple[Label, ...] = ()) -> Diagnostic:
+    """Arithmetic on what cannot be calculated with, or division by zero."""
+    return error("TFD306", why, span, text="this has no result", labels=labels)
+
+
+def input_of_layer(span: Span) -> Diagnostic:
+    """`input(float32, [8])` in a `layer` block."""
+    return error(
+        "TFD405",
+        "the input of a layer takes whatever the layer is given",
+        span,
+        text="expected `input()`",
+        help="write `input()`",
+        fix=replacing("write `input()`", span, "input()", safe=True),
+    )
+
+
+def loss_expected(kind: str, found: str, span: Span) -> Diagnostic:
+    """Something that is no loss or metric."""
+    return error(
+        "TFD301",
+        f"a {kind} is a flow, not {found}",
+        span,
+        text=f"this is {found}",
+        help=f"write it as in `[target, prediction] -> {_SAMPLES[kind]}()`",
+    )
+
+
+def several_tensors(what: str, span: Span) -> Diagnostic:
+    """A list where one tensor belongs, such as the output of a model."""
+    return error(
+        "TFD301",
+        f"{what} takes one tensor, not a list",
+        span,
+        text="this is a list",
+        help="put the tensors together first, as in `[a, b] -> Concatenate()`, or name one of them",
+    )
+
+
+def pair_expected(kind: str, span: Span, given: int) -> Diagnostic:
+    """A loss or metric that does not get a target and a prediction, but `given` tensors."""
+    sample = f"`[target, prediction] -> {_SAMPLES[kind]}()`"
+    more = given > _PAIR
+    return error(
+        "TFD301",
+        f"a {kind} takes two tensors" + (f", and {given} are given" if more else ""),
+        span,
+        text="expected `[target, prediction]`",
+        notes=(_OF_MORE[kind],) if more else (),
+        help=f"put tensors together by layers first, such as `[a, b] -> Concatenate()`, or write {sample}"
+        if more
+        else f"write it as in {sample}",
+    )
+
+
+def steps_before_loss(kind: str, span: Span) -> Diagnostic:
+    """Layers between the pair and the loss."""
+    return error(
+        "TFD301",
+        f"a {kind} takes its two tensors as they are",
+        span,
+        text=f"a step before the {kind}",
+        help="bind what this step gives to a name first",
+    )
+
+
+def brackets_around_flows(kind: str, span: Span) -> Diagnostic:
+    """`a -> F() + b -> G()`, which reads as `a -> (F() + b) -> G()`."""
+    sample = _SAMPLES[kind]
+    return error(
+        "TFD301",
+        "`->` reaches further than `+` and `*`",
+        span,
+        text="all of this is read as one step",
+        help=f"put each flow in round brackets: `([a, b] -> {sample}()) + 0.5 * ([a, c] -> {sample}())`",
+    )
+
+
+_SAMPLES = {"loss": "MeanSquaredError", "metric": "Accuracy"}
+_OF_MORE = {
+    "loss": "losses of several pairs are added up: "
+    "`([a, b] -> MeanSquaredError()) + 0.5 * ([a, c] -> MeanSquaredError())`",
+    "metric": "each pair has a metric of its own",
+}

@@ -1,0 +1,1 @@
+"""TFD5xx: errors in the plan that is made of a spec and its devices."""

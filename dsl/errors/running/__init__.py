@@ -1,0 +1,1 @@
+"""TFD7xx: errors while a spec runs."""

@@ -1,0 +1,1 @@
+"""TFD1xx: errors in the files, characters, brackets and tokens of a spec."""

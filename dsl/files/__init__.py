@@ -1,0 +1,1 @@
+"""Reading files safely: regular files alone, and JSON as typed records."""

@@ -1,0 +1,252 @@
+"""Records in files and variables of the environment: JSON, read by the types of a record's fields.
+
+Every file that the tool reads back has an attrs class for its record, and is read here. Whatever such a text
+can have wrong ends as `BadRecord`, in one place: too long, no UTF-8, no JSON, nested without end, numbers
+that are not finite or beyond 64 bits, fields that are missing or of another type. A field that the class does
+not know is passed over, for it may be of a later version.
+
+cattrs is imported when the first record is read, since commands that read none must start at once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar, get_args, get_origin
+
+import attrs
+
+from dsl.files.regular import open_regular
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cattrs import Converter
+
+Count = Annotated[int, "not negative"]
+"""A whole number that is not negative."""
+
+Digits = Annotated[int, "also as text"]
+"""A whole number that is not negative; a text may stand for it."""
+
+Measured = Annotated[float, "null if it is not finite"]
+"""A number that was measured; JSON has no NaN, and null stands for it."""
+
+LIMIT = 1 << 24
+"""The most bytes of a record, if nothing else is said."""
+
+NAME = "name in JSON"
+"""The key of a field's metadata under which its name in the file stands, if Python has no such name."""
+
+_KEY = re.compile(r"\[['\"].*", re.DOTALL)  # in the path of a value, a key that the text has made up
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+Read = TypeVar("Read")
+
+
+class BadRecord(ValueError):  # noqa: N818 what is wrong with it is no error of the caller's
+    """A text is not the record that it should be; the message says why, to stand after its name.
+
+    No value of the text is in the message, for it may be a secret or hold anything; names of fields may be.
+    """
+
+
+def read_record(path: Path | str, record: type[Read], limit: int = LIMIT) -> Read:
+    """Return the `record` that is the whole file `path`.
+
+    Raises BadRecord if the file is none or has more than `limit` bytes, and OSError if it cannot be read or
+    is no regular file.
+    """
+    with open_regular(path) as file:
+        text = file.read(limit + 1)
+    return parse_record(text, record, limit)
+
+
+def parse_record(text: bytes | str, record: type[Read], limit: int = LIMIT) -> Read:
+    """Return the `record` that `text` is. Raises BadRecord if it is none or is longer than `limit`."""
+    content = _content(text, limit)
+    try:
+        return _converter(detailed=False).structure(content, record)
+    except Exception:  # noqa: BLE001 cattrs raises errors of many kinds, also plain ones
+        raise BadRecord(_why(content, record)) from None
+
+
+# --- JSON -------------------------------------------------------------------------------------------------
+
+
+def _content(text: bytes | str, limit: int) -> Any:
+    if len(text) > limit:
+        raise BadRecord(f"is longer than {limit:,} bytes")
+    try:
+        written = text if isinstance(text, str) else text.decode()
+        return json.loads(written, parse_float=_finite, parse_constant=_no_number)
+    except UnicodeDecodeError:
+        raise BadRecord("is no text in UTF-8") from None
+    except RecursionError:
+        raise BadRecord("is nested too deeply") from None
+    except json.JSONDecodeError as fault:
+        raise BadRecord(f"is not JSON (line {fault.lineno}, column {fault.colno})") from None
+    except BadRecord:
+        raise
+    except ValueError:  # Python refuses to convert thousands of digits
+        raise BadRecord("has a number that is too large") from None
+
+
+def _finite(digits: str) -> float:
+    found = float(digits)
+    if not math.isfinite(found):
+        raise BadRecord("has a number that is too large")
+    return found
+
+
+def _no_number(name: str) -> NoReturn:
+    raise BadRecord(f"has {name}, which is no number in JSON")
+
+
+# --- types ------------------------------------------------------------------------------------------------
+
+
+class _Wrong(ValueError):  # noqa: N818 as above
+    """A value is not of the type of its field; the message says so, to stand after the field's name."""
+
+
+def _plain(value: Any, _: Any) -> str:
+    if not isinstance(value, str):
+        raise _Wrong("is no text")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise _Wrong("has half of a pair of surrogates, which is no text") from None
+    return value
+
+
+def _truth(value: Any, _: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _Wrong("is neither true nor false")
+    return value
+
+
+def _whole(value: Any, _: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _Wrong("is no whole number")
+    if not _LEAST <= value <= _MOST:
+        raise _Wrong("is too large")
+    return value
+
+
+def _count(value: Any, _: Any) -> int:
+    if _whole(value, _) < 0:
+        raise _Wrong("is negative")
+    return int(value)
+
+
+def _digits(value: Any, _: Any) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < len(str(_MOST)):
+        return int(value)
+    return _count(value, _)
+
+
+def _number(value: Any, _: Any) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise _Wrong("is no number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise _Wrong("is too large") from None
+
+
+def _measured(value: Any, _: Any) -> float:
+    return math.nan if value is None else _number(value, _)
+
+
+def _one_of(value: Any, kind: Any) -> Any:
+    known = get_args(kind)
+    if not isinstance(value, str) or value not in known:
+        raise _Wrong(f"is none of {', '.join(f'`{each}`' for each in known)}")
+    return value
+
+
+_HOOKS: tuple[tuple[Any, Callable[[Any, Any], Any]], ...] = (
+    (str, _plain),
+    (bool, _truth),
+    (int, _whole),
+    (float, _number),
+    (Count, _count),
+    (Digits, _digits),
+    (Measured, _measured),
+)
+
+
+@cache
+def _converter(*, detailed: bool) -> Converter:
+    """Return what makes records of JSON; without details it is twice as fast, with them it says where."""
+    from cattrs import Converter
+    from cattrs.cols import homogenous_tuple_structure_factory as make_tuple
+    from cattrs.gen import make_dict_structure_fn, mapping_structure_factory, override
+
+    converter = Converter(detailed_validation=detailed)
+    make: Any = make_dict_structure_fn
+
+    def of_class(cls: Any) -> Any:
+        attrs.resolve_types(cls)
+        named = [each for each in attrs.fields(cls) if NAME in each.metadata]
+        names = {each.name: override(rename=each.metadata[NAME]) for each in named}
+        return _only(dict, "is no object", make(cls, converter, **names))
+
+    def of_mapping(kind: Any) -> Any:
+        return _only(dict, "is no object", mapping_structure_factory(kind, converter))
+
+    def of_tuple(kind: Any) -> Any:
+        return _only(list, "is no list", make_tuple(kind, converter))
+
+    def has_origin(*origins: Any) -> Callable[[Any], bool]:
+        return lambda kind: get_origin(kind) in origins
+
+    def same(kind: Any) -> Callable[[Any], bool]:
+        return lambda each: each == kind
+
+    converter.register_structure_hook_factory(attrs.has, of_class)
+    converter.register_structure_hook_factory(has_origin(dict, Mapping), of_mapping)
+    converter.register_structure_hook_factory(has_origin(tuple), of_tuple)
+    converter.register_structure_hook_func(has_origin(Literal), _one_of)
+    for kind, hook in _HOOKS:
+        if isinstance(kind, type):
+            converter.register_structure_hook(kind, hook)
+        else:
+            converter.register_structure_hook_func(same(kind), hook)
+    return converter
+
+
+def _only(kind: type, words: str, structure: Any) -> Any:
+    def checked(value: Any, wanted: Any) -> Any:
+        if not isinstance(value, kind):
+            raise _Wrong(words)
+        return structure(value, wanted)
+
+    return checked
+
+
+# --- words ------------------------------------------------------------------------------------------------
+
+
+def _why(content: Any, record: Any) -> str:
+    """Say what of `content` keeps it from being a `record`: the first such thing."""
+    from cattrs import transform_error
+
+    try:
+        _converter(detailed=True).structure(content, record)
+    except Exception as fault:  # noqa: BLE001 as above
+        words, _, place = transform_error(fault, format_exception=_words)[0].rpartition(" @ $")
+        place = _KEY.sub("[...]", place.removeprefix("."))
+        return f"has `{place}`, which {words}" if place else words
+    return "cannot be read"
+
+
+def _words(fault: BaseException, _: type | None) -> str:
+    if isinstance(fault, KeyError):
+        return "is missing"
+    return str(fault) if isinstance(fault, _Wrong) else "cannot be used"

@@ -1,0 +1,1 @@
+"""The lines of a source with markers below them, as the human format shows them."""

@@ -1,0 +1,1 @@
+"""Expressions of a spec as values of the types that the schema asks for."""

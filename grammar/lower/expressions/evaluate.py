@@ -1,0 +1,202 @@
+"""Constant expressions: numbers, strings, lists, arithmetic, and names of constants and parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsl import ir, syntax
+from dsl.diagnostics import Label
+from dsl.errors.meaning import references, types
+from dsl.source import Span
+from dsl.suggest import nearest
+from dsl.values import UNITS, CannotCalculateError, calculate, kind_of, negate, quantity, units_of
+from grammar.lower.context import BAD, Bad, Context
+
+_SHORTEST = 2
+
+
+def evaluate(  # noqa: PLR0911 one for each kind
+    expression: syntax.Expr, context: Context, words: tuple[str, ...] = (), wanted: str = ""
+) -> Any:
+    """Return the value of an expression, BAD where it has none.
+
+    The value is a number, string, bool, None, tuple, quantity, or, with layer parameters in it, a Parameter
+    or Arithmetic of the IR. `words` are those that a name could have been meant to be, and `wanted`
+    says what the place takes instead of a string.
+    """
+    match expression:
+        case syntax.Number():
+            return _number(expression, context)
+        case syntax.Text() | syntax.Constant():
+            return expression.value
+        case syntax.Path():
+            return _name(expression, context, words, wanted)
+        case syntax.List():
+            return _list(expression, context, words)
+        case syntax.Chain():
+            return _chain(expression, context)
+        case syntax.Negative():
+            return _negative(expression, context)
+        case syntax.Broken():
+            return BAD
+    context.reports.add(
+        types.misplaced_expression("this place", "a value", described(expression), expression.span)
+    )
+    return BAD
+
+
+def described(expression: syntax.Expr) -> str:
+    """Say what kind of expression stands there."""
+    match expression:
+        case syntax.Flow():
+            return "a flow"
+        case syntax.Call():
+            return f"a call of `{expression.callee.name}`"
+        case syntax.Comparison():
+            return "a comparison"
+        case syntax.Path():
+            return "a name"
+    return "an expression"
+
+
+def labels_of(expression: syntax.Expr, context: Context) -> tuple[Label, ...]:
+    """Point to the definition where an expression is the name of a constant."""
+    if isinstance(expression, syntax.Path) and expression.bare in context.constants:
+        constant = context.constants[expression.bare]
+        return (Label(constant.value.span, f"`{constant.name}` is defined here"),)
+    return ()
+
+
+def _number(expression: syntax.Number, context: Context) -> Any:
+    if expression.unit is None:
+        return expression.value
+    if expression.unit not in UNITS:
+        start = expression.span.end - len(expression.unit)
+        span = Span(expression.span.source, start, expression.span.end)
+        context.reports.add(types.unknown_unit(expression.unit, span, _near_unit(expression.unit)))
+        return BAD
+    return quantity(expression.value, expression.unit)
+
+
+def _near_unit(unit: str) -> str | None:
+    for known in UNITS:
+        if known.lower() == unit.lower():
+            return known
+    common = {"sec": "s", "secs": "s", "seconds": "s", "m": "min", "mins": "min", "minutes": "min"}
+    common |= {
+        "hour": "h",
+        "hours": "h",
+        "hr": "h",
+        "G": "GB",
+        "Gi": "GiB",
+        "M": "MB",
+        "Mi": "MiB",
+        "GiBs": "GiB",
+    }
+    return common.get(unit) or nearest(unit, units_of("bytes") if len(unit) > _SHORTEST else ())
+
+
+def _name(path: syntax.Path, context: Context, words: tuple[str, ...], wanted: str) -> Any:
+    name = path.bare
+    if name is None:
+        context.reports.add(
+            types.misplaced_expression("this place", "a value", f"`{path.span.text}`", path.span)
+        )
+        return BAD
+    if name in context.parameters:
+        return ir.Parameter(name, span=path.span)
+    if name in context.constants:
+        context.notes.constants.add(name)
+        return context.values.get(name, BAD)
+    if not context.may_exist("let") and not context.is_silent(name):
+        _report_unknown(name, path, context, words, wanted)
+    return BAD
+
+
+_PYTHON = {"True": "true", "False": "false", "None": "none", "yes": "true", "no": "false", "null": "none"}
+_PYTHON |= {"TRUE": "true", "FALSE": "false", "on": "true", "off": "none", "nil": "none"}
+
+
+def _report_unknown(
+    name: str, path: syntax.Path, context: Context, words: tuple[str, ...], wanted: str
+) -> None:
+    if name in context.bound:
+        at = context.bound[name]
+        context.reports.add(references.wrong_reference(name, "a tensor", "a constant", path.span, at))
+        return
+    known = {*context.parameters, *context.constants}
+    near = nearest(name, known)
+    word = nearest(name, words)
+    advice = None
+    if name in _PYTHON:
+        near, word, advice = None, None, f"write `{_PYTHON[name]}`"
+    elif near is None and word is None and not words and not wanted:
+        advice = f'if this is a string, put it in quotes: `"{name}"`'
+    report = references.unknown_name(
+        name,
+        path.span,
+        "constant",
+        near,
+        word=word,
+        advice=advice,
+        words=words,
+        wanted="" if advice else wanted,
+    )
+    context.reports.add(report)
+
+
+def _list(expression: syntax.List, context: Context, words: tuple[str, ...]) -> Any:
+    values = tuple([evaluate(item, context, words) for item in expression.items])
+    return BAD if any(value is BAD for value in values) else values
+
+
+def _chain(chain: syntax.Chain, context: Context) -> Any:
+    if any(
+        isinstance(each, syntax.Broken) for each in (chain.first, *(operand for _, operand in chain.rest))
+    ):
+        return BAD
+    result = evaluate(chain.first, context)
+    for operator, operand in chain.rest:
+        right = evaluate(operand, context)
+        if result is BAD or right is BAD:
+            result = BAD
+            continue
+        result = _applied(operator, result, right, chain.first.span.to(operand.span), context)
+    return result
+
+
+def _applied(operator: Any, left: Any, right: Any, span: Span, context: Context) -> Any:
+    if _symbolic(left) or _symbolic(right):
+        return _with_parameters(operator, left, right, span, context)
+    try:
+        return calculate(operator, left, right)
+    except CannotCalculateError as reason:
+        context.reports.add(types.no_result(str(reason), span))
+        return BAD
+
+
+def _with_parameters(operator: Any, left: Any, right: Any, span: Span, context: Context) -> Any:
+    """Keep arithmetic for when the parameters have values, which are plain numbers."""
+    for operand in (left, right):
+        if not _symbolic(operand) and (isinstance(operand, bool) or not isinstance(operand, (int, float))):
+            reason = f"a layer parameter does not go with {kind_of(operand)}"
+            context.reports.add(types.no_result(reason, span))
+            return BAD
+    return ir.Arithmetic(operator, left, right, span=span)
+
+
+def _negative(expression: syntax.Negative, context: Context) -> Any:
+    operand = evaluate(expression.operand, context)
+    if operand is BAD or isinstance(operand, Bad):
+        return BAD
+    if _symbolic(operand):
+        return ir.Arithmetic("negate", operand, span=expression.span)
+    try:
+        return negate(operand)
+    except CannotCalculateError as reason:
+        context.reports.add(types.no_result(str(reason), expression.span))
+        return BAD
+
+
+def _symbolic(value: Any) -> bool:
+    return isinstance(value, (ir.Parameter, ir.Arithmetic))

@@ -1,0 +1,137 @@
+"""Checks that an evaluated value has the type that the schema asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsl import ir
+from dsl.diagnostics import Label
+from dsl.errors.meaning import types
+from dsl.schema import Type
+from dsl.source import Span
+from dsl.values import LARGEST_INTEGER, Quantity, kind_of
+from grammar.lower.context import BAD, Context
+
+
+class Place:
+    """Where a value goes, for the messages about it."""
+
+    def __init__(
+        self,
+        type: Type,  # noqa: A002
+        what: str,
+        span: Span,
+        labels: tuple[Label, ...],
+        context: Context,
+    ) -> None:
+        self.type = type
+        self.what = what
+        self.span = span
+        self.labels = labels
+        self.context = context
+
+    def item(self, type: Type) -> Place:  # noqa: A002
+        """Return the place of an item of the list that goes here."""
+        return Place(type, self.what, self.span, self.labels, self.context)
+
+    def wrong_type(self, value: Any, advice: str | None = None) -> Any:
+        """Report that `value` is of another type."""
+        report = types.wrong_type(
+            self.what, self.type.described(), kind_of(value), self.span, self.labels, advice
+        )
+        self.context.reports.add(report)
+        return BAD
+
+
+def fitted(value: Any, place: Place) -> Any:  # noqa: PLR0911 one for each kind of type
+    """Return `value` as the type of `place` has it, BAD where it does not fit."""
+    type_ = place.type
+    if value is BAD or isinstance(value, (ir.Parameter, ir.Arithmetic)):
+        return value
+    if value is None:
+        return None if type_.optional or type_.kind == "any" else place.wrong_type(value)
+    if isinstance(value, Quantity) or type_.kind == "quantity":
+        return _quantity(value, place)
+    if type_.kind in {"int", "float"}:
+        return _number(value, place)
+    if type_.kind == "shape":
+        return _shape(value, place)
+    if type_.kind == "list" and type_.item is not None:
+        return _list(value, type_.item, place)
+    if isinstance(value, str) and type_.kind == "str" and len(value.strip()) < (type_.low or 0):
+        place.context.reports.add(types.empty_string(place.what, place.span, place.labels))
+        return BAD
+    accepted = {"bool": bool, "str": str, "any": object}[type_.kind]
+    return value if isinstance(value, accepted) else place.wrong_type(value)
+
+
+def _number(value: Any, place: Place) -> Any:
+    accepted = int if place.type.kind == "int" else (int, float)
+    if isinstance(value, bool) or not isinstance(value, accepted):
+        return place.wrong_type(value, _as_number(value))
+    return _bounded(value, place)
+
+
+def _as_number(value: Any) -> str | None:
+    """Say how to write a number that stands there as something else."""
+    if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST_INTEGER:
+        return f"write `{int(value)}`"
+    if isinstance(value, str) and value.isdecimal():
+        return f"write `{value}` without the quotes"
+    return None
+
+
+def _bounded(value: Any, place: Place, shown: str | None = None) -> Any:
+    low, high, open_ = place.type.low, place.type.high, place.type.open
+    fits = (low is None or value > low or (value == low and not open_)) and (
+        high is None or value < high or (value == high and not open_)
+    )
+    if fits:
+        return value
+    below = low is not None and value <= low
+    bounds = (
+        _bound("more than" if open_ else "at least", low)
+        if below
+        else _bound("less than" if open_ else "at most", high)
+    )
+    place.context.reports.add(
+        types.out_of_range(place.what, bounds, shown or f"{value:.15g}", place.span, place.labels)
+    )
+    return BAD
+
+
+def _bound(words: str, bound: float | None) -> str:
+    return f"{words} {bound:.15g}"
+
+
+def _quantity(value: Any, place: Place) -> Any:
+    type_ = place.type
+    if type_.kind != "quantity" or type_.dimension is None:
+        report = types.wrong_unit(place.what, type_.described(), kind_of(value), place.span, place.labels)
+    elif isinstance(value, bool) or not isinstance(value, (int, float, Quantity)):
+        return place.wrong_type(value)
+    elif not isinstance(value, Quantity):
+        report = types.missing_unit(place.what, type_.dimension, place.span, place.labels)
+    elif value.dimension != type_.dimension:
+        report = types.wrong_unit(place.what, type_.described(), kind_of(value), place.span, place.labels)
+    else:
+        amount = int(value.amount) if type_.dimension == "bytes" else value.amount
+        return _bounded(amount, place, place.span.text)
+    place.context.reports.add(report)
+    return BAD
+
+
+def _shape(value: Any, place: Place) -> Any:
+    if isinstance(value, tuple):
+        items = [_shape(item, place) for item in value]
+        return BAD if any(item is BAD for item in items) else tuple(items)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return place.wrong_type(value)
+
+
+def _list(value: Any, item: Type, place: Place) -> Any:
+    if not isinstance(value, tuple):
+        return place.wrong_type(value)
+    items = [fitted(each, place.item(item)) for each in value]
+    return BAD if any(each is BAD for each in items) else tuple(items)

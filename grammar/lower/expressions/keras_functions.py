@@ -1,0 +1,37 @@
+"""Signatures of Keras objects as functions of the language."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from dsl.schema import Argument, Function, Type, signatures
+from dsl.schema import types as kinds
+
+
+@cache
+def keras_function(signature: signatures.Signature) -> Function:
+    """Return a Keras signature as a function of the language."""
+    arguments = tuple(
+        Argument(
+            each.name,
+            keras_type(each),
+            default=each.default,
+            required=each.required,
+            positional=each.positional,
+        )
+        for each in signature.arguments
+    )
+    return Function(signature.name, arguments, kinds.ANY if signature.variadic else None)
+
+
+def keras_type(argument: signatures.Argument) -> Type:
+    """Return the type of an argument of a Keras object."""
+    optional = argument.nullable
+    if argument.kind == "call":
+        return kinds.keras(argument.category or "", argument.words, optional=optional)
+    if argument.kind == "float" and argument.category is not None:
+        schedule = kinds.keras(argument.category, optional=optional)
+        return kinds.either(kinds.number(optional=optional), schedule, optional=optional)
+    if argument.kind == "word":
+        return kinds.word(*argument.words, optional=optional)
+    return Type(argument.kind, optional=optional)

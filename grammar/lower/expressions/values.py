@@ -1,0 +1,376 @@
+"""Values that the schema gives a type, from the expressions that were written; calls are values too.
+
+A call's arguments are values, and a value may be a call, so both stand in one module.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsl import ir, schema, syntax
+from dsl.errors.meaning import names, references, types
+from dsl.schema import Function, Type, signatures
+from dsl.source import Span
+from dsl.suggest import nearest
+from dsl.values import Quantity, kind_of
+from grammar.lower.context import BAD, Context
+from grammar.lower.expressions.evaluate import described, evaluate, labels_of
+from grammar.lower.expressions.fitting import Place, fitted
+from grammar.lower.expressions.keras_functions import keras_function
+
+
+def typed(  # noqa: PLR0911 one for each kind
+    expression: syntax.Expr,
+    type: Type,  # noqa: A002
+    what: str,
+    context: Context,
+) -> Any:
+    """Return the value of `expression` as `type` has it, BAD where it does not fit.
+
+    `what` names the place, as in "`count`" or "`units` of `Dense`".
+    """
+    if isinstance(expression, syntax.Broken):
+        return BAD
+    if type.kind == "either":
+        return typed(expression, _option(expression, type, context), what, context)
+    if type.kind in {"call", "keras"} or (type.kind == "any" and isinstance(expression, syntax.Call)):
+        return called(expression, type, what, context)
+    if isinstance(expression, (syntax.Call, syntax.Flow, syntax.Comparison)):
+        report = types.misplaced_expression(what, type.described(), described(expression), expression.span)
+        context.reports.add(report)
+        return BAD
+    if type.kind == "tensor":
+        return _tensor(expression, what, context)
+    if type.words:
+        return word(expression, type, what, context)
+    if type.kind in {"list", "shape"} and isinstance(expression, syntax.List):
+        return _items(expression, type, what, context)
+    place = Place(type, what, expression.span, labels_of(expression, context), context)
+    wanted = "" if type.kind in {"str", "any"} else f"{what} takes {type.described()}"
+    return fitted(evaluate(expression, context, wanted=wanted), place)
+
+
+def word(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002
+    """Return the word of `type` that `expression` is, as a name, as a string, or by way of a constant."""
+    if isinstance(expression, syntax.Path) and expression.bare in type.words:
+        return expression.bare
+    value = evaluate(expression, context, type.words)
+    if value is BAD or isinstance(value, (ir.Parameter, ir.Arithmetic)):
+        return value
+    if value is None and (type.optional or "none" in type.words):
+        return None if type.optional else "none"
+    labels = labels_of(expression, context)
+    if not isinstance(value, str):
+        report = types.wrong_type(what, type.described(), kind_of(value), expression.span, labels)
+        context.reports.add(report)
+        return BAD
+    if value in type.words:
+        return value
+    near = nearest(value, type.words)
+    context.reports.add(types.invalid_choice(what, value, type.words, near, expression.span, labels))
+    return BAD
+
+
+def _items(expression: syntax.List, type: Type, what: str, context: Context) -> Any:  # noqa: A002
+    """Read a list that stands there in full, so that each fault points to its item."""
+    if type.kind == "list" and type.item is not None:
+        item = type.item
+        values = [typed(each, item, f"an item of {what}", context) for each in expression.items]
+    else:
+        part = Type("shape", optional=True)
+        values = [typed(each, part, f"an item of {what}", context) for each in expression.items]
+    return BAD if any(value is BAD for value in values) else tuple(values)
+
+
+def _option(expression: syntax.Expr, type: Type, context: Context) -> Type:  # noqa: A002
+    """Choose the one of several types that the shape of an expression speaks for."""
+    kinds: dict[str, Type] = {option.kind: option for option in type.options}
+    value = None
+    if isinstance(expression, (syntax.Path, syntax.Chain, syntax.Number, syntax.Negative)):
+        value = evaluate(expression, context.silent())
+    if isinstance(expression, syntax.Call) or _names_function(expression, kinds.get("call")):
+        wanted = "keras" if "keras" in kinds else "call"
+    elif isinstance(expression, syntax.List) or isinstance(value, tuple):
+        wanted = "list"
+    elif isinstance(value, Quantity):
+        wanted = "quantity"
+    else:
+        wanted = type.options[0].kind
+    return kinds.get(wanted, type.options[0])
+
+
+def _names_function(expression: syntax.Expr, type: Type | None) -> bool:  # noqa: A002
+    """Whether an expression is the name of a function that a type takes calls of, without brackets."""
+    name = expression.bare if isinstance(expression, syntax.Path) else None
+    return type is not None and name is not None and schema.function(type.of, name) is not None
+
+
+def _tensor(expression: syntax.Expr, what: str, context: Context) -> Any:
+    """Return the name of a tensor of the examples."""
+    if isinstance(expression, syntax.Path) and expression.bare is not None:
+        name = expression.bare
+    elif isinstance(expression, syntax.Text):
+        name = expression.value
+    else:
+        found = described(expression)
+        context.reports.add(types.misplaced_expression(what, "the name of a tensor", found, expression.span))
+        return BAD
+    known = context.tensors
+    if known is not None and name not in known:
+        near = nearest(name, known)
+        context.reports.add(references.unknown_tensor(name, expression.span, near, sorted(known)))
+        return BAD
+    return name
+
+
+# --- calls ---
+
+
+def called(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002, PLR0911 one for each kind
+    """Return the call, or the word, that `expression` is where `type` asks for a call."""
+    if isinstance(expression, syntax.Call):
+        return (
+            _of_table(expression, type, context)
+            if type.kind == "call"
+            else _of_keras(expression, type, context)
+        )
+    if type.kind == "call":
+        return _bare(expression, type, what, context)
+    if type.words and not isinstance(expression, (syntax.Flow, syntax.Comparison)):
+        return word(expression, type, what, context)
+    if isinstance(expression, syntax.Constant) and expression.value is None and type.optional:
+        return None
+    if isinstance(expression, syntax.Path) and _known(type.of, expression.name):
+        context.reports.add(references.not_called(type.of, expression.name, expression.span))
+        return BAD
+    near = _near_call(expression, type, context)
+    if near is not None:
+        context.reports.add(
+            references.not_called(type.of or "", near, expression.span, written=expression.span.text)
+        )
+        return BAD
+    return _not_a_call(expression, type, what, context)
+
+
+def _near_call(expression: syntax.Expr, type: Type, context: Context) -> str | None:  # noqa: A002
+    """Return the Keras object that a bare word is like, as `adam` is like `Adam`, if it is nothing else."""
+    if (
+        not isinstance(expression, syntax.Path)
+        or expression.bare is None
+        or type.kind != "keras"
+        or not type.of
+    ):
+        return None
+    if expression.bare in context.constants or expression.bare in context.parameters:
+        return None
+    near = nearest(expression.bare, [*context.constants, *context.parameters, *signatures.names(type.of)])
+    return near if near is not None and signatures.find(type.of, near) is not None else None
+
+
+def _not_a_call(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002
+    if isinstance(expression, (syntax.Flow, syntax.Comparison)):
+        found = described(expression)
+    else:
+        known = (
+            signatures.names(type.of) if type.kind == "keras" and type.of else schema.function_names(type.of)
+        )
+        value = evaluate(expression, context, known)
+        if value is BAD or isinstance(value, (ir.Parameter, ir.Arithmetic)):
+            return value
+        found = kind_of(value)
+    labels = () if isinstance(expression, syntax.Flow) else labels_of(expression, context)
+    advice = _as_call(expression, type)
+    context.reports.add(types.wrong_type(what, type.described(), found, expression.span, labels, advice))
+    return BAD
+
+
+def _as_call(expression: syntax.Expr, type: Type) -> str | None:  # noqa: A002
+    """Return the advice to call what a string names, as in `optimizer = "adam"`."""
+    if not isinstance(expression, syntax.Text) or type.kind != "keras" or not type.of:
+        return None
+    near = nearest(expression.value, signatures.names(type.of))
+    known = near or (expression.value if signatures.find(type.of, expression.value) else None)
+    return None if known is None else f"write `{known}()`"
+
+
+def _bare(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002
+    """Read a function of the language that is named without brackets, as in `aggregate = add_n`."""
+    name = None
+    if isinstance(expression, syntax.Path):
+        name = expression.bare
+    elif isinstance(expression, syntax.Text):
+        name = expression.value
+    elif isinstance(expression, syntax.Constant) and expression.value is None and type.optional:
+        return None
+    function = schema.function(type.of, name) if name is not None else None
+    if function is None or name is None:
+        known = schema.function_names(type.of)
+        if isinstance(expression, syntax.Text):
+            near = nearest(expression.value, known)
+            context.reports.add(types.invalid_choice(what, expression.value, known, near, expression.span))
+            return BAD
+        return _not_a_call(expression, type, what, context)
+    call = syntax.Call(_as_path(expression, name), (), span=expression.span)
+    return bound(call, function, context)
+
+
+def _as_path(expression: syntax.Expr, name: str) -> syntax.Path:
+    segment = syntax.Segment(name, expression.span, span=expression.span)
+    return syntax.Path((segment,), span=expression.span)
+
+
+def _of_table(call: syntax.Call, type: Type, context: Context) -> Any:  # noqa: A002
+    function = schema.function(type.of, call.callee.name)
+    if function is None:
+        return unknown(type.of, call, schema.function_names(type.of), context)
+    if function.name == "python" and not context.allow_python:
+        context.reports.add(names.python_not_allowed(call.callee.span))
+    return bound(call, function, context)
+
+
+def _of_keras(call: syntax.Call, type: Type, context: Context) -> Any:  # noqa: A002
+    name = call.callee.name
+    if type.of:
+        signature = signatures.find(type.of, name)
+    else:
+        found = (signatures.find(category, name) for category in signatures.CATEGORIES)
+        signature = next((each for each in found if each is not None), None)
+    if signature is None:
+        return unknown(type.of or "Keras object", call, signatures.names(type.of) if type.of else (), context)
+    return bound(call, keras_function(signature), context)
+
+
+def unknown(kind: str, call: syntax.Call, known: tuple[str, ...], context: Context) -> Any:
+    """Report a call of something that there is not, and read its arguments for their own faults."""
+    name = call.callee.name
+    near = nearest(name, known)
+    elsewhere = _known_as(name) if near is None else None
+    span = call.callee.span
+    if elsewhere is not None and elsewhere != kind:
+        context.reports.add(references.other_kind(kind, name, span, elsewhere))
+    else:
+        context.reports.add(references.unknown_function(kind, name, span, near, known))
+    return BAD
+
+
+def _known(category: str, name: str) -> bool:
+    return category in signatures.CATEGORIES and signatures.find(category, name) is not None
+
+
+def _known_as(name: str) -> str | None:
+    for category in signatures.CATEGORIES:
+        if signatures.find(category, name) is not None:
+            return category
+    return next((table for table in schema.FUNCTIONS if schema.function(table, name) is not None), None)
+
+
+def bound(call: syntax.Call, function: Function, context: Context) -> Any:
+    """Return `call` with its arguments checked against `function`; BAD where one is wrong."""
+    return _Binding(call, function, context).run()
+
+
+class _Binding:
+    """One call and the function it calls."""
+
+    def __init__(self, call: syntax.Call, function: Function, context: Context) -> None:
+        self._call = call
+        self._function = function
+        self._context = context
+        self._given: dict[str, Span] = {}
+        self._args: list[Any] = []
+        self._arg_spans: list[Span] = []
+        self._kwargs: dict[str, Any] = {}
+        self._kwarg_spans: dict[str, Span] = {}
+        self._surplus: list[syntax.Argument] = []
+        self._late = False
+
+    def run(self) -> Any:
+        """Read all arguments and report what is wrong with each."""
+        for argument in self._call.arguments:
+            if argument.name is None:
+                self._positional(argument)
+            else:
+                self._keyword(argument, argument.name)
+        self._too_many()
+        self._missing()
+        values = [*self._args, *self._kwargs.values()]
+        if self._surplus or any(value is BAD for value in values):
+            return BAD
+        return ir.Call(
+            self._call.callee.name,
+            tuple(self._args),
+            self._kwargs,
+            span=self._call.span,
+            name_span=self._call.callee.span,
+            arg_spans=tuple(self._arg_spans),
+            kwarg_spans=self._kwarg_spans,
+        )
+
+    def _positional(self, argument: syntax.Argument) -> None:
+        positional = self._function.positional
+        at = len(self._args)
+        if self._kwargs:
+            if not self._late:
+                self._context.reports.add(references.positional_after_keyword(argument.span))
+            self._late = True
+            self._args.append(BAD)
+        elif at >= len(positional):
+            self._surplus.append(argument)
+        else:
+            parameter = positional[at]
+            self._given[parameter.name] = argument.span
+            self._args.append(self._value(argument, parameter.name, parameter.type))
+        self._arg_spans.append(argument.value.span)
+
+    def _keyword(self, argument: syntax.Argument, name: str) -> None:
+        name_span = argument.name_span or argument.span
+        parameter = self._function.argument(name)
+        value: Any = BAD
+        if name in self._given:
+            first = self._given[name]
+            report = references.repeated_argument(self._call.callee.name, name, name_span, first)
+            self._context.reports.add(report)
+        elif parameter is not None:
+            value = self._value(argument, name, parameter.type)
+        elif self._function.rest is not None:
+            value = self._value(argument, name, self._function.rest)
+        else:
+            self._unknown(name, name_span)
+        self._given.setdefault(name, name_span)
+        self._kwargs[name] = value
+        self._kwarg_spans[name] = argument.value.span
+
+    def _value(self, argument: syntax.Argument, name: str, type: Type) -> Any:  # noqa: A002
+        what = f"`{name}` of `{self._call.callee.name}`"
+        return typed(argument.value, type, what, self._context)
+
+    def _unknown(self, name: str, span: Span) -> None:
+        known = tuple(each.name for each in self._function.arguments)
+        callee = self._call.callee.name
+        near = nearest(name, [each for each in known if each not in self._given])
+        self._context.reports.add(references.unknown_argument(callee, name, span, near, known))
+
+    def _too_many(self) -> None:
+        if self._surplus:
+            names_ = [each.name for each in self._function.positional]
+            given = len(self._args) + len(self._surplus)
+            span = self._surplus[0].span
+            report = references.too_many_arguments(self._call.callee.name, len(names_), given, span, names_)
+            self._context.reports.add(report)
+
+    def _missing(self) -> None:
+        missing = [
+            each.name for each in self._function.arguments if each.required and each.name not in self._given
+        ]
+        lost = any(isinstance(each.value, syntax.Broken) for each in self._call.arguments)
+        unknown_names = (
+            any(name not in {each.name for each in self._function.arguments} for name in self._kwargs)
+            and self._function.rest is None
+        )
+        doubtful = lost or unknown_names or self._late or self._context.reports.is_tainted(self._call.span)
+        if missing and doubtful:
+            self._args.append(BAD)
+        elif missing:
+            report = references.missing_argument(self._call.callee.name, missing, self._call.callee.span)
+            self._context.reports.add(report)
+            self._args.append(BAD)

@@ -1,0 +1,1 @@
+"""The `model` and `layer` blocks: bindings and flows of tensors."""

@@ -1,0 +1,161 @@
+"""The bindings of a model or a `layer` block, in the order in which they need each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dsl import ir, schema, syntax
+from dsl.errors.meaning import names, references, types
+from dsl.schema import types as kinds
+from grammar.lower.blocks import once
+from grammar.lower.constants import RESERVED
+from grammar.lower.context import BAD
+from grammar.lower.expressions import values
+from grammar.lower.network import flows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dsl.source import Span
+    from grammar.lower.network.flows import Tensors
+
+
+def declare(
+    items: Sequence[syntax.Attribute], tensors: Tensors, first: dict[str, Span]
+) -> list[syntax.Attribute]:
+    """Put the names of all bindings into scope, and return the bindings."""
+    kept = []
+    for item in items:
+        if item.name in RESERVED:
+            tensors.context.reports.add(names.reserved(item.name, item.name_span, RESERVED[item.name]))
+        elif once(item.name, item.name_span, first, "binding", tensors.context):
+            kept.append(item)
+            tensors.kinds[item.name] = _kind(item.value)
+            tensors.spans[item.name] = item.name_span
+    return kept
+
+
+def _kind(value: syntax.Expr) -> str:
+    if isinstance(value, syntax.Call):
+        return {"input": "input", "layer": "shared"}.get(value.callee.name, "bad")
+    return "bad" if isinstance(value, syntax.Broken) else "tensor"
+
+
+def read(
+    items: Sequence[syntax.Attribute], tensors: Tensors, *, in_layer: bool
+) -> tuple[ir.Binding, ...] | None:
+    """Return the bindings, each after those it needs; None where one is wrong."""
+    ordered = _ordered(items, tensors)
+    read_ = [_binding(item, tensors, in_layer=in_layer) for item in ordered or items]
+    if ordered is None or any(binding is BAD for binding in read_):
+        return None
+    return tuple(read_)
+
+
+def _binding(item: syntax.Attribute, tensors: Tensors, *, in_layer: bool) -> Any:
+    value = _value(item, tensors, in_layer=in_layer)
+    if value is BAD:
+        return BAD
+    binding = ir.Binding(item.name, value, span=item.span, name_span=item.name_span)
+    if isinstance(value, ir.Input) and not in_layer:
+        tensors.context.notes.inputs.append(binding)
+    return binding
+
+
+def _value(item: syntax.Attribute, tensors: Tensors, *, in_layer: bool) -> Any:
+    value = item.value
+    if isinstance(value, syntax.Call) and value.callee.name == "input":
+        return _input(value, tensors, in_layer=in_layer)
+    if isinstance(value, syntax.Call) and value.callee.name == "layer":
+        return flows.layer_made(value, tensors)
+    return flows.tensor(value, tensors, what=f"`{item.name}`")
+
+
+_INPUT = schema.Function(
+    "input",
+    (
+        schema.Argument("dtype", kinds.dtype(), "the type of the elements", required=True),
+        schema.Argument("shape", kinds.shape(), "the shape without the batch axis", required=True),
+    ),
+)
+
+
+def _input(call: syntax.Call, tensors: Tensors, *, in_layer: bool) -> Any:
+    if in_layer:
+        if call.arguments:
+            tensors.context.reports.add(types.input_of_layer(call.span))
+            return BAD
+        return ir.Input(None, None, span=call.span)
+    bound = values.bound(call, _INPUT, tensors.context)
+    if bound is BAD:
+        return BAD
+    given = dict(zip(("dtype", "shape"), bound.args, strict=False)) | dict(bound.kwargs)
+    return ir.Input(given["dtype"], given["shape"], span=call.span)
+
+
+def _ordered(items: Sequence[syntax.Attribute], tensors: Tensors) -> list[syntax.Attribute] | None:
+    """Sort bindings by need, otherwise as they were written; None where they go in a circle."""
+    by_name = {item.name: item for item in items}
+    done: dict[str, syntax.Attribute] = {}
+    fine = True
+    for item in items:
+        path = {item.name: None} if item.name not in done else {}
+        waiting = [_needed(item.value, by_name)] if path else []
+        while waiting:
+            following = next((each for each in waiting[-1] if each not in done), None)
+            if following is None:
+                waiting.pop()
+                name, _ = path.popitem()
+                done[name] = by_name[name]
+            elif following in path:
+                fine = False
+                circle = [*path][[*path].index(following) :]
+                spans = [by_name[each].name_span for each in circle]
+                tensors.context.reports.add(references.cycle("binding", circle, spans[0], spans[1:]))
+                done.update({each: by_name[each] for each in circle})
+            else:
+                path[following] = None
+                waiting.append(_needed(by_name[following].value, by_name))
+    return list(done.values()) if fine else None
+
+
+def _needed(value: syntax.Expr, known: dict[str, syntax.Attribute]) -> Iterator[str]:
+    return iter([name for name in _names(value) if name in known])
+
+
+def _names(value: Any) -> Iterator[str]:
+    match value:
+        case syntax.Path():
+            yield value.segments[0].name
+        case syntax.List():
+            for item in value.items:
+                yield from _names(item)
+        case syntax.Flow():
+            yield from _names(value.source)
+            for step in value.steps:
+                yield from _names(step)
+        case syntax.Call() if value.callee.name in {"repeat", "layer"}:
+            for argument in value.arguments:
+                yield from _names(argument.value)
+
+
+def parameter(item: syntax.Attribute, tensors: Tensors) -> Any:
+    """Read the declaration of a parameter of a `layer` block."""
+    call = item.value
+    if not isinstance(call, syntax.Call):
+        return BAD
+    context = tensors.context
+    first = schema.Argument("type", kinds.word(*flows.PARAMETER_TYPES), required=True)
+    head = syntax.Call(call.callee, call.arguments[:1], span=call.span)
+    bound = values.bound(head, schema.Function("parameter", (first,)), context)
+    if bound is BAD:
+        return BAD
+    type_ = next(iter((*bound.args, *bound.kwargs.values())))
+    if len(call.arguments) == 1:
+        return ir.LayerParameter(item.name, type_, span=item.span)
+    second = schema.Argument("default", flows.parameter_type(type_))
+    whole = values.bound(call, schema.Function("parameter", (first, second)), context)
+    if whole is BAD:
+        return BAD
+    default = whole.args[1] if len(whole.args) > 1 else whole.kwargs.get("default")
+    return ir.LayerParameter(item.name, type_, default, has_default=True, span=item.span)

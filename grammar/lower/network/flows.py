@@ -1,0 +1,313 @@
+"""Flows of tensors: sources, steps and the bindings they name, in models and in `layer` blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import field, frozen
+
+from dsl import ir, schema, syntax
+from dsl.errors.meaning import names, references, types
+from dsl.schema import signatures
+from dsl.schema import types as kinds
+from dsl.source import Span
+from dsl.suggest import nearest
+from grammar.lower.context import BAD, Context
+from grammar.lower.expressions import values
+from grammar.lower.expressions.evaluate import described
+from grammar.lower.expressions.keras_functions import keras_function
+from grammar.lower.expressions.values import typed
+
+APPLICATIONS = "applications."
+SPECIAL = ("repeat", "python", "input", "layer", "parameter")
+
+
+@frozen
+class Tensors:
+    """The bindings of a model or `layer` block: `kinds` says which are `input`, `tensor` and `shared`."""
+
+    context: Context
+    kinds: dict[str, str] = field(factory=dict)
+    spans: dict[str, Span] = field(factory=dict)
+    place: str = "the model"
+
+
+def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") -> Any:  # noqa: PLR0911 one for each kind
+    """Return what `written` gives: a Ref, a Group or a Flow; BAD where that cannot be known."""
+    match written:
+        case syntax.Path():
+            return _reference(written, tensors)
+        case syntax.List():
+            items = [tensor(item, tensors, what="an item of a list") for item in written.items]
+            if not items:
+                tensors.context.reports.add(
+                    types.misplaced_expression(what, "tensors", "an empty list", written.span)
+                )
+                return BAD
+            return BAD if any(item is BAD for item in items) else ir.Group(tuple(items), span=written.span)
+        case syntax.Flow():
+            return flow(written, tensors)
+        case syntax.Broken():
+            return BAD
+        case syntax.Call():
+            return _lonely_call(written, tensors, what)
+    found = described(written)
+    tensors.context.reports.add(types.misplaced_expression(what, "a tensor", found, written.span))
+    return BAD
+
+
+def tensor(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") -> Any:
+    """Return what `written` gives if that is one tensor: a Ref or a Flow; BAD where it is not."""
+    found = expression(written, tensors, what=what)
+    if isinstance(found, ir.Group):
+        tensors.context.reports.add(types.several_tensors(what, written.span))
+        return BAD
+    return found
+
+
+def flow(written: syntax.Flow, tensors: Tensors) -> Any:
+    """Return a source and its steps."""
+    source = expression(written.source, tensors, what="the start of a flow")
+    steps = [step(each, tensors) for each in written.steps]
+    if source is BAD or any(each is BAD for each in steps):
+        return BAD
+    return ir.Flow(source, tuple(steps), span=written.span)
+
+
+MAKERS = ("input", "layer", "parameter")
+
+
+def _lonely_call(written: syntax.Call, tensors: Tensors, what: str) -> Any:
+    """Report a call that stands where a tensor should: a layer without its source, or a function misspelt."""
+    name = written.callee.name
+    near = nearest(name, MAKERS)
+    if name in tensors.context.layers or signatures.find("layer", name) is not None:
+        advice = f"give it something to work on: `x -> {name}(...)`"
+        report = types.misplaced_expression(what, "a tensor", f"a call of `{name}`", written.span, advice)
+    elif near is not None:
+        report = references.unknown_function("function", name, written.callee.span, near)
+    else:
+        report = types.misplaced_expression(what, "a tensor", f"a call of `{name}`", written.span)
+    tensors.context.reports.add(report)
+    return BAD
+
+
+def _reference(path: syntax.Path, tensors: Tensors) -> Any:
+    name = path.bare
+    context = tensors.context
+    if name is None:
+        context.reports.add(
+            types.misplaced_expression("a flow", "a tensor", f"`{path.span.text}`", path.span)
+        )
+        return BAD
+    kind = tensors.kinds.get(name)
+    if kind in {"input", "tensor"}:
+        return ir.Ref(name, span=path.span)
+    if kind == "shared":
+        report = references.wrong_reference(
+            name, "a layer", "a tensor", path.span, tensors.spans[name], f"use it as a step: `x -> {name}`"
+        )
+        context.reports.add(report)
+    elif name in context.constants:
+        at = context.constants[name].value.span
+        context.notes.constants.add(name)
+        context.reports.add(references.wrong_reference(name, "a constant", "a tensor", path.span, at))
+    elif name in context.parameters:
+        at_ = context.parameters[name].span
+        context.reports.add(references.wrong_reference(name, "a parameter", "a tensor", path.span, at_))
+    elif kind is None and not context.is_silent(name):
+        known = [each for each, of in tensors.kinds.items() if of != "shared"]
+        near = nearest(name, known)
+        context.reports.add(references.unknown_name(name, path.span, "tensor", near, known=known))
+    return BAD
+
+
+# --- steps ------------------------------------------------------------------------------------------------
+
+
+def step(written: syntax.Expr, tensors: Tensors) -> Any:
+    """Return one step of a flow."""
+    match written:
+        case syntax.Call():
+            return _call(written, tensors)
+        case syntax.Path():
+            return _named(written, tensors)
+        case syntax.Broken():
+            return BAD
+    advice = None
+    if isinstance(written, syntax.Chain):
+        advice = "put each flow in round brackets: `(a -> F()) + (b -> G())`"
+    report = types.misplaced_expression("a step", "a layer", described(written), written.span, advice)
+    tensors.context.reports.add(report)
+    return BAD
+
+
+def _named(path: syntax.Path, tensors: Tensors) -> Any:
+    """Read `-> shared`, a step that is a `layer(...)` binding."""
+    name = path.name
+    context = tensors.context
+    if tensors.kinds.get(name) == "shared" and path.bare is not None:
+        call = ir.Call(name, span=path.span, name_span=path.span)
+        return ir.Step("shared", call, span=path.span)
+    if name in tensors.kinds:
+        at = tensors.spans[name]
+        if tensors.kinds[name] != "bad" and not context.is_silent(name):
+            context.reports.add(references.wrong_reference(name, "a tensor", "a layer", path.span, at))
+    elif (
+        name in context.layers or signatures.find("layer", name) is not None or _application(name) is not None
+    ):
+        context.notes.layers.add(name)
+        context.reports.add(references.not_called("layer", name, path.span))
+    elif name in context.constants:
+        at = context.constants[name].value.span
+        context.reports.add(references.wrong_reference(name, "a constant", "a layer", path.span, at))
+    elif not context.may_exist(name):
+        shared = [each for each, kind in tensors.kinds.items() if kind == "shared"]
+        near = nearest(name, [*shared, *_layer_names(context)])
+        context.reports.add(references.unknown_function("layer", name, path.span, near))
+    return BAD
+
+
+def _application(name: str) -> signatures.Signature | None:
+    return (
+        signatures.find("application", name.removeprefix(APPLICATIONS))
+        if name.startswith(APPLICATIONS)
+        else None
+    )
+
+
+def _layer_names(context: Context) -> tuple[str, ...]:
+    applications = tuple(APPLICATIONS + name for name in signatures.names("application"))
+    return (*context.layers, *signatures.names("layer"), *applications, "repeat", "python")
+
+
+def _call(call: syntax.Call, tensors: Tensors) -> Any:  # noqa: PLR0911 one for each kind of step
+    context = tensors.context
+    name = call.callee.name
+    if any(segment.index is not None for segment in call.callee.segments):
+        context.reports.add(
+            types.misplaced_expression("a step", "a layer", "a name with an index", call.callee.span)
+        )
+        return BAD
+    if name in context.layers:
+        return _block(call, tensors)
+    if name == "repeat":
+        return _repeat(call, tensors)
+    if name == "python":
+        return _python(call, context)
+    if tensors.kinds.get(name) == "shared":
+        return _shared_called(call, tensors)
+    application = _application(name)
+    signature = application or signatures.find("layer", name)
+    if signature is None:
+        return _unknown(call, tensors)
+    bound = values.bound(call, keras_function(signature), context)
+    return BAD if bound is BAD else ir.Step("application" if application else "layer", bound, span=call.span)
+
+
+def _unknown(call: syntax.Call, tensors: Tensors) -> Any:
+    name = call.callee.name
+    context = tensors.context
+    if context.may_exist(name) or context.may_exist("layer"):
+        return BAD
+    if signatures.find("application", name) is not None:
+        advice = f"write `{APPLICATIONS}{name}(...)`"
+        context.reports.add(references.unknown_function("layer", name, call.callee.span, None, advice=advice))
+        return BAD
+    if name in tensors.kinds:
+        at = tensors.spans[name]
+        context.reports.add(references.wrong_reference(name, "a tensor", "a layer", call.callee.span, at))
+        return BAD
+    shared = tuple(each for each, kind in tensors.kinds.items() if kind == "shared")
+    return values.unknown("layer", call, (*shared, *_layer_names(context)), context)
+
+
+def _shared_called(call: syntax.Call, tensors: Tensors) -> Any:
+    name = call.callee.name
+    context = tensors.context
+    if call.arguments:
+        at = tensors.spans[name]
+        advice = f"write `-> {name}`: its arguments were given where it was made"
+        report = references.wrong_reference(
+            name, "a layer already made", "a layer to be made", call.span, at, advice
+        )
+        context.reports.add(report)
+        return BAD
+    return ir.Step("shared", ir.Call(name, span=call.span, name_span=call.callee.span), span=call.span)
+
+
+def _block(call: syntax.Call, tensors: Tensors) -> Any:
+    context = tensors.context
+    block = context.layers[call.callee.name]
+    context.notes.layers.add(block.name)
+    if block.name in context.notes.incomplete:
+        return BAD
+    arguments = tuple(
+        schema.Argument(
+            each.name, parameter_type(each.type), default=each.default, required=not each.has_default
+        )
+        for each in block.parameters
+    )
+    bound = values.bound(call, schema.Function(block.name, arguments), context)
+    return BAD if bound is BAD else ir.Step("block", bound, span=call.span)
+
+
+PARAMETER_TYPES = {
+    "int": kinds.integer(optional=True),
+    "float": kinds.number(optional=True),
+    "bool": kinds.boolean(),
+    "string": kinds.string(optional=True),
+    "shape": schema.Type("shape", optional=True),
+}
+
+
+def parameter_type(name: str) -> schema.Type:
+    """Return the type that a parameter declared as `name` takes."""
+    return PARAMETER_TYPES[name]
+
+
+def _repeat(call: syntax.Call, tensors: Tensors) -> Any:
+    context = tensors.context
+    arguments = list(call.arguments)
+    if [each.name for each in arguments] != [None, None]:
+        if not any(isinstance(each.value, syntax.Broken) for each in arguments):
+            context.reports.add(references.repeat_arguments(call.callee.span))
+        return BAD
+    count = typed(arguments[0].value, kinds.integer(1, 10_000), "the first argument of `repeat`", context)
+    inner = step(arguments[1].value, tensors)
+    if isinstance(inner, ir.Step) and inner.kind == "shared":
+        context.reports.add(references.repeat_shared(arguments[1].span))
+        return BAD
+    if count is BAD or inner is BAD:
+        return BAD
+    made = ir.Call(
+        "repeat",
+        (count, inner.call),
+        span=call.span,
+        name_span=call.callee.span,
+        arg_spans=(arguments[0].span, arguments[1].span),
+    )
+    return ir.Step("repeat", made, count, inner, span=call.span)
+
+
+def _python(call: syntax.Call, context: Context) -> Any:
+    if not context.allow_python:
+        context.reports.add(names.python_not_allowed(call.callee.span))
+    function = schema.function("source", "python")
+    bound: Any = BAD if function is None else values.bound(call, function, context)
+    return BAD if bound is BAD else ir.Step("python", bound, span=call.span)
+
+
+def layer_made(call: syntax.Call, tensors: Tensors) -> Any:
+    """Read `layer(Dense(64))`, a layer whose uses share their weights."""
+    context = tensors.context
+    if len(call.arguments) != 1 or call.arguments[0].name is not None:
+        context.reports.add(references.layer_arguments(call.callee.span))
+        return BAD
+    inner = step(call.arguments[0].value, tensors)
+    if inner is BAD:
+        return BAD
+    if inner.kind in {"block", "repeat", "shared"}:
+        context.reports.add(references.shared_block(inner.call.name, call.arguments[0].value.span))
+        return BAD
+    return ir.SharedLayer(inner, span=call.span)

@@ -1,0 +1,251 @@
+"""The `model` block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dsl import ir, syntax
+from dsl.errors.meaning import names, references, types
+from dsl.schema import BLOCKS, signatures
+from dsl.schema import types as kinds
+from dsl.suggest import nearest
+from grammar.lower import blocks
+from grammar.lower.context import BAD, Context
+from grammar.lower.expressions import values
+from grammar.lower.expressions.evaluate import described, evaluate
+from grammar.lower.expressions.values import typed
+from grammar.lower.network import bindings, flows
+from grammar.lower.network.flows import Tensors
+
+if TYPE_CHECKING:
+    from dsl.source import Span
+
+PAIR = 2
+ATTRIBUTES = frozenset(BLOCKS["model"].names)
+
+
+def model(block: syntax.Block, context: Context) -> ir.Model | None:
+    """Return the model; None where something in it is wrong."""
+    blocks.check_label(block, BLOCKS["model"], context)
+    lost = frozenset(name for item in block.items for name in lost_names(item))
+    spans: dict[str, Span] = {}
+    context = context.within(lost=context.lost | lost, bound=spans)
+    tensors = Tensors(context, spans=spans)
+    own: dict[str, syntax.Attribute] = {}
+    written: list[syntax.Attribute] = []
+    metrics: list[syntax.Block] = []
+    first: dict[str, Span] = {}
+    for item in block.items:
+        if isinstance(item, syntax.Attribute) and item.name in ATTRIBUTES:
+            if blocks.once(item.name, item.name_span, first, "attribute", context):
+                own[item.name] = item
+        elif isinstance(item, syntax.Attribute):
+            written.append(item)
+        elif isinstance(item, syntax.Block):
+            _inner(item, metrics, first, context)
+        elif not isinstance(item.value, syntax.Broken):
+            blocks.misplaced(item, "`model`", context)
+    read = bindings.read(bindings.declare(written, tensors, first), tensors, in_layer=False)
+    return _assembled(block, own, read, _metrics(metrics, tensors), tensors)
+
+
+def lost_names(item: syntax.Item) -> tuple[str, ...]:
+    """Return the names that an item may have defined although it could not be read, or is out of place."""
+    if isinstance(item, syntax.Block):
+        return ()
+    if isinstance(item, syntax.Attribute):
+        return item.value.names if isinstance(item.value, syntax.Broken) else ()
+    value = item.value.left if isinstance(item.value, syntax.Comparison) else item.value
+    if isinstance(value, syntax.Path):
+        return (value.segments[0].name,)
+    return tuple(name for part in _parts(value) if isinstance(part, syntax.Broken) for name in part.names)
+
+
+def _parts(value: syntax.Expr) -> tuple[syntax.Expr, ...]:
+    """Return an expression with what stands directly in it."""
+    match value:
+        case syntax.List():
+            return value.items
+        case syntax.Flow():
+            return (value.source, *value.steps)
+        case syntax.Call():
+            return tuple(argument.value for argument in value.arguments)
+    return (value,)
+
+
+def _inner(item: syntax.Block, metrics: list[syntax.Block], first: dict[str, Span], context: Context) -> None:
+    if item.kind == "metrics":
+        if blocks.once("metrics", item.kind_span, first, "block", context):
+            metrics.append(item)
+    else:
+        known = BLOCKS["model"]
+        blocks.unknown_block(item, known.inner, known.names, "`model`", context)
+
+
+def _assembled(
+    block: syntax.Block,
+    own: dict[str, syntax.Attribute],
+    read: tuple[ir.Binding, ...] | None,
+    metrics: tuple[ir.Metric, ...] | None,
+    tensors: Tensors,
+) -> ir.Model | None:
+    context = tensors.context
+    loss = _loss(own["loss"].value, tensors) if "loss" in own else ()
+    regularize = None
+    if "regularize" in own:
+        regularize = typed(
+            own["regularize"].value, kinds.keras("regularizer", optional=True), "`regularize`", context
+        )
+    output = flows.tensor(own["output"].value, tensors, what="`output`") if "output" in own else None
+    if read is None or metrics is None or BAD in (loss, regularize, output) or block.label is None:
+        return None
+    return ir.Model(
+        block.label,
+        read,
+        loss,
+        regularize,
+        metrics,
+        output,
+        span=block.header,
+        spans={name: item.value.span for name, item in own.items()},
+    )
+
+
+# --- losses and metrics -----------------------------------------------------------------------------------
+
+
+def _loss(written: syntax.Expr, tensors: Tensors) -> Any:
+    terms: list[ir.LossTerm] = []
+    fine = True
+    for sign, part in _summands(written):
+        term = _term(part, sign, tensors)
+        if term is BAD:
+            fine = False
+        else:
+            terms.append(term)
+    return tuple(terms) if fine else BAD
+
+
+def _summands(written: syntax.Expr) -> list[tuple[float, syntax.Expr]]:
+    if isinstance(written, syntax.Chain) and written.rest[0][0] in "+-":
+        parts = [*_summands(written.first)]
+        for operator, operand in written.rest:
+            parts.extend(
+                (weight if operator == "+" else -weight, part) for weight, part in _summands(operand)
+            )
+        return parts
+    return [(1.0, written)]
+
+
+def _term(written: syntax.Expr, weight: float, tensors: Tensors) -> Any:
+    if isinstance(written, syntax.Negative):
+        return _term(written.operand, -weight, tensors)
+    if isinstance(written, syntax.Chain):
+        return _weighted(written, weight, tensors)
+    objective_ = objective(written, "loss", tensors)
+    return BAD if objective_ is BAD else ir.LossTerm(objective_, weight, span=written.span)
+
+
+def _weighted(written: syntax.Chain, weight: float, tensors: Tensors) -> Any:
+    """Read a product of numbers with one loss."""
+    context = tensors.context
+    found: syntax.Expr | None = None
+    for operator, factor in (("*", written.first), *written.rest):
+        if isinstance(factor, (syntax.Flow, syntax.Broken)) and found is None and operator == "*":
+            found = factor
+            continue
+        value = evaluate(factor, context)
+        if value is BAD:
+            return BAD
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or (operator == "/" and value == 0):
+            context.reports.add(types.no_result("the weight of a loss is a number", factor.span))
+            return BAD
+        weight = weight * value if operator == "*" else weight / value
+    if found is None:
+        context.reports.add(types.loss_expected("loss", described(written), written.span))
+        return BAD
+    return _term(found, weight, tensors)
+
+
+def objective(written: syntax.Expr, category: str, tensors: Tensors) -> Any:
+    """Read `[target, prediction] -> Loss()`, or the same with a metric."""
+    context = tensors.context
+    if isinstance(written, syntax.Broken):
+        return BAD
+    if not isinstance(written, syntax.Flow):
+        context.reports.add(types.loss_expected(category, described(written), written.span))
+        return BAD
+    pair = _pair(written, category, tensors)
+    call = _objective_call(written.steps[-1], category, context)
+    if pair is BAD or call is BAD:
+        return BAD
+    return ir.Objective(pair[0], pair[1], call, span=written.span)
+
+
+def _pair(written: syntax.Flow, category: str, tensors: Tensors) -> Any:
+    source = written.source
+    if isinstance(source, syntax.Broken):
+        return BAD
+    if any(isinstance(step, syntax.Chain) for step in written.steps):
+        tensors.context.reports.add(types.brackets_around_flows(category, written.steps[0].span))
+        return BAD
+    if len(written.steps) > 1:
+        tensors.context.reports.add(types.steps_before_loss(category, written.steps[0].span))
+        return BAD
+    if not isinstance(source, syntax.List) or len(source.items) != PAIR:
+        if not (
+            isinstance(source, syntax.List) and any(isinstance(item, syntax.Broken) for item in source.items)
+        ):
+            tensors.context.reports.add(types.pair_expected(category, source.span, _count(source)))
+        return BAD
+    items = [flows.tensor(item, tensors, what=f"a {category}") for item in source.items]
+    return BAD if any(item is BAD for item in items) else items
+
+
+def _count(source: syntax.Expr) -> int:
+    return len(source.items) if isinstance(source, syntax.List) else 1
+
+
+def _objective_call(step: syntax.Expr, category: str, context: Context) -> Any:  # noqa: PLR0911 one for each kind
+    if isinstance(step, syntax.Broken):
+        return BAD
+    if isinstance(step, syntax.Path) and step.bare is not None and signatures.find(category, step.bare):
+        context.reports.add(references.not_called(category, step.bare, step.span))
+        return BAD
+    if isinstance(step, syntax.Chain):
+        return BAD  # reported with the pair
+    if isinstance(step, syntax.Path) and step.bare is not None:
+        near = nearest(step.bare, signatures.names(category))
+        context.reports.add(references.unknown_function(category, step.bare, step.span, near))
+        return BAD
+    if not isinstance(step, syntax.Call):
+        context.reports.add(
+            types.misplaced_expression("this step", f"a {category}", described(step), step.span)
+        )
+        return BAD
+    if (
+        category == "loss"
+        and signatures.find("layer", step.callee.name)
+        and not signatures.find("loss", step.callee.name)
+    ):
+        context.reports.add(references.other_kind("loss", step.callee.name, step.callee.span, "layer"))
+        return BAD
+    return values.called(step, kinds.keras(category), f"a {category}", context)
+
+
+def _metrics(found: list[syntax.Block], tensors: Tensors) -> tuple[ir.Metric, ...] | None:
+    metrics: list[Any] = []
+    first: dict[str, Span] = {}
+    for block in found:
+        blocks.check_label(block, BLOCKS["metrics"], tensors.context)
+        for item in block.items:
+            if isinstance(item, syntax.Attribute):
+                if blocks.once(item.name, item.name_span, first, "metric", tensors.context):
+                    read = objective(item.value, "metric", tensors)
+                    metrics.append(read if read is BAD else ir.Metric(item.name, read, span=item.span))
+            elif isinstance(item, syntax.Block) or not isinstance(item.value, syntax.Broken):
+                report = names.misplaced_entry(
+                    "`metrics`", item.span, "`name = [target, prediction] -> Metric()`", None
+                )
+                tensors.context.reports.add(report)
+    return None if any(metric is BAD for metric in metrics) else tuple(metrics)

@@ -1,0 +1,1 @@
+"""From tokens to the structure of `dsl.syntax`, with recovery from errors."""

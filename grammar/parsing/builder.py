@@ -1,0 +1,203 @@
+"""What the parser does when it has seen a whole rule: make a node of `dsl.syntax`.
+
+Each method is named after a rule of `tfdeploy.lark` and gets the rule's tokens and nodes in order.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from lark import Token
+
+from dsl import syntax
+from dsl.errors.text import reading
+from dsl.source import Source, Span
+from grammar.parsing import literals
+from grammar.reports import Reports
+
+Children: TypeAlias = list[Any]
+
+CONSTANTS = {"true": True, "false": False, "none": None}
+
+
+class Lost(Token):
+    """Stands for a part that could not be read; `names` are those it may have defined."""
+
+    names: tuple[str, ...] = ()
+
+
+class Builder:
+    """Makes nodes that point into `source`."""
+
+    def __init__(self, source: Source, reports: Reports) -> None:
+        self._source = source
+        self._reports = reports
+
+    def start(self, children: Children) -> tuple[syntax.Item, ...]:
+        """Give the items of a text."""
+        items: tuple[syntax.Item, ...] = children[0]
+        return items
+
+    def body(self, children: Children) -> tuple[syntax.Item, ...]:
+        """Give the items between two braces."""
+        return tuple(child for child in children if not isinstance(child, Token))
+
+    # --- items
+
+    def attribute(self, children: Children) -> syntax.Attribute:
+        """Make `name = value`."""
+        name, _, value = children
+        return syntax.Attribute(str(name), self._span(name), value, span=self._whole(children))
+
+    def bare_block(self, children: Children) -> syntax.Block:
+        """Make `kind { ... }`."""
+        kind, _, items, _ = children
+        return self._block(kind, items, children)
+
+    def labelled_block(self, children: Children) -> syntax.Block:
+        """Make `kind "label" { ... }`."""
+        kind, label, _, items, _ = children
+        return self._block(
+            kind, items, children, literals.text(label, self._span(label), self._reports), label
+        )
+
+    def unquoted_block(self, children: Children) -> syntax.Block:
+        """Make `kind label { ... }`, which lacks the quotes."""
+        kind, label, _, items, _ = children
+        self._reports.add(reading.unquoted_label(str(kind), str(label), self._span(label)))
+        self._reports.taint(self._span(label))
+        return self._block(kind, items, children, str(label), label)
+
+    def equals_block(self, children: Children) -> syntax.Block:
+        """Make `kind = { ... }`, which has an `=` too many."""
+        kind, equals, _, items, _ = children
+        self._reports.add(reading.equals_before_block(str(kind), self._span(equals)))
+        return self._block(kind, items, children)
+
+    def _block(
+        self,
+        kind: Token,
+        items: tuple[syntax.Item, ...],
+        children: Children,
+        label: str | None = None,
+        label_token: Token | None = None,
+    ) -> syntax.Block:
+        return syntax.Block(
+            str(kind),
+            self._span(kind),
+            self._whole([kind, label_token or kind]),
+            label,
+            None if label_token is None else self._span(label_token),
+            items,
+            span=self._whole(children),
+        )
+
+    def entry(self, children: Children) -> syntax.Entry:
+        """Make an item that is an expression."""
+        return syntax.Entry(children[0], span=self._whole(children))
+
+    # --- expressions
+
+    def comparison(self, children: Children) -> syntax.Comparison:
+        """Make `left operator right`."""
+        left, operator, right = children
+        return syntax.Comparison(left, str(operator), right, span=self._whole(children))
+
+    def flow(self, children: Children) -> syntax.Flow:
+        """Make `source -> step -> step`."""
+        return syntax.Flow(children[0], tuple(children[2::2]), span=self._whole(children))
+
+    def sum(self, children: Children) -> syntax.Chain:
+        """Make `a + b - c`."""
+        return self._chain(children)
+
+    def product(self, children: Children) -> syntax.Chain:
+        """Make `a * b / c`."""
+        return self._chain(children)
+
+    def _chain(self, children: Children) -> syntax.Chain:
+        rest = zip(map(str, children[1::2]), children[2::2], strict=True)
+        return syntax.Chain(children[0], tuple(rest), span=self._whole(children))  # type: ignore[arg-type] # the grammar's operators
+
+    def negative(self, children: Children) -> syntax.Expr:
+        """Make `-operand`; an even number of signs leaves the operand."""
+        operand: syntax.Expr = children[-1]
+        if len(children) % 2 == 1:
+            return operand
+        if isinstance(operand, syntax.Number):
+            return syntax.Number(-operand.value, operand.unit, span=self._whole(children))
+        return syntax.Negative(operand, span=self._whole(children))
+
+    def path(self, children: Children) -> syntax.Path | syntax.Constant:
+        """Make a dotted name, or one of the three constants."""
+        path = syntax.Path(tuple(children[::2]), span=self._whole(children))
+        if path.bare in CONSTANTS:
+            return syntax.Constant(CONSTANTS[path.bare], span=path.span)
+        return path
+
+    def segment(self, children: Children) -> syntax.Segment:
+        """Make `name` or `name[index]`."""
+        index = children[2] if len(children) > 1 else None
+        return syntax.Segment(str(children[0]), self._span(children[0]), index, span=self._whole(children))
+
+    def every(self, children: Children) -> syntax.Every:
+        """Make the index `*`."""
+        return syntax.Every(span=self._whole(children))
+
+    def range(self, children: Children) -> syntax.Range:
+        """Make the index `first..last`."""
+        return syntax.Range(children[0], children[2], span=self._whole(children))
+
+    def call(self, children: Children) -> syntax.Expr:
+        """Make `callee(arguments)`."""
+        callee, *inner = children
+        span = self._whole(children)
+        if isinstance(callee, syntax.Constant):
+            self._reports.add(reading.constant_called(callee.span))
+            return syntax.Broken(span=span)
+        arguments = tuple(self._as_argument(child) for child in inner if not isinstance(child, Token))
+        return syntax.Call(callee, arguments, span=span)
+
+    @staticmethod
+    def _as_argument(child: syntax.Argument | syntax.Expr) -> syntax.Argument:
+        return child if isinstance(child, syntax.Argument) else syntax.Argument(child, span=child.span)
+
+    def keyword(self, children: Children) -> syntax.Argument:
+        """Make `name = value` of a call."""
+        name, _, value = children
+        return syntax.Argument(value, str(name), self._span(name), span=self._whole(children))
+
+    def list(self, children: Children) -> syntax.List:
+        """Make `[items]`."""
+        items = tuple(child for child in children if not isinstance(child, Token))
+        return syntax.List(items, span=self._whole(children))
+
+    def group(self, children: Children) -> syntax.Expr:
+        """Give what stands in the brackets."""
+        inner: syntax.Expr = children[1]
+        return inner
+
+    def text(self, children: Children) -> syntax.Text:
+        """Make a string."""
+        span = self._span(children[0])
+        return syntax.Text(literals.text(children[0], span, self._reports), span=span)
+
+    def number(self, children: Children) -> syntax.Expr:
+        """Make a number, with its unit where it has one."""
+        return literals.number(children[0], self._span(children[0]), self._reports)
+
+    def broken(self, children: Children) -> syntax.Broken:
+        """Make what stands where a part could not be read."""
+        token: Lost = children[0]
+        return syntax.Broken(token.names, span=self._span(token))
+
+    # --- spans
+
+    def _span(self, child: Any) -> Span:
+        if isinstance(child, Token):
+            return Span(self._source, child.start_pos or 0, child.end_pos or 0)
+        span: Span = child.span
+        return span
+
+    def _whole(self, children: Children) -> Span:
+        return self._span(children[0]).to(self._span(children[-1]))

@@ -1,0 +1,66 @@
+"""From text to the structure of `dsl.syntax`; what cannot be read is reported and the rest is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import lark
+
+from dsl import syntax
+from dsl.errors.text import reading
+from grammar.allowances import allowances
+from grammar.lark_parser import RunningParser
+from grammar.parsing.builder import Builder
+from grammar.parsing.recovery import Recovery
+from grammar.reports import TooManyError
+from grammar.tokens import layout, lexer
+
+if TYPE_CHECKING:
+    from dsl.source import Source
+    from grammar.reports import Reports
+
+
+def parse(source: Source, reports: Reports) -> syntax.File | None:
+    """Read the items of a text; None where nothing at all can be made of it, or there are too many faults."""
+    try:
+        tokens = lexer.tokens(source, reports)
+        arranged = layout.arrange(tokens, source, reports)
+        if arranged is None:
+            return None
+        items = _items(arranged, source, reports)
+        reports.thin(source)
+        return syntax.File(source, items, allowances(source, tokens, reports))
+    except TooManyError:
+        return None
+
+
+def parse_value(source: Source, start: int, reports: Reports) -> syntax.Expr | None:
+    """Read one expression that is all of a text from offset `start` on; None where it is none."""
+    before = reports.in_source(source)
+    tokens = [token for token in lexer.tokens(source, reports) if (token.start_pos or 0) >= start]
+    arranged = layout.arrange(tokens, source, reports)
+    if not arranged:
+        if reports.in_source(source) == before:
+            reports.add(reading.value_expected(source, start))
+        return None
+    items = _items(arranged, source, reports)
+    if reports.in_source(source) > before:
+        return None
+    if len(items) == 1 and isinstance(items[0], syntax.Entry):
+        return items[0].value
+    reports.add(reading.not_a_value(items[0].span.to(items[-1].span)))
+    return None
+
+
+def _items(tokens: list[lark.Token], source: Source, reports: Reports) -> tuple[syntax.Item, ...]:
+    parser = RunningParser(Builder(source, reports))
+    recovery = Recovery(parser, tokens, source, reports)
+    at = 0
+    while at < len(tokens):
+        try:
+            parser.feed(tokens[at])
+            at += 1
+        except lark.UnexpectedToken:
+            at = recovery.recover(at)
+    items: tuple[syntax.Item, ...] = recovery.finish()
+    return items

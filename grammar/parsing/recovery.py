@@ -1,0 +1,279 @@
+"""What to do when a token does not fit: report it, put something broken in its place, and go on.
+
+Brackets match by now (`grammar.tokens.layout`), so the end of an argument or of an item can be found however
+broken its inside is. The smallest part is given up for which the parser can go on: an argument,
+then the call or list around it, then the item. Where one separator too few or one operator too many explains
+the fault, the parser goes on as if it had been written right.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import lark
+
+from dsl.errors.text import habits as errors_of_habits
+from dsl.errors.text import reading
+from dsl.source import Span
+from grammar.parsing import hints
+from grammar.parsing.builder import Lost
+from grammar.tokens import habits
+from grammar.tokens.bracket_tokens import CLOSER, OPENER
+
+if TYPE_CHECKING:
+    from lark import Token
+
+    from dsl.diagnostics import Diagnostic
+    from dsl.source import Source
+    from grammar.lark_parser import RunningParser
+    from grammar.reports import Reports
+
+_ENDS = {
+    "LPAREN": frozenset({"COMMA", "RPAREN"}),
+    "LBRACKET": frozenset({"COMMA", "RBRACKET"}),
+    "LBRACE": frozenset({"COMMA", "NEWLINE", "RBRACE"}),
+}
+_BOUNDARIES = frozenset({"LPAREN", "LBRACKET", "LBRACE", "COMMA", "EQUALS", "_separator"})
+_ARITHMETIC = frozenset({"PLUS", "STAR", "SLASH"})
+_STARTS = frozenset({"NAME", "STRING", "INTEGER", "FLOAT", "QUANTITY", "LBRACKET"})
+
+
+class Recovery:
+    """Panic mode for one run of the parser over `tokens`."""
+
+    def __init__(self, parser: RunningParser, tokens: list[Token], source: Source, reports: Reports) -> None:
+        self._parser = parser
+        self._tokens = tokens
+        self._source = source
+        self._reports = reports
+        self._lines: list[Span] = []
+        self._openers: list[int] = []
+
+    def recover(self, at: int) -> int:
+        """Report that token `at` does not fit and mend the parser's stack; return where to go on."""
+        self._report(at)
+        mended = self._mend(at)
+        self._taint_from(at, whole_line=mended is None)
+        if mended is None and at < len(self._tokens) and self._tokens[at].type in {"LBRACE", "RBRACE"}:
+            self._reports.distrust(self._source)
+        if mended is not None:
+            return mended
+        for level, end in enumerate(self._parts(at)):
+            token = self._tokens[end] if end < len(self._tokens) else self._end()
+            keep = self._fitting(level, token)
+            if keep is not None:
+                self._replace(keep, at, end)
+                return end
+        return len(self._tokens)
+
+    def finish(self) -> Any:
+        """Tell the parser that the text is over, and return what it made."""
+        try:
+            made = self._parser.feed(self._end())
+        except lark.UnexpectedToken:
+            self.recover(len(self._tokens))
+            made = self._parser.feed(self._end())
+        for line in self._lines:
+            self._reports.taint(line)
+        return made
+
+    def _end(self) -> Token:
+        end = lark.Token("$END", "", 0, 1, 1, 1, 1, 0)
+        if self._tokens:
+            end.start_pos = end.end_pos = self._tokens[-1].end_pos
+        return end
+
+    def _report(self, at: int) -> None:
+        token = self._tokens[at] if at < len(self._tokens) else self._end()
+        before = self._tokens[at - 1] if at else None
+        span = Span(self._source, token.start_pos or 0, token.end_pos or 0)
+        if token.type in OPENER and not span.text:
+            return  # a bracket that was put in: that it is lacking has been said
+        habit = self._habit(at)
+        if habit is not None:
+            self._reports.add(habit)
+            return
+        accepted = self._parser.accepted()
+        calls = [each.type for each in self._tokens[at : at + 2]] == ["NAME", "LPAREN"]
+        advice = hints.advice(before, token, in_brackets=self._opener_around(at) != "LBRACE", calls=calls)
+        self._reports.add(
+            reading.unexpected_token(hints.shown(token), span, hints.expected(accepted), advice)
+        )
+
+    def _habit(self, at: int) -> Diagnostic | None:
+        """Return the error for what is right in another language and common there."""
+        if at >= len(self._tokens):
+            return None
+        token, before = self._tokens[at], self._tokens[at - 1] if at else None
+        if token.type == "LPAREN" and before is not None and before.type == "RPAREN":
+            return self._second_call(at)
+        first = self._start_of_item(at)
+        for each in (at, first):
+            word = self._tokens[each]
+            if word.type == "NAME" and word in errors_of_habits.WORDS:
+                span = Span(self._source, word.start_pos or 0, word.end_pos or 0)
+                return errors_of_habits.foreign_word(str(word), span)
+        return None
+
+    def _second_call(self, at: int) -> Diagnostic:
+        """Return the error for `Dense(64)(x)`, whose second `(` is token `at`."""
+        span = Span(self._source, self._tokens[at].start_pos or 0, self._tokens[at].end_pos or 0)
+        found = habits.flow_of_calls(self._tokens, at, self._source)
+        starts = {token.start_pos: number for number, token in enumerate(self._tokens)}
+        first = starts[found[0].start] if found is not None else 0
+        whole = found is not None and first > 0 and self._tokens[first - 1].type == "EQUALS"
+        return errors_of_habits.called_twice(span, found, whole=whole)
+
+    def _start_of_item(self, at: int) -> int:
+        """Return the place of the first token of the item that token `at` is in, or of its argument."""
+        while at and self._tokens[at - 1].type not in {"NEWLINE", "LBRACE", "RBRACE", "COMMA"}:
+            at -= 1
+        return at
+
+    def _taint_from(self, at: int, *, whole_line: bool) -> None:
+        """Say nothing about the meaning of what is around token `at`, or of the rest of its line."""
+        before = self._tokens[at - 1] if 0 < at <= len(self._tokens) else None
+        token = self._tokens[at] if at < len(self._tokens) else self._end()
+        start = (token.start_pos if before is None or whole_line else before.start_pos) or 0
+        end = token.end_pos or 0
+        if at + 1 < len(self._tokens) and self._tokens[at + 1].type != "NEWLINE":
+            end = self._tokens[at + 1].end_pos or 0
+        if whole_line:
+            line_end = self._source.text.find("\n", token.start_pos or 0)
+            end = len(self._source.text) if line_end < 0 else line_end
+        self._lines.append(Span(self._source, start, end))
+
+    # --- one token too many or too few
+
+    def _mend(self, at: int) -> int | None:
+        """Go on as if token `at` were not there, or a separator stood before it, if its part fits then."""
+        if not 0 < at < len(self._tokens):
+            return None
+        token, before = self._tokens[at], self._tokens[at - 1]
+        opener = self._opener_around(at)
+        end = self._end_of_part(at, opener)
+        rest = [*self._tokens[at:end], self._tokens[end] if end < len(self._tokens) else self._end()]
+        doubled = token.type == before.type or {token.type, before.type} <= _ARITHMETIC
+        if doubled and len(rest) > 1 and token.type not in _STARTS and self._parser.would_take(rest[1:]):
+            return at + 1
+        separator = self._separator(at, opener)
+        if separator is not None and self._parser.would_take([separator, *rest]):
+            self._parser.feed(separator)
+            return at
+        return None
+
+    def _separator(self, at: int, opener: str) -> Token | None:
+        """Return the separator that may be missing before token `at`."""
+        kinds = [token.type for token in self._tokens[at : at + 3]]
+        if opener != "LBRACE":
+            kind = "COMMA" if kinds[0] in _STARTS else None
+        else:
+            block = kinds[1:2] == ["LBRACE"] or kinds[1:] in (["STRING", "LBRACE"], ["NAME", "LBRACE"])
+            kind = "NEWLINE" if kinds[0] == "NAME" and (block or kinds[1:2] == ["EQUALS"]) else None
+        return None if kind is None else lark.Token.new_borrow_pos(kind, "", self._tokens[at])
+
+    # --- where the broken part ends
+
+    def _parts(self, at: int) -> list[int]:
+        """Return where the parts end that token `at` is in, from the innermost bracket to the item."""
+        parts: list[int] = []
+        end = at
+        while True:
+            opener = self._opener_around(end)
+            end = self._end_of_part(end, opener)
+            parts.append(end)
+            if opener == "LBRACE":
+                return parts
+            while end < len(self._tokens) and self._tokens[end].type == "COMMA":
+                end = self._end_of_part(end + 1, opener)
+            end += 1
+
+    def _opener_around(self, at: int) -> str:
+        """Return the kind of the innermost bracket around the place before token `at`."""
+        if not self._openers:
+            self._openers = _openers(self._tokens)
+        opener = self._openers[min(at, len(self._tokens))]
+        return "LBRACE" if opener < 0 else str(self._tokens[opener].type)
+
+    def _end_of_part(self, at: int, opener: str) -> int:
+        ends = _ENDS[opener]
+        depth = 0
+        while at < len(self._tokens):
+            kind = self._tokens[at].type
+            if depth == 0 and kind in ends:
+                return at
+            depth += (kind in CLOSER) - (kind in OPENER)
+            at += 1
+        return at
+
+    # --- the parser's stack
+
+    def _fitting(self, level: int, token: Token) -> int | None:
+        """Return how much of the stack to keep so that something broken and then `token` fit after it.
+
+        That is what stands before the part: up to a bracket, a separator or an `=`, inside all but `level` of
+        the brackets that are open.
+        """
+        values = self._parser.values
+        left = closed = 0
+        for keep in range(len(values), -1, -1):
+            top = values[keep - 1] if keep else None
+            kind = str(top.type if isinstance(top, lark.Token) else getattr(top, "data", ""))
+            starts = (keep == 0 or kind in _BOUNDARIES) and not closed and left == level
+            if starts and self._parser.would_take((Lost("BROKEN", ""), token), keep):
+                return keep
+            if kind in CLOSER and not closed:
+                left += 1
+                if left > level:
+                    return None
+            closed += (kind in OPENER) - (kind in CLOSER and closed > 0)
+        return None
+
+    def _replace(self, keep: int, at: int, end: int) -> None:
+        """Put something broken in place of the stack above `keep` and of the tokens up to `end`."""
+        popped = [offset for value in self._parser.values[keep:] for offset in _offsets(value)]
+        lost = [token.start_pos or 0 for token in self._tokens[at:end] if token.type != "NEWLINE"]
+        first = min([*popped, *lost[:1]], default=self._place(at))
+        last = max(self._tokens[end - 1].end_pos or 0 if end else 0, first)
+        broken = Lost("BROKEN", "", first, end_pos=last)
+        broken.names = self._names(first, end)
+        self._parser.cut(keep)
+        self._parser.feed(broken)
+
+    def _place(self, at: int) -> int:
+        return (self._tokens[at].start_pos if at < len(self._tokens) else self._end().start_pos) or 0
+
+    def _names(self, first: int, end: int) -> tuple[str, ...]:
+        """Return the names from offset `first` to token `end`; two in a row may have been one."""
+        names: list[str] = []
+        after = ""
+        for token in reversed(self._tokens[:end]):
+            if (token.start_pos or 0) < first:
+                break
+            name = str(token) if token.type == "NAME" else ""
+            names.extend([name, name + after] if name and after else [name] if name else [])
+            after = name
+        return tuple(names)
+
+
+def _openers(tokens: list[Token]) -> list[int]:
+    """Return for every token, and for the end, the number of the innermost bracket around it, -1 for none."""
+    around: list[int] = []
+    opened = [-1]
+    for number, token in enumerate(tokens):
+        around.append(opened[-1])
+        if token.type in CLOSER:
+            opened.append(number)
+        elif token.type in OPENER:
+            opened.pop()
+    return [*around, opened[-1]]
+
+
+def _offsets(value: Any) -> list[int]:
+    """Return where the parts of a value on the stack start."""
+    if isinstance(value, lark.Token):
+        return [value.start_pos or 0]
+    children = value.children if isinstance(value, lark.Tree) else value
+    if isinstance(children, (list, tuple)):
+        return [offset for child in children for offset in _offsets(child)]
+    return [value.span.start]

@@ -1,0 +1,1 @@
+"""From text to tokens with balanced brackets, before the parser."""

@@ -1,0 +1,234 @@
+"""What people write who know other languages, on the way from the lexer to the parser.
+
+What was meant is put in its place, so that everything else in the text is read as well, and each habit is
+told once for a file, with a fix for all its places.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import Edit
+from dsl.errors.text import habits
+from dsl.source import Span
+from grammar.tokens.bracket_tokens import CLOSER, OPENER
+
+if TYPE_CHECKING:
+    from lark import Token
+
+    from dsl.source import Source
+    from grammar.reports import Reports
+
+_BEFORE_KEY = frozenset({"", "NEWLINE", "COMMA", "LBRACE", "LPAREN"})
+_NUMBERS = frozenset({"INTEGER", "FLOAT", "QUANTITY"})
+_DOUBLED = frozenset({"NAME", "STRING", "ARROW", "COMMA", *_NUMBERS})
+_SAFE_TO_DROP = frozenset({"ARROW", "COMMA"})
+_KEY = re.compile(r'"[A-Za-z_]\w*"', re.ASCII)
+
+
+def understood(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
+    """Return `tokens` with foreign arrows, keys in quotes and doubled tokens put right, and report them."""
+    for step in (_arrows, _keys, _colons, _singles):
+        tokens = step(tokens, source, reports)
+    return tokens
+
+
+def _arrows(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
+    """Read `=>`, `|>` and `-->` as `->`, and `=>` before a number as `>=`."""
+    out: list[Token] = []
+    found: dict[tuple[str, str], list[Span]] = {}
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        following = tokens[at + 1] if at + 1 < len(tokens) else None
+        if following is not None and _is_arrow(token, following):
+            measured = str(token) == "=" and at + 2 < len(tokens) and tokens[at + 2].type in _NUMBERS
+            right, kind = (">=", "COMPARE") if measured else ("->", "ARROW")
+            out.append(_joined(token, following, kind, right))
+            found.setdefault((f"{token}{following}", right), []).append(_span(source, out[-1]))
+            at += 1
+        else:
+            out.append(token)
+        at += 1
+    for (written, right), spans in found.items():
+        reports.add(habits.foreign_token(written, right, spans))
+    return out
+
+
+def _is_arrow(token: Token, following: Token) -> bool:
+    pair = (str(token), str(following))
+    return token.end_pos == following.start_pos and pair in {("=", ">"), ("|", ">"), ("-", "->")}
+
+
+def _keys(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
+    """Read `"count": 2` and `"count" = 2` as `count = 2`, and `"clones": {` as `clones {`."""
+    out: list[Token] = []
+    spans: list[Span] = []
+    edits: list[Edit] = []
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        if not _is_key(tokens, at, out[-1].type if out else ""):
+            out.append(token)
+            at += 1
+            continue
+        sign, key, span = tokens[at + 1], _retyped(token, "NAME", token[1:-1]), _span(source, token)
+        opens = _kind(tokens, at + 2) == "LBRACE"
+        out += [key] if opens else [key, _retyped(sign, "EQUALS", "=")]
+        whole = span.to(_span(source, sign))
+        spans.append(span)
+        edits.append(Edit(whole, str(key) if opens else f"{key} ="))
+        at += 2
+    if spans:
+        reports.add(habits.quoted_keys(spans, edits))
+    return out
+
+
+def _is_key(tokens: list[Token], at: int, before: str) -> bool:
+    """Whether token `at` is a name in quotes, with a sign after it that gives it a value."""
+    sign = str(tokens[at + 1]) if at + 1 < len(tokens) else ""
+    return (
+        tokens[at].type == "STRING"
+        and sign in {":", "="}
+        and before in _BEFORE_KEY
+        and _KEY.fullmatch(tokens[at]) is not None
+    )
+
+
+def _colons(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
+    """Read `gpu[0:3]` as a range, and drop the `:` of Python's and YAML's blocks; others stand for `=`."""
+    out: list[Token] = []
+    opened: list[str] = []
+    for at, token in enumerate(tokens):
+        _follow(opened, token)
+        following = _kind(tokens, at + 1)
+        if token.type != "UNKNOWN" or str(token) != ":":
+            out.append(token)
+        elif opened[-1:] == ["LBRACKET"]:
+            out.append(_retyped(token, "DOTDOT", ".."))
+            reports.add(habits.range_with_colon(_span(source, token)))
+        elif following in {"LBRACE", "NEWLINE", ""} and opened[-1:] != ["LPAREN"]:
+            _report_colon(tokens, at, source, reports)
+        else:
+            out.append(token)
+    return out
+
+
+def _report_colon(tokens: list[Token], at: int, source: Source, reports: Reports) -> None:
+    """Report the `:` before a block's `{` or in its place, or the word that starts such a line in Python."""
+    span = _span(source, tokens[at])
+    if _kind(tokens, at + 1) == "LBRACE":
+        reports.add(habits.colon_of_block(span, brace=True))
+        return
+    first = next((each for each in range(at, 0, -1) if tokens[each - 1].type in {"NEWLINE", "LBRACE"}), 0)
+    word = tokens[first]
+    if word.type == "NAME" and word in habits.WORDS:
+        reports.add(habits.foreign_word(str(word), _span(source, word)))
+    else:
+        reports.add(habits.colon_of_block(span, brace=False))
+    reports.taint(_span(source, word).to(span))
+
+
+def _follow(opened: list[str], token: Token) -> None:
+    """Keep the kinds of the open brackets, the innermost last."""
+    if token.type in CLOSER:
+        opened.append(token.type)
+    elif token.type in OPENER and opened:
+        opened.pop()
+
+
+def _singles(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
+    """Drop the second of two equal tokens in a row that cannot both stand there."""
+    out: list[Token] = []
+    opened: list[str] = []
+    for token in tokens:
+        _follow(opened, token)
+        before = out[-1] if out else None
+        if (
+            before is not None
+            and token.type in _DOUBLED
+            and (before.type, str(before)) == (token.type, str(token))
+        ):
+            in_braces = not opened or opened[-1] == "LBRACE"
+            sign = token.type in _SAFE_TO_DROP
+            first, again = _span(source, before), _span(source, token)
+            safe = sign or (in_braces and token.type in {"NAME", "STRING"})
+            reports.add(habits.doubled(first, again, safe=safe, list_item=not in_braces and not sign))
+            continue
+        out.append(token)
+    return out
+
+
+def flow_of_calls(tokens: list[Token], opener: int, source: Source) -> tuple[Span, str] | None:
+    """Return where `Dense(4)(x)` stands and what it is as a flow, `x -> Dense(4)`.
+
+    `opener` is the place of the second `(` in `tokens`. None where the arguments are none, or have names.
+    """
+    end = _match(tokens, opener, CLOSER, OPENER, 1)
+    start = _match(tokens, opener - 1, OPENER, CLOSER, -1)
+    if end is None or start is None:
+        return None
+    while start and (tokens[start - 1].type in {"NAME", "DOT"}):
+        start -= 1
+    flow = _flow(tokens[start : end + 1], source)
+    whole = _span(source, tokens[start]).to(_span(source, tokens[end]))
+    return None if flow is None else (whole, flow)
+
+
+def _flow(tokens: list[Token], source: Source) -> str | None:
+    """Return tokens as a flow where they are a call of a call, as they stand where they are anything else."""
+    text = source.text[tokens[0].start_pos or 0 : tokens[-1].end_pos or 0]
+    opener = _match(tokens, len(tokens) - 1, OPENER, CLOSER, -1)
+    if tokens[-1].type != "RPAREN" or not opener or tokens[opener - 1].type != "RPAREN":
+        return text
+    given = tokens[opener + 1 : -1]
+    if not given or any(token.type in {"EQUALS", "NEWLINE"} for token in _outermost(given)):
+        return None
+    callee = source.text[tokens[0].start_pos or 0 : tokens[opener - 1].end_pos or 0]
+    if any(token.type == "COMMA" for token in _outermost(given)):
+        inner: str | None = f"[{source.text[given[0].start_pos or 0 : given[-1].end_pos or 0]}]"
+    else:
+        inner = _flow(given, source)
+    return None if inner is None else f"{inner} -> {callee}"
+
+
+def _outermost(tokens: list[Token]) -> list[Token]:
+    depth, out = 0, []
+    for token in tokens:
+        depth -= token.type in OPENER
+        if not depth:
+            out.append(token)
+        depth += token.type in CLOSER
+    return out
+
+
+def _match(
+    tokens: list[Token], at: int, opening: dict[str, str], closing: dict[str, str], step: int
+) -> int | None:
+    """Return the place of the bracket that belongs to the one at `at`, looking forwards or backwards."""
+    depth = 0
+    while 0 <= at < len(tokens):
+        depth += (tokens[at].type in opening) - (tokens[at].type in closing)
+        if not depth:
+            return at
+        at += step
+    return None
+
+
+def _kind(tokens: list[Token], at: int) -> str:
+    return str(tokens[at].type) if at < len(tokens) else ""
+
+
+def _span(source: Source, token: Token) -> Span:
+    return Span(source, token.start_pos or 0, token.end_pos or 0)
+
+
+def _retyped(token: Token, kind: str, value: str) -> Token:
+    return type(token).new_borrow_pos(kind, value, token)
+
+
+def _joined(first: Token, second: Token, kind: str, value: str) -> Token:
+    joined = _retyped(first, kind, value)
+    joined.end_pos = second.end_pos
+    return joined

@@ -1,0 +1,101 @@
+"""Brackets and newlines before the parser: it gets balanced ones, and newlines only where an item ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lark import Token
+
+from dsl.errors.text import reading
+from dsl.source import Span
+from grammar.tokens import braces, brackets
+from grammar.tokens.braces import starts_item
+from grammar.tokens.bracket_tokens import CLOSER, OPENER
+
+if TYPE_CHECKING:
+    from dsl.source import Source
+    from grammar.reports import Reports
+
+DEEPEST = 50
+_OPERATORS = frozenset({"EQUALS", "PLUS", "STAR", "SLASH", "DOT", "DOTDOT", "COMPARE"})
+_STARTS_NOTHING = _OPERATORS | {"LBRACE"}
+_ASKS_FOR_MORE = _OPERATORS | {"ARROW", "MINUS"}
+
+
+def arrange(tokens: list[Token], source: Source, reports: Reports) -> list[Token] | None:
+    """Balance the brackets and drop the newlines that end nothing; None where they nest too deeply."""
+    match _survey(tokens):
+        case Token() as deepest:
+            reports.add(
+                reading.nested_too_deeply(DEEPEST, Span(source, deepest.start_pos or 0, deepest.end_pos or 0))
+            )
+            return None
+        case False:
+            tokens = brackets.balanced(braces.balanced(tokens, source, reports), source, reports)
+    return _without_idle_newlines(tokens, source, reports)
+
+
+def _survey(tokens: list[Token]) -> Token | bool:
+    """Whether every bracket has its match; the bracket itself where it is nested too deeply."""
+    expected: list[str] = []
+    balanced = True
+    for token in tokens:
+        if token.type in CLOSER:
+            expected.append(CLOSER[token.type])
+            if len(expected) > DEEPEST:
+                return token
+        elif token.type in OPENER:
+            if expected and expected[-1] == token.type:
+                expected.pop()
+            else:
+                balanced = False
+    return balanced and not expected
+
+
+def _without_idle_newlines(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
+    """Drop the newlines that end no item: inside brackets, before `->`, at either end of a block, doubled."""
+    out: list[Token] = []
+    opened: list[str] = []
+    pending: Token | None = None
+    for at, token in enumerate(tokens):
+        kind = token.type
+        if kind == "NEWLINE":
+            if pending is None and (not opened or opened[-1] == "LBRACE"):
+                pending = token
+            continue
+        if pending is not None:
+            idle = kind in {"RBRACE", "ARROW", "COMMA"} or not out or out[-1].type in {"LBRACE", "COMMA"}
+            if not idle and out and not _joined(out, tokens, at, source, reports):
+                out.append(pending)
+            pending = None
+        if kind in CLOSER:
+            opened.append(kind)
+        elif kind in OPENER:
+            opened.pop()
+        out.append(token)
+    return out
+
+
+def _joined(out: list[Token], tokens: list[Token], at: int, source: Source, reports: Reports) -> bool:
+    """Whether the line before token `at` goes on in the next one; report that it may not."""
+    before, token = out[-1], tokens[at]
+    open_ended = before.type in _ASKS_FOR_MORE and not starts_item(tokens, at)
+    if not open_ended and token.type not in _STARTS_NOTHING:
+        return False
+    end = Span(source, before.start_pos or 0, before.end_pos or 0)
+    start = Span(source, token.start_pos or 0, token.end_pos or 0)
+    reports.add(reading.line_goes_on(end, start, wanting=open_ended))
+    line_end = source.text.find("\n", start.end)
+    reports.taint(Span(source, end.start, len(source.text) if line_end < 0 else line_end))
+    if token.type == "LBRACE" and not _is_header(out):
+        reports.distrust(source)
+    return True
+
+
+def _is_header(out: list[Token]) -> bool:
+    """Whether the last line of `out` is the name of a block, with its own name after it or not."""
+    kinds = ["NEWLINE", *(token.type for token in out[-3:])]
+    return kinds[-2:] == ["NEWLINE", "NAME"] or kinds[-3:] in (
+        ["NEWLINE", "NAME", "STRING"],
+        ["NEWLINE", "NAME", "NAME"],
+    )

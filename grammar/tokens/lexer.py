@@ -1,0 +1,131 @@
+"""From text to tokens. The lexer never fails: it reports what it does not know, mends it, and goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lark import Token
+
+from dsl.errors.text import reading
+from dsl.source import Span
+from grammar import lark_parser
+from grammar.tokens import comments, habits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dsl.source import Source
+    from grammar.reports import Reports
+
+LONGEST_NAME = 200
+_WORDS = frozenset({"NAME", "INTEGER"})
+_SEPARATORS = frozenset({";"})
+_INSTEAD = {":": ("=", "EQUALS"), ";": (",", "COMMA")}
+
+
+def tokens(source: Source, reports: Reports) -> list[Token]:
+    """Return the tokens of `source`, newlines included, comments and white space not."""
+    found: list[Token] = []
+    raw = list(lark_parser.parser().lex(comments.without_foreign(source, reports)))
+    for token in habits.understood(raw, source, reports):
+        if token.type in _CHECKS:
+            found.append(_CHECKS[token.type](token, _span(source, token), reports))
+        else:
+            found.append(token)
+    return _mended(found, source, reports)
+
+
+def _name(token: Token, span: Span, reports: Reports) -> Token:
+    if len(token) > LONGEST_NAME:
+        reports.add(reading.name_too_long(len(token), LONGEST_NAME, span))
+        reports.taint(span)
+        return _retyped(token, "NAME", token[:LONGEST_NAME])
+    if not token.isascii():
+        reports.add(reading.name_not_ascii(str(token), span))
+        reports.taint(span)
+    return token
+
+
+def _open_string(token: Token, span: Span, reports: Reports) -> Token:
+    reports.add(reading.unterminated_string(span))
+    reports.taint(span)
+    return _retyped(token, "STRING", f'"{token[1:].rstrip(chr(92))}"')
+
+
+def _other_quoted(token: Token, span: Span, reports: Reports) -> Token:
+    reports.add(reading.single_quotes(span))
+    return _retyped(token, "STRING", f'"{token[1:-1]}"')
+
+
+def _bad_number(token: Token, span: Span, reports: Reports) -> Token:
+    reports.add(reading.malformed_number(str(token), span))
+    reports.taint(span)
+    return _retyped(token, "FLOAT", f"0{token}0")
+
+
+def _unknown(token: Token, span: Span, reports: Reports) -> Token:
+    """Report a character that has no meaning; put what was meant in its place where that is known."""
+    instead = _INSTEAD.get(token)
+    if (
+        str(token) in _SEPARATORS
+        and _with_words(span).start < span.start
+        and _with_words(span).end > span.end
+    ):
+        instead = None  # in the middle of a word it separates nothing
+    reports.add(reading.unexpected_character(str(token), span, instead[0] if instead else None))
+    reports.taint(_with_words(span))
+    return _retyped(token, instead[1], instead[0]) if instead else token
+
+
+def _with_words(span: Span) -> Span:
+    """Return `span` with the words that touch it."""
+    text, start, end = span.source.text, span.start, span.end
+    while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
+        start -= 1
+    while end < len(text) and (text[end].isalnum() or text[end] == "_"):
+        end += 1
+    return Span(span.source, start, end)
+
+
+_CHECKS: dict[str, Callable[[Token, Span, Reports], Token]] = {
+    "NAME": _name,
+    "OPEN_STRING": _open_string,
+    "OTHER_QUOTED": _other_quoted,
+    "BAD_NUMBER": _bad_number,
+    "UNKNOWN": _unknown,
+}
+
+
+def _mended(found: list[Token], source: Source, reports: Reports) -> list[Token]:
+    """Drop unknown characters; a word with one in it is a word again, of which nothing more is said."""
+    mended: list[Token] = []
+    joins = False
+    for token in found:
+        if token.type == "UNKNOWN":
+            joins = bool(mended) and mended[-1].end_pos == token.start_pos and mended[-1].type in _WORDS
+            if joins:
+                mended[-1] = _stretched(mended[-1], token, "")
+                reports.taint(_span(source, mended[-1]))
+            continue
+        if joins and token.start_pos == mended[-1].end_pos and token.type in _WORDS:
+            mended[-1] = _stretched(mended[-1], token, str(token))
+            reports.taint(_span(source, mended[-1]))
+        else:
+            mended.append(token)
+        joins = False
+    return mended
+
+
+def _stretched(token: Token, to: Token, more: str) -> Token:
+    kind = "QUANTITY" if token.type == "INTEGER" and not more.isdecimal() and more else token.type
+    longer = _retyped(token, kind, f"{token}{more}")
+    longer.end_pos = to.end_pos
+    return longer
+
+
+def _span(source: Source, token: Token) -> Span:
+    return Span(source, token.start_pos or 0, token.end_pos or 0)
+
+
+def _retyped(token: Token, kind: str, value: str) -> Token:
+    return Token.new_borrow_pos(kind, value, token)

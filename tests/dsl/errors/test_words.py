@@ -1,0 +1,78 @@
+"""The words of every message there is stand in golden files, to be read.
+
+`tests/golden/words/ROOM/MODULE.txt` has for each factory of `dsl/errors/ROOM/MODULE.py` the diagnostic with
+all arguments that it can be given, and the one with as few as possible. The name of an argument in capitals
+is its value. The diagnostics of real mistakes are in `tests/golden/errors/`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from compiler.compatibility import CONFLICTS
+from dsl.codes import CODES
+from dsl.diagnostics import Diagnostic
+from dsl.errors.planning.expect import not_met
+from dsl.errors.planning.plan_modes import conflict
+from dsl.formats.render import render
+from dsl.ir import Condition
+from tests.conftest import GOLDEN
+from tests.dsl.errors.samples import arguments, factories, modules
+
+GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "plan_modes.conflict": ({"code": "TFD521"}, {"code": "TFD521"}),
+    "reading.name_not_ascii": ({"name": "größe"}, {"name": "é"}),
+    "habits.foreign_word": ({"word": "if"}, {"word": "if"}),
+    "habits.called_twice": ({"rewritten": None}, {"rewritten": None}),
+    "reading.unclosed": ({"opener": "{"}, {"opener": "("}),
+    "types.loss_expected": ({"kind": "loss"}, {"kind": "metric"}),
+    "types.pair_expected": ({"kind": "loss"}, {"kind": "metric"}),
+    "types.brackets_around_flows": ({"kind": "loss"}, {"kind": "metric"}),
+}
+"""Arguments of which only some values are possible: with much and with little."""
+
+REPORTED = re.compile(r"^(?:error|warning)\[(TFD\d+)\]", re.MULTILINE)
+
+
+def words(diagnostic: Diagnostic) -> str:
+    """Return what is shown of a diagnostic, without the count of errors below it."""
+    return render([diagnostic]).rpartition("\n\n1 ")[0] + "\n"
+
+
+@pytest.mark.parametrize("module", modules())
+def test_every_message_reads_as_it_should(module: str, golden: Callable[[str, str], None]) -> None:
+    """What each factory says is what was read and found good; none is left out."""
+    parts = []
+    for name, factory in factories(module):
+        much, little = GIVEN.get(f"{module.rpartition('.')[2]}.{name}", ({}, {}))
+        said = [
+            words(factory(**arguments(factory, given, full=full)))
+            for given, full in ((much, True), (little, False))
+        ]
+        parts += [f"=== {name}\n", said[0], *([f"--- {name}\n", said[1]] if said[1] != said[0] else [])]
+    golden(f"words/{module.replace('.', '/')}.txt", "".join(parts))
+
+
+def test_what_does_not_go_together_reads_as_it_should(golden: Callable[[str, str], None]) -> None:
+    """The table of conflicts and that of conditions have the words of these messages."""
+    parts = []
+    for each in CONFLICTS:
+        facts = {aspect: frozenset(values[:1]) for aspect, values in each.when}
+        parts.append(words(conflict(each.code, each.title(facts), (each.reason,), each.nearest, None, None)))
+    for function in ("imbalance", "memory", "traffic", "ops"):
+        condition = Condition(function, (), "<=", 1.0, f"{function}(...) <= 1")
+        parts.append(words(not_met(condition, "FIGURE", ["CONTRIBUTION"])))
+    golden("words/tables.txt", "\n".join(parts))
+
+
+def test_every_code_has_its_words_in_a_golden_file() -> None:
+    """No code is left whose message nothing holds, but those of the tool's own faults."""
+    texts = [
+        path.read_text(encoding="utf-8") for path in GOLDEN.rglob("*") if path.suffix in {".txt", ".err"}
+    ]
+    held = {code for text in texts for code in REPORTED.findall(text)}
+    assert set(CODES) - held == {code.code for code in CODES.values() if code.stage == "tool"}

@@ -1,0 +1,208 @@
+"""The table of Keras signatures, against itself and against the installed Keras."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsl.schema.signatures import CATEGORIES, Argument, Signature, find, names, words
+from tests.folders import ROOT
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+@pytest.fixture(scope="module")
+def maker() -> ModuleType:
+    """The script that makes the table, as a module."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        return importlib.import_module("make_signatures")
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+
+
+def test_committed_table_is_that_of_the_installed_keras(maker: ModuleType) -> None:
+    """Making the table again gives the committed file, byte by byte."""
+    assert maker.TABLE.read_text(encoding="utf-8") == maker.text()
+
+
+def test_check_names_the_script_when_the_table_is_stale(
+    maker: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With `--check` a table that differs is an error that says what to run."""
+    stale = tmp_path / "keras_signatures.json"
+    stale.write_text("{}\n")
+    monkeypatch.setattr(maker, "TABLE", stale)
+    assert maker.main(["--check"]) == 1
+    assert capsys.readouterr().err.endswith("run make_signatures.py\n")
+    assert stale.read_text() == "{}\n"
+
+
+@pytest.mark.parametrize("category", ["layer", "loss", "metric", "initializer", "regularizer"])
+def test_keras_takes_every_word_of_the_table(maker: ModuleType, category: str) -> None:
+    """Each word that the table allows for an argument is one with which Keras makes the object."""
+    module, _ = maker.MODULES[category]
+    made = 0
+    for name in names(category):
+        signature = find(category, name)
+        assert signature is not None
+        owner = getattr(module, name)
+        required = {each.name: _sample(maker, owner, each) for each in signature.arguments if each.required}
+        for argument in signature.arguments:
+            if argument.kind == "word" and "string" not in argument.words:
+                for word in argument.words:
+                    owner(**{**required, **_company(name, argument.name, word), argument.name: word})
+                    made += 1
+    assert made > 0
+
+
+def _sample(maker: ModuleType, owner: type, argument: Argument) -> Any:
+    kind = argument.kind if argument.category is None else f"{argument.kind}:{argument.category}"
+    return maker.sample(owner, [argument.name, kind])
+
+
+def _company(name: str, argument: str, word: str) -> dict[str, Any]:
+    """Return what Keras wants besides `word`, which it does not take alone."""
+    if argument == "bounding_box_format":
+        return {}
+    if argument == "output_mode" and word == "tf_idf" and name.endswith("Lookup"):
+        vocabulary = ["a"] if name == "StringLookup" else [1]
+        return {"vocabulary": vocabulary, "idf_weights": [0.5]}
+    if argument == "oov_method":
+        return {"num_oov_indices": 2}
+    if name == "Discretization":
+        return {"num_bins": 4}
+    return {}
+
+
+def test_signature_of_a_layer_is_whole() -> None:
+    """A layer has its own arguments by position and those of every layer by keyword."""
+    none: tuple[str, ...] = ()
+    assert find("layer", "Dropout") == Signature(
+        "layer",
+        "Dropout",
+        (
+            Argument("rate", True, None, "float", none, True, None, False),
+            Argument("noise_shape", False, None, "shape", none, True, None, True),
+            Argument("seed", False, None, "int", none, True, None, True),
+            Argument(
+                "activity_regularizer", False, None, "call", words("regularizer"), False, "regularizer", True
+            ),
+            Argument("trainable", False, True, "bool", none, False, None, False),
+            Argument("dtype", False, None, "word", words("dtype"), False, None, True),
+            Argument("name", False, None, "str", none, False, None, True),
+        ),
+    )
+
+
+def test_words_belong_to_the_class() -> None:
+    """Only a one-dimensional convolution can be padded causally."""
+    wide, narrow = find("layer", "Conv2D"), find("layer", "Conv1D")
+    assert wide is not None
+    assert narrow is not None
+    assert wide.argument("padding") == Argument(
+        "padding", False, "valid", "word", ("same", "valid"), True, None, False
+    )
+    assert narrow.argument("padding") == Argument(
+        "padding", False, "valid", "word", ("causal", "same", "valid"), True, None, False
+    )
+    assert wide.argument("kernel") is None
+
+
+def test_alias_is_what_it_stands_for() -> None:
+    """Keras's second names are found, and lead to the first."""
+    assert find("layer", "Convolution2D") == find("layer", "Conv2D")
+    assert find("initializer", "he_normal") == find("initializer", "HeNormal")
+    assert "Convolution2D" in names("layer")
+
+
+def test_unknown_name_is_none() -> None:
+    """What Keras does not have, and what a spec cannot give, is not there."""
+    assert find("layer", "Conv9D") is None
+    assert find("layer", "Lambda") is None
+    assert find("metric", "Mean") is None
+
+
+def test_optimizers_are_those_of_the_language() -> None:
+    """There are eight, Momentum is SGD with momentum, and what the update block says is not theirs to say."""
+    assert names("optimizer") == (
+        "Adadelta",
+        "Adagrad",
+        "Adam",
+        "AdamW",
+        "Ftrl",
+        "Momentum",
+        "RMSprop",
+        "SGD",
+    )
+    momentum, sgd, adam = (find("optimizer", name) for name in ("Momentum", "SGD", "Adam"))
+    assert momentum is not None
+    assert sgd is not None
+    assert adam is not None
+    assert [each.name for each in adam.arguments] == [
+        "learning_rate",
+        "beta_1",
+        "beta_2",
+        "epsilon",
+        "amsgrad",
+        "weight_decay",
+        "name",
+    ]
+    assert [each.name for each in adam.positional] == [each.name for each in adam.arguments][:-1]
+    rate = adam.arguments[0]
+    assert (rate.kind, rate.category) == ("float", "schedule")
+    at = [each.name for each in sgd.arguments].index("momentum")
+    assert (sgd.arguments[at].default, momentum.arguments[at].default) == (0.0, 0.9)
+    assert (
+        momentum.arguments[:at] + momentum.arguments[at + 1 :] == sgd.arguments[:at] + sgd.arguments[at + 1 :]
+    )
+
+
+def test_every_default_fits_its_kind() -> None:
+    """No default of the table breaks the rule that the table states for it."""
+    checked = 0
+    for category in CATEGORIES:
+        for name in names(category):
+            signature = find(category, name)
+            assert signature is not None
+            for each in signature.arguments:
+                checked += 1
+                assert each.required or _fits(each), (category, name, each)
+            order = [each.positional for each in signature.arguments]
+            assert order == sorted(order, reverse=True)
+    assert checked > 2000
+
+
+def _fits(each: Argument) -> bool:
+    value = each.default
+    if value is None:
+        return each.nullable
+    if each.kind in {"word", "call"} and isinstance(value, str):
+        return value in each.words
+    types: dict[str, Any] = {
+        "int": int,
+        "float": int | float,
+        "bool": bool,
+        "str": str,
+        "shape": int | tuple,
+        "any": object,
+    }
+    return isinstance(value, types[each.kind])
+
+
+def test_reading_the_table_needs_no_tensorflow() -> None:
+    """Looking up a signature loads neither Keras nor TensorFlow."""
+    code = (
+        "import sys; from dsl.schema.signatures import find; find('layer', 'Dense'); "
+        "print(*{'keras', 'tensorflow', 'numpy'} & set(sys.modules))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert result.stdout == "\n"

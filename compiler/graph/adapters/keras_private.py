@@ -9,7 +9,7 @@ and says which.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -27,14 +27,18 @@ from keras.src.layers.merging.base_merge import Merge
 # How a loss applies a mask and sample weights to its values.
 from keras.src.losses.loss import reduce_weighted_values
 
+# The class of a `keras.Model` that is made from its inputs and outputs.
+from keras.src.models.functional import Functional
+
 # The module in which the applications look `get_file` up, which downloads their weights.
 from keras.src.utils import file_utils
 
 __all__ = [
-    "MOMENTS",
     "NAMES_GIVEN",
     "UNCREATED_VARIABLES",
+    "Functional",
     "Merge",
+    "OwnMoments",
     "file_utils",
     "flattened_layers",
     "get_global_attribute",
@@ -44,7 +48,6 @@ __all__ = [
     "input_shape_of",
     "is_built",
     "keep_table_dtype",
-    "moments_of",
     "name_scope_of",
     "reduce_weighted_values",
     "reduction_axes",
@@ -58,8 +61,25 @@ NAMES_GIVEN = "object_name_uids"
 UNCREATED_VARIABLES = "uninitialized_variables"
 """The global attribute with the variables that Keras would create when the next stateless scope ends."""
 
-MOMENTS = "_moments"
-"""The method of a batch normalisation that returns mean and variance of its batch."""
+
+class OwnMoments(keras.layers.BatchNormalization):  # type: ignore[misc]  # Keras has no types
+    """A batch normalization that asks its method `moments` for the mean and variance of a batch."""
+
+    def _moments(self, inputs: Any, mask: Any) -> tuple[Any, Any]:
+        return self.moments(inputs, mask)
+
+    def moments(self, inputs: Any, mask: Any) -> tuple[Any, Any]:
+        """Return the mean and variance by which inputs are normalized during training.
+
+        Args:
+            inputs: The batch.
+            mask: Which positions of the batch count, or None if all do. It has one axis less than the batch.
+
+        Returns:
+            Two tensors with one number for each channel; what Keras computes, unless a subclass differs.
+        """
+        found: tuple[Any, Any] = super()._moments(inputs, mask)
+        return found
 
 
 def flattened_layers(layer: keras.Layer) -> Sequence[Any]:
@@ -102,11 +122,6 @@ def keep_table_dtype(embedding: keras.layers.Embedding) -> None:
 def is_built(metric: keras.Metric) -> bool:
     """Whether a metric has its variables; metrics that make them all at once always have."""
     return getattr(metric, "_built", True) is not False
-
-
-def moments_of(layer: keras.layers.BatchNormalization) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """Return the function of inputs and mask that gives the mean and variance of a normalisation's batch."""
-    return lambda inputs, mask: type(layer)._moments(layer, inputs, mask)
 
 
 def reduction_axes(layer: keras.layers.BatchNormalization) -> Sequence[int]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from contextvars import ContextVar
 from typing import Any
 
 import keras
 import tensorflow as tf
 from attrs import define, field, frozen
 
-from compiler.graph.adapters.keras_private import MOMENTS, flattened_layers, moments_of, reduction_axes
+from compiler.graph.adapters.keras_private import flattened_layers, reduction_axes
 from compiler.graph.tower.ports import make_port
 from compiler.plan import Plan
 
@@ -64,6 +64,20 @@ class TracedMomentExchange:
     gradients_received: list[tuple[tf.Tensor, ...]] = field(factory=list)
 
 
+_CURRENT: ContextVar[tuple[Exchanges, str] | None] = ContextVar(
+    "exchanges of the layer that is called", default=None
+)
+
+
+def exchanges_for(layer: keras.Layer) -> tuple[Exchanges, str] | None:
+    """Return the exchanges in which a layer that is being called takes part, and the path of its step.
+
+    The result is None if the layer normalizes by the batch of its own tower.
+    """
+    current = _CURRENT.get()
+    return current if current is not None and current[0].policy.wants(layer) else None
+
+
 @define
 class Exchanges:
     """Collects the exchanges of a tower while it is traced into `graph`."""
@@ -74,30 +88,45 @@ class Exchanges:
 
     @contextmanager
     def within(self, layer: keras.Layer, path: str) -> Iterator[None]:
-        """Let the normalisations in `layer` that want it use the moments of the whole batch.
+        """Let the batch normalizations in a layer exchange moments while the layer is called.
 
-        Raises ValueError where they cannot.
+        Args:
+            layer: A layer of the network, or a model in it.
+            path: The path of the layer in the model, of which the names of its exchanges are made.
+
+        Raises:
+            ValueError: The policy wants a layer to use the whole batch, but the plan forbids it.
         """
-        hooked = [each for each in flattened_layers(layer) if self.policy.wants(each)]
-        if hooked and self.policy.refusal is not None:
+        if self.policy.refusal is not None and any(map(self.policy.wants, flattened_layers(layer))):
             raise ValueError(f"its statistics cannot be synchronized: {self.policy.refusal}")
-        for each in hooked:
-            object.__setattr__(each, MOMENTS, partial(self._moments, each, path))
+        before = _CURRENT.set((self, path))
         try:
             yield
         finally:
-            for each in hooked:
-                object.__delattr__(each, MOMENTS)
+            _CURRENT.reset(before)
 
-    def _moments(self, layer: Any, path: str, inputs: tf.Tensor, mask: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return mean and variance of the whole batch; takes the place of the layer's own method."""
+    def whole_batch(
+        self, path: str, layer: Any, inputs: tf.Tensor, mask: Any, masked: Callable[[], Any]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the mean and variance of the batches of all clones.
+
+        Args:
+            path: The path of the layer in the model.
+            layer: The batch normalization that is called.
+            inputs: The batch of this tower.
+            mask: Which positions of it count, or None if all do.
+            masked: Computes the mean and variance of this tower's batch if there is a mask.
+
+        Raises:
+            ValueError: The layer is called in the body of a loop, which is a graph of its own.
+        """
         if tf.compat.v1.get_default_graph() is not self.graph:
             raise ValueError("its statistics cannot be synchronized: it is inside a loop")
         if mask is None:
             mean, variance = keras.ops.moments(inputs, axes=reduction_axes(layer))
             count = tf.cast(tf.size(inputs) // tf.size(mean), mean.dtype)
         else:
-            mean, variance = moments_of(layer)(inputs, mask)
+            mean, variance = masked()
             count = tf.reduce_sum(tf.cast(mask, mean.dtype))
         name = f"{path}/{len(self.found)}"
         mean, variance, _ = self._exchange(name)(mean, variance, count)

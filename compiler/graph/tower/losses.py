@@ -33,7 +33,9 @@ class MeasuredLoss:
 
 def measure(loss: keras.Loss, target: Any, prediction: Any, examples: int | tf.Tensor) -> MeasuredLoss:
     """Return what `loss` is over a batch of so many `examples`, masks included."""
-    plain, values = _call(loss, target, prediction)
+    recording = _RecordingLoss(loss)
+    plain = recording(target, prediction)
+    values = recording.values
     joined = values.shape.rank == 0 or isinstance(loss, keras.losses.Circle)
     masks = [each for each in (get_keras_mask(prediction), get_keras_mask(values)) if each is not None]
     if not masks or values.shape.rank == 0 or loss.reduction in _PLAIN_REDUCTIONS:
@@ -46,20 +48,18 @@ def measure(loss: keras.Loss, target: Any, prediction: Any, examples: int | tf.T
         return MeasuredLoss(*_means(masked, mask, loss.reduction, examples), joined)
 
 
-def _call(loss: keras.Loss, target: Any, prediction: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return what Keras makes of a loss, and its values before they are masked and reduced."""
-    found: list[tf.Tensor] = []
-    inner = loss.call
+class _RecordingLoss(keras.Loss):  # type: ignore[misc]  # Keras has no types
+    """A loss that keeps the values of another one from before they are masked and reduced."""
 
-    def recorded(y_true: Any, y_pred: Any) -> tf.Tensor:
-        found.append(inner(y_true, y_pred))
-        return found[-1]
+    values: tf.Tensor
 
-    loss.call = recorded
-    try:
-        return loss(target, prediction), found[0]
-    finally:
-        del loss.call
+    def __init__(self, loss: keras.Loss) -> None:
+        super().__init__(loss.name, loss.reduction, loss.dtype)
+        self.loss = loss
+
+    def call(self, y_true: Any, y_pred: Any) -> tf.Tensor:
+        self.values = self.loss.call(y_true, y_pred)
+        return self.values
 
 
 def _means(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -15,6 +15,7 @@ from attrs import define, evolve, field
 
 from compiler.graph.adapters.keras_private import file_utils, is_built
 from compiler.graph.tower.keras_scope import replaced, stateless
+from compiler.graph.tower.normalization import TOWER_CLASSES, with_tower_layers
 from compiler.graph.user_code import load_function
 from compiler.model.graph import CallNode, LayerNode, ModelGraph
 from dsl import ir
@@ -36,6 +37,9 @@ _ANY = (
     keras.optimizers.schedules,
     keras.dtype_policies,
 )
+Classes: TypeAlias = Mapping[Any, type[keras.Layer]]  # class of Keras -> the class to use in its stead
+
+_KERAS: Classes = {}
 _NAMED_BY_KERAS = "EfficientNetV2"  # these look up what they are made of by their own name
 
 
@@ -49,11 +53,13 @@ def make(
     return _construct(call, _find(call.name, _NAMESPACES[category]), more)
 
 
-def _construct(call: ir.Call, maker: Callable[..., Any], more: dict[str, Any]) -> Any:
-    args = [_argument(each) for each in call.args]
-    kwargs = {key: _argument(value) for key, value in call.kwargs.items()}
+def _construct(
+    call: ir.Call, maker: Callable[..., Any], more: dict[str, Any], classes: Classes = _KERAS
+) -> Any:
+    args = [_argument(each, classes) for each in call.args]
+    kwargs = {key: _argument(value, classes) for key, value in call.kwargs.items()}
     try:
-        return maker(*args, **kwargs, **more)
+        return classes.get(maker, maker)(*args, **kwargs, **more)
     except (TypeError, ValueError, ImportError) as fault:
         raise SpecError([errors.layer_cannot_be_made(call.name, first_sentence(fault), call.span)]) from fault
 
@@ -67,11 +73,11 @@ def _find(name: str, namespaces: tuple[Any, ...]) -> Callable[..., Any]:
     raise LookupError(f"Keras has no {name}")
 
 
-def _argument(value: ir.Value) -> Any:
+def _argument(value: ir.Value, classes: Classes) -> Any:
     if isinstance(value, ir.Call):
-        return _construct(value, _find(value.name, _ANY), {})
+        return _construct(value, _find(value.name, _ANY), {}, classes)
     if isinstance(value, tuple):
-        return [_argument(each) for each in value]
+        return [_argument(each, classes) for each in value]
     return value
 
 
@@ -112,9 +118,18 @@ class Network:
     layers: list[keras.Layer] = field(repr=False)
 
     @classmethod
-    def of(cls, model: ModelGraph, *, base: str = ".") -> Network:
-        """Make the layers of `model`; `base` is the folder in which `python(...)` looks first."""
-        return cls(model, [make_layer(node, base) for node in model.layers])
+    def of(cls, model: ModelGraph, *, base: str = ".", towers: bool = False) -> Network:
+        """Make the layers of a model.
+
+        Args:
+            model: The model as a flat graph of layer calls.
+            base: The folder in which `python(...)` looks for modules first.
+            towers: Whether to use the layers of `normalization`, and not only those of Keras.
+
+        Raises:
+            SpecError: Keras refuses the arguments of a layer.
+        """
+        return cls(model, [make_layer(node, base, towers=towers) for node in model.layers])
 
     def apply(self, call: CallNode, values: list[Any], **arguments: Any) -> Any:
         """Call the layer of `call` on tensors, with those of `arguments` (`training`, say) that it takes."""
@@ -142,23 +157,36 @@ def takes(layer: keras.Layer, argument: str) -> bool:
     return argument in inspect.signature(layer.call).parameters
 
 
-def make_layer(node: LayerNode, base: str, *, read: bool = False) -> keras.Layer:
-    """Return the Keras layer or model of a step; `base` is the folder of the spec.
+def make_layer(node: LayerNode, base: str, *, read: bool = False, towers: bool = False) -> keras.Layer:
+    """Return the Keras layer or model of a step.
 
-    A model that is to have weights which others have trained is made as it is with them, and they are read
-    only if `read` says so. Raises SpecError where Keras refuses the arguments.
+    Args:
+        node: The step.
+        base: The folder of the spec.
+        read: Whether to read the trained weights of a model that is to have some. The model is the same
+            without them.
+        towers: Whether to use the layers of `normalization`, and not only those of Keras.
+
+    Raises:
+        SpecError: Keras refuses the arguments.
     """
     more: dict[str, Any] = {"name": node.keras_name}
-    if node.kind == "python":
-        return _python_layer(node, base)
-    if node.kind != "application":
-        return _construct(node.call, _find(node.call.name, (keras.layers,)), more)
+    if node.kind not in ("python", "application"):
+        maker = _find(node.call.name, (keras.layers,))
+        made: keras.Layer = _construct(node.call, maker, more, TOWER_CLASSES if towers else _KERAS)
+        return made
+    layer = _python_layer(node, base) if node.kind == "python" else _application(node, base, more, read=read)
+    if towers:
+        layer = with_tower_layers(layer)
+    layer.name = node.keras_name
+    return layer
+
+
+def _application(node: LayerNode, base: str, more: dict[str, Any], *, read: bool) -> keras.Model:
     named = node.call.name.rpartition(".")[2].startswith(_NAMED_BY_KERAS)
     with nullcontext() if read else _reading_no_weights():
         maker = _find(node.call.name, (keras.applications,))
-        layer: keras.Layer = _construct(_beside(node.call, base), maker, {} if named else more)
-    layer.name = node.keras_name
-    return layer
+        return _construct(_beside(node.call, base), maker, {} if named else more)
 
 
 def _beside(call: ir.Call, base: str) -> ir.Call:
@@ -191,5 +219,4 @@ def _python_layer(node: LayerNode, base: str) -> keras.Layer:
     if not isinstance(layer, keras.Layer):
         reason = f"it returned {type(layer).__name__}, not a Keras layer or model"
         raise SpecError([errors.layer_cannot_be_made(path, reason, node.call.span)])
-    layer.name = node.keras_name
     return layer

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, NoReturn
 
-import keras
 import tensorflow as tf
 from attrs import define, evolve, field
 
@@ -27,7 +26,6 @@ from compiler.graph.adapters.keras_private import (
 from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.naming import NamingGraph
 from compiler.graph.tower.batch_norm import Exchanges, SyncPolicy
-from compiler.graph.tower.fused_norm import fused_normalisation
 from compiler.graph.tower.kept_tensors import renew_constants
 from compiler.graph.tower.keras_scope import own_names, stateless
 from compiler.graph.tower.losses import MeasuredLoss, measure
@@ -73,7 +71,7 @@ class Tracer:
                 stack.enter_context(each)
             if self._network is None:
                 with tf.Graph().as_default():  # a model of layers uses their names up as it is put together
-                    self._network = Network.of(self.model, base=self.base)
+                    self._network = Network.of(self.model, base=self.base, towers=True)
             exchanges = Exchanges(self.sync, graph) if self.sync is not None and training else None
             return _Trace(self, self._network, graph, scope, batch, training, exchanges).run()
 
@@ -177,15 +175,11 @@ class _Trace:
             renew_constants(layer)
             keep_tables(layer)
             within = self.exchanges.within(layer, node.path) if self.exchanges is not None else nullcontext()
-            with within, fused_normalisation(layer, excluded=self._meets_others):
+            with within:
                 made = self.network.apply(call, values, training=self.training)
         stacks = isinstance(layer, Merge) or node.kind == "python"
         check_output(made, node.call.name, values[:1] if stacks else values, call.span)
         return made
-
-    def _meets_others(self, layer: keras.Layer) -> bool:
-        """Whether a layer normalises by the batches of all clones."""
-        return self.exchanges is not None and self.exchanges.policy.wants(layer)
 
     def _build(self, call: CallNode, layer: Any, values: list[Any]) -> None:
         """Make the variables of a layer, in a graph that is thrown away.

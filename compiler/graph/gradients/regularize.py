@@ -9,7 +9,7 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.ledger import Ledger
-from compiler.graph.tower.network import make
+from compiler.graph.tower.network.network import make
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.variables.variables import GraphVariable
 from compiler.placement.rules import following

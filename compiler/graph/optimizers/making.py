@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from compiler.graph.optimizers.base import Optimizer
 from compiler.graph.optimizers.table import OPTIMIZERS
-from compiler.graph.tower.network import first_sentence, make
+from compiler.graph.tower.network.network import first_sentence, make
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors.meaning import references

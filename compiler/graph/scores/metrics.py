@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from compiler.graph.compiled import MetricTensors
 from compiler.graph.stamp.stamp import StampedTower
-from compiler.graph.tower.keras_scope import stateless
-from compiler.graph.tower.network import metric_for
+from compiler.graph.tower.network.keras_scope import stateless
+from compiler.graph.tower.network.network import metric_for
 from compiler.model.graph import ObjectiveNode
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.ledger import Entry, Ledger
-from compiler.graph.tower.batch_norm import gradients_kind, summed_gradients, whole_moments
+from compiler.graph.tower.network.batch_norm import gradients_kind, summed_gradients, whole_moments
 from compiler.graph.tower.template import MomentExchange, Template
 from compiler.plan import Tower
 from compiler.reasons import Placed

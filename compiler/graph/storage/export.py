@@ -9,9 +9,9 @@ import keras
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.tower.keras_scope import own_names
-from compiler.graph.tower.network import Network
-from compiler.graph.tower.precision import dtype_policy
+from compiler.graph.tower.network.keras_scope import own_names
+from compiler.graph.tower.network.network import Network
+from compiler.graph.tower.network.precision import dtype_policy
 from compiler.graph.tower.trace import SEED_STATE, Tracer
 
 if TYPE_CHECKING:

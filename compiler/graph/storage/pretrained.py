@@ -17,9 +17,9 @@ import tensorflow as tf
 
 from compiler.graph.adapters.keras_private import file_utils
 from compiler.graph.storage.hdf5_files import StrangeFileError, contents, open_store
-from compiler.graph.tower.keras_scope import own_names, replaced
-from compiler.graph.tower.network import make_layer
-from compiler.graph.tower.precision import dtype_policy
+from compiler.graph.tower.network.keras_scope import own_names, replaced
+from compiler.graph.tower.network.network import make_layer
+from compiler.graph.tower.network.precision import dtype_policy
 from compiler.graph.tower.trace import SEED_STATE, Tracer
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors

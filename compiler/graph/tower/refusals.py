@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from compiler.graph.tower.network import first_sentence
+from compiler.graph.tower.network.network import first_sentence
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import plan as errors
 from dsl.source import Span

@@ -24,14 +24,14 @@ from compiler.graph.adapters.keras_private import (
     takes_any_shape,
 )
 from compiler.graph.dtypes import size_in_bytes
-from compiler.graph.naming import NamingGraph
-from compiler.graph.tower.batch_norm import Exchanges, SyncPolicy
-from compiler.graph.tower.kept_tensors import renew_constants
-from compiler.graph.tower.keras_scope import own_names, stateless
-from compiler.graph.tower.losses import MeasuredLoss, measure
-from compiler.graph.tower.network import Network, make, metric_for
+from compiler.graph.tower.naming import NamingGraph
+from compiler.graph.tower.network.batch_norm import Exchanges, SyncPolicy
+from compiler.graph.tower.network.kept_tensors import renew_constants
+from compiler.graph.tower.network.keras_scope import own_names, stateless
+from compiler.graph.tower.network.losses import MeasuredLoss, measure
+from compiler.graph.tower.network.network import Network, make, metric_for
+from compiler.graph.tower.network.precision import dtype_policy, keep_tables
 from compiler.graph.tower.ports import make_port
-from compiler.graph.tower.precision import dtype_policy, keep_tables
 from compiler.graph.tower.refusals import check_call, check_output, refusal
 from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.trim import TracedPart, TracedTensors, ancestors, trim

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attrs import define, field, frozen
 
-from compiler.graph.tower.batch_norm import SyncPolicy, sync_policy
+from compiler.graph.tower.network.batch_norm import SyncPolicy, sync_policy
 from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.trace import Tracer
 from compiler.model.graph import ModelGraph

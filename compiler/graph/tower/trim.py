@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 from attrs import field, frozen
 
-from compiler.graph.tower.batch_norm import TracedMomentExchange
+from compiler.graph.tower.network.batch_norm import TracedMomentExchange
 from compiler.graph.tower.simplify import Shape, Simplifier
 from compiler.graph.tower.template import Gradient, LossPart, MomentExchange, Role, Template, TensorInfo
 

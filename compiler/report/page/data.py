@@ -9,7 +9,7 @@ from attrs import define, field
 
 from compiler.figures import plural
 from compiler.mapping.records import MapOp, MapVariable, PlacementMap
-from compiler.report.spec_lines import Lines
+from compiler.report.page.spec_lines import Lines
 from compiler.report.totals import device_totals
 
 NONE = -1

@@ -11,7 +11,7 @@ from typing import Any
 
 from compiler.mapping.records import PlacementMap
 from compiler.report.page.data import page_data
-from compiler.report.spec_lines import Lines
+from compiler.report.page.spec_lines import Lines
 
 SCRIPTS = ("model.js", "table.js", "detail.js", "main.js")
 """In the order in which they build on each other."""

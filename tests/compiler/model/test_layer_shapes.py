@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import grammar
 from compiler.checks import check_spec
-from compiler.graph.tower.network import make, spread
+from compiler.graph.tower.network.network import make, spread
 from compiler.model.layer_shapes import RULES, ShapeError, shape_after
 from dsl import ir
 from dsl.diagnostics import SpecError

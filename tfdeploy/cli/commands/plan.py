@@ -127,7 +127,7 @@ def _expect(loaded: LoadedPlacement) -> None:
 
 
 def _subject(common: Common, path: str, *, emulate: bool, run_one_step: bool) -> LoadedPlacement:
-    from compiler.report import spec_lines
+    from compiler.report.page import spec_lines
 
     file = map_file(path)
     if file is not None:
@@ -172,7 +172,7 @@ def _show(placement: PlacementMap, view: View, *, ops: bool) -> None:
 
 def _page(loaded: LoadedPlacement) -> str:
     from compiler.report.page.html import html_page
-    from compiler.report.spec_lines import lines_of
+    from compiler.report.page.spec_lines import lines_of
 
     return html_page(loaded.placement, lines_of(loaded.placement, loaded.texts))
 

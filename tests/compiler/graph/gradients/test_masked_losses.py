@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras.src.backend.common.masking import set_keras_mask
 
 from compiler.graph.build import compile_graph
-from compiler.graph.tower.losses import measure
+from compiler.graph.tower.network.losses import measure
 from compiler.pipeline import make_plan
 from dsl import ir
 from tests.support import Training, largest_difference, rounding, spec_of

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping import map_placement
-from compiler.graph.tower.batch_norm import Exchanges, SyncPolicy
-from compiler.graph.tower.normalization import BatchNormalization
+from compiler.graph.tower.network.batch_norm import Exchanges, SyncPolicy
+from compiler.graph.tower.network.normalization import BatchNormalization
 from compiler.pipeline import make_plan
 from dsl.diagnostics import SpecError
 from tests.models import data, model, train

@@ -14,7 +14,7 @@ from compiler.graph.adapters.keras_private import flattened_layers
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.export import plain_model
-from compiler.graph.tower import normalization
+from compiler.graph.tower.network import normalization
 from compiler.pipeline import make_plan
 from tests.models import IMAGES, TEXT, data, model, train
 from tests.support import Training, largest_difference

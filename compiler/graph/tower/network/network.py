@@ -14,8 +14,8 @@ import tensorflow as tf
 from attrs import define, evolve, field
 
 from compiler.graph.adapters.keras_private import file_utils, is_built
-from compiler.graph.tower.keras_scope import replaced, stateless
-from compiler.graph.tower.normalization import TOWER_CLASSES, with_tower_layers
+from compiler.graph.tower.network.keras_scope import replaced, stateless
+from compiler.graph.tower.network.normalization import TOWER_CLASSES, with_tower_layers
 from compiler.graph.user_code import load_function
 from compiler.model.graph import CallNode, LayerNode, ModelGraph
 from dsl import ir

@@ -18,7 +18,7 @@ import keras
 import tensorflow as tf
 
 from compiler.graph.adapters.keras_private import Functional, OwnMoments, flattened_layers
-from compiler.graph.tower.batch_norm import exchanges_for
+from compiler.graph.tower.network.batch_norm import exchanges_for
 
 SMALLEST_EPSILON = 1.001e-5  # cuDNN's kernel uses a larger epsilon instead of a smaller one than this
 IMAGE_RANK = 4  # the axes of a batch of images: examples, height, width, channels

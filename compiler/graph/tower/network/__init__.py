@@ -1,0 +1,1 @@
+"""The Keras layers, losses and metrics of which a tower is made."""

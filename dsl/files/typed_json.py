@@ -1,11 +1,11 @@
-"""Records in files and variables of the environment: JSON, read by the types of a record's fields.
+"""Records in files and variables of the environment: JSON, read and written by the types of their fields.
 
 Every file that the tool reads back has an attrs class for its record, and is read here. Whatever such a text
 can have wrong ends as `BadRecord`, in one place: too long, no UTF-8, no JSON, nested without end, numbers
 that are not finite or beyond 64 bits, fields that are missing or of another type. A field that the class does
 not know is passed over, for it may be of a later version.
 
-cattrs is imported when the first record is read, since commands that read none must start at once.
+cattrs is imported when the first record is read or written, since other commands must start at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar, get_args, get_origin
 
 import attrs
@@ -40,6 +40,12 @@ LIMIT = 1 << 24
 
 NAME = "name in JSON"
 """The key of a field's metadata under which its name in the file stands, if Python has no such name."""
+
+DIGITS = "digits in JSON"
+"""The key of a field's metadata under which the number of decimal places stands that are written."""
+
+OPTIONAL = "left out of JSON if None"
+"""The key of the metadata of a field that is written only if it is not None."""
 
 _KEY = re.compile(r"\[['\"].*", re.DOTALL)  # in the path of a value, a key that the text has made up
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -72,6 +78,11 @@ def parse_record(text: bytes | str, record: type[Read], limit: int = LIMIT) -> R
         return _converter(detailed=False).structure(content, record)
     except Exception:  # noqa: BLE001 cattrs raises errors of many kinds, also plain ones
         raise BadRecord(_why(content, record)) from None
+
+
+def to_json(record: Any, *, indent: int | None = None) -> str:
+    """Return a record as JSON, in one line unless `indent` is given; numbers that are not finite are null."""
+    return json.dumps(_writer().unstructure(record), indent=indent, allow_nan=False)
 
 
 # --- JSON -------------------------------------------------------------------------------------------------
@@ -219,6 +230,42 @@ def _converter(*, detailed: bool) -> Converter:
         else:
             converter.register_structure_hook_func(same(kind), hook)
     return converter
+
+
+@cache
+def _writer() -> Converter:
+    """Return what makes JSON of records."""
+    from cattrs import Converter
+    from cattrs.gen import make_dict_unstructure_fn, override
+
+    converter = Converter()
+    make: Any = make_dict_unstructure_fn
+
+    def of_class(cls: Any) -> Any:
+        attrs.resolve_types(cls)
+        fields = attrs.fields(cls)
+        optional = {each.name for each in fields if OPTIONAL in each.metadata}
+        hooks: dict[str, Any] = {each.name: {"rename": each.metadata.get(NAME)} for each in fields}
+        for each in fields:
+            if DIGITS in each.metadata:
+                hooks[each.name]["unstruct_hook"] = partial(_rounded, digits=each.metadata[DIGITS])
+        fields_of = make(cls, converter, **{name: override(**hook) for name, hook in hooks.items()})
+        return lambda record: {
+            name: value
+            for name, value in fields_of(record).items()
+            if value is not None or name not in optional
+        }
+
+    converter.register_unstructure_hook_factory(attrs.has, of_class)
+    converter.register_unstructure_hook(float, _rounded)
+    converter.register_unstructure_hook_func(lambda kind: kind == Measured, _rounded)
+    return converter
+
+
+def _rounded(value: float | None, digits: int | None = None) -> float | None:
+    if value is None or not math.isfinite(value):
+        return None
+    return value if digits is None else round(value, digits)
 
 
 def _only(kind: type, words: str, structure: Any) -> Any:

@@ -91,7 +91,7 @@ def test_tensorboard_reads_a_run_that_was_gone_on_with_as_one(project: Project) 
     events = project.run_directory / "events" / "train"
     (first,) = events.iterdir()
     writer = Events(events.parent, None)
-    writer.line(HistoryRecord(30, "train", 9.0, 9.0))  # as of a process that was killed
+    writer.write(HistoryRecord(30, "train", 9.0, 9.0))  # as of a process that was killed
     writer.close()
     project.run(train__steps=40)
     assert len([*events.iterdir()]) == 3

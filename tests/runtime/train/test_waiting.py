@@ -137,7 +137,15 @@ def test_with_deterministic_ops_it_is_not_known(project: Project) -> None:
 def test_the_summary_says_how_long_and_what_part() -> None:
     """Seconds and the share of the training."""
     seconds = Seconds(1.0, 0.5, 50.0, data_waiting=19.0)
-    result = Result("finished", 100, 0.5, {}, 10.0, seconds, "runs/x")
+    result = Result(
+        status="finished",
+        steps=100,
+        loss=0.5,
+        metrics={},
+        examples_per_second=10.0,
+        seconds=seconds,
+        directory="runs/x",
+    )
     assert dict(summary_rows(result))["data"] == "waited for 19.0 s, 38 % of the training"
 
 

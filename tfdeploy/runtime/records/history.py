@@ -6,18 +6,16 @@ taken out before a run goes on, so that the file always reads as the story of on
 
 from __future__ import annotations
 
-import json
-import math
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from attrs import field, frozen
 
 from dsl.diagnostics import RunError
 from dsl.files.regular import read_regular
-from dsl.files.typed_json import BadRecord, Count, Measured, parse_record
+from dsl.files.typed_json import DIGITS, OPTIONAL, BadRecord, Count, Measured, parse_record, to_json
 from tfdeploy.runtime.records.files import write_fault, write_whole
 
 if TYPE_CHECKING:
@@ -49,29 +47,15 @@ class HistoryRecord:
     loss: Measured
     data_loss: Measured
     metrics: Mapping[str, Measured] = field(factory=dict)
-    examples_per_second: float | None = None
-    learning_rate: float | None = None
-    data_waiting: float | None = None
-    worker: str | None = None
+    examples_per_second: float | None = field(default=None, metadata={DIGITS: 1})
+    learning_rate: float | None = field(default=None, metadata={OPTIONAL: True})
+    data_waiting: float | None = field(default=None, metadata={DIGITS: 4, OPTIONAL: True})
+    worker: str | None = field(default=None, metadata={OPTIONAL: True})
     time: str = field(factory=_now)
 
     def to_json(self) -> str:
         """Return the line as it stands in the file; numbers that are not finite become null."""
-        fields: dict[str, Any] = {
-            "step": self.step,
-            "split": self.split,
-            "loss": finite(self.loss),
-            "data_loss": finite(self.data_loss),
-            "metrics": {name: finite(value) for name, value in self.metrics.items()},
-            "examples_per_second": finite(self.examples_per_second, digits=1),
-        }
-        if self.learning_rate is not None:
-            fields["learning_rate"] = finite(self.learning_rate)
-        if self.data_waiting is not None:
-            fields["data_waiting"] = finite(self.data_waiting, digits=4)
-        if self.worker is not None:
-            fields["worker"] = self.worker
-        return json.dumps({**fields, "time": self.time}, allow_nan=False)
+        return to_json(self)
 
     @classmethod
     def read(cls, text: bytes) -> HistoryRecord | None:
@@ -80,13 +64,6 @@ class HistoryRecord:
             return parse_record(text, cls)
         except BadRecord:
             return None
-
-
-def finite(value: float | None, digits: int | None = None) -> float | None:
-    """Return a number as JSON can hold it: None if it is infinite or not a number."""
-    if value is None or not math.isfinite(value):
-        return None
-    return value if digits is None else round(value, digits)
 
 
 class History:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
-from attrs import asdict, define, field, frozen
+from attrs import define, field, frozen
 
-from dsl.files.typed_json import Count, Measured
-from tfdeploy.runtime.records.history import finite
+from dsl.files.typed_json import DIGITS, Count, Measured, to_json
 
 Status = Literal["finished", "interrupted", "terminated"]
 Goal = Literal["highest", "lowest"]
+
+MILLISECONDS = {DIGITS: 3}
 
 
 @frozen
@@ -23,12 +23,12 @@ class Seconds:
     is not known.
     """
 
-    compile: float
-    first_step: float | None
-    train: float
-    evaluate: float = 0.0
-    checkpoint: float = 0.0
-    data_waiting: float | None = None
+    compile: float = field(metadata=MILLISECONDS)
+    first_step: float | None = field(metadata=MILLISECONDS)
+    train: float = field(metadata=MILLISECONDS)
+    evaluate: float = field(default=0.0, metadata=MILLISECONDS)
+    checkpoint: float = field(default=0.0, metadata=MILLISECONDS)
+    data_waiting: float | None = field(default=None, metadata=MILLISECONDS)
 
 
 @frozen
@@ -69,7 +69,7 @@ class Best:
     value: float
 
 
-@frozen
+@frozen(kw_only=True)
 class Result:
     """The outcome of a run.
 
@@ -82,53 +82,19 @@ class Result:
     steps: Count
     loss: float | None
     metrics: Mapping[str, Measured]
-    examples_per_second: float | None
-    seconds: Seconds
-    directory: str
     test: SplitResult | None = None
     validation: SplitResult | None = None
+    examples_per_second: float | None = field(metadata={DIGITS: 1})
+    seconds: Seconds
+    directory: str
     model: str | None = None
     resumed_from: Count | None = None
     best: Best | None = None
     stopped_early: bool = False
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Return the text of `result.json`, one line without `indent`; what is not finite is null."""
-        seconds = self.seconds
-        fields: dict[str, Any] = {
-            "status": self.status,
-            "steps": self.steps,
-            "loss": finite(self.loss),
-            "metrics": _finite(self.metrics),
-            "test": split_fields(self.test),
-            "validation": split_fields(self.validation),
-            "examples_per_second": finite(self.examples_per_second, digits=1),
-            "seconds": {
-                "compile": round(seconds.compile, 3),
-                "first_step": finite(seconds.first_step, digits=3),
-                "train": round(seconds.train, 3),
-                "evaluate": round(seconds.evaluate, 3),
-                "checkpoint": round(seconds.checkpoint, 3),
-                "data_waiting": finite(seconds.data_waiting, digits=3),
-            },
-            "directory": self.directory,
-            "model": self.model,
-            "resumed_from": self.resumed_from,
-            "best": None if self.best is None else asdict(self.best),
-            "stopped_early": self.stopped_early,
-        }
-        return json.dumps(fields, indent=indent, allow_nan=False)
-
-
-def _finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
-    return {name: finite(value) for name, value in metrics.items()}
-
-
-def split_fields(found: SplitResult | None) -> dict[str, Any] | None:
-    """Return scores as they stand in JSON."""
-    if found is None:
-        return None
-    return {"loss": finite(found.loss), "metrics": _finite(found.metrics), "examples": found.examples}
+        """Return the text of `result.json`, in one line unless `indent` is given."""
+        return to_json(self, indent=indent)
 
 
 @frozen
@@ -141,10 +107,7 @@ class Evaluated:
 
     def to_json(self) -> str:
         """Return one line of JSON."""
-        found = {name: split_fields(scores) for name, scores in self.splits.items()}
-        return json.dumps(
-            {"checkpoint": self.checkpoint, "step": self.step, "splits": found}, allow_nan=False
-        )
+        return to_json(self)
 
 
 @define

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Self
 
-from attrs import asdict, define
+from attrs import define
 
 from dsl.errors.running import running as errors
-from dsl.files.typed_json import BadRecord, read_record
+from dsl.files.typed_json import BadRecord, read_record, to_json
 from tfdeploy.runtime.records.files import write_whole
 from tfdeploy.runtime.records.result import Best, Goal
 
@@ -69,7 +68,7 @@ class BestTracker:
     def keep(self) -> None:
         """Write the best down, once its checkpoint is on the disk."""
         if self.best is not None:
-            write_whole(self.path, json.dumps(asdict(self.best)) + "\n")
+            write_whole(self.path, to_json(self.best) + "\n")
 
     def resume(
         self, last_step: int, lines: list[HistoryRecord], split: SplitName, warn: Callable[[Diagnostic], None]

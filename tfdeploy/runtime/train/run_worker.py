@@ -38,4 +38,12 @@ def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, activity: Act
             step = WorkerLoop(compiled, stream, target, stop, options.reporter, activity).train()
     stop.check()
     options.reporter.note(f"training is over at step {number(step)}")
-    return Result("finished", step, None, {}, None, clock.seconds(), str(RunDirectory.of(spec).path))
+    return Result(
+        status="finished",
+        steps=step,
+        loss=None,
+        metrics={},
+        examples_per_second=None,
+        seconds=clock.seconds(),
+        directory=str(RunDirectory.of(spec).path),
+    )

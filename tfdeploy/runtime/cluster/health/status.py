@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping
@@ -10,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from attrs import asdict, frozen
+from attrs import frozen
 
 from dsl.addresses import split_address
 from dsl.diagnostics import SpecError
 from dsl.errors.running import cluster as errors
-from dsl.files.typed_json import BadRecord, Count, read_record
+from dsl.files.typed_json import BadRecord, Count, read_record, to_json
 from tfdeploy.runtime.cluster.server.identity import Answer, ask
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.membership import find_membership
@@ -74,7 +73,7 @@ def cluster_record(directory: RunDirectory, membership: Membership | None) -> It
         yield
         return
     found = ClusterRecord(membership.launcher, membership.spec_sha256, membership.cluster.jobs)
-    write_whole(directory.cluster, json.dumps(asdict(found)) + "\n")
+    write_whole(directory.cluster, to_json(found) + "\n")
     with cleanup(lambda: directory.cluster.unlink(missing_ok=True)):
         yield
 

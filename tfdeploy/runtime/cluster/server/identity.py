@@ -8,16 +8,15 @@ nobody can make that word who does not have the secret of the run.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import socket
 import time
 from typing import TYPE_CHECKING, Any
 
-from attrs import asdict, frozen
+from attrs import frozen
 
-from dsl.files.typed_json import BadRecord, Count, parse_record
+from dsl.files.typed_json import BadRecord, Count, parse_record, to_json
 from tfdeploy.runtime.cluster.server.probe import NOTHING_ANSWERS, NoAnswer, probe
 from tfdeploy.runtime.membership.addresses import Membership, Task
 
@@ -76,7 +75,7 @@ class Identity:
 
     def to_json(self) -> str:
         """Return the text that is published."""
-        return json.dumps(asdict(self))
+        return to_json(self)
 
     @classmethod
     def from_json(cls, text: str) -> Identity | None:

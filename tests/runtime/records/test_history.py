@@ -6,6 +6,8 @@ import json
 import math
 from pathlib import Path
 
+from attrs import evolve
+
 from tfdeploy.runtime.records.history import History, HistoryRecord
 
 
@@ -45,6 +47,18 @@ def test_what_is_not_finite_is_null() -> None:
     again = HistoryRecord.read(text.encode())
     assert again is not None
     assert math.isnan(again.loss)
+
+
+def test_a_line_has_its_fields_in_order_and_leaves_out_what_is_not_known() -> None:
+    """Speeds have one decimal place, shares have four; a speed that is not known is null."""
+    record = HistoryRecord(10, "train", 0.5, 0.25, {"a": 0.75}, time="now")
+    start = '{"step": 10, "split": "train", "loss": 0.5, "data_loss": 0.25, "metrics": {"a": 0.75}, '
+    assert record.to_json() == start + '"examples_per_second": null, "time": "now"}'
+    known = evolve(
+        record, examples_per_second=12.345, learning_rate=0.1, data_waiting=0.123456, worker="worker:0"
+    )
+    more = '"examples_per_second": 12.3, "learning_rate": 0.1, "data_waiting": 0.1235, "worker": "worker:0"'
+    assert known.to_json() == start + more + ', "time": "now"}'
 
 
 def test_a_cut_last_line_is_dropped(tmp_path: Path) -> None:

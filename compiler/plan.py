@@ -107,7 +107,7 @@ class Plan:
 
     @property
     def own_batch(self) -> int:
-        """The examples that the towers of this graph take together when each makes one step."""
+        """The examples that all towers of this graph take in one step of each."""
         return self.micro_batches * sum(tower.batch for tower in self.towers)
 
     @property
@@ -122,12 +122,12 @@ class Plan:
 
     @property
     def clones_update_alone(self) -> bool:
-        """Whether every clone applies its own gradient as soon as it has computed it."""
+        """Whether each clone applies its own gradient as soon as it has computed it."""
         return self.update.mode == "async"
 
     @property
-    def updates_of_a_round(self) -> int:
-        """The number of steps that are counted while all clones take one batch each."""
+    def concurrent_steps(self) -> int:
+        """The number of steps that are counted while each clone trains on one batch."""
         return len(self.towers) if self.update.mode == "async" else 1
 
     @property
@@ -170,8 +170,8 @@ class WorkerPlan(Plan):
         return False
 
     @property
-    def updates_of_a_round(self) -> int:
-        """The number of steps that are counted while all clones take one batch each."""
+    def concurrent_steps(self) -> int:
+        """The number of steps that are counted while each clone trains on one batch."""
         return self.worker.count if self.update.mode == "async" else 1
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.clones import clone_count
 from compiler.topology import Topology
+from compiler.towers import clone_count
 from dsl import ir
 from dsl.diagnostics import Diagnostic
 from dsl.errors.planning import plan as errors

@@ -1,19 +1,18 @@
-"""Shapes go through the layers of the model and into its losses, as far as that is certain without Keras."""
+"""Check that layers and losses can be called on the shapes that reach them, if these are certain."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from compiler.model.elaborate import elaborate
 from compiler.model.graph import ModelGraph
-from compiler.model.layer_shapes import Shape, ShapeError, shape_after
+from compiler.model.known_shapes import known_shapes
+from compiler.model.layer_shapes import Shape
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import plan as errors
 from dsl.schema.signatures import find
 from dsl.source import Span
-
-Known = Mapping[int, "Shape | None"]
 
 ENTROPIES = {"CategoricalCrossentropy", "CategoricalFocalCrossentropy"}
 ELEMENTWISE = ENTROPIES | {
@@ -30,7 +29,14 @@ ELEMENTWISE = ENTROPIES | {
 
 
 def shapes_fit(spec: ir.Spec) -> Iterator[Diagnostic]:
-    """Report each step, and each loss, that cannot take the shapes that reach it."""
+    """Report each step, and each loss, that cannot be called on the shapes that reach it.
+
+    Args:
+        spec: The spec.
+
+    Returns:
+        Diagnostics, one for each place in the text of the spec.
+    """
     if spec.model.output is None and not spec.model.loss:
         return
     try:
@@ -46,20 +52,14 @@ def shapes_fit(spec: ir.Spec) -> Iterator[Diagnostic]:
 
 
 def _faults(graph: ModelGraph) -> Iterator[Diagnostic]:
-    known: dict[int, Shape | None] = {each.value: each.shape for each in graph.inputs}
+    known = known_shapes(graph)
     for call in graph.calls:
-        layer = graph.layers[call.layer]
-        shapes = [each for each in (known[number] for number in call.inputs) if each is not None]
-        known[call.value] = None
-        if layer.kind != "layer" or len(shapes) < len(call.inputs):
-            continue
-        try:
-            known[call.value] = shape_after(layer.call, shapes)
-        except ShapeError as fault:
-            words = [_words(each) for each in shapes]
-            yield errors.shape_mismatch(layer.call.name, words, str(fault), call.span)
+        misfit = known.misfits.get(call.value)
+        if misfit is not None:
+            words = [_words(each) for each in misfit.shapes]
+            yield errors.shape_mismatch(graph.layers[call.layer].call.name, words, misfit.reason, call.span)
     for loss in graph.losses:
-        target, prediction = known[loss.target], known[loss.prediction]
+        target, prediction = known.values[loss.target], known.values[loss.prediction]
         if target is None or prediction is None:
             continue
         reason = _loss_fault(loss.call.name, target, prediction)
@@ -69,9 +69,9 @@ def _faults(graph: ModelGraph) -> Iterator[Diagnostic]:
 
 
 def _loss_fault(name: str, target: Shape, prediction: Shape) -> str | None:
-    """Say why a loss cannot compare a target with a prediction; None if it can, or if this is not certain.
+    """Return why a loss cannot compare a target with a prediction; None if it can, or if this is not certain.
 
-    Keras drops or adds an axis of one at the end, which is left to it.
+    Keras itself drops or adds an axis of one at the end.
     """
     signature = find("loss", name)
     name = signature.name if signature is not None else name

@@ -1,14 +1,15 @@
-"""No tensor of a clone has more numbers than TensorFlow can count."""
+"""Check that no tensor of a clone has more numbers than TensorFlow can count."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
 
-from compiler.clones import batches, clone_count
 from compiler.model.elaborate import elaborate
-from compiler.model.layer_shapes import Shape, ShapeError, shape_after
+from compiler.model.known_shapes import known_shapes
+from compiler.model.layer_shapes import Shape
 from compiler.topology import Topology
+from compiler.towers import batches, clone_count
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import plan as errors
@@ -19,9 +20,13 @@ MOST = 2**31 - 1
 
 
 def tensors_can_be_held(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
-    """Report the first tensor of a clone's batch that is too large, as far as shapes are known without Keras.
+    """Report the first tensor of a clone's batch that is too large, if its shape is known without Keras.
 
-    The checks of batches come before, so that each clone has a whole number of examples.
+    The batches have been checked before, so that each clone has a whole number of examples.
+
+    Args:
+        spec: The spec.
+        topology: Its devices.
     """
     clones = spec.clones
     largest = max(batches(clones, clone_count(spec, topology), spec.update.accumulate), default=1)
@@ -41,20 +46,13 @@ def _tensors(spec: ir.Spec) -> Iterator[tuple[str, Shape, Span | None]]:
     try:
         graph = elaborate(spec)
     except SpecError:
-        return  # told by others
-    known: dict[int, Shape | None] = {each.value: each.shape for each in graph.inputs}
+        return  # the check of shapes reports it
+    known = known_shapes(graph)
     for each in graph.inputs:
         yield each.name, each.shape, each.span
     for call in graph.calls:
-        layer = graph.layers[call.layer]
-        shapes = [each for each in (known[number] for number in call.inputs) if each is not None]
-        known[call.value] = None
-        if layer.kind != "layer" or len(shapes) < len(call.inputs):
-            continue
-        try:
-            made = shape_after(layer.call, shapes)
-        except ShapeError:
-            return  # told by others
-        known[call.value] = made
-        if made is not None:
-            yield layer.call.name, made, call.span
+        if call.value in known.misfits:
+            return  # the check of shapes reports it
+        shape = known.values[call.value]
+        if shape is not None:
+            yield graph.layers[call.layer].call.name, shape, call.span

@@ -1,4 +1,4 @@
-"""If every worker has a graph of its own, each must be able to do its part of a step."""
+"""Check that each worker can do its part of a step if every worker has a graph of its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from compiler.compatibility import replication_of
 from compiler.topology import PARAMETER_SERVER, Host, Topology
+from compiler.towers import lay_out_towers, workers_of
 from dsl import ir
 from dsl.diagnostics import Diagnostic
 from dsl.errors.planning import plan_workers as errors
@@ -14,11 +15,14 @@ OF_EVERY_GRAPH = {"inputs", "ops", "summaries", "evaluation"}
 
 
 def workers_are_whole(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
-    """Report tasks without a clone, clones on parameter servers, and backup workers that cannot be spared."""
+    """Report tasks without a clone, clones on parameter servers, and more backup workers than are possible.
+
+    Args:
+        spec: The spec.
+        topology: Its devices.
+    """
     if replication_of(spec) == "in_graph":
         return
-    from compiler.towers import lay_out_towers, workers_of  # no other check needs towers
-
     workers = workers_of(lay_out_towers(spec, topology), topology)
     tasks = {device.host for device in topology.devices if device.job != PARAMETER_SERVER}
     span = next((each.span for each in spec.place.rules if each.selector.role == "clones"), None)

@@ -12,7 +12,15 @@ from dsl.source import Span
 
 @frozen
 class InputNode:
-    """An input of the model; `shape` without the batch axis."""
+    """An input of the model.
+
+    Attributes:
+        name: Its name in the spec.
+        dtype: The type of its numbers.
+        shape: Its shape without the batch axis.
+        value: Its number among the values of the graph.
+        span: Its place in the text of the spec.
+    """
 
     name: str
     dtype: str
@@ -25,8 +33,11 @@ class InputNode:
 class LayerNode:
     """One layer with weights of its own.
 
-    `path` is its name inside a tower, blocks before it (`encoder/attention/query`); `call` holds plain values
-    only.
+    Attributes:
+        path: Its name inside a tower, after those of the blocks around it (`encoder/attention/query`).
+        kind: Whether it is a layer of Keras, a model of `keras.applications`, or made by a user's function.
+        call: The call that makes it, with parameters of blocks replaced by their values.
+        span: Its place in the text of the spec.
     """
 
     path: str
@@ -42,7 +53,14 @@ class LayerNode:
 
 @frozen
 class CallNode:
-    """`layer` (its place in `ModelGraph.layers`) called on values, which makes a new value."""
+    """A call of a layer, which makes a new value.
+
+    Attributes:
+        layer: The place of the layer in `ModelGraph.layers`.
+        inputs: The numbers of the values on which it is called.
+        value: The number of the value that it makes.
+        span: Its place in the text of the spec.
+    """
 
     layer: int
     inputs: tuple[int, ...]
@@ -52,7 +70,16 @@ class CallNode:
 
 @frozen
 class ObjectiveNode:
-    """A Keras loss or metric between two values; `weight` is the factor of a loss in the sum."""
+    """A Keras loss or metric that compares two values.
+
+    Attributes:
+        name: Its name in the spec.
+        call: The call that makes it.
+        target: The number of the value that is to be predicted.
+        prediction: The number of the value that is compared with it.
+        weight: The factor of a loss in the sum of all losses.
+        span: Its place in the text of the spec.
+    """
 
     name: str
     call: ir.Call
@@ -64,7 +91,19 @@ class ObjectiveNode:
 
 @frozen
 class ModelGraph:
-    """Inputs, layers and calls in the order in which they can be computed. Values are numbered from 0."""
+    """A model: its inputs, its layers, and the calls in an order in which they can be computed.
+
+    Attributes:
+        name: Its name.
+        inputs: Its inputs.
+        layers: Its layers, each of which may be called several times.
+        calls: The calls of the layers.
+        losses: The losses, of which the weighted sum is the loss of the model.
+        metrics: The metrics.
+        output: The number of the value that the model predicts. Values are numbered from 0.
+        regularize: The regularizer of all weights whose layer has none of its own.
+        names: For each value, the binding that holds it, or else the path of its layer.
+    """
 
     name: str
     inputs: tuple[InputNode, ...]
@@ -74,11 +113,17 @@ class ModelGraph:
     metrics: tuple[ObjectiveNode, ...]
     output: int
     regularize: ir.Call | None = None
-    names: tuple[str, ...] = ()  # of values: the binding that holds each, or the path of its layer
+    names: tuple[str, ...] = ()
 
     @property
     def prediction_inputs(self) -> tuple[InputNode, ...]:
-        """The inputs that the output depends on: what is needed to predict."""
+        """The inputs that the output depends on."""
+        needed = self.values_of_output
+        return tuple(each for each in self.inputs if each.value in needed)
+
+    @property
+    def values_of_output(self) -> set[int]:
+        """The values that the output depends on, the output among them."""
         made_by = {call.value: call for call in self.calls}
         needed: set[int] = set()
         pending = [self.output]
@@ -87,4 +132,4 @@ class ModelGraph:
             if value not in needed:
                 needed.add(value)
                 pending += made_by[value].inputs if value in made_by else ()
-        return tuple(each for each in self.inputs if each.value in needed)
+        return needed

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from tensorflow.python.framework.config import disable_op_determinism
 
 import tfdeploy
-from compiler.clones import DEFAULT_BATCH
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping import map_placement
 from compiler.pipeline import make_plan
+from compiler.towers import DEFAULT_BATCH
 from dsl.schema import BLOCKS
 from tests.docs.frames import tutorial
 from tests.docs.pages import DOCS

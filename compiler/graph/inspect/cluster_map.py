@@ -1,7 +1,7 @@
 """The placement map of a whole cluster whose workers have graphs of their own, from that of the chief.
 
-Workers with the same clones have the same graph but for the number of their task, and the chief's has some
-ops more. So the map lists the ops of the chief's graph, and counts and adds up for all.
+Workers with the same clones have the same graph, apart from the number of their task and a few more ops in
+that of the chief. The map lists the ops of the chief's graph. Its counts and sums are of all workers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 
 def widen(own: PlacementMap, compiled: CompiledGraph, plan: WorkerPlan) -> PlacementMap:
-    """Return the map of all tasks, given the map, the graph and the plan of the chief."""
+    """Return the map of all tasks.
+
+    Args:
+        own: The map of the chief's graph.
+        compiled: The graph of the chief.
+        plan: The plan of the chief.
+    """
     worker = plan.worker
     hosts = [tower[0].device.host for tower in worker.everyone]
     return evolve(
@@ -44,9 +50,9 @@ def _worker(worker: Worker, index: int) -> MapWorker:
 def _devices(
     own: PlacementMap, compiled: CompiledGraph, plan: WorkerPlan, hosts: list[Host]
 ) -> tuple[MapDevice, ...]:
-    """Give the devices of other workers the figures of the chief's, and add up what all have on servers."""
+    """Return the devices: other workers' have the figures of the chief's, servers' those of all workers."""
     rows = {each.ref: each for each in own.devices}
-    twins, shared = plan.twins, _ops_of_a_member(own.ops, compiled)
+    twins, shared = plan.twins, _ops_of_other_worker(own.ops, compiled)
     found = []
     for device in plan.topology.devices:
         row = rows[device.ref]
@@ -60,8 +66,8 @@ def _devices(
     return tuple(found)
 
 
-def _ops_of_a_member(ops: Iterable[MapOp], compiled: CompiledGraph) -> Mapping[str, int]:
-    """Count by device the ops that a worker has which is not the chief."""
+def _ops_of_other_worker(ops: Iterable[MapOp], compiled: CompiledGraph) -> Mapping[str, int]:
+    """Count the ops on each device of the graph of a worker that is not the chief."""
     exchange = compiled.exchange
     chief = exchange.chief_ops if exchange is not None else frozenset[str]()
     counts: dict[str, int] = {}
@@ -74,14 +80,14 @@ def _ops_of_a_member(ops: Iterable[MapOp], compiled: CompiledGraph) -> Mapping[s
 def _transfers(
     own: tuple[MapTransfer, ...], compiled: CompiledGraph, plan: WorkerPlan, hosts: list[Host]
 ) -> tuple[MapTransfer, ...]:
-    """Add what the other workers send and are sent in a step of theirs."""
+    """Return the transfers of a step of the chief, and those of a step of each other worker."""
     worker = plan.worker
-    member = list_transfers(compiled, member=True)
+    of_one = list_transfers(compiled, of_chief=False)
     known = {each.ref: each for each in plan.topology.devices}
     found = list(own)
     for host in hosts:
         if host != worker.host:
-            found += [_moved(each, known, worker.host, host) for each in member]
+            found += [_moved(each, known, worker.host, host) for each in of_one]
     order = {ref: at for at, ref in enumerate(known)}
     return tuple(sorted(_joined(found), key=lambda each: (order[each.from_device], order[each.to_device])))
 
@@ -95,7 +101,7 @@ def _moved(transfer: MapTransfer, known: Mapping[str, Device], own: Host, host: 
 
 
 def _joined(transfers: Iterable[MapTransfer]) -> Iterable[MapTransfer]:
-    """Add up transfers between the same devices: those of several graphs between two servers."""
+    """Add up transfers between the same devices, as several graphs have them between two servers."""
     found: dict[tuple[str, str], MapTransfer] = {}
     for each in transfers:
         pair = each.from_device, each.to_device

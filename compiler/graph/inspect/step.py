@@ -1,4 +1,4 @@
-"""Which part of a graph a training step runs."""
+"""The part of a graph that a training step runs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,14 @@ def step_graph(compiled: CompiledGraph) -> StepGraph:
     return StepGraph(frozenset(op.name for op in ops), tuple(edges))
 
 
-def step_ops(compiled: CompiledGraph, *, member: bool = False) -> list[Any]:
-    """Return the ops that a step runs, in no order of meaning; of a `member` without the chief's part."""
-    pending = [*step_ends(compiled, member=member)]
+def step_ops(compiled: CompiledGraph, *, of_chief: bool = True) -> list[Any]:
+    """Return the ops that a step runs, in any order.
+
+    Args:
+        compiled: The graph.
+        of_chief: Whether to include what only the chief runs, if each worker has a graph of its own.
+    """
+    pending = [*step_ends(compiled, of_chief=of_chief)]
     seen: dict[str, Any] = {}
     while pending:
         op = pending.pop()
@@ -35,11 +40,16 @@ def step_ops(compiled: CompiledGraph, *, member: bool = False) -> list[Any]:
     return list(seen.values())
 
 
-def step_ends(compiled: CompiledGraph, *, member: bool = False) -> tuple[Any, ...]:
-    """Return the ops that all others of a step are for."""
+def step_ends(compiled: CompiledGraph, *, of_chief: bool = True) -> tuple[Any, ...]:
+    """Return the ops for which all other ops of a step are run.
+
+    Args:
+        compiled: The graph.
+        of_chief: Whether to include what only the chief runs, if each worker has a graph of its own.
+    """
     if compiled.exchange is not None:
         ends = compiled.exchange.ends
-        return ends[:1] if member else (compiled.data_loss.op, *ends)
+        return (compiled.data_loss.op, *ends) if of_chief else ends[:1]
     return (compiled.data_loss.op, *([compiled.train_op] if compiled.train_op is not None else []))
 
 

@@ -1,4 +1,4 @@
-"""What a training step sends from device to device, from static shapes."""
+"""The tensors that a training step sends between devices, counted from static shapes."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
 
 LARGEST = 5
-COPIED_ELEMENTS = 16  # constants of up to so many are not sent to several devices, but copied
+COPIED_ELEMENTS = 16  # TensorFlow copies constants of up to so many elements instead of sending them
 
 
-def list_transfers(compiled: CompiledGraph, *, member: bool = False) -> tuple[MapTransfer, ...]:
-    """Return tensors and bytes per pair of devices for one step, of a `member` without the chief's part.
+def list_transfers(compiled: CompiledGraph, *, of_chief: bool = True) -> tuple[MapTransfer, ...]:
+    """Return the number of tensors and bytes that one step sends, for each pair of devices.
 
-    A tensor goes to a device once however many ops use it there. What only waits for another device sends no
-    bytes and is left out; a handle of a resource never leaves its device.
+    A tensor is sent to a device once, however many ops use it there. Control inputs send no bytes and are
+    left out. A handle of a resource never leaves its device.
+
+    Args:
+        compiled: The graph.
+        of_chief: Whether to include what only the chief runs, if each worker has a graph of its own.
     """
     sent: dict[tuple[Device, Device], dict[str, int | None]] = {}
-    for tensor, source, target in _Step(compiled, member).crossings():
+    for tensor, source, target in _Step(compiled, of_chief).crossings():
         sent.setdefault((source, target), {})[tensor.name] = tensor_bytes(tensor)
     order = sorted(sent, key=lambda pair: (pair[0].ordinal, pair[1].ordinal))
     return tuple(_transfer(source, target, sent[source, target]) for source, target in order)
@@ -35,16 +39,16 @@ def list_transfers(compiled: CompiledGraph, *, member: bool = False) -> tuple[Ma
 
 @define
 class _Step:
-    """The ops of a step, and where they are."""
+    """The ops of a step, and their devices."""
 
     compiled: CompiledGraph
-    member: bool = False
+    of_chief: bool = True
     ops: list[Any] = field(init=False)
-    users: dict[str, list[Any]] = field(factory=dict)  # of small constants: the ops that take them
+    users: dict[str, list[Any]] = field(factory=dict)  # small constant -> the ops that use it
     waiting: set[str] = field(factory=set)  # the ops for which others only wait
 
     def __attrs_post_init__(self) -> None:
-        self.ops = step_ops(self.compiled, member=self.member)
+        self.ops = step_ops(self.compiled, of_chief=self.of_chief)
         for op in self.ops:
             self.waiting.update(each.name for each in op.control_inputs)
             for tensor in op.inputs:
@@ -84,7 +88,7 @@ def _is_small_constant(tensor: Any) -> bool:
 
 
 def tensor_bytes(tensor: Any) -> int | None:
-    """Return the bytes of a tensor; None where its shape is not known, or its type has no fixed size."""
+    """Return the bytes of a tensor; None if its shape is not known or its type has no fixed size."""
     shape = tensor.shape
     return size_in_bytes(shape.as_list(), tensor.dtype.name) if shape.rank is not None else None
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from compiler.graph.compiled import CompiledGraph
-    from compiler.model.graph import ModelGraph
 
 
 @frozen
@@ -53,7 +52,7 @@ def plain_model(compiled: CompiledGraph, *, base: str = ".") -> PlainModel:
             for each in graph.prediction_inputs
         }
         inputs = list(tensors.values())
-        needed = _needed(graph)
+        needed = graph.values_of_output
         for call in graph.calls:
             if call.value in needed:
                 tensors[call.value] = network.apply(call, [tensors[each] for each in call.inputs])
@@ -61,19 +60,6 @@ def plain_model(compiled: CompiledGraph, *, base: str = ".") -> PlainModel:
             inputs if len(inputs) > 1 else inputs[0], tensors[graph.output], name=_name(graph.name)
         )
         return PlainModel(model, _variables(network, compiled))
-
-
-def _needed(graph: ModelGraph) -> set[int]:
-    """Return the values that the output depends on."""
-    made_by = {call.value: call for call in graph.calls}
-    found: set[int] = set()
-    pending = [graph.output]
-    while pending:
-        value = pending.pop()
-        if value not in found:
-            found.add(value)
-            pending += made_by[value].inputs if value in made_by else ()
-    return found
 
 
 def _variables(network: Network, compiled: CompiledGraph) -> dict[str, Any]:

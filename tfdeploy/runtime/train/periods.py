@@ -83,19 +83,19 @@ def total_steps(plan: Plan, size: int | None, step: int = 0, examples: int = 0) 
     span = train.span_of("epochs")
     if size is None:
         raise RunError(errors.size_unknown(span))
-    rounds = plan.updates_of_a_round
-    steps = step + max(0, train.epochs * size - examples) * rounds // plan.global_batch
+    concurrent = plan.concurrent_steps
+    steps = step + max(0, train.epochs * size - examples) * concurrent // plan.global_batch
     if steps == 0:
         data = spec.data.train if spec.data is not None else None
         source = data.source.span if data is not None else None
-        batch = plan.global_batch // rounds
+        batch = plan.global_batch // concurrent
         raise RunError(errors.too_few_examples(train.epochs * size, batch, source, spec.clones.span))
     return steps
 
 
 def left_out(plan: Plan, size: int | None, examples: int = 0) -> int:
     """Return how many examples of the last epoch do not fill a step; see `total_steps` for the arguments."""
-    train, rounds = plan.spec.train, plan.updates_of_a_round
+    train, concurrent = plan.spec.train, plan.concurrent_steps
     if train.steps is not None or train.epochs is None or size is None:
         return 0
-    return max(0, train.epochs * size - examples) * rounds % plan.global_batch // rounds
+    return max(0, train.epochs * size - examples) * concurrent % plan.global_batch // concurrent

@@ -1,0 +1,56 @@
+"""The shapes of a model's values, followed from its inputs through the layers as far as they are certain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from compiler.model.graph import ModelGraph
+from compiler.model.layer_shapes import Shape, ShapeError, shape_after
+
+
+@frozen
+class Misfit:
+    """The shapes that reach a layer that cannot be called on them, and the reason why it cannot.
+
+    Attributes:
+        shapes: The shapes of the inputs of the call, without the batch axis.
+        reason: What Keras would refuse.
+    """
+
+    shapes: tuple[Shape, ...]
+    reason: str
+
+
+@frozen
+class KnownShapes:
+    """What is known of the values of a model graph without Keras.
+
+    Attributes:
+        values: For each value, its shape without the batch axis, or None if it is not certain.
+        misfits: For each value that Keras would refuse to make, the reason.
+    """
+
+    values: Mapping[int, Shape | None]
+    misfits: Mapping[int, Misfit]
+
+
+def known_shapes(graph: ModelGraph) -> KnownShapes:
+    """Return the shapes of the values of a model.
+
+    Args:
+        graph: The model as a flat graph of layer calls.
+    """
+    values: dict[int, Shape | None] = {each.value: each.shape for each in graph.inputs}
+    misfits: dict[int, Misfit] = {}
+    for call in graph.calls:
+        layer = graph.layers[call.layer]
+        shapes = tuple(shape for each in call.inputs if (shape := values[each]) is not None)
+        values[call.value] = None
+        if layer.kind == "layer" and len(shapes) == len(call.inputs):
+            try:
+                values[call.value] = shape_after(layer.call, shapes)
+            except ShapeError as fault:
+                misfits[call.value] = Misfit(shapes, str(fault))
+    return KnownShapes(values, misfits)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from attrs import frozen
 
 from dsl import ir
-from tfdeploy.data import StreamOptions, Wanted, open_split
+from tfdeploy.data import Field, StreamOptions, open_split
 
 Make = Callable[[], Any]
 """Makes batches as a dataset of the current graph."""
@@ -34,7 +34,7 @@ class Files:
 
 def _ours(folder: Path, source: ir.Call, *transforms: ir.Call, batch: int, image: tuple[int, ...]) -> Make:
     split = ir.Split("train", source, (ir.Call("shuffle", (BUFFER,)), *transforms))
-    wanted = [Wanted("image", "float32", image), Wanted("label", "int32", ())]
+    wanted = [Field("image", "float32", image), Field("label", "int32", ())]
 
     def make() -> Any:
         stream = open_split(split, wanted, StreamOptions(folder, seed=1))

@@ -112,7 +112,7 @@ def evaluate(
     path; by default it is the best if the spec asks for it, else the newest. `warn` is told of
     checkpoints that cannot be read and are passed over. Raises SpecError and RunError.
     """
-    from tfdeploy.runtime.quiet import start_tensorflow
+    from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
     start_tensorflow(verbose=verbose)
     from tfdeploy.runtime.trained.trained import TrainedModel, evaluate_trained
@@ -141,10 +141,10 @@ def predict(
     default if there is one. `predictions` may be there if it has such predictions, else only with `force`,
     and is never a file that is read. See `evaluate` for the rest. Raises SpecError and RunError.
     """
-    from tfdeploy.runtime.quiet import start_tensorflow
     from tfdeploy.runtime.records.outputs import InputFiles
+    from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
-    InputFiles.of(spec, examples).require_apart(Path(predictions))
+    InputFiles.of(spec, examples).require_not_input(Path(predictions))
     start_tensorflow(verbose=verbose)
     from tfdeploy.runtime.trained.predict import predict as write
     from tfdeploy.runtime.trained.trained import TrainedModel
@@ -168,7 +168,7 @@ def export(
 
     See `evaluate` for the rest. Raises SpecError and RunError.
     """
-    from tfdeploy.runtime.quiet import start_tensorflow
+    from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
     start_tensorflow(verbose=verbose)
     from tfdeploy.runtime.trained.artifacts import write_saved_model

@@ -92,7 +92,7 @@ def test_who_does_not_want_it_is_not_told(
 PROGRAM = """
 import sys
 from tfdeploy import progress
-from tfdeploy.runtime.quiet import _silenced
+from tfdeploy.runtime.start_tensorflow import _silenced
 progress.AFTER = 0.0
 with progress.busy("building the graph of small"), _silenced():
     sys.stdin.readline()

@@ -13,7 +13,7 @@ import tensorflow as tf
 from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.source import Source, Span
-from tfdeploy.data import Stream, StreamOptions, Wanted, open_split
+from tfdeploy.data import Field, Stream, StreamOptions, open_split
 
 
 def make_call(name: str, args: tuple[ir.Value, ...], kwargs: dict[str, ir.Value]) -> ir.Call:
@@ -50,7 +50,7 @@ class Reader:
     ) -> Stream:
         """Open a split; `wanted` gives dtype and shape of each input of the model."""
         split = ir.Split("train", source, transforms)
-        inputs = [Wanted(name, dtype, shape) for name, (dtype, shape) in wanted.items()]
+        inputs = [Field(name, dtype, shape) for name, (dtype, shape) in wanted.items()]
         return open_split(split, inputs, StreamOptions(self.base, **options))
 
     def batches(

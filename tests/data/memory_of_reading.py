@@ -12,11 +12,11 @@ from pathlib import Path
 import tensorflow as tf
 
 from dsl import ir
-from tfdeploy.data import StreamOptions, Wanted, open_split
+from tfdeploy.data import Field, StreamOptions, open_split
 
 CALLS = {
-    "npz": (ir.Call("npz", ("data.npz",), {"x": "x"}), Wanted("x", "float32", (16384,))),
-    "csv": (ir.Call("csv", ("data.csv",), {"x": "c*"}), Wanted("x", "float32", (8,))),
+    "npz": (ir.Call("npz", ("data.npz",), {"x": "x"}), Field("x", "float32", (16384,))),
+    "csv": (ir.Call("csv", ("data.csv",), {"x": "c*"}), Field("x", "float32", (8,))),
 }
 
 

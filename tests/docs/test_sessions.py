@@ -77,10 +77,10 @@ def test_every_other_output_is_what_is_really_said() -> None:
         deaf.bind(("127.0.0.1", 0))
         silence = probe(f"127.0.0.1:{deaf.getsockname()[1]}", 10.0)
     assert silence is not None
-    watch._tell(
+    watch._report_missing(
         [MissingTask(worker, "10.0.0.3:2222", silence.words, monotonic() - 12.1)], "to start training"
     )
-    watch._welcome(())
+    watch._report_returned(())
     printed = {"how-to/data.md": out.getvalue().splitlines(), "how-to/clusters.md": said}
     assert shown.keys() == printed.keys()
     for page, lines in shown.items():

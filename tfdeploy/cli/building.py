@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def start(common: Common) -> None:
     """Start TensorFlow, which takes seconds."""
-    from tfdeploy.runtime.quiet import start_tensorflow
+    from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
     with busy("starting TensorFlow", plain=False):
         start_tensorflow(verbose=common.verbose)

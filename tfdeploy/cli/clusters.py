@@ -50,7 +50,7 @@ def launch(spec: ir.Spec, path: str, common: Common, options: RunOptions) -> tup
     launched_run.require_launchable(spec)
     output = launched_run.TaskOutput(spec, launched_run.write)
     flags = _flags(common)
-    with launched_run.written(spec, flags, options) as later:
+    with launched_run.copied_spec(spec, flags, options) as later:
         overrides = [word for name, value in common.overrides for word in ("--set", f"{name}={value}")]
         command = evolve(later, path=path, options=(*overrides, *flags), trainer_options=(), later=later)
         if replication_of(spec) == "in_graph":

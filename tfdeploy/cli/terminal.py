@@ -16,6 +16,6 @@ def say(text: object, *, color: bool = False, err: bool = False, end: str = "\n"
     stream.write(f"{printable(str(text), color=color)}{end}")
 
 
-def pass_on(text: str) -> None:
+def write_result(text: str) -> None:
     """Write text that is a result, as it is; to a terminal, what can be shown of it."""
     sys.stdout.write(printable(text) if sys.stdout.isatty() else text)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dsl.diagnostics import SpecError
 from dsl.errors.running import running_data as errors
 from dsl.suggest import nearest
-from tfdeploy.data.options import FLOATS, Field, StreamOptions, Wanted
+from tfdeploy.data.options import FLOATS, Field, StreamOptions
 from tfdeploy.data.sources.base import Context, Source
 from tfdeploy.data.sources.cifar10 import Cifar10
 from tfdeploy.data.sources.csv.source import Csv
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dsl import ir
     from dsl.diagnostics import Diagnostic
 
-__all__ = ["SOURCES", "TRANSFORMS", "Stream", "StreamOptions", "Wanted", "open_split"]
+__all__ = ["SOURCES", "TRANSFORMS", "Field", "Stream", "StreamOptions", "open_split"]
 
 SOURCES: dict[str, type[Source]] = {
     "cifar10": Cifar10,
@@ -51,7 +51,7 @@ EXACT = ("int32", "int64", "uint32", "uint64", "float64")
 """Dtypes whose numbers float32 does not hold to the last digit."""
 
 
-def open_split(split: ir.Split, wanted: Sequence[Wanted], options: StreamOptions) -> Stream:
+def open_split(split: ir.Split, wanted: Sequence[Field], options: StreamOptions) -> Stream:
     """Open the data of `split`, which is to feed the model's inputs `wanted`.
 
     Raises RunError where files are missing or are not what they should be, SpecError where the transforms
@@ -77,7 +77,7 @@ def open_split(split: ir.Split, wanted: Sequence[Wanted], options: StreamOptions
 
 
 def _read_as(
-    names: Sequence[str], transforms: Sequence[Transform], wanted: Sequence[Wanted]
+    names: Sequence[str], transforms: Sequence[Transform], wanted: Sequence[Field]
 ) -> Mapping[str, str]:
     """Return the dtype in which the tensor of each name is best read, for those that feed an input.
 
@@ -101,7 +101,7 @@ def _read_as(
     return best
 
 
-def _compare(split: ir.Split, fields: Mapping[str, Field], wanted: Sequence[Wanted]) -> None:
+def _compare(split: ir.Split, fields: Mapping[str, Field], wanted: Sequence[Field]) -> None:
     """Raise the SpecError of inputs that the examples do not feed, all of them at once."""
     found: list[Diagnostic] = []
     for each in wanted:
@@ -111,11 +111,8 @@ def _compare(split: ir.Split, fields: Mapping[str, Field], wanted: Sequence[Want
             spare = [name for name in fields if name not in {other.name for other in wanted}]
             near = nearest(each.name, spare) or (spare[0] if len(spare) == 1 else None)
             found.append(errors.lacks_input(split.name, each.name, list(fields), near, span))
-        elif (field.dtype, field.shape) != (each.dtype, tuple(each.shape)):
-            asked = Field(each.name, each.dtype, tuple(each.shape))
-            found.append(
-                errors.does_not_fit(each.name, field.words, asked.words, span, _advice(field, asked))
-            )
+        elif (field.dtype, field.shape) != (each.dtype, each.shape):
+            found.append(errors.does_not_fit(each.name, field.words, each.words, span, _advice(field, each)))
     if found:
         raise SpecError(found)
 

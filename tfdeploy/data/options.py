@@ -1,4 +1,4 @@
-"""What a caller says about the examples it wants, and what a source says about those it gives."""
+"""How a split is to be read, and the tensors of its examples."""
 
 from __future__ import annotations
 
@@ -12,24 +12,19 @@ Tensors = dict[str, Any]
 
 
 @frozen
-class Wanted:
-    """An input of the model: its name, dtype and shape without the batch axis."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-
-
-@frozen
 class StreamOptions:
     """How a split is to be read.
 
-    `base` is the folder of the spec, from which relative paths start. `seed` makes shuffling repeatable;
-    without one, and not `deterministic`, every stream draws its own. Shuffles that choose nothing are left
-    out unless `training`. `shard` is (index, of how many): this stream takes only its part, `whole_files`
-    where that gives all parts equally many examples, else every record of its turn. `skip_examples` are those
-    of this stream consumed since the start of the run, over all passes, which a resumed run does not see
-    again.
+    Attributes:
+        base: The folder of the spec, from which relative paths start.
+        seed: Makes shuffling repeatable. If it is None, and `deterministic` is false, every stream draws one.
+        deterministic: Whether the order of the examples must be the same in every run.
+        training: Whether the examples are for training. If not, shuffles that choose nothing are left out.
+        shard: The index of this stream's share and the number of shares; None if it reads everything.
+        whole_files: Whether a share consists of whole files if that gives all shares equally many examples.
+            Otherwise a share consists of single records.
+        skip_examples: How many examples of this stream were consumed since the start of the run, over all
+            passes. They are skipped.
     """
 
     base: Path = field(converter=Path)
@@ -43,7 +38,13 @@ class StreamOptions:
 
 @frozen
 class Field:
-    """A named tensor of an example: its dtype and its shape without the batch axis."""
+    """A tensor of every example, as a source gives it or as an input of the model wants it.
+
+    Attributes:
+        name: The name of the tensor.
+        dtype: Its dtype, as TensorFlow writes it.
+        shape: Its shape without the batch axis.
+    """
 
     name: str
     dtype: str

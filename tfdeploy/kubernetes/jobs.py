@@ -18,7 +18,7 @@ INDEX = "TASK_INDEX"
 """The variable that holds the number of a task; Kubernetes puts it in place of `$(TASK_INDEX)`."""
 RESTARTS = 20
 """How often a task is started again, after which its Job fails."""
-FOR_GOOD = (1, 2)
+PERMANENT_FAULTS = (1, 2)
 """The exit codes of faults that starting again does not mend: those of the spec, and of the tool."""
 
 
@@ -99,7 +99,7 @@ def _job(deployment: Deployment, job: str, tasks: int, template: Manifest, *, in
                         "onExitCodes": {
                             "containerName": CONTAINER,
                             "operator": "In",
-                            "values": list(FOR_GOOD),
+                            "values": list(PERMANENT_FAULTS),
                         },
                     },
                 ]

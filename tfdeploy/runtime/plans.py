@@ -11,7 +11,7 @@ from compiler.topology import PARAMETER_SERVER
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import plan as errors
-from tfdeploy.runtime.quiet import start_tensorflow
+from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph

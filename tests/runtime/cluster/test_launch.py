@@ -20,7 +20,7 @@ from dsl.diagnostics import SpecError
 from tfdeploy import api
 from tfdeploy.runtime.cluster.server.identity import Answer, ask, shut_down
 from tfdeploy.runtime.launch import launcher as module
-from tfdeploy.runtime.launch.launched_run import written
+from tfdeploy.runtime.launch.launched_run import copied_spec
 from tfdeploy.runtime.launch.launcher import Launcher, TaskCommand, gpus_of
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.options import RunOptions
@@ -38,7 +38,7 @@ from tfdeploy.runtime.launch.launcher import Launcher, TaskCommand
 command = TaskCommand(grammar.load(sys.argv[1]), sys.argv[1])
 with Launcher(command, lambda task, line, stream: print(line, flush=True), print) as launcher:
     while True:
-        launcher.tend()
+        launcher.check_tasks()
         time.sleep(0.1)
 """
 
@@ -56,7 +56,7 @@ def until(launcher: Launcher, holds: Callable[[], object], patience: float = 60.
     end = time.monotonic() + patience
     while not holds():
         assert time.monotonic() < end
-        launcher.tend()
+        launcher.check_tasks()
         time.sleep(0.05)
 
 
@@ -94,11 +94,11 @@ def test_what_is_killed_is_started_again_and_nothing_is_left(
 ) -> None:
     """What has ended comes back at its port, with the spec as it was; stopped ones end with the launcher."""
     monkeypatch.setattr(module, "FINISHING", 0.5)
-    monkeypatch.setattr(module, "FAREWELL", 0.5)
+    monkeypatch.setattr(module, "SHUTDOWN_TIME", 0.5)
     tasks.write("tasks = 1", "tasks = 1")
     heard, spec = Heard(), tasks.load()
     with (
-        written(spec, [], RunOptions()) as later,
+        copied_spec(spec, [], RunOptions()) as later,
         Launcher(TaskCommand(spec, str(tasks.spec), later=later), heard.on_line, heard.append) as launcher,
     ):
         at = launcher.cluster.address(PS)
@@ -120,7 +120,7 @@ def test_what_is_killed_is_started_again_and_nothing_is_left(
         assert shut_down(at, 10, secret)
         until(launcher, lambda: heard.count(f"ps:0 stdout ps:0 listens at {at}") == 3)
         assert "ps:0 ended with exit code 0; it is started again" in heard
-        assert launcher.over == {}
+        assert launcher.finished == {}
         os.kill(pid_of(launcher, WORKER), signal.SIGSTOP)
         pids = [pid_of(launcher, PS), pid_of(launcher, WORKER)]
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)

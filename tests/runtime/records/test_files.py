@@ -12,21 +12,21 @@ from pathlib import Path
 import pytest
 
 from dsl.diagnostics import RunError
-from tfdeploy.runtime.records.files import remove_partial, replacing, write_whole
+from tfdeploy.runtime.records.files import remove_partial, replacing, write_atomically
 
 
 def test_a_file_is_replaced(tmp_path: Path) -> None:
     """The new text takes the place of the old, and nothing is left beside it."""
     path = tmp_path / "result.json"
-    write_whole(path, "old\n")
-    write_whole(path, "new\n")
+    write_atomically(path, "old\n")
+    write_atomically(path, "new\n")
     assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"result.json": "new\n"}
 
 
 def test_a_failure_keeps_the_old_file(tmp_path: Path) -> None:
     """What raises inside leaves the file as it was, and removes what was half written."""
     path = tmp_path / "model.keras"
-    write_whole(path, "old")
+    write_atomically(path, "old")
 
     def write() -> None:
         with replacing(path) as beside:
@@ -51,7 +51,7 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
 def test_a_killed_writer_leaves_the_old_file(tmp_path: Path) -> None:
     """A process killed in the middle of a write leaves the old file, and a part that the next run removes."""
     path = tmp_path / "result.json"
-    write_whole(path, "old")
+    write_atomically(path, "old")
     code = (
         "import os, sys, signal; from pathlib import Path\n"
         "from tfdeploy.runtime.records.files import replacing\n"

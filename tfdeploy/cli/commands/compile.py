@@ -34,7 +34,7 @@ def command(common: Common, spec: str, *, out: Path, emulate: bool, force: bool)
 
     reading = InputFiles.of(loaded)
     for name in GRAPH_FILES:
-        reading.require_apart(out / name)
+        reading.require_not_input(out / name)
     require_free_folder(out, force=force)
     start(common)  # quietly, before conditions on a graph import TensorFlow
     from compiler.conditions.expect import needs_memory, require_expectations

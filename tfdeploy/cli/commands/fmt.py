@@ -11,7 +11,7 @@ from grammar.format import format_text, source_of
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.files import replace_file, specs_of
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.terminal import pass_on, say
+from tfdeploy.cli.terminal import say, write_result
 
 DIFFERENT = 1
 
@@ -37,13 +37,13 @@ def _format(spec: str, *, check: bool, diff: bool) -> bool:
     text = format_text(source)
     changes = text != source.text
     if diff and changes:
-        pass_on(_difference(source.name, source.text, text))
+        write_result(_difference(source.name, source.text, text))
     if check and changes:
         say(f"{source.name}: would be formatted", err=diff)
     if check or diff:
         return changes
     if spec == "-":
-        pass_on(text)
+        write_result(text)
     elif changes:
         replace_file(spec, text)
         say(f"{spec}: formatted")

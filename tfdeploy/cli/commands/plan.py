@@ -12,7 +12,7 @@ from dsl.diagnostics import SpecError
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.maps import map_file, read_map
 from tfdeploy.cli.options import common_options, force_option, offer
-from tfdeploy.cli.terminal import pass_on, say
+from tfdeploy.cli.terminal import say, write_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -185,7 +185,7 @@ def _require_free(outputs: list[str], path: str, *, force: bool) -> None:
 
     reading = InputFiles((Path(path),))
     for each in outputs:
-        reading.require_apart(Path(each))
+        reading.require_not_input(Path(each))
         require_free(Path(each), is_own_text, force=force)
 
 
@@ -200,7 +200,7 @@ def _graph(loaded: LoadedPlacement) -> str:
 def _write(path: str, text: str) -> None:
     """Write `text` to a file, which is named on standard error, or to standard output."""
     if path == STDOUT:
-        pass_on(text)
+        write_result(text)
         return
     from pathlib import Path
 

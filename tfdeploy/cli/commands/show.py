@@ -8,7 +8,7 @@ from grammar.unparse import unparse
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.terminal import pass_on
+from tfdeploy.cli.terminal import write_result
 
 
 @click.command()
@@ -23,5 +23,5 @@ def command(common: Common, spec: str, *, as_json: bool) -> int:
 
         click.echo(to_json(loaded), nl=False)
     else:
-        pass_on(unparse(loaded))
+        write_result(unparse(loaded))
     return 0

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from attrs import evolve, frozen
 
-from tfdeploy.data.scratch import plain
+from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import FileSource
-from tfdeploy.data.streams.shares import Files, Shard
+from tfdeploy.data.streams.shares import FileShare, Shard
 from tfdeploy.data.transforms.changes import Cast, Change, OneTensor, Rename
 from tfdeploy.data.transforms.table import Cache, Shuffle, Skip, Take, Transform
 
@@ -110,11 +110,13 @@ class Examples:
     def single(self, chunk: int) -> Any:
         """Return a dataset of single examples, decoded in chunks where that can be."""
         if self.per_record:
-            return self.dataset.map(plain(self._decode_one), num_parallel_calls=tf.data.AUTOTUNE)
+            return self.dataset.map(without_autograph(self._decode_one), num_parallel_calls=tf.data.AUTOTUNE)
         if self.source is None and not self.changes:
             return self.dataset
         batches = self.dataset.batch(chunk)
-        return batches.map(plain(self._decode_batch), num_parallel_calls=tf.data.AUTOTUNE).unbatch()
+        return batches.map(
+            without_autograph(self._decode_batch), num_parallel_calls=tf.data.AUTOTUNE
+        ).unbatch()
 
     def batched(self, size: int, *, drop_remainder: bool) -> Any:
         """Return a dataset of batches of examples."""
@@ -123,7 +125,7 @@ class Examples:
         batches = self.dataset.batch(size, drop_remainder=drop_remainder)
         if self.source is None and not self.changes:
             return batches
-        return batches.map(plain(self._decode_batch), num_parallel_calls=tf.data.AUTOTUNE)
+        return batches.map(without_autograph(self._decode_batch), num_parallel_calls=tf.data.AUTOTUNE)
 
 
 @frozen
@@ -137,7 +139,7 @@ class Passes:
     steps: tuple[Step, ...]
     fields: tuple[Field, ...]
     seed: int
-    files: Files | None = None
+    files: FileShare | None = None
 
     def size(self) -> int | None:
         """Return how many examples a pass has; None where only reading them all would tell."""
@@ -211,7 +213,7 @@ class Passes:
             first = tf.equal(number, tf.constant(epoch, tf.int64))
             return dataset.skip(tf.where(first, tf.constant(skip, tf.int64), tf.constant(0, tf.int64)))
 
-        dataset = tf.data.Dataset.range(epoch, EPOCHS).flat_map(plain(one_pass))
+        dataset = tf.data.Dataset.range(epoch, EPOCHS).flat_map(without_autograph(one_pass))
         dataset = dataset.skip(total_skip) if total_skip else dataset
         return evolve(examples, dataset=dataset, changes=(*examples.changes, *changes))
 
@@ -238,7 +240,7 @@ def _shuffled(dataset: Any, buffer: int, seed: Any) -> Any:
     the graph of a function can do without.
     """
     if tf.executing_eagerly():
-        shuffled = plain(lambda each: _shuffled(dataset, buffer, each))
+        shuffled = without_autograph(lambda each: _shuffled(dataset, buffer, each))
         return tf.data.Dataset.from_tensors(seed).flat_map(shuffled)
     graph = tf.compat.v1.get_default_graph()
     kept, graph.seed = graph.seed, None

@@ -26,14 +26,16 @@ class Shard:
 
 
 @frozen
-class Files:
+class FileShare:
     """Whole files of the source, by number, which hold `count` records."""
 
     numbers: tuple[int, ...]
     count: int
 
 
-def share_of(source: Source, transforms: Sequence[Transform], options: StreamOptions) -> Files | Shard | None:
+def share_of(
+    source: Source, transforms: Sequence[Transform], options: StreamOptions
+) -> FileShare | Shard | None:
     """Return the part that a stream takes of what its source holds; None where it takes everything.
 
     Whole files are given away where the source has several, where no `take` or `skip` counts examples across
@@ -48,7 +50,7 @@ def share_of(source: Source, transforms: Sequence[Transform], options: StreamOpt
         counts = source.counts()
         hands = deal(counts, of)
         if hands is not None:
-            return Files(hands[index], sum(counts[number] for number in hands[index]))
+            return FileShare(hands[index], sum(counts[number] for number in hands[index]))
     return Shard(index, of)
 
 

@@ -11,10 +11,10 @@ import tensorflow as tf
 from dsl.diagnostics import RunError
 from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
-from tfdeploy.data import scratch
-from tfdeploy.data.scratch import plain
+from tfdeploy.data import small_graphs
+from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.streams.passes import Examples, Passes, steps_of
-from tfdeploy.data.streams.shares import Files, Shard, share_of
+from tfdeploy.data.streams.shares import FileShare, Shard, share_of
 from tfdeploy.data.transforms.changes import Change
 from tfdeploy.data.transforms.table import Shuffle, Skip, Take, Transform
 
@@ -53,7 +53,7 @@ class Stream:
         self.options = options
         share = share_of(source, self.transforms, options)
         steps = steps_of(self.transforms, options, share if isinstance(share, Shard) else None)
-        files = share if isinstance(share, Files) else None
+        files = share if isinstance(share, FileShare) else None
         self._passes = Passes(source, steps, self.fields, _seed(options, steps), files)
 
     @property
@@ -76,7 +76,7 @@ class Stream:
     def dataset(self) -> Any:
         """Return the examples of one pass, a dict of tensors each, as a dataset of the current graph."""
         single = self._examples(repeat=False).single(self._passes.chunk)
-        return self._settled(single.map(plain(self._wanted_only)))
+        return self._settled(single.map(without_autograph(self._wanted_only)))
 
     def batches(self, batch_size: int, *, repeat: bool, drop_remainder: bool) -> Any:
         """Return batches of `batch_size` examples as a tf.data.Dataset of the current graph, prefetched.
@@ -87,7 +87,7 @@ class Stream:
         """
         examples = self._examples(repeat=repeat)
         batches = examples.batched(batch_size, drop_remainder=drop_remainder)
-        batches = batches.map(plain(self._wanted_only))
+        batches = batches.map(without_autograph(self._wanted_only))
         return self._settled(batches.prefetch(tf.data.AUTOTUNE), warm=repeat)
 
     def _examples(self, *, repeat: bool) -> Examples:
@@ -122,9 +122,9 @@ class Stream:
             raise RunError(self._nothing())
         start, _ = self._used()
         try:
-            found = scratch.first_of(lambda: self._records(start, start + 1).single(1))
-        except scratch.FAILURES as error:
-            raise RunError(self._fault(start, scratch.reason_of(error))) from error
+            found = small_graphs.first_element(lambda: self._records(start, start + 1).single(1))
+        except small_graphs.FAILURES as error:
+            raise RunError(self._fault(start, small_graphs.reason_of(error))) from error
         if found is None:
             raise RunError(self._nothing())
 
@@ -135,7 +135,7 @@ class Stream:
         """
         if isinstance(error, RunError):
             return error
-        if not scratch.may_be_data(error):
+        if not small_graphs.may_be_data(error):
             return None
         if self.source.failure is not None or self.source.unrepeatable:
             return None if self.source.failure is None else RunError(self.source.failure)
@@ -149,7 +149,7 @@ class Stream:
         """Find the first example that cannot be read: in chunks, then one by one in the chunk that fails."""
         start, stop = self._used()
         chunk = 1 if self.source.per_record else self._passes.chunk
-        found = scratch.good_before_bad(
+        found = small_graphs.find_first_failure(
             lambda: self._records(start, stop).batched(chunk, drop_remainder=False).prefetch(2)
         )
         if found is None:
@@ -157,7 +157,7 @@ class Stream:
         begin = start + found[0] * chunk
         if chunk == 1:
             return begin, found[1]
-        single = scratch.good_before_bad(
+        single = small_graphs.find_first_failure(
             lambda: self._records(begin, begin + chunk).batched(1, drop_remainder=False)
         )
         return None if single is None else (begin + single[0], single[1])
@@ -189,9 +189,9 @@ class Stream:
         if self.source.failure is not None:
             return self.source.failure
         try:
-            values = scratch.first_of(lambda: self._decoded(index))
-        except scratch.FAILURES as error:
-            return self.source.fault(index, scratch.reason_of(error))
+            values = small_graphs.first_element(lambda: self._decoded(index))
+        except small_graphs.FAILURES as error:
+            return self.source.fault(index, small_graphs.reason_of(error))
         where = self.source.where(index)
         for change in self._changes() if values else ():
             fault = change.fault(where, values or {})
@@ -226,7 +226,7 @@ def _seed(options: StreamOptions, steps: Sequence[Step]) -> int:
 
 def _changed(change: Change, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the values after `change`."""
-    changed: dict[str, np.ndarray] = scratch.evaluate(
+    changed: dict[str, np.ndarray] = small_graphs.evaluate(
         lambda: change.apply({name: tf.constant(value) for name, value in values.items()})
     )
     return changed

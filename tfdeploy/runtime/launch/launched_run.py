@@ -103,7 +103,7 @@ def run_client(command: TaskCommand, options: RunOptions, output: TaskOutput) ->
     """
     from tfdeploy.runtime.train import start
 
-    with Launcher(command, output.on_line, output.say) as launcher, launcher.tending():
+    with Launcher(command, output.on_line, output.say) as launcher, launcher.supervised():
         return start.run(command.spec, evolve(options, membership=launcher.client))
 
 
@@ -131,8 +131,8 @@ def run_workers(command: TaskCommand, output: TaskOutput, *, own_process: bool =
         Launcher(command, output.on_line, output.say) as launcher,
     ):
         chief = launcher.cluster.chief
-        while chief not in launcher.over and launcher.failure is None:
-            launcher.tend()
+        while chief not in launcher.finished and launcher.failure is None:
+            launcher.check_tasks()
             if output.closed is not None:
                 raise output.closed
             if stop.received is not None and not launcher.ending:
@@ -167,7 +167,7 @@ def run_on_cluster(spec: ir.Spec, options: RunOptions, task: str | None = None) 
 def _launch(spec: ir.Spec, options: RunOptions) -> Result:
     require_launchable(spec)
     output = TaskOutput(spec, lambda text, _: options.reporter.note(text))
-    with written(spec, _flags(spec, options), options) as command:
+    with copied_spec(spec, _flags(spec, options), options) as command:
         if replication_of(spec) == "in_graph":
             return run_client(command, options, output)
         ended = run_workers(command, output)
@@ -184,7 +184,7 @@ def _launch(spec: ir.Spec, options: RunOptions) -> Result:
 
 
 @contextmanager
-def written(spec: ir.Spec, flags: Sequence[str], options: RunOptions) -> Iterator[TaskCommand]:
+def copied_spec(spec: ir.Spec, flags: Sequence[str], options: RunOptions) -> Iterator[TaskCommand]:
     """Write a spec, with all that was changed in it, where other processes can read it for a while."""
     chief = ("--profile", str(options.profile)) if options.profile else ()
     folder_of_modules = ("--modules", str(folder_of(spec).absolute()))

@@ -37,7 +37,7 @@ QUICK = 20.0  # a task that ends sooner has ended early
 MOST_EARLY = 5  # so often in a row is once too often
 GRACE = 5.0
 FINISHING = 10.0
-FAREWELL = 30.0  # seconds that a run has for ending after it has told its servers that it is over
+SHUTDOWN_TIME = 30.0  # seconds that a run has for ending after it has told its servers that it is over
 POLL = 0.1
 PAUSE = 0.5
 KEPT_LINES = 12
@@ -88,7 +88,7 @@ class Launcher:
         self.command = command
         self.failure: Diagnostic | None = None
         self.failed = 0
-        self.over: dict[Task, int] = {}
+        self.finished: dict[Task, int] = {}
         self.ending = False
         self._hear, self._say = on_line, say
         self._stack = ExitStack()
@@ -178,18 +178,18 @@ class Launcher:
 
         return on_line
 
-    def tend(self) -> None:
+    def check_tasks(self) -> None:
         """See who has ended, and start again who should not have."""
         with self._lock:
             for task, child in self._children.items():
                 code = child.ended()
-                if code is not None and task not in self.over:
-                    self._see_to(task, child, code)
+                if code is not None and task not in self.finished:
+                    self._handle_end(task, child, code)
 
-    def _see_to(self, task: Task, child: TaskProcess, code: int) -> None:
+    def _handle_end(self, task: Task, child: TaskProcess, code: int) -> None:
         """Do what the end of a task calls for."""
         if self.ending:
-            self._done(task, code)
+            self._finish_task(task, code)
         elif task in self._due:
             if time.monotonic() >= self._due[task]:
                 del self._due[task]
@@ -197,35 +197,35 @@ class Launcher:
         else:
             child.wait_for_output()
             if code == 0 and is_server(self.command.spec, task):
-                self._too_soon(task, child)
+                self._handle_end_of_server(task, child)
             elif code in FINAL:
-                self._done(task, code)
+                self._finish_task(task, code)
             else:
-                self._again(task, child, code)
+                self._restart(task, child, code)
 
-    def _too_soon(self, task: Task, child: TaskProcess) -> None:
+    def _handle_end_of_server(self, task: Task, child: TaskProcess) -> None:
         """Start a server again that has ended of itself, if the run goes on without it.
 
         The run tells its servers that it is over when it is about to end, and then has a while for that.
         """
         self._ended.setdefault(child.process.pid, time.monotonic())
-        if self.cluster.chief in self.over and not is_server(self.command.spec, self.cluster.chief):
-            self._done(task, 0)
-        elif time.monotonic() - self._ended[child.process.pid] > FAREWELL:
-            self._again(task, child, 0)
+        if self.cluster.chief in self.finished and not is_server(self.command.spec, self.cluster.chief):
+            self._finish_task(task, 0)
+        elif time.monotonic() - self._ended[child.process.pid] > SHUTDOWN_TIME:
+            self._restart(task, child, 0)
 
-    def _done(self, task: Task, code: int) -> None:
-        self.over[task] = code
+    def _finish_task(self, task: Task, code: int) -> None:
+        self.finished[task] = code
         if code != 0 and not self.ending and self.failure is None:
             self._fail(task, code, task_processes.describe_exit(code))
 
-    def _again(self, task: Task, child: TaskProcess, code: int) -> None:
+    def _restart(self, task: Task, child: TaskProcess, code: int) -> None:
         """Start a task again soon, unless it has ended early too often."""
         child.early = child.early + 1 if child.lived < QUICK else 1
         if child.early >= MOST_EARLY:
             how = task_processes.describe_exit(code)
             how = f"{how} {child.early} times in a row, soon after it was started"
-            self.over[task] = code
+            self.finished[task] = code
             self._fail(task, code, how)
             return
         self._say(f"{task.ref} {task_processes.describe_exit(code)}; it is started again")
@@ -237,21 +237,21 @@ class Launcher:
         self.failure = errors.task_failed(task.ref, how, *self._last_words[task])
 
     @contextmanager
-    def tending(self) -> Iterator[None]:
+    def supervised(self) -> Iterator[None]:
         """Look after the tasks from a thread, while this one does something else."""
-        over = threading.Event()
+        finished = threading.Event()
 
-        def tend() -> None:
-            while not over.wait(POLL):
-                self.tend()
+        def check_tasks() -> None:
+            while not finished.wait(POLL):
+                self.check_tasks()
             self._leaving.wait()  # Linux ends the processes that a thread has started with the thread
 
-        thread = threading.Thread(target=tend, daemon=True, name="launcher")
+        thread = threading.Thread(target=check_tasks, daemon=True, name="launcher")
         thread.start()
         try:
             yield
         finally:
-            over.set()
+            finished.set()
 
 
 def _reserved(stack: ExitStack) -> str:

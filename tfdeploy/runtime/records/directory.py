@@ -10,7 +10,7 @@ from attrs import frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
-from tfdeploy.runtime.records.files import remove_partial, write_whole
+from tfdeploy.runtime.records.files import remove_partial, write_atomically
 from tfdeploy.runtime.records.ownership import (
     MARKER,
     MARKER_TEXT,
@@ -110,7 +110,7 @@ class RunDirectory:
             raise RunError(errors.directory_unusable(str(self.path), reason, span)) from fault
         self._require_no_links(span)
         if not is_marked(self.path):
-            write_whole(self.mark, MARKER_TEXT)
+            write_atomically(self.mark, MARKER_TEXT)
 
     def _require_apart(self, spec: ir.Spec, span: Span | None, *, is_own: bool) -> None:
         """Raise RunError if the spec is in the directory, unless it is the one that a run left there."""

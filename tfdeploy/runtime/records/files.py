@@ -29,7 +29,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
     Raises RunError if the operating system refuses; what was there before is kept then.
     """
-    beside = beside_of(path)
+    beside = temporary_name(path)
     try:
         yield beside
         sync(beside)
@@ -41,12 +41,12 @@ def replacing(path: Path) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
-def beside_of(path: Path) -> Path:
+def temporary_name(path: Path) -> Path:
     """Return a name beside `path` that no other file has, under which to write what will be `path`."""
     return path.with_name(f"{PARTIAL}{secrets.token_hex(4)}-{path.name}")
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Replace the file `path` by one that holds `text`. Raises RunError if it cannot be written."""
     with replacing(path) as beside:
         beside.write_text(text, encoding="utf-8")

@@ -16,7 +16,7 @@ from attrs import field, frozen
 from dsl.diagnostics import RunError
 from dsl.files.regular import read_regular
 from dsl.files.typed_json import DIGITS, OPTIONAL, BadRecord, Count, Measured, parse_record, to_json
-from tfdeploy.runtime.records.files import write_fault, write_whole
+from tfdeploy.runtime.records.files import write_atomically, write_fault
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,7 +97,7 @@ class History:
             if record is not None and record.step <= last_step
         ]
         self.records = [record for record, _ in kept]
-        write_whole(self.path, "".join(f"{text.decode()}\n" for _, text in kept))
+        write_atomically(self.path, "".join(f"{text.decode()}\n" for _, text in kept))
         return found[:-1].count(None)
 
     def last(self, split: SplitName) -> HistoryRecord | None:

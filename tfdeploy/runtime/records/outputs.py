@@ -19,7 +19,7 @@ from dsl.diagnostics import RunError
 from dsl.errors.running import outputs as errors
 from dsl.files.regular import open_regular
 from tfdeploy.runtime.records.effective import files_of
-from tfdeploy.runtime.records.files import write_fault, write_whole
+from tfdeploy.runtime.records.files import write_atomically, write_fault
 from tfdeploy.runtime.records.ownership import OF_PLACEMENT, is_json_object
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class InputFiles:
         """Return what a spec names as its data and weights, the spec itself, and `more`."""
         return cls((Path(spec.path), *map(Path, more), *files_of(spec)))
 
-    def require_apart(self, output: Path) -> None:
+    def require_not_input(self, output: Path) -> None:
         """Raise RunError if `output` is one of the files, under whatever name."""
         for path in self.paths:
             if _same(path, output):
@@ -71,10 +71,10 @@ def write_output(output: Path, text: str) -> None:
             return
     except OSError as fault:
         raise RunError(write_fault(output, fault)) from fault
-    write_whole(behind(output), text)
+    write_atomically(link_target(output), text)
 
 
-def behind(output: Path) -> Path:
+def link_target(output: Path) -> Path:
     """Return the file to write: a symbolic link stays one, and what it leads to is replaced."""
     return output.resolve() if output.is_symlink() else output
 

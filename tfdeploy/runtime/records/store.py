@@ -17,7 +17,7 @@ from attrs import asdict, evolve, frozen
 
 from dsl.files.regular import read_regular
 from dsl.files.typed_json import BadRecord, Count, read_record, to_json
-from tfdeploy.runtime.records.files import remove_partial, write_whole
+from tfdeploy.runtime.records.files import remove_partial, write_atomically
 
 NAME = "model.ckpt"
 MOST_DIGITS = 18  # of a step, which TensorFlow counts in 64 bits
@@ -123,7 +123,7 @@ class Store:
         prefix = self.prefix(manifest.step)
         with_index = evolve(manifest, index_sha256=_index_digest(prefix))
         sealed = evolve(with_index, sha256=with_index.digest)
-        write_whole(prefix.with_name(f"{prefix.name}.json"), to_json(sealed, indent=1) + "\n")
+        write_atomically(prefix.with_name(f"{prefix.name}.json"), to_json(sealed, indent=1) + "\n")
         return Checkpoint(prefix, sealed)
 
     def remove(self, step: int) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.session.engine import Engine
 
 STEP = "global_step"
-INNOCENT = (
+NOT_DAMAGE = (
     tf.errors.ResourceExhaustedError,
     tf.errors.PermissionDeniedError,
     tf.errors.CancelledError,
@@ -165,7 +165,7 @@ class Checkpoints:
             missing = self._missing(checkpoint)
             names = [name for name in saving.restores if name not in missing]
             self.engine.files.read(session.run, saving, prefix, names)
-        except INNOCENT:
+        except NOT_DAMAGE:
             raise
         except tf.errors.OpError as fault:
             if is_lost_task(fault, self.engine.lost):

@@ -8,7 +8,7 @@ from attrs import evolve
 
 from dsl.diagnostics import RunError
 from dsl.errors.running.deployment import in_process_source_on_remote_worker
-from tfdeploy.data import Stream, StreamOptions, Wanted, open_split
+from tfdeploy.data import Field, Stream, StreamOptions, open_split
 from tfdeploy.runtime.plans import folder_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def open_stream(
         deterministic=plan.spec.train.deterministic,
         training=training,
     )
-    stream = open_split(split, [Wanted(each.name, each.dtype, each.shape) for each in inputs], options)
+    stream = open_split(split, [Field(each.name, each.dtype, each.shape) for each in inputs], options)
     stream.check()
     return stream
 

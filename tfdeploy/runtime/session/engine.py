@@ -71,7 +71,7 @@ class Engine:
     applied: bool = True
     waited: float | None = None
     assigned: dict[str, str] = field(factory=dict, repr=False)
-    on_times: Callable[[Any], None] | None = field(default=None, repr=False)
+    on_run_metadata: Callable[[Any], None] | None = field(default=None, repr=False)
     _plain: Callable[..., Any] | None = field(default=None, repr=False)
     _logged: Callable[..., Any] | None = field(default=None, repr=False)
     _evaluated: Callable[..., Any] | None = field(default=None, repr=False)
@@ -159,11 +159,11 @@ class Engine:
         fetches = self._logged_fetches()
         if traced:
             values = self.traced(fetches)
-        elif self.on_times is not None:
+        elif self.on_run_metadata is not None:
             metadata = tf.compat.v1.RunMetadata()
             options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
             values = self.session.run(fetches, options=options, run_metadata=metadata)
-            self.on_times(metadata)
+            self.on_run_metadata(metadata)
         else:
             if self._logged is None:
                 self._logged = self.session.make_callable(fetches)

@@ -90,7 +90,7 @@ class SyncSteps:
         return evolve(done, examples=examples, waited=waited)
 
     def _once(self, *, logged: bool) -> StepResult:
-        if not (logged or self._first or self._engine.on_times is not None):
+        if not (logged or self._first or self._engine.on_run_metadata is not None):
             loss = self._engine.step()
             return StepResult(self._examples, loss, waited=self._engine.waited)
         report = self._engine.logged_step(traced=self._first)

@@ -10,7 +10,7 @@ from attrs import define
 
 from dsl.errors.running import running as errors
 from dsl.files.typed_json import BadRecord, read_record, to_json
-from tfdeploy.runtime.records.files import write_whole
+from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.records.result import Best, Goal
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class BestTracker:
         """Whether the patience is at its end."""
         return self.patience is not None and self.since >= self.patience
 
-    def enter(self, step: int, loss: float, metrics: Mapping[str, float]) -> bool:
+    def compare(self, step: int, loss: float, metrics: Mapping[str, float]) -> bool:
         """Compare an evaluation; return whether it is the best so far."""
         value = {LOSS: loss, **metrics}.get(self.score, math.nan)
         if not self._beats(value):
@@ -65,10 +65,10 @@ class BestTracker:
             return True
         return value > self.best.value if self.goal == "highest" else value < self.best.value
 
-    def keep(self) -> None:
+    def save(self) -> None:
         """Write the best down, once its checkpoint is on the disk."""
         if self.best is not None:
-            write_whole(self.path, to_json(self.best) + "\n")
+            write_atomically(self.path, to_json(self.best) + "\n")
 
     def resume(
         self, last_step: int, lines: list[HistoryRecord], split: SplitName, warn: Callable[[Diagnostic], None]

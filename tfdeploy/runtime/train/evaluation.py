@@ -146,7 +146,7 @@ class Evaluations:
         scores = self.evaluate(self.watched, step)
         if scores is None or self.tracker is None:
             return False
-        return self.tracker.enter(step, scores.loss, scores.metrics)
+        return self.tracker.compare(step, scores.loss, scores.metrics)
 
     def complete(self, step: int) -> None:
         """Evaluate every split that has not been after `step`."""

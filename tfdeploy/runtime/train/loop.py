@@ -118,7 +118,7 @@ class Trainer:
         if self.evaluations.watch(self.step) and self.tracker is not None:
             self.checkpoints.best_step = self.step
             self.save()
-            self.tracker.keep()
+            self.tracker.save()
 
     # --- steps --------------------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class Trainer:
         """Take down what other workers tell about updates of their own."""
         if self._told is None:
             return
-        for worker, loss, data_loss, speed, metrics in self._told.news():
+        for worker, loss, data_loss, speed, metrics in self._told.new_reports():
             record = HistoryRecord(self.step, "train", loss, data_loss, metrics, speed, worker=worker)
             self.history.append(record)
 

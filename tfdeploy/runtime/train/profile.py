@@ -15,7 +15,7 @@ from attrs import define, field
 
 from compiler.graph.adapters.tensorflow_private import Timeline
 from dsl.diagnostics import RunError
-from tfdeploy.runtime.records.files import write_fault, write_whole
+from tfdeploy.runtime.records.files import write_atomically, write_fault
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +47,7 @@ class Profile:
             self._profiling = True
         elif self._made == self.steps:
             self._stop()
-            self.engine.on_times = self._take
+            self.engine.on_run_metadata = self._take
 
     def after(self) -> bool:
         """Count a step; return whether that was the last, and everything is written."""
@@ -59,10 +59,10 @@ class Profile:
 
     def close(self) -> None:
         """Write what there is so far."""
-        self.engine.on_times = None
+        self.engine.on_run_metadata = None
         self._stop()
         if self._events:
-            write_whole(self.directory / TRACE, json.dumps({"traceEvents": self._events}))
+            write_atomically(self.directory / TRACE, json.dumps({"traceEvents": self._events}))
             self._events.clear()
 
     def _stop(self) -> None:

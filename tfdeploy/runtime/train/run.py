@@ -28,7 +28,7 @@ from tfdeploy.runtime.cluster.workers.choose_target import target_for
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
-from tfdeploy.runtime.records.files import replacing, write_whole
+from tfdeploy.runtime.records.files import replacing, write_atomically
 from tfdeploy.runtime.records.history import History, SplitName
 from tfdeploy.runtime.records.lock import DirectoryGuard, guard_directory, locked
 from tfdeploy.runtime.records.result import Clock, Result, SplitResult, Status
@@ -369,7 +369,7 @@ class _Run:
 
     def _write(self, path: Path, text: str) -> None:
         self.guard.require()
-        write_whole(path, text)
+        write_atomically(path, text)
 
     def _write_model(self, engine: Engine) -> None:
         weights = final_weights(engine.compiled, engine.values)

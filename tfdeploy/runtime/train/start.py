@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tfdeploy.runtime.plans import require_trainable
-from tfdeploy.runtime.quiet import start_tensorflow
+from tfdeploy.runtime.start_tensorflow import start_tensorflow
 from tfdeploy.runtime.stop import StopSignals
 
 if TYPE_CHECKING:

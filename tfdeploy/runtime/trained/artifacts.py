@@ -11,7 +11,7 @@ from compiler.graph.storage.saving import add_saving
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
 from tfdeploy.runtime.records.effective import effective_text
-from tfdeploy.runtime.records.files import beside_of, replacing, write_whole
+from tfdeploy.runtime.records.files import replacing, temporary_name, write_atomically
 from tfdeploy.runtime.records.outputs import GRAPH_FILES, GRAPH_MARK, GRAPH_MARK_TEXT
 from tfdeploy.runtime.session.faults import reason_of
 
@@ -36,12 +36,12 @@ def write_graph(compiled: CompiledGraph, placement: PlacementMap, directory: Pat
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
         raise RunError(errors.cannot_write(str(directory), (fault.strerror or str(fault)).lower())) from fault
-    write_whole(directory / GRAPH_MARK, GRAPH_MARK_TEXT)
+    write_atomically(directory / GRAPH_MARK, GRAPH_MARK_TEXT)
     paths = [directory / name for name in GRAPH_FILES]
     with replacing(paths[0]) as beside:
         beside.write_bytes(meta_graph(compiled).SerializeToString(deterministic=True))
-    write_whole(paths[1], placement.to_json())
-    write_whole(paths[2], effective_text(compiled.plan.spec))
+    write_atomically(paths[1], placement.to_json())
+    write_atomically(paths[2], effective_text(compiled.plan.spec))
     return paths
 
 
@@ -50,7 +50,7 @@ def write_saved_model(trained: TrainedModel, folder: Path) -> None:
 
     Raises RunError if it cannot be written.
     """
-    beside = beside_of(folder)
+    beside = temporary_name(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         trained.keras_model().export(beside, verbose=False)

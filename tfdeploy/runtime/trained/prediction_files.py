@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import numpy as np
 
 from tfdeploy.runtime.records.files import replacing
-from tfdeploy.runtime.records.outputs import GENERATOR, behind
+from tfdeploy.runtime.records.outputs import GENERATOR, link_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ class PredictionFile:
 
         `name` is that of the output, `shape` its shape without the batch axis.
         """
-        with replacing(behind(path)) as beside, beside.open("w+b") as file:
+        with replacing(link_target(path)) as beside, beside.open("w+b") as file:
             kind = NpzPredictions if path.suffix == ".npz" else CsvPredictions
             predictions = kind(name, shape, file)
             yield predictions

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from dsl.diagnostics import SpecError
-from tfdeploy.data import StreamOptions, Wanted, open_split
+from tfdeploy.data import Field, StreamOptions, open_split
 from tfdeploy.runtime.plans import folder_of, no_training_data
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def read_examples(spec: ir.Spec, model: ModelGraph, count: int, seed: int) -> di
     """
     if spec.data is None or spec.data.train is None:
         raise SpecError([no_training_data(spec, "`data.train` (or `--synthetic`)")])
-    wanted = [Wanted(each.name, each.dtype, each.shape) for each in model.inputs]
+    wanted = [Field(each.name, each.dtype, each.shape) for each in model.inputs]
     options = StreamOptions(base=folder_of(spec), seed=seed, deterministic=True, training=True)
     stream = open_split(spec.data.train, wanted, options)
     stream.check()

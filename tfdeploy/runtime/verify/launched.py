@@ -10,7 +10,7 @@ from attrs import field, frozen
 from compiler.plan import WorkerPlan
 from dsl.diagnostics import RunError
 from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
-from tfdeploy.runtime.launch.launched_run import written
+from tfdeploy.runtime.launch.launched_run import copied_spec
 from tfdeploy.runtime.launch.launcher import Launcher
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.options import RunOptions
@@ -62,10 +62,10 @@ def launched_servers(
             say(f"{task.ref} | {line}")
 
     with (
-        written(spec, flags, RunOptions()) as command,
+        copied_spec(spec, flags, RunOptions()) as command,
         Launcher(command, on_line, say) as launcher,
         _ended(launcher),
-        launcher.tending(),
+        launcher.supervised(),
     ):
         TaskMonitor(launcher.client, launcher.cluster.tasks, say, PATIENCE, spec).require("to verify")
         if launcher.failure is not None:

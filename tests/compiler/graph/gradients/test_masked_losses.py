@@ -16,7 +16,7 @@ from compiler.graph.tower.network.losses import measure
 from compiler.pipeline import make_plan
 from dsl import ir
 from tests.support import Training, largest_difference, rounding, spec_of
-from tfdeploy.data import StreamOptions, Wanted, open_split
+from tfdeploy.data import Field, StreamOptions, open_split
 from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.train.evaluation import evaluate
 
@@ -206,7 +206,7 @@ def test_evaluation_does_not_depend_on_its_batches(tmp_path: Path) -> None:
     losses = []
     for clones, batch in ((1, 16), (2, 8)):
         engine = Engine.start(compile_graph(make_plan(tagger(clones=clones, batch=batch, losses=summed))))
-        wanted = [Wanted(each.name, each.dtype, each.shape) for each in engine.compiled.plan.model.inputs]
+        wanted = [Field(each.name, each.dtype, each.shape) for each in engine.compiled.plan.model.inputs]
         options = StreamOptions(base=tmp_path, seed=0, deterministic=True, training=False)
         stream = open_split(ir.Split("test", ir.Call("npz", ("sentences.npz",))), wanted, options)
         losses.append(evaluate(engine, stream).data_loss)

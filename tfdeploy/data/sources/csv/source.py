@@ -15,7 +15,7 @@ from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
 from dsl.suggest import nearest
 from tfdeploy.data.options import Field, Tensors
-from tfdeploy.data.scratch import plain
+from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import Context, FileSource, PythonOnly
 from tfdeploy.data.sources.csv.table import Column, Table
 from tfdeploy.data.sources.files import find_files, name_of, natural_key
@@ -158,7 +158,7 @@ class Csv(FileSource):
         lines = tf.data.TextLineDataset(name_of(table.path), compression, buffer_size=1 << 20).skip(1)
         if table.layout.blank_lines:
             # Emptying a batch of its blank lines costs a fifth of asking each line by itself.
-            lines = lines.batch(CHUNK).map(plain(_without_blanks)).unbatch()
+            lines = lines.batch(CHUNK).map(without_autograph(_without_blanks)).unbatch()
         return lines
 
     def decode(self, record: Any) -> Tensors:

@@ -116,9 +116,9 @@ class Archive:
         size = begin + prod(shape) * dtype.itemsize
         if info.file_size != size:
             self._cut_off(name, info.file_size, size)
-        plain = info.compress_type == zipfile.ZIP_STORED and dtype.isnative and prod(shape) > 0
+        without_autograph = info.compress_type == zipfile.ZIP_STORED and dtype.isnative and prod(shape) > 0
         columns_first = columns_first and len(shape) > 1
-        offset = self._offset(info) + begin if plain and not columns_first else None
+        offset = self._offset(info) + begin if without_autograph and not columns_first else None
         return Array(name, kind, shape, dtype, columns_first, offset)
 
     def _cut_off(self, name: str, found: int, wanted: int) -> NoReturn:

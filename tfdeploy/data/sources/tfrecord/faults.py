@@ -11,7 +11,7 @@ from dsl.diagnostics import Diagnostic
 from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
 from dsl.suggest import nearest
-from tfdeploy.data import scratch
+from tfdeploy.data import small_graphs
 from tfdeploy.data.options import BOUNDS, FLOATS
 from tfdeploy.data.sources.pixels import decode_image
 
@@ -71,11 +71,11 @@ def _size_fault(where: Where, values: Sequence[Any], feature: Feature) -> Diagno
 def _value_fault(where: Where, values: Sequence[Any], feature: Feature) -> Diagnostic | None:
     if feature.encoding == "image":
         try:
-            scratch.evaluate(
+            small_graphs.evaluate(
                 lambda: decode_image(tf.constant(values[0]), *feature.field.shape, resize=feature.resize)
             )
-        except scratch.FAILURES as error:
-            return errors.image(where, f"the image cannot be decoded: {scratch.reason_of(error)}")
+        except small_graphs.FAILURES as error:
+            return errors.image(where, f"the image cannot be decoded: {small_graphs.reason_of(error)}")
     if feature.encoding != "list" or feature.field.dtype not in BOUNDS:
         return None
     low, high = BOUNDS[feature.field.dtype]

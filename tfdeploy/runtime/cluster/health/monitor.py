@@ -89,8 +89,8 @@ class TaskMonitor:
         self._known: dict[Task, str] = {}  # the same, when all were there
         self._unnamed: dict[Task, float] = {}
         self._answered: dict[Task, float] = {}
-        self._said: set[Task] = set()
-        self._told = 0.0  # for how long someone had been missing when that was said
+        self._reported: set[Task] = set()
+        self._reported_after = 0.0  # for how long someone had been missing when that was said
         self._progress = self._last_well = time.monotonic()
 
     # --- looking ------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class TaskMonitor:
         well = max(self._last_well, self._answered.get(task, 0.0))
         since = self._since.setdefault(task, well)
         missing = MissingTask(task, address, found.words, since, found.kind)
-        hopeless = self._hopeless(missing)
+        hopeless = self._failure_for_good(missing)
         if hopeless is not None:
             raise RunError(hopeless)
         return missing
@@ -163,7 +163,7 @@ class TaskMonitor:
             return errors.other_spec(task.ref, address, self.membership.spec_sha256, identity.spec_sha256)
         return None
 
-    def _hopeless(self, missing: MissingTask) -> Diagnostic | None:
+    def _failure_for_good(self, missing: MissingTask) -> Diagnostic | None:
         """Return what is wrong if waiting is of no use: something else answers, or there never was a way.
 
         A task that has answered may come back, and names that TF_CONFIG gives may come to be known only when
@@ -195,9 +195,9 @@ class TaskMonitor:
         while found := self.missing():
             self._raise_if_too_long(found, why)
             if _longest(found) >= SAY_AFTER and self._is_news(found):
-                self._tell(found, why)
+                self._report_missing(found, why)
             time.sleep(POLL)
-        self._welcome(())
+        self._report_returned(())
         self._known = dict(self._seen)
         self.progress()
 
@@ -215,26 +215,28 @@ class TaskMonitor:
             words = [each.words for each in late]
             raise RunError(errors.tasks_missing(words, why, duration(self.timeout), span))
 
-    def _tell(self, found: Sequence[MissingTask], why: str) -> None:
+    def _report_missing(self, found: Sequence[MissingTask], why: str) -> None:
         """Say who is missing, a line for each of the first few, and who is back."""
-        self._welcome(found)
-        self._told = _longest(found)
+        self._report_returned(found)
+        self._reported_after = _longest(found)
         for each in found[:MOST_NAMED]:
             self.say(f"waiting {why}: {each.words}")
         if len(found) > MOST_NAMED:
             self.say(f"waiting {why}: {len(found) - MOST_NAMED} more tasks")
-        self._said.update(each.task for each in found)
+        self._reported.update(each.task for each in found)
 
     def _is_news(self, found: Sequence[MissingTask]) -> bool:
         """Whether someone is missing of whom it was not said, or for much longer than when it was said."""
-        return _longest(found) >= GROWTH * self._told or any(each.task not in self._said for each in found)
+        return _longest(found) >= GROWTH * self._reported_after or any(
+            each.task not in self._reported for each in found
+        )
 
-    def _welcome(self, found: Sequence[MissingTask]) -> None:
+    def _report_returned(self, found: Sequence[MissingTask]) -> None:
         """Say which of the tasks that were reported missing are back."""
-        back = self._said - {each.task for each in found}
+        back = self._reported - {each.task for each in found}
         for task in sorted(back):
             self.say(f"{task.ref} at {self.membership.cluster.address(task)} is back")
-        self._said -= back
+        self._reported -= back
 
     # --- looking on ---------------------------------------------------------------------------------------
 
@@ -265,9 +267,9 @@ class TaskMonitor:
         looked = 0.0
         while not over.wait(POLL):
             now = time.monotonic()
-            if now - self._progress < SAY_AFTER and not self._said:
+            if now - self._progress < SAY_AFTER and not self._reported:
                 continue
-            if now - looked < (LOOK_EVERY if self._said else SAY_AFTER):
+            if now - looked < (LOOK_EVERY if self._reported else SAY_AFTER):
                 continue
             found, looked = self._look_for(doing), time.monotonic()
             if over.is_set():
@@ -275,9 +277,9 @@ class TaskMonitor:
             if found is None:
                 continue  # `timed_out` says why
             if not found:
-                self._welcome(())
+                self._report_returned(())
             elif self._is_news(found):
-                self._tell(found, doing)
+                self._report_missing(found, doing)
 
     def _look_for(self, doing: str) -> tuple[MissingTask, ...] | None:
         try:

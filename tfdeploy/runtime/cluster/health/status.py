@@ -18,10 +18,10 @@ from dsl.files.typed_json import BadRecord, Count, read_record, to_json
 from tfdeploy.runtime.cluster.server.identity import Answer, ask
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.membership import find_membership
-from tfdeploy.runtime.quiet import start_tensorflow
 from tfdeploy.runtime.records.directory import RunDirectory
-from tfdeploy.runtime.records.files import write_whole
+from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.show.words import duration
+from tfdeploy.runtime.start_tensorflow import start_tensorflow
 from tfdeploy.runtime.stop import cleanup
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def cluster_record(directory: RunDirectory, membership: Membership | None) -> It
         yield
         return
     found = ClusterRecord(membership.launcher, membership.spec_sha256, membership.cluster.jobs)
-    write_whole(directory.cluster, to_json(found) + "\n")
+    write_atomically(directory.cluster, to_json(found) + "\n")
     with cleanup(lambda: directory.cluster.unlink(missing_ok=True)):
         yield
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsl.errors.running import cluster as errors
 from tfdeploy.runtime.membership.membership import require_server
-from tfdeploy.runtime.quiet import start_tensorflow
+from tfdeploy.runtime.start_tensorflow import start_tensorflow
 from tfdeploy.runtime.stop import StopSignals
 
 if TYPE_CHECKING:

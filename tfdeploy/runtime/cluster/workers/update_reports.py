@@ -57,7 +57,7 @@ class UpdateReports:
     group: WorkerGroup = field(repr=False)
     _seen: dict[int, float] = field(factory=dict, init=False)
 
-    def news(self) -> Iterator[tuple[str, float, float, float, dict[str, float]]]:
+    def new_reports(self) -> Iterator[tuple[str, float, float, float, dict[str, float]]]:
         """Yield worker, loss, loss without regularisation, examples a second and metrics of new tellings."""
         exchange, worker = self.group.exchange, self.group.worker
         if exchange.told is None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-INNOCENT = (
+NEVER_DATA = (
     tf.errors.AbortedError,
     tf.errors.CancelledError,
     tf.errors.DeadlineExceededError,
@@ -34,7 +34,7 @@ def may_be_data(error: Exception) -> bool:
     """Whether what a session raised may come from reading data: reading it all to find out can take long."""
     if isinstance(error, UnicodeDecodeError):
         return True
-    if not isinstance(error, tf.errors.OpError) or isinstance(error, INNOCENT):
+    if not isinstance(error, tf.errors.OpError) or isinstance(error, NEVER_DATA):
         return False
     return "Iterator" in error.message or "Dataset" in error.message
 
@@ -56,7 +56,7 @@ def evaluate(make: Callable[[], Any]) -> Any:
             return session.run(tensors)
 
 
-def first_of(make: Callable[[], Any]) -> dict[str, np.ndarray] | None:
+def first_element(make: Callable[[], Any]) -> dict[str, np.ndarray] | None:
     """Return the first element of the dataset that `make` makes, None where it has none; raises OpError."""
     with tf.Graph().as_default(), tf.device("/cpu:0"):
         iterator = tf.compat.v1.data.make_initializable_iterator(make())
@@ -69,13 +69,13 @@ def first_of(make: Callable[[], Any]) -> dict[str, np.ndarray] | None:
                 return None
 
 
-def good_before_bad(make: Callable[[], Any]) -> tuple[int, str] | None:
+def find_first_failure(make: Callable[[], Any]) -> tuple[int, str] | None:
     """Read the dataset that `make` makes to its end.
 
     Returns how many elements came before one that failed, and TensorFlow's reason; None where none failed.
     """
     with tf.Graph().as_default(), tf.device("/cpu:0"):
-        iterator = tf.compat.v1.data.make_initializable_iterator(make().map(plain(_any_part)))
+        iterator = tf.compat.v1.data.make_initializable_iterator(make().map(without_autograph(_any_part)))
         following = iterator.get_next()
         with _session() as session:
             count = 0
@@ -107,7 +107,7 @@ def reason_of(error: Exception) -> str:
     return next((line for line in lines if line and not line.startswith(NOISE)), type(error).__name__)
 
 
-def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+def without_autograph(function: Callable[..., Any]) -> Callable[..., Any]:
     """Keep TensorFlow from rewriting `function`, which decides nothing by the values of tensors."""
     untouched: Callable[..., Any] = tf.autograph.experimental.do_not_convert(function)
     return untouched

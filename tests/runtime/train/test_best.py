@@ -36,7 +36,7 @@ def test_what_is_better(tmp_path: Path, goal: Goal, bests: list[bool]) -> None:
     """An evaluation is the best when it beats all before it; what is not finite never is."""
     judged = tracker(tmp_path, goal)
     scores = (0.5, 0.7, 0.4, math.nan)
-    assert [judged.enter(step, 1.0, {"accuracy": score}) for step, score in enumerate(scores)] == bests
+    assert [judged.compare(step, 1.0, {"accuracy": score}) for step, score in enumerate(scores)] == bests
 
 
 def test_patience(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_patience(tmp_path: Path) -> None:
     judged = tracker(tmp_path, patience=2)
     over = []
     for step, score in enumerate((0.5, 0.5, 0.6, 0.6, 0.1)):
-        judged.enter(step, 1.0, {"accuracy": score})
+        judged.compare(step, 1.0, {"accuracy": score})
         over.append(judged.is_over)
     assert over == [False, False, False, False, True]
     assert judged.best == Best(2, "highest", "accuracy", 0.6)
@@ -69,14 +69,14 @@ def test_the_loss_is_a_score(tmp_path: Path) -> None:
     judged = BestTracker.of(spec_of(text).train, tmp_path / "best.json")
     assert judged == BestTracker("lowest", "loss", 3, tmp_path / "best.json")
     assert judged is not None
-    assert judged.enter(1, 0.5, {})
+    assert judged.compare(1, 0.5, {})
 
 
 def test_going_on(tmp_path: Path) -> None:
     """A run that goes on knows its best and the evaluations since; a best that was lost does not count."""
     first = tracker(tmp_path)
-    first.enter(20, 1.0, {"accuracy": 0.7})
-    first.keep()
+    first.compare(20, 1.0, {"accuracy": 0.7})
+    first.save()
     lines = [
         HistoryRecord(step=step, split=split, loss=1.0, data_loss=1.0)
         for step, split in ((10, "test"), (20, "test"), (25, "train"), (30, "test"), (40, "test"))

@@ -48,8 +48,8 @@ class TrialSetup:
     def compile(self, spec: ir.Spec, worker: int = 0) -> CompiledGraph:
         """Return the graph of a combination, or of one of its workers, without random numbers."""
         plan = make_plan(spec, emulate=not self._is_launched(spec), worker=worker)
-        without = evolve(plan, model=without_randomness(plan.model))
-        return compile_graph(without, seed=self.seed, traces=self.traces)
+        plan = evolve(plan, model=without_randomness(plan.model))
+        return compile_graph(plan, seed=self.seed, traces=self.traces)
 
     def _is_launched(self, spec: ir.Spec) -> bool:
         return self.servers is not None and bool(spec.devices.jobs)

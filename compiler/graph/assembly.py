@@ -1,4 +1,4 @@
-"""The parts of a graph under construction, handed from one builder to the next."""
+"""The parts of a graph under construction, which the functions that build it pass on to each other."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ from compiler.reasons import Placed
 class Assembly:
     """The plan, ledger, variables and towers of one graph.
 
-    The ops of the update are named under `scope`. With a `loss_scale` a step may be skipped; `applied` is a
-    boolean tensor that says whether it was applied, which is set when the update is built.
+    Attributes:
+        scope: The name scope of the ops of the update.
+        loss_scale: The dynamic scale of the loss, or None if the precision needs none. With a scale, a step
+            may be skipped.
+        applied: A boolean tensor that says whether the step was applied. It is set when the update is built.
     """
 
     plan: Plan = field(repr=False)
@@ -39,13 +42,16 @@ class Assembly:
     applied: tf.Tensor | None = field(default=None, repr=False)
 
     def read_step(self) -> tf.Tensor:
-        """Return a fresh read of the global step on its own device (inside a `place`)."""
+        """Return a fresh read of the global step on the device of the step. Call it inside a `place`."""
         return tf.raw_ops.ReadVariableOp(resource=self.global_step.handle, dtype=tf.int64)
 
     def alone(self, clone: int) -> Assembly:
-        """Return the parts that concern one clone: its tower, and the variables as it sees them.
+        """Return the parts that concern one clone: its tower, and the variables that it uses.
 
         An update that is built from them is the update of a single tower.
+
+        Args:
+            clone: The number of the clone.
         """
         variables = {name: each.alone(clone) for name, each in self.variables.items()}
         return evolve(self, towers=[self.towers[clone]], variables=variables, scope=f"update/clone_{clone}")

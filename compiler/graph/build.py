@@ -47,9 +47,14 @@ def compile_graph(
 ) -> CompiledGraph:
     """Return the graph of a plan.
 
-    `base` is the folder in which `python(...)` looks for modules first. `seed` counts where the spec gives
-    none; one is drawn where neither does. `traces` are towers that other graphs of the model have left.
-    Raises SpecError with a span where Keras refuses a layer, a shape or an argument.
+    Args:
+        plan: The plan.
+        base: The folder in which `python(...)` looks for modules first.
+        seed: The seed if the spec gives none. If both are missing, a seed is drawn.
+        traces: Traced towers that may be used again. Towers that they lack are added to them.
+
+    Raises:
+        SpecError: Keras refuses a layer, a shape or an argument. The diagnostic has its span.
     """
     chosen = next((each for each in (plan.spec.train.seed, seed) if each is not None), None)
     with _collector_paused():
@@ -58,7 +63,7 @@ def compile_graph(
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Keep Python's garbage collector from going through a growing graph again and again."""
+    """Pause Python's garbage collector, which would go through the growing graph again and again."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -102,7 +107,7 @@ def _sparse(templates: Mapping[int, Template]) -> list[str]:
 def _check_rules(
     plan: Plan, weights: Mapping[str, WeightInfo], templates: Mapping[int, Template]
 ) -> tuple[Diagnostic, ...]:
-    """Refuse rules whose globs match no weight or op; return a warning for each that never wins."""
+    """Refuse rules whose globs match no weight or op; return a warning for each rule that never decides."""
     ops = {name for template in templates.values() for name in template.op_names}
     trainable = [each.name for each in weights.values() if each.trainable]
     names = {"variables": list(weights), "slots": trainable, "ops": ops}
@@ -144,7 +149,7 @@ def _assemble(
 
 
 def _stamp_towers(assembly: Assembly, templates: Mapping[int, Template], seed: int) -> Feeds:
-    """Read inputs, cut them up, and stamp a tower for each clone."""
+    """Read inputs, split them, and stamp a tower for each clone."""
     plan, scale = assembly.plan, assembly.loss_scale
     feeds = feed_towers(assembly)
     stamps = []
@@ -226,7 +231,7 @@ def _finish(
 def _loops(
     assembly: Assembly, updates: Updates | None, regularization: tf.Tensor, feeds: Feeds
 ) -> tuple[TrainLoop, ...]:
-    """Return what each clone does over and over where clones update each by itself; else nothing."""
+    """Return what each clone repeats if each updates by itself, else nothing."""
     loops: list[TrainLoop] = []
     for tower, op in zip(assembly.towers, updates.by_clone if updates is not None else (), strict=False):
         scope = f"clone_{tower.tower.index}/metrics"
@@ -243,10 +248,10 @@ def _loops(
 
 
 def _parts_of_loss(plan: Plan, clones: Sequence[Clone], regularization: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Return by their tags the parts of the loss that the tutorials show, as far as a step has them.
+    """Return the parts of the loss that a summary shows, by their tags.
 
-    Where each clone updates by itself, a summary is one of clone 0's update. Where workers put their
-    gradients into mailboxes, what the chief takes out of them is no step of its own clones.
+    If each clone updates by itself, a summary is of an update of clone 0. If workers put their gradients into
+    mailboxes, the update of the chief is not a step of its own clones.
     """
     shown = clones[:1] if plan.clones_update_alone else clones
     if isinstance(plan, WorkerPlan) and plan.update.mode == "sync":
@@ -270,7 +275,7 @@ def _clone(assembly: Assembly, stamped: StampedTower) -> Clone:
 
 
 def _saved(assembly: Assembly) -> dict[str, object]:
-    """Return the variables of a checkpoint: one copy of each, with slots and average, under plain names."""
+    """Return the variables of a checkpoint by their plain names: one copy of each, with slots and average."""
     saved = {"global_step": assembly.global_step}
     saved |= assembly.loss_scale.saved() if assembly.loss_scale is not None else {}
     for variable in assembly.variables.values():
@@ -283,7 +288,7 @@ def _saved(assembly: Assembly) -> dict[str, object]:
 
 
 def _initialisation(assembly: Assembly) -> tuple[tf.Operation, tf.Operation]:
-    """Return the op that initialises every variable, and the one that makes copies equal again."""
+    """Return the op that initialises every variable, and the op that makes all copies equal again."""
     made = [assembly.global_step]
     made += assembly.loss_scale.saved().values() if assembly.loss_scale is not None else []
     copying: list[tf.Operation] = []
@@ -304,7 +309,7 @@ def _initialisation(assembly: Assembly) -> tuple[tf.Operation, tf.Operation]:
 def _copy_first(
     assembly: Assembly, family: Sequence[Any], place: Callable[[int], Placed], kept: Any = None
 ) -> list[tf.Operation]:
-    """Assign `kept`, by default the first copy, to all others; `place` tells where copy k is."""
+    """Assign `kept`, by default the first copy, to all others; `place` returns the place of copy k."""
     source = family[0] if kept is None else kept
     targets = [(copy, each) for copy, each in enumerate(family) if each is not source]
     if not targets:

@@ -1,4 +1,4 @@
-"""What compiling a spec gives: a graph that any session can run, and handles on its parts."""
+"""A compiled spec: a graph that any session can run, and handles on its parts."""
 
 from __future__ import annotations
 
@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 
 @frozen
 class Clone:
-    """One tower: `outputs` of the model, and `loss`, the mean over its own batch without regularisation.
+    """One tower.
 
-    Under `accumulate` the outputs are those of the last micro-batch, the loss is the mean of all.
+    Attributes:
+        index: The number of the clone.
+        scope: The name scope of its ops.
+        device: Its device.
+        outputs: The outputs of the model for its batch. With several micro-batches, for the last of them.
+        loss: The mean loss over its own batch, without regularisation; a scalar.
     """
 
     index: int
@@ -38,8 +43,10 @@ class Clone:
 class MetricTensors:
     """A Keras metric over the global batch of a step.
 
-    `states` are its state variables as this batch alone leaves them: add those of several batches up and feed
-    the sums in their place, and `result` is the metric over all of them.
+    Attributes:
+        states: The state variables of the metric after this batch alone.
+        result: The metric as computed from `states`. To get it over several batches, add up their states and
+            feed the sums in place of `states`.
     """
 
     states: tuple[tf.Tensor, ...] = field(repr=False)
@@ -48,12 +55,17 @@ class MetricTensors:
 
 @frozen
 class Evaluation:
-    """The tower as it predicts, for a batch of any size, with the averaged weights if `ema` is set.
+    """The tower that evaluates and predicts, for batches of any size, with averaged weights if `ema` is set.
 
-    `loss` is the mean over the batch, with what layers add to it, and without `regularization`, a scalar of
-    its own: the penalty of the very weights that are evaluated. `count` is the batch's size. `losses` are
-    what the loss is made of, means over the batch, to be averaged over several batches by their sizes before
-    any is divided by its weight.
+    Attributes:
+        pipe: The input.
+        outputs: The outputs of the model.
+        loss: The mean loss over the batch, with what layers add to it and without `regularization`; a scalar.
+        losses: The parts of the loss. To get the loss over several batches, average each part by the sizes of
+            the batches before any of them is divided by its weight.
+        regularization: The penalty of the weights that are evaluated; a scalar.
+        count: The number of examples in the batch.
+        metrics: The metrics by name.
     """
 
     pipe: InputPipe = field(repr=False)
@@ -69,9 +81,14 @@ class Evaluation:
 class TrainLoop:
     """What one clone repeats in async training, in a thread of its own.
 
-    `train_op` does one update from one batch of the clone. `loss` (with the regularisation term), `data_loss`
-    and `metrics` are computed from that batch. `waited` is how many seconds the update has waited for the
-    batch, None if that is not measured.
+    Attributes:
+        clone: The number of the clone.
+        batch: The examples of one update.
+        train_op: Does one update from one batch of the clone.
+        loss: The loss of that batch with the regularisation term; a scalar.
+        data_loss: The loss of that batch without it.
+        metrics: The metrics of that batch by name.
+        waited: The seconds that the update has waited for the batch, or None if they are not measured.
     """
 
     clone: int
@@ -87,8 +104,8 @@ class TrainLoop:
 class CompiledGraph:
     """A compiled spec.
 
-    The record does not change when the graph runs: functions of `compiler.graph.inspect` make its placement
-    map and its memory forecast, and take what sessions have found out as arguments.
+    The record does not change when the graph runs. Functions of `compiler.graph.inspect` make its placement
+    map and its forecast of memory; what sessions have found is passed to them.
 
     Attributes:
         data_loss: The mean loss over the global batch, made of `losses`; a scalar, as `total_loss`.
@@ -103,7 +120,7 @@ class CompiledGraph:
         loss_scale: The scale that a step works with, under `mixed_float16`, else None.
         applied: Whether the gradients of a step were finite, under `mixed_float16`, else None. A step whose
             gradients are not finite changes nothing but the scale, and `global_step` does not count it.
-        warnings: What is strange about the spec, but no error.
+        warnings: The warnings about the spec.
     """
 
     plan: Plan = field(repr=False)

@@ -1,8 +1,8 @@
-"""Add a GraphDef to a graph, as `tf.import_graph_def` does, without its bookkeeping per op.
+"""Add a GraphDef to a graph as `tf.import_graph_def` does, without its bookkeeping for each op.
 
-TensorFlow's own importer takes each new op's device away and gives it back through the stack of device
-functions, and looks up colocations and control flow contexts. Stamped nodes have their devices, are colocated
-with nothing and stand in no context, and there are tens of thousands of them.
+TensorFlow's own importer removes the device of each new op and restores it through the stack of device
+functions, and looks up colocations and control flow contexts. Stamped nodes have their devices already, are
+not colocated and belong to no context, and there are tens of thousands of them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,16 @@ from compiler.graph.adapters.tensorflow_private import add_nodes, from_library
 
 
 def import_nodes(graph: tf.Graph, graph_def: Any, outside: Mapping[str, tf.Tensor]) -> None:
-    """Add the nodes of `graph_def` to `graph`.
+    """Add nodes to a graph.
 
-    `outside` gives the tensors of `graph` that the nodes take as inputs, by the names they have there.
-    Raises ValueError if a node is not well formed.
+    Args:
+        graph: The graph.
+        graph_def: The nodes.
+        outside: The tensors of `graph` that the nodes have as inputs, by the names that the nodes have for
+            them.
+
+    Raises:
+        ValueError: A node is not well formed.
     """
     try:
         add_nodes(graph, graph_def, dict(outside))

@@ -1,7 +1,7 @@
-"""The ledger: for every op of the graph its device, its role, its clone, and what put it there.
+"""The ledger: the device, the role and the clone of every op of the graph, and the reason for its device.
 
-Ops of ours are made under `Ledger.place`, whose device function enters each op as it is created; stamped ops
-are entered by name. An op that is in no entry is a stray, which the compile refuses.
+Ops that this package makes are created under `Ledger.place`, whose device function records each op. Stamped
+ops are recorded by name. An op without a record fails the compile.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ from compiler.topology import Device
 
 @frozen
 class Entry:
-    """Where an op was asked to be, and why. `clone` is None for what belongs to no tower."""
+    """The record of one op.
+
+    Attributes:
+        placed: The device that was asked for, and the reason.
+        role: What the op is for.
+        clone: The number of the clone, or None if the op belongs to no tower.
+    """
 
     placed: Placed
     role: Role
@@ -30,7 +36,7 @@ class Entry:
 
     @property
     def device(self) -> Device:
-        """The device asked for."""
+        """The device that was asked for."""
         return self.placed.device
 
 
@@ -39,16 +45,20 @@ RoleOf = Role | Callable[[Any], Role]
 
 @define
 class Ledger:
-    """Entries by op name, and the devices' names in this graph."""
+    """The records of a graph by op name, and the names of its devices in sessions."""
 
     plan: Plan = field(repr=False)
     entries: dict[str, Entry] = field(factory=dict, repr=False)
 
     @contextmanager
     def place(self, placed: Placed, role: RoleOf, clone: int | None = None) -> Iterator[None]:
-        """Put the ops made inside on a device and enter them; scopes inside this one come first.
+        """Create ops on a device and record them; an inner `place` overrides an outer one.
 
-        `role` may be a function of the op where one library call makes ops of several roles.
+        Args:
+            placed: The device, and the reason for it.
+            role: What the ops are for, or a function of the op if one call of a library makes ops of several
+                roles.
+            clone: The number of the clone, or None if the ops belong to no tower.
         """
         name = self.plan.tensorflow_device(placed.device)
         graph = tf.compat.v1.get_default_graph()
@@ -69,5 +79,5 @@ class Ledger:
                 set_device(op, choose(op))
 
     def enter(self, op_name: str, entry: Entry) -> None:
-        """Keep where an op was put."""
+        """Record an op."""
         self.entries[op_name] = entry

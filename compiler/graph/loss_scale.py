@@ -1,9 +1,10 @@
-"""Dynamic loss scaling for float16: the scale itself, with the figures of Keras's LossScaleOptimizer.
+"""Dynamic loss scaling for float16, with the constants of Keras's LossScaleOptimizer.
 
 The loss is multiplied by a scale before it is differentiated, so that small gradients do not vanish in 16
-bits, and the gradients are divided by it again (`gradients/unscale.py`). A step is skipped if its gradients
-are not finite: nothing changes but the scale, which is halved, and the global step does not count it. After
-`GROWTH_STEPS` consecutive good steps the scale is doubled.
+bits, and the gradients are divided by the scale afterwards (`gradients/unscale.py`). A step whose gradients
+are not finite is skipped: only the scale changes, which is halved, and the global step does not count it.
+After `GROWTH_STEPS` consecutive good steps the scale is doubled (Micikevicius et al., Mixed Precision
+Training, 2018).
 """
 
 from __future__ import annotations
@@ -24,10 +25,15 @@ NAME = "loss_scale"
 
 @frozen
 class LossScale:
-    """The scale, and the number of consecutive good steps since it last changed. Checkpoints have both.
+    """The scale, and the number of consecutive good steps since it last changed. Checkpoints hold both.
 
-    `value` is the scale as it was read for this step. The towers multiply their losses by it, and the
-    gradients are divided by it.
+    Attributes:
+        scale: The variable of the scale.
+        good_steps: The variable of the number of good steps.
+        value: The scale as it was read for this step. The losses of the towers are multiplied by it, and the
+            gradients are divided by it.
+        placed: The place of the variables.
+        ledger: The ledger of the graph.
     """
 
     scale: Any
@@ -38,7 +44,7 @@ class LossScale:
 
     @classmethod
     def create(cls, placed: Placed, ledger: Ledger) -> LossScale:
-        """Make the variables where the global step is."""
+        """Make the variables on the device of the global step."""
         scale = create_variable(NAME, lambda: tf.constant(INITIAL_SCALE, tf.float32), placed, ledger)
         good = create_variable(f"{NAME}/good_steps", lambda: tf.constant(0, tf.int64), placed, ledger)
         with ledger.place(placed, "read"):
@@ -50,12 +56,16 @@ class LossScale:
         return {NAME: self.scale, f"{NAME}/good_steps": self.good_steps}
 
     def times(self, share: float) -> tf.Tensor:
-        """Return the factor on a tower's loss: its share, and the scale."""
+        """Return the factor on a tower's loss: its share times the scale."""
         with self.ledger.place(self.placed, "update"), tf.name_scope(f"{NAME}/"):
             return tf.multiply(self.value, share, name="factor")
 
     def follow(self, finite: tf.Tensor) -> list[tf.Operation]:
-        """Return the ops that halve the scale after a bad step, and double it after enough good ones."""
+        """Return the ops that halve the scale after a bad step, and double it after enough good ones.
+
+        Args:
+            finite: Whether all gradients of the step are finite; a boolean scalar.
+        """
         good = tf.raw_ops.ReadVariableOp(resource=self.good_steps.handle, dtype=tf.int64)
         grown = tf.equal(good, GROWTH_STEPS - 1)
         factor = tf.where(finite, tf.where(grown, 2.0, 1.0), 0.5)

@@ -1,4 +1,4 @@
-"""Random numbers: one seed for a run, and a stream of its own for every clone and step."""
+"""Random numbers: one seed for a run, and a stream of its own for each clone and step."""
 
 from __future__ import annotations
 
@@ -22,10 +22,16 @@ def draw_seed() -> int:
 
 
 def tower_seed(assembly: Assembly, tower: Tower, seed: int) -> tf.Tensor:
-    """Return the random state of a tower at this step (two uint32): the clone's own number, and the step's.
+    """Return the random state of a tower at this step, two uint32.
 
-    It depends on nothing else, so that a resumed run draws what an uninterrupted one would. If the tower
-    computes several micro-batches in a step, there is one state for each, in a tensor [micro-batches, 2].
+    It depends only on the seed, the clone and the step, so that a resumed run draws the same numbers as an
+    uninterrupted one. If the tower computes several micro-batches in a step, there is one state for each, in
+    a tensor of shape [micro-batches, 2].
+
+    Args:
+        assembly: The graph under construction.
+        tower: The tower.
+        seed: The seed of the run.
     """
     micro_batches = assembly.plan.update.accumulate
     own = zlib.crc32(f"{seed}/{tower.number}".encode())

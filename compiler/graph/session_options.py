@@ -1,4 +1,4 @@
-"""Session options: those of the `devices` block, and what a multi-tower graph needs."""
+"""Session options: those of the `devices` block, and those that a graph of several towers needs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from compiler.plan import Plan
 
 
 def session_config(plan: Plan, **more: Any) -> tf.compat.v1.ConfigProto:
-    """Return the ConfigProto for sessions of a graph of `plan`; `more` are further fields of it.
+    """Return the ConfigProto for sessions of the graph of a plan.
 
-    Under `--emulate` every declared device is a logical CPU of this process. TensorFlow's graph optimiser
-    works through K equal towers one by one and gains nothing on CPUs, so it is left on only where GPUs run;
-    folding and merging of ops per device is off, so that every op that runs can be found by its name.
+    With `--emulate`, each declared device is a logical CPU of this process. TensorFlow's graph optimiser
+    works through equal towers one by one and gains nothing on CPUs, so it is only used if there are GPUs.
+    Folding and merging of ops is off, so that every op that runs can be found by its name.
+
+    Args:
+        plan: The plan.
+        more: Further fields of the ConfigProto.
     """
     devices, options = plan.topology.devices, plan.spec.devices
     cpus = len(devices) if plan.emulate else len([each for each in devices if each.kind == "cpu"])
@@ -40,9 +44,9 @@ def session_config(plan: Plan, **more: Any) -> tf.compat.v1.ConfigProto:
 def intra_op_threads(plan: Plan) -> int:
     """Return how many threads of a process may work on one op; 0 leaves that to TensorFlow.
 
-    Towers on CPUs run at the same time and fill the cores between them. If each of their ops were cut up for
-    all cores as well, the pieces would wait for each other: 4 towers of LeNet on 2 cores take a fifth more
-    time for a step then. TensorFlow has one pool for a process, which its first session makes.
+    Towers on CPUs run at the same time and keep all cores busy. If each of their ops were split for all cores
+    as well, the parts would wait for each other: with 4 towers of LeNet on 2 cores, a step takes a fifth
+    longer. TensorFlow has one pool for a process, which its first session makes.
     """
     if plan.spec.devices.intra_op_threads is not None:
         return plan.spec.devices.intra_op_threads
@@ -54,7 +58,7 @@ def intra_op_threads(plan: Plan) -> int:
 
 
 def batches_at_once(plan: Plan) -> int:
-    """Return how many batches are to be evaluated at the same time, to fill the cores."""
+    """Return how many batches are evaluated at the same time, so that all cores are busy."""
     threads = intra_op_threads(plan)
     return 1 if threads == 0 else max(1, _cores() // threads)
 

@@ -1,7 +1,7 @@
-"""Functions of the user's own Python, found beside the spec first and then among what is installed.
+"""Functions of the user's own Python, looked up beside the spec first and then among installed packages.
 
-The folder of a spec is on the path of imports only while a function is looked up there, and behind all else:
-a file beside a spec never takes the place of a module of this tool or of what that uses.
+The folder of a spec is at the end of `sys.path`, and only while a function is looked up. A file beside a spec
+never replaces a module of this package or of one that it uses.
 """
 
 from __future__ import annotations
@@ -31,11 +31,20 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).resolve().parents[2]
 OWN = tuple(f"{_ROOT / package}{os.sep}" for package in ("dsl", "grammar", "compiler", "tfdeploy"))
-"""The folders of this tool's own code, of which no line is the user's."""
+"""The folders of this package's own code."""
 
 
 def load_function(path: str, base: Path, call: Span | None) -> Callable[..., Any]:
-    """Return the function `module:function`; raises RunError where there is none or its module fails."""
+    """Return a function of the user's.
+
+    Args:
+        path: The function, written `module:function`.
+        base: The folder of the spec.
+        call: The place of the call in the spec.
+
+    Raises:
+        RunError: There is no such function, or its module fails.
+    """
     module_name, _, name = path.partition(":")
     where = Where(path, call=call)
     if not module_name or not name:
@@ -62,7 +71,7 @@ def load_function(path: str, base: Path, call: Span | None) -> Callable[..., Any
 
 
 def _module(name: str, base: Path) -> ModuleType:
-    """Import a module; one beside the spec bears a name of its own, so that it hides no other of its name."""
+    """Import a module. One beside the spec has a name of its own in `sys.modules`, so it hides no other."""
     file = base / (name.replace(".", "/") + ".py")
     if not file.is_file():
         return importlib.import_module(name)
@@ -93,7 +102,14 @@ def _last_on_path(folder: Path) -> Iterator[None]:
 
 
 def failure(error: Exception, where: Where) -> Diagnostic:
-    """Report an exception of the user's code, pointing at the innermost line that is not of a package."""
+    """Return the diagnostic of an exception of the user's code.
+
+    It points at the innermost line of that code.
+
+    Args:
+        error: The exception.
+        where: The function, and the place of its call.
+    """
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     place = _raised_at(error)
     if place is None:

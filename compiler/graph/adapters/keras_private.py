@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 NAMES_GIVEN = "object_name_uids"
-"""The global attribute that counts how often Keras has given each name, in the whole process."""
+"""The global attribute that counts how often Keras has used each name, in the whole process."""
 
 UNCREATED_VARIABLES = "uninitialized_variables"
 """The global attribute with the variables that Keras would create when the next stateless scope ends."""

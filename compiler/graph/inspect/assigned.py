@@ -1,9 +1,9 @@
-"""Which device every op really ran on, from the partition graphs of a step.
+"""The device on which every op really ran, found in the partition graphs of a step.
 
-Most ops stand in a partition under their own names. Some do not, and are found by what took their place: an
-op that TensorFlow fused into another (oneDNN makes one op of a convolution and its bias), a loop or call that
-it replaced by the ops of its body, and a small constant that it copied to every device that uses it. Where
-nothing shows what became of an op, it has no device here.
+Most ops are in a partition under their own names. Others are found by what replaced them: an op that
+TensorFlow fused with another (oneDNN makes one op of a convolution and its bias), a loop or call that it
+replaced by the ops of its body, and a small constant that it copied to every device that uses it. If nothing
+shows what became of an op, it has no device here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ CONSTANT = "Const"
 
 
 def read_assigned(graph: tf.Graph, metadata: Any) -> dict[str, str]:
-    """Return the full device name of each op of `graph` that `metadata` (a RunMetadata) shows to have run."""
+    """Return the full name of the device on which each op ran, by op name.
+
+    Args:
+        graph: The graph.
+        metadata: The RunMetadata of a step. Ops that it does not show are left out.
+    """
     nodes = [node for partition in metadata.partition_graphs for node in partition.node]
     return _Reader(_types(graph), graph, {node.name: node for node in nodes}).read()
 
@@ -31,10 +36,12 @@ def _types(graph: tf.Graph) -> dict[str, str]:
 
 @define
 class _Reader:
-    types: dict[str, str] = field(repr=False)  # of the graph's ops, by name
+    types: dict[str, str] = field(repr=False)  # ops of the graph by name
     graph: tf.Graph = field(repr=False)
-    nodes: dict[str, Any] = field(repr=False)  # of the partitions, by name
-    sent: dict[bytes, str] = field(factory=dict, repr=False)  # by the name of a connection: what is sent
+    nodes: dict[str, Any] = field(repr=False)  # nodes of the partitions by name
+    sent: dict[bytes, str] = field(
+        factory=dict, repr=False
+    )  # name of a connection -> the tensor that is sent
 
     def read(self) -> dict[str, str]:
         for node in self.nodes.values():
@@ -49,16 +56,16 @@ class _Reader:
         return found
 
     def _source(self, name: str) -> str:
-        """Return the tensor that an input of a partition's node is, on whatever device it was made."""
+        """Return the tensor that an input of a node in a partition is, on whatever device it was made."""
         base = name.partition(":")[0]
         node = self.nodes.get(base)
         sent = self.sent.get(node.attr["tensor_name"].s) if node is not None and node.op in _RECEIVE else None
-        if sent is not None:  # nobody of the graph sends what a server takes from its client
+        if sent is not None:  # no op of the graph sends what a client feeds
             return self._source(sent)
         return name if ":" in name else f"{name}:0"
 
     def _fused(self, rewritten: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-        """Yield ops whose consumer takes their inputs directly: it does their work as well."""
+        """Yield ops whose consumer has their inputs as its own, and so does their work as well."""
         for node in rewritten:
             taken = {self._source(each) for each in node.input if not each.startswith("^")}
             for absorbed in self._taken_over(self.graph.get_operation_by_name(node.name), taken):
@@ -76,7 +83,7 @@ class _Reader:
         return absorbed
 
     def _siblings(self, rewritten: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-        """Yield ops in whose place their consumers take an output of a rewritten op."""
+        """Yield ops whose consumers use an output of a rewritten op instead."""
         by_name = {node.name: node for node in rewritten}
         for name, node in self.nodes.items():
             if name not in self.types:
@@ -93,9 +100,9 @@ class _Reader:
                 yield wanted, node
 
     def _inlined(self) -> Iterator[tuple[str, str]]:
-        """Yield ops in whose place there are several now.
+        """Yield ops that were replaced by several ops.
 
-        A loop is where all of its ops are, so one that was moved counts; a constant is where a copy is.
+        A loop is on the device of all of its ops; a constant is on the device of a copy.
         """
         bodies: dict[str, set[str]] = {}
         for name, node in self.nodes.items():
@@ -108,7 +115,7 @@ class _Reader:
             yield owner, requested if stayed else min(devices - {requested} or devices)
 
     def _owners(self, name: str) -> Iterator[str]:
-        """Yield the op of the graph, run under no name of its own, from which an op comes."""
+        """Yield the ops of the graph from which an op of a partition was made under another name."""
         inner = name.removeprefix("Func/")
         at = inner.rfind("/")
         while at > 0:

@@ -1,10 +1,10 @@
-"""How much memory a step needs on every device, before anything runs, whether or not the devices are there.
+"""A forecast of the memory that a step needs on each device, which need not exist.
 
-TensorFlow's virtual cluster goes through the ops of a step in the order in which they could run, with the
+TensorFlow's virtual cluster goes through the ops of a step in an order in which they could run, with the
 static shapes of their outputs, and finds the largest sum of tensors alive on each device. It does not know
-that reading a resource variable copies nothing, so it is told of plain variables in their place, which it
-counts as always there. It counts neither what an op needs within itself nor what a loop keeps from round to
-round.
+that reading a resource variable copies nothing. It is therefore given plain variables instead, which it
+counts as always there. It counts neither what an op needs internally nor what a loop keeps between its
+iterations.
 """
 
 from __future__ import annotations
@@ -33,14 +33,19 @@ TAKEN = "Unstage"
 
 @frozen
 class StepMemory:
-    """The peak of one device: bytes of the tensors alive at that moment, and the largest of them."""
+    """The peak of one device.
+
+    Attributes:
+        bytes: The bytes of the tensors alive at the peak.
+        largest: The largest of these tensors.
+    """
 
     bytes: int
     largest: tuple[MapTensor, ...]
 
 
 def forecast_step_memory(compiled: CompiledGraph) -> dict[str, StepMemory]:
-    """Return the peak of a step on every device, without variables, by the device's name in specs."""
+    """Return the peak of a step on each device, without variables, by the device's name in specs."""
     plan = compiled.plan
     names = {plan.tensorflow_device(each): each for each in plan.topology.devices}
     devices = [NamedDevice(name=name, properties=_properties(each.kind)) for name, each in names.items()]
@@ -56,7 +61,7 @@ def _properties(kind: str) -> Any:
 
 
 def _known(taken: Any) -> list[Any]:
-    """Return what stands for a node that takes from a staging area: TensorFlow knows no shapes of these."""
+    """Return a node to use instead of a read from a staging area, whose shapes TensorFlow does not know."""
     shapes = taken.attr["_output_shapes"].list.shape
     known = []
     for at, (dtype, shape) in enumerate(zip(taken.attr["dtypes"].list.type, shapes, strict=True)):
@@ -69,17 +74,17 @@ def _known(taken: Any) -> list[Any]:
 
 @define
 class _Step:
-    """What a step runs, as nodes with the shapes of their outputs; variables are plain ones."""
+    """The nodes that a step runs, with the shapes of their outputs; variables are plain ones."""
 
     results: list[str]
     whole: Any = field(repr=False)
     nodes: dict[str, Any] = field(repr=False)
-    variables: dict[str, Any] = field(factory=dict, repr=False)  # by the name of their handle
-    reads: dict[str, str] = field(factory=dict, repr=False)  # names of reads -> of what stands for them
+    variables: dict[str, Any] = field(factory=dict, repr=False)  # by the names of their handles
+    reads: dict[str, str] = field(factory=dict, repr=False)  # name of a read -> name of the node used instead
 
     @classmethod
     def of(cls, compiled: CompiledGraph) -> _Step:
-        """Return what a step of `compiled` runs."""
+        """Return the nodes that a step of `compiled` runs."""
         ends = step_ends(compiled)
         needed = {op.name for op in step_ops(compiled)}
         whole = compiled.graph.as_graph_def(add_shapes=True)
@@ -91,7 +96,7 @@ class _Step:
         return step
 
     def stand_in(self, handle: Any) -> str:
-        """Return the name of the plain variable that stands for the one with this handle."""
+        """Return the name of the plain variable that is used instead of the one with this handle."""
         name = f"{handle.name}/value"
         if handle.name not in self.variables:
             node = tf.compat.v1.NodeDef(name=name, op="VariableV2", device=handle.device)
@@ -101,7 +106,7 @@ class _Step:
         return name
 
     def meta_graph(self) -> Any:
-        """Return the step as grappler takes it."""
+        """Return the step as a MetaGraphDef for grappler."""
         step = tf.compat.v1.MetaGraphDef()
         step.graph_def.node.extend(self.variables.values())
         for name, node in self.nodes.items():
@@ -125,8 +130,13 @@ class _Step:
         return control + self.reads[base] if base in self.reads else name
 
     def peak(self, device: str, found: Any) -> StepMemory:
-        """Read what the virtual cluster says: bytes, and (op, output, bytes, ...) of each tensor alive."""
-        total, alive = max(found[0], 0), found[1]  # the cluster says -1 of a device on which nothing runs
+        """Return the peak of a device from the answer of the virtual cluster.
+
+        Args:
+            device: The name of the device.
+            found: Its bytes, and (op, output, bytes, ...) of each tensor alive.
+        """
+        total, alive = max(found[0], 0), found[1]  # the cluster gives -1 for a device on which nothing runs
         own = {node.name: node for node in self.variables.values() if node.device == device}
         held = sum(size for name, _, size, *_ in alive if name in own)
         step = [each for each in alive if each[0] not in own]

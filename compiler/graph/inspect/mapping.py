@@ -1,4 +1,4 @@
-"""Draw up the placement map of a compiled graph."""
+"""Make the placement map of a compiled graph."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def map_placement(
 
     Args:
         compiled: The graph.
-        assigned: The full name of the device that each op ran on, by op name, as `read_assigned` returns it.
-            Ops that it does not name have no `assigned` device in the map.
-        memory: What a step needs at its peak, by the device's name in specs, as `forecast_step_memory`
-            returns it. Without it the map says nothing of a step's memory.
+        assigned: The full name of the device on which each op ran, by op name, as `read_assigned` returns it.
+            Ops that it lacks have no `assigned` device in the map.
+        memory: The peak of a step by the device's name in specs, as `forecast_step_memory` returns it.
+            Without it the map has no memory of a step.
     """
     assigned, memory, plan = assigned or {}, memory or {}, compiled.plan
     refs = {plan.tensorflow_device(each): each.ref for each in plan.topology.devices}
@@ -79,11 +79,12 @@ def _mode(plan: Plan) -> MapMode:
 
 @define
 class _Rules:
-    """The records of reasons, each made once: tens of thousands of ops share a few."""
+    """The records of reasons. Each is made once, because tens of thousands of ops share a few."""
 
     _made: dict[int, tuple[Reason, RuleRef]] = field(factory=dict)  # by identity; the reason is kept alive
 
     def of(self, reason: Reason) -> RuleRef:
+        """Return the record of a reason."""
         found = self._made.get(id(reason))
         if found is None:
             found = self._made[id(reason)] = (reason, RuleRef.of(reason))
@@ -142,7 +143,7 @@ def _size(variable: Any) -> int:
 def _devices(
     compiled: CompiledGraph, ops: Iterable[MapOp], memory: Mapping[str, StepMemory]
 ) -> tuple[MapDevice, ...]:
-    """Count ops and bytes; every handle of a name on a device is of the same variable."""
+    """Count ops and bytes; all handles of one name on a device are of the same variable."""
     plan, counts = compiled.plan, Counter(op.requested for op in ops)
     held: dict[str, Counter[str]] = {"variable": Counter(), "slot": Counter(), "other": Counter()}
     kinds = _kinds(compiled.variables.values())
@@ -154,7 +155,7 @@ def _devices(
 
 
 def _kinds(variables: Iterable[GraphVariable]) -> dict[str, str]:
-    """Return for each handle of a variable of the model, or of one of its slots, which of the two it is."""
+    """Return for each handle whether it is of a variable of the model or of one of its slots."""
     kinds: dict[str, str] = {}
     for variable in variables:
         slots = [each for copies in variable.slots.values() for each in copies]

@@ -1,7 +1,7 @@
-"""Run a compiled graph once on made-up examples, to see where TensorFlow puts every op: `run_one_step`.
+"""Run a compiled graph once on made-up examples, to find on which device TensorFlow puts each op.
 
 The step is run on a copy of the graph in a session of its own, so that neither the graph nor its variables
-are touched and no data is needed.
+change and no data is needed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ EVALUATED = 2  # examples in the batch of the evaluation
 
 
 def run_one_step(compiled: CompiledGraph) -> dict[str, str]:
-    """Initialise, do one training step, and evaluate one batch.
+    """Initialise, do one training step, and evaluate one batch. The devices must exist, or be emulated.
 
-    The devices must be there, or be emulated.
+    Args:
+        compiled: The graph.
 
     Returns:
-        The full name of the device that each op ran on, by op name.
+        The full name of the device on which each op ran, by op name.
     """
     graph = tf.Graph()
     import_nodes(graph, compiled.graph.as_graph_def(), {})
@@ -55,7 +56,7 @@ class _Copy:
     assigned: dict[str, str] = field(factory=dict, repr=False)
 
     def run(self, fetches: Sequence[Any]) -> None:
-        """Run ops and tensors of the original's names, and note the devices that they ran on."""
+        """Run ops and tensors given by those of the original, and note the devices on which they ran."""
         own = [self.graph.as_graph_element(each.name) for each in fetches]
         metadata = tf.compat.v1.RunMetadata()
         options = tf.compat.v1.RunOptions(output_partition_graphs=True)
@@ -63,7 +64,7 @@ class _Copy:
         self.assigned |= read_assigned(self.compiled.graph, metadata)
 
     def start(self, pipe: InputPipe) -> None:
-        """Let an iterator give one made-up batch over and over."""
+        """Let an iterator give one made-up batch repeatedly."""
         device = self.compiled.plan.tensorflow_device(pipe.placed.device)
         handle = iterator_resource(pipe.iterator)
         with self.graph.as_default(), tf.device(device):
@@ -76,7 +77,7 @@ class _Copy:
 
 
 def _made_up(pipe: InputPipe) -> dict[str, Any]:
-    """Return a batch of the right types and shapes: floats at random, the rest zeros or empty strings."""
+    """Return a batch of the right types and shapes: random floats; zeros or empty strings for the rest."""
     generator = np.random.default_rng(0)
     batch = {}
     for each in pipe.wanted:
@@ -89,7 +90,7 @@ def _made_up(pipe: InputPipe) -> dict[str, Any]:
 
 
 def _step(compiled: CompiledGraph) -> list[Any]:
-    """Return all that a logged step runs."""
+    """Return all that a step runs whose results are logged."""
     wanted = [compiled.data_loss, compiled.total_loss, compiled.regularization, compiled.learning_rate]
     wanted += [compiled.summary_op, compiled.train_op]
     wanted += [each.result for each in compiled.metrics.values()]
@@ -99,7 +100,7 @@ def _step(compiled: CompiledGraph) -> list[Any]:
 
 
 def _together(compiled: CompiledGraph) -> Iterator[list[Any]]:
-    """Yield what comes before the step of a worker that has a graph of its own, as if it were alone."""
+    """Yield what comes before the step of a worker with a graph of its own, as if it were the only worker."""
     exchange = compiled.exchange
     if exchange is not None:
         for op in (exchange.clear, exchange.coordination.open, exchange.post):

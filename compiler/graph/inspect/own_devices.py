@@ -1,4 +1,4 @@
-"""A worker's graph is on the worker, and on the tasks that keep variables: no worker depends on another."""
+"""Check that a worker's graph is on the worker and on tasks that keep variables, and not on other workers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def require_own_devices(compiled: CompiledGraph) -> None:
-    """Raise SpecError where a worker's graph has ops on another worker that keeps no variables."""
+    """Raise SpecError if a worker's graph has ops on another worker that keeps no variables."""
     plan = compiled.plan
     if not isinstance(plan, WorkerPlan):
         return
@@ -30,7 +30,7 @@ def require_own_devices(compiled: CompiledGraph) -> None:
 
 
 def homes_of_variables(compiled: CompiledGraph) -> set[Host]:
-    """Return the tasks that keep something between steps which workers share."""
+    """Return the tasks that keep what workers share between steps."""
     devices = [compiled.ledger.entries[compiled.global_step.handle.op.name].device]
     for variable in compiled.variables.values():
         devices += [variable.device_of(copy) for copy in range(len(variable.copies))]

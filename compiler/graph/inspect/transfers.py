@@ -56,7 +56,7 @@ class _Step:
                     self.users.setdefault(tensor.op.name, []).append(op)
 
     def crossings(self) -> Iterator[tuple[Any, Device, Device]]:
-        """Yield each tensor with the device that it leaves and one that it goes to."""
+        """Yield each tensor that is sent, with the device that it leaves and the device that receives it."""
         copied = {name: self._is_copied(name) for name in self.users}
         for op in self.ops:
             here = self._device(op)
@@ -69,7 +69,7 @@ class _Step:
         return self.compiled.ledger.entries[op.name].device
 
     def _is_copied(self, name: str) -> bool:
-        """Whether TensorFlow makes copies of a small constant, where it is used, and sends nothing."""
+        """Whether TensorFlow copies a small constant to the devices that use it, and sends nothing."""
         users = self.users[name]
         constant = self.compiled.ledger.entries[name].device
         if len(users) == 1 or name in self.waiting or self._copy_for(constant) != constant:

@@ -1,7 +1,8 @@
-"""No stray op: every op of a compiled graph has a device that the spec, or a default, gave it.
+"""Check that every op of a compiled graph is on a device that the spec, or a default, gave it.
 
-An op is also astray where it is not with the resource that it works on, outside the devices of its clone
-without a rule that says so, or where it has to do with strings (summaries, say) and sits on a GPU.
+An op is also misplaced if it is not on the device of the resource that it uses, if it is outside the devices
+of its clone without a rule for that, or if it has strings as inputs or outputs (as summaries have) and is on
+a GPU.
 """
 
 from __future__ import annotations
@@ -29,7 +30,14 @@ MOST_SHOWN = 20
 
 @frozen
 class _Stray:
-    """A misplaced op: its device, what is wrong with that, and the place in the spec that put it there."""
+    """A misplaced op.
+
+    Attributes:
+        op: The op.
+        device: Its device.
+        reason: What is wrong with that.
+        span: The place in the spec that put it there.
+    """
 
     op: str
     device: str | None
@@ -38,7 +46,7 @@ class _Stray:
 
 
 def verify_placement(compiled: CompiledGraph) -> None:
-    """Raise SpecError for stray ops: a diagnostic for each reason, with the first op and the count of all."""
+    """Raise SpecError for misplaced ops: a diagnostic for each reason, with the first op and their number."""
     found = _grouped(_Verifier(compiled).strays())
     if found:
         raise SpecError(found[:MOST_SHOWN])
@@ -57,7 +65,7 @@ def _grouped(strays: Iterator[_Stray]) -> list[Diagnostic]:
 @define
 class _Verifier:
     compiled: CompiledGraph
-    _names: dict[str, str] = field(factory=dict)  # of devices: in specs -> in the session
+    _names: dict[str, str] = field(factory=dict)  # name of a device in specs -> its name in the session
 
     def strays(self) -> Iterator[_Stray]:
         plan = self.compiled.plan
@@ -77,7 +85,7 @@ class _Verifier:
                 yield _Stray(op.name, entry.device.ref, reason, _span(entry))
 
     def _complaint(self, op: tf.Operation, entry: Entry) -> str | None:
-        """Return what is wrong with the place of an op, or None."""
+        """Return what is wrong with the place of an op, or None if nothing is."""
         kind = op.type
         if takes_resources(kind):
             away = self._resource_elsewhere(op, entry)
@@ -99,9 +107,10 @@ class _Verifier:
         return None
 
     def _within_clone(self, op: tf.Operation, entry: Entry) -> bool:
-        """Whether an op of a clone is on one of its devices, or rightly elsewhere.
+        """Whether an op of a clone is on one of the clone's devices, or may be elsewhere.
 
-        Rightly, that is by a rule for ops, beside a variable that it follows, or on strings on the CPU.
+        It may be elsewhere by a rule for ops, beside a variable that it follows, or on the CPU if it works on
+        strings.
         """
         assert entry.clone is not None
         if entry.device in self.compiled.plan.towers[entry.clone].devices:

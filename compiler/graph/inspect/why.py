@@ -1,13 +1,14 @@
-"""Why an op or a variable is where it is: `explain_placement(compiled, pattern)`.
+"""Explain why an op or a variable is on its device.
 
-An `Explanation` is a chain of links. The first is the thing itself, each further one is what the one before
-follows (a gradient its forward op, a read its variable), and the last was placed by a rule of the spec or by
-a default: `decider`. `beaten` are the rules that matched somewhere along the chain and came earlier in the
-spec. Every `Reason` of a rule has `rule.span`, from which the line is drawn.
+An `Explanation` is a chain of links. The first is the thing itself. Each further one is what the one before
+it follows (the forward op of a gradient, the variable of a read). The last one, `decider`, was placed by a
+rule of the spec or by a default. `beaten` are the rules that matched somewhere along the chain and come
+earlier in the spec. Every `Reason` of a rule has `rule.span`, from which its line is shown.
 
-Names may be given as people come across them: `conv1/kernel`, `clone_0/conv1/Conv2D:0`, a name inside a
-tower (`conv1/Conv2D`, which means every clone's), a layer (`conv1`), a glob (`clone_*/conv1/*`), or a piece
-of a TensorFlow error message (`{{node clone_0/conv1/Conv2D}}`, `node x (defined at ...)`).
+A thing may be named in the ways in which people see its name: `conv1/kernel`, `clone_0/conv1/Conv2D:0`, a
+name inside a tower (`conv1/Conv2D`, which means that of every clone), a layer (`conv1`), a glob
+(`clone_*/conv1/*`), or a part of a TensorFlow error message (`{{node clone_0/conv1/Conv2D}}`, `node x
+(defined at ...)`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def explain_placement(
     Args:
         compiled: The graph.
         pattern: A name, a glob, or a message of TensorFlow that names ops.
-        assigned: The full name of the device that each op ran on, by op name, as far as it is known.
+        assigned: The full name of the device on which each op ran, by op name, as far as it is known.
     """
     found = dict.fromkeys(name for each in names_in(pattern) for name in _matching(compiled, each))
     return tuple(_explain(compiled, name, (assigned or {}).get(name)) for name in found)
@@ -54,7 +55,7 @@ def suggest_names(compiled: CompiledGraph, pattern: str) -> tuple[str, ...]:
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Return the names, or globs, that a text means: those of a message of TensorFlow, or the text itself."""
+    """Return the names or globs in a text: those of a message of TensorFlow, or the text itself."""
     found = [name for each in _IN_MESSAGES for name in each.findall(text)]
     if not found:
         found = [text.strip().strip("'\"`").removeprefix("^")]
@@ -62,7 +63,7 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 def _matching(compiled: CompiledGraph, wanted: str) -> list[str]:
-    """Return the names of ops that `wanted` means: its own, one inside the towers, a glob, or a scope."""
+    """Return the names of the ops that `wanted` means: an op, one inside the towers, a glob, or a scope."""
     entries = compiled.ledger.entries
     for each in (wanted, _COPY.sub("", wanted)):
         if each in entries:
@@ -75,7 +76,7 @@ def _matching(compiled: CompiledGraph, wanted: str) -> list[str]:
 
 
 def _ways(compiled: CompiledGraph, name: str) -> Iterator[str]:
-    """Yield the names under which people know an op: in the graph, and inside its tower."""
+    """Yield the names that people use for an op: in the graph, and inside its tower."""
     yield name
     clone = compiled.ledger.entries[name].clone
     scope = compiled.plan.towers[clone].scope if clone is not None else ""
@@ -113,7 +114,7 @@ def _chain(compiled: CompiledGraph, link: Link, clone: int | None) -> Iterator[L
 
 
 def _followed(compiled: CompiledGraph, link: Link, clone: int | None) -> Link:
-    """Return what `link` follows: a variable, or an op of the same tower."""
+    """Return what `link` follows: a variable, or an op of the same tower; None if it follows nothing."""
     name, cause = link.reason.text, link.reason.cause
     assert cause is not None
     if name in compiled.variables:

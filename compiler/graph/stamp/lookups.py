@@ -1,4 +1,4 @@
-"""How a template uses its weights: rows of a table, or the whole value; and which ops are on strings."""
+"""How a template uses its weights: by rows of a table or by the whole value. It also finds ops on strings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ GATHER = "GatherV2"
 
 @frozen
 class Lookup:
-    """A gather of rows of a weight: node names. `cast` is the conversion of the weight before it, if any."""
+    """A gather of rows of a weight, as names of nodes.
+
+    Attributes:
+        weight: The weight.
+        gather: The gather.
+        indices: The tensor with the numbers of the rows.
+        cast: The conversion of the weight before the gather, or None if there is none.
+    """
 
     weight: str
     gather: str
@@ -29,10 +36,13 @@ class Lookup:
 class Usage:
     """How a template uses its weights.
 
-    `lookups` are by the name of the gather; `at_table` has the weight beside which a node belongs, because it
-    is a gather or makes the rows smaller before they travel. `whole` are the weights whose value is needed
-    all the same; `gone` are nodes that nothing needs once the gathers run at their tables; `strings` are
-    those that have to do with strings.
+    Attributes:
+        lookups: The gathers of rows by the name of the gather.
+        at_table: For each node that runs on the device of a weight, that weight: gathers, and nodes that make
+            the rows smaller before they are sent.
+        whole: The weights whose whole value is needed.
+        gone: The nodes that nothing needs if the gathers run on the devices of their tables.
+        strings: The nodes that have strings as inputs or outputs.
     """
 
     lookups: Mapping[str, Lookup]
@@ -42,12 +52,12 @@ class Usage:
     strings: frozenset[str]
 
     def by_weight(self, weight: str) -> tuple[str, ...]:
-        """Return the gathers of rows of `weight`."""
+        """Return the gathers of rows of a weight."""
         return tuple(each.gather for each in self.lookups.values() if each.weight == weight)
 
 
 def usage_of(template: Template) -> Usage:
-    """Find out how the nodes of a template use its weights."""
+    """Return how the nodes of a template use its weights."""
     return _Reader(template).read()
 
 
@@ -55,7 +65,7 @@ def usage_of(template: Template) -> Usage:
 class _Reader:
     template: Template
     nodes: dict[str, Any] = field(factory=dict)
-    users: dict[str, list[str]] = field(factory=dict)  # node -> nodes that take something from it
+    users: dict[str, list[str]] = field(factory=dict)  # node -> nodes that use its outputs
 
     def read(self) -> Usage:
         for node in self.template.graph_def.node:
@@ -76,7 +86,7 @@ class _Reader:
         return Usage(lookups, at_table, frozenset(whole), frozenset(gone), strings)
 
     def _beside(self, lookup: Lookup, results: set[str]) -> Iterator[str]:
-        """Yield the gather, and what alone takes its rows where that makes smaller numbers of them."""
+        """Yield the gather, and the op that alone uses its rows if that op makes smaller numbers of them."""
         yield lookup.gather
         users = self.users.get(lookup.gather, [])
         if len(users) == 1 and lookup.gather not in results and self.nodes[users[0]].op == "Cast":
@@ -97,7 +107,7 @@ class _Reader:
                         yield Lookup(weight, reader, self.nodes[reader].input[1], cast=user)
 
     def _gathers(self, name: str, table: str) -> bool:
-        """Whether a node takes rows, along the first axis, of what the node `table` gives."""
+        """Whether a node gathers rows, along the first axis, of the output of the node `table`."""
         node = self.nodes[name]
         if node.op != GATHER or _base(node.input[0]) != table or node.attr["batch_dims"].i:
             return False
@@ -105,7 +115,7 @@ class _Reader:
         return axis.op == "Const" and int(tf.make_ndarray(axis.attr["value"].tensor)) == 0
 
     def _unneeded(self, lookup: Lookup, lookups: Mapping[str, Lookup], results: set[str]) -> Iterator[str]:
-        """Yield the conversion of a whole table and the constant axis, where only lookups took them."""
+        """Yield the conversion of a whole table and the constant axis if only look-ups use them."""
         axis = _base(self.nodes[lookup.gather].input[2])
         for name in (lookup.cast, axis):
             if name is not None and name not in results and all(user in lookups for user in self.users[name]):
@@ -125,7 +135,7 @@ class _Reader:
 
 
 def handles_strings(node: Any) -> bool:
-    """Whether a node takes or gives strings."""
+    """Whether a node has strings as inputs or outputs."""
     if declares_strings(node.op):
         return True
     return any(
@@ -136,7 +146,7 @@ def handles_strings(node: Any) -> bool:
 
 @cache
 def declares_strings(op: str) -> bool:
-    """Whether ops of a type always take or give strings."""
+    """Whether every op of a type has strings as inputs or outputs."""
     definition = op_definition(op)
     if definition is None:
         return False
@@ -158,7 +168,7 @@ def input_types(node: Any) -> list[int]:
 
 
 def runs_functions(node: Any) -> bool:
-    """Whether a node is a loop, a branch or a call: its inputs are handed on to the ops of a function."""
+    """Whether a node is a loop, a branch or a call, which passes its inputs to the ops of a function."""
     return any(value.HasField("func") for value in node.attr.values())
 
 

@@ -1,10 +1,10 @@
-"""Accumulation: a loop in which the ops of a tower run once for each micro-batch of a step.
+"""Accumulation of gradients: a loop in which the ops of a tower run once for each micro-batch of a step.
 
-The loop is made of TensorFlow's control flow ops, written around the tower's nodes, so that every op keeps
-its name and its device. Variables are read once, before the loop. Gradients, losses and metric states are
-summed over the iterations; each iteration starts from the batch-normalization statistics that the one before
-it has left. Iterations do not overlap, so a step needs the memory of one micro-batch and of one gradient for
-each variable.
+The loop is made of TensorFlow's control flow ops, which are written around the tower's nodes, so that every
+op keeps its name and its device. Variables are read once, before the loop. Gradients, losses and metric
+states are summed over the iterations. Each iteration starts from the batch-normalization statistics of the
+one before it. Iterations do not overlap, so a step needs the memory of one micro-batch and of one gradient
+for each variable.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ _NUMBERS = frozenset({"N", "parallel_iterations"})  # attributes that are no typ
 class AccumulatedResults:
     """The results of a tower's loop.
 
-    `results` maps a tensor of the template to the op that holds its result over all micro-batches. `ended` is
-    the op after which nothing of the loop runs any more.
+    Attributes:
+        results: For each tensor of the template, the op that holds its result over all micro-batches.
+        ended: The op after which nothing of the loop runs any more.
     """
 
     results: Mapping[str, str]
@@ -51,10 +52,17 @@ class _Carried:
 
 @define
 class MicroBatchWriter:
-    """Writes a loop over `count` micro-batches around the nodes of a tower into `target`.
+    """Writes a loop over micro-batches around the nodes of a tower.
 
-    `nodes` are the tower's as they are stamped, and `names` those that its template's nodes have there. Of
-    the tensors called `sliced`, which come from outside, every micro-batch has its part of the first axis.
+    Attributes:
+        template: The template of the tower.
+        tower: The tower.
+        nodes: The nodes of the tower as they are stamped.
+        names: The names of these nodes by those in the template.
+        sliced: The tensors from outside of which each micro-batch has its own slice along the first axis.
+        count: The number of micro-batches.
+        ledger: The ledger of the graph.
+        target: The GraphDef into which the loop is written.
     """
 
     template: Template
@@ -70,12 +78,12 @@ class MicroBatchWriter:
     _parts: dict[str, str] = field(factory=dict, repr=False)
     _statistics: dict[str, str] = field(
         factory=dict, repr=False
-    )  # read of a statistic -> value in this round
-    _round: str = ""  # the number of the round
-    _goes_on: str = ""  # whether there is another one
+    )  # read of a statistic -> its value in this iteration
+    _iteration: str = ""  # the number of the iteration
+    _goes_on: str = ""  # whether there is another iteration
 
     def write(self) -> AccumulatedResults:
-        """Write everything; return where the results are."""
+        """Write the loop, and return its results."""
         reads = [each for each in self.nodes if self.ledger.entries[each.name].role == "read"]
         body = [each for each in self.nodes if self.ledger.entries[each.name].role != "read"]
         self._body = frozenset(each.name for each in body)
@@ -103,7 +111,7 @@ class MicroBatchWriter:
         less = self._node(f"{scope}/less", "Less", [merged, limit], own, T=INT32)
         self._goes_on = self._node(f"{scope}/goes_on", "LoopCond", [less], own)
         counted = self._switch(scope, merged, INT32, own)
-        self._round = counted.now
+        self._iteration = counted.now
         one = self._enter(self._constant(f"{scope}/one", 1, tf.int32, own), INT32, own)
         return self._next(counted, self._node(f"{scope}/add", "AddV2", [counted.now, one], own, T=INT32))
 
@@ -122,7 +130,7 @@ class MicroBatchWriter:
         return _Carried(now, after, scope, dtype, entry)
 
     def _next(self, carried: _Carried, value: str) -> str:
-        """Let `value` go round; return what is left of it after the loop."""
+        """Pass `value` on to the next iteration; return the name of its last value, after the loop."""
         self._node(f"{carried.scope}/next", "NextIteration", [value], carried.entry, T=carried.dtype)
         return carried.after
 
@@ -135,12 +143,14 @@ class MicroBatchWriter:
         entry, types = self.ledger.entries[node.name], input_types(node)
         data, controls = node.input[: len(types)], node.input[len(types) :]
         made.input[:] = [self._inside(name, dtype, entry) for name, dtype in zip(data, types, strict=True)]
-        made.input.extend(each for each in controls if each[1:] in self._body)  # the others are over
+        made.input.extend(
+            each for each in controls if each[1:] in self._body
+        )  # ops outside have run before the loop
         if not made.input:
-            made.input.append(f"^{self._round}")  # else it would not belong to the loop
+            made.input.append(f"^{self._iteration}")  # without an input it would not belong to the loop
 
     def _inside(self, name: str, dtype: int, entry: Entry) -> str:
-        """Return the tensor called `name` as the op of `entry`, in the loop, takes it."""
+        """Return the name in the loop of the tensor `name` as an input of the op of `entry`."""
         if name.partition(":")[0] in self._body:
             return name
         if name in self._statistics:
@@ -148,17 +158,17 @@ class MicroBatchWriter:
         return self._part(name, dtype) if name in self.sliced else self._enter(name, dtype, entry)
 
     def _part(self, name: str, dtype: int) -> str:
-        """Return what this round has of a tensor from outside, cut out where the tensor is."""
+        """Return the slice of a tensor from outside for this iteration, cut on the tensor's device."""
         if name not in self._parts:
             entry, scope = self.ledger.entries[name.partition(":")[0]], self._name(f"part_{len(self._parts)}")
             axis = self._constant(f"{scope}/axis", 0, tf.int32, entry)
-            inputs = [self._enter(name, dtype, entry), self._round, self._enter(axis, INT32, entry)]
+            inputs = [self._enter(name, dtype, entry), self._iteration, self._enter(axis, INT32, entry)]
             types = {"Tparams": dtype, "Tindices": INT32, "Taxis": INT32}
             self._parts[name] = self._node(f"{scope}/cut", "GatherV2", inputs, entry, **types)
         return self._parts[name]
 
     def _enter(self, name: str, dtype: int, entry: Entry) -> str:
-        """Return a tensor from outside as it is in every micro-batch, on the device of `entry`."""
+        """Return a tensor from outside that is the same in every micro-batch, on the device of `entry`."""
         key = (name, entry.device.ref)
         if key not in self._entered:
             scope = self._name(f"enter_{len(self._entered)}")
@@ -175,7 +185,11 @@ class MicroBatchWriter:
     # --- what comes out -----------------------------------------------------------------------------------
 
     def _carry_statistics(self, reads: set[str]) -> dict[str, _Carried]:
-        """Let statistics go round; return them by the template's name of their new value."""
+        """Pass statistics from iteration to iteration.
+
+        Returns:
+            The last value of each, by the template's name of the new value.
+        """
         found: dict[str, _Carried] = {}
         for weight, update in self.template.state_updates.items():
             read, entry, dtype = (
@@ -192,7 +206,7 @@ class MicroBatchWriter:
         return found
 
     def _wanted(self) -> Iterator[tuple[str, Callable[[str], str]]]:
-        """Yield the tensors of the template that are asked for after the loop, with what writes them."""
+        """Yield the tensors of the template that are used after the loop, with what writes each."""
         template = self.template
         for part in template.losses:
             for tensor in part.tensors:
@@ -221,7 +235,7 @@ class MicroBatchWriter:
         return self._node(f"{total}/mean", "Mul", [total, part], entry, T=dtype.as_datatype_enum)
 
     def _rows(self, name: str) -> str:
-        """Write the rows of all micro-batches, one behind the other."""
+        """Write the rows of all micro-batches, concatenated."""
         entry, dtype = self._entry_of(name), self._type(name)
         none = self._zeros(name, (0, *(self.template.results[name].shape or (0,))[1:]), dtype, entry)
         carried = self._carry(name, none, dtype.as_datatype_enum, entry)
@@ -230,14 +244,14 @@ class MicroBatchWriter:
         return self._next(carried, self._node(f"{carried.scope}/join", "ConcatV2", rows, entry, N=2, **types))
 
     def _last(self, name: str) -> str:
-        """Write a tensor as the last round leaves it."""
+        """Write the value of a tensor in the last iteration."""
         entry, dtype = self._entry_of(name), self._type(name)
         nothing = self._constant(self._name("output/none"), 0, dtype, entry)
         carried = self._carry("output", nothing, dtype.as_datatype_enum, entry)
         return self._next(carried, self._now(name, entry))
 
     def _now(self, name: str, entry: Entry) -> str:
-        """Return a tensor of the template as it is in this round."""
+        """Return a tensor of the template as it is in this iteration."""
         base, colon, index = name.partition(":")
         return self._inside(f"{self.names[base]}{colon}{index}", self._type(name).as_datatype_enum, entry)
 
@@ -248,7 +262,7 @@ class MicroBatchWriter:
         return Entry(Placed(self.tower.device, self.tower.reason), "forward", self.tower.index)
 
     def _entry_of(self, name: str) -> Entry:
-        """Return where a tensor of the template is made; where it is an input, where that is."""
+        """Return the place where a tensor of the template is made; for an input, the place of that input."""
         return self.ledger.entries[self.names[name.partition(":")[0]].partition(":")[0]]
 
     def _type(self, name: str) -> tf.DType:
@@ -275,7 +289,7 @@ class MicroBatchWriter:
         return name
 
     def _node(self, name: str, op: str, inputs: Sequence[str], entry: Entry, **attributes: int) -> str:
-        """Write a node where `entry` says; its attributes are types, apart from a few numbers."""
+        """Write a node on the device of `entry`; its attributes are types, apart from a few numbers."""
         node = self.target.node.add(name=name, op=op)
         node.input.extend(inputs)
         for key, value in attributes.items():

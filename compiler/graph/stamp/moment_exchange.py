@@ -1,4 +1,4 @@
-"""What lies between towers whose layers normalise by the batches of all: sums, on one device each."""
+"""The sums between towers whose layers normalize by the batches of all clones; each is on one device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GRADIENTS = ("mean", "variance")
 
 
 def received_names(template: Template) -> Iterator[tuple[str, str, str]]:
-    """Yield for each port by which something comes in: the port, its name in the graph, its exchange."""
+    """Yield each port through which a tower receives a tensor, its name in the graph, and its exchange."""
     for exchange in template.exchanges:
         back = [(gradients_kind(at), GRADIENTS, each) for at, each in enumerate(exchange.gradients_received)]
         for kind, parts, ports in (("moments", MOMENTS, exchange.received), *back):
@@ -30,15 +30,26 @@ def received_names(template: Template) -> Iterator[tuple[str, str, str]]:
 
 
 @frozen
-class Meeting:
-    """An exchange as all towers have it, and where its sums are made."""
+class JoinedExchange:
+    """An exchange between all towers.
+
+    Attributes:
+        placed: The place of its sums.
+        members: The towers, each with its part of the exchange.
+    """
 
     placed: Placed
     members: Sequence[tuple[Tower, MomentExchange]]
 
 
-def write_exchanges(target: Any, meetings: Mapping[str, Meeting], ledger: Ledger) -> None:
-    """Write the ops of every exchange into the GraphDef `target`, which holds the towers."""
+def write_exchanges(target: Any, meetings: Mapping[str, JoinedExchange], ledger: Ledger) -> None:
+    """Write the ops of every exchange.
+
+    Args:
+        target: The GraphDef, which holds the towers.
+        meetings: The exchanges by name.
+        ledger: The ledger of the graph.
+    """
     for name, meeting in meetings.items():
         sent = [[tower.op_name(each) for each in exchange.sent] for tower, exchange in meeting.members]
         _write(target, meeting, ledger, f"{SCOPE}/{name}/moments", whole_moments, sent)
@@ -52,13 +63,13 @@ def write_exchanges(target: Any, meetings: Mapping[str, Meeting], ledger: Ledger
 
 def _write(
     target: Any,
-    meeting: Meeting,
+    meeting: JoinedExchange,
     ledger: Ledger,
     scope: str,
     combine: Callable[[Sequence[Sequence[tf.Tensor]]], Sequence[tf.Tensor]],
     sent: Sequence[Sequence[str]],
 ) -> None:
-    """Write what `combine` makes of the tensors called `sent`, by clone, under the names of its results."""
+    """Write the ops by which `combine` computes its results from the tensors `sent` by each clone."""
     exchange = meeting.members[0][1]
     with tf.Graph().as_default() as graph:
         names: dict[str, str] = {}
@@ -78,7 +89,7 @@ def _write(
 
 
 def _twin(exchange: MomentExchange, part: int) -> tf.Tensor:
-    """Return a stand-in for a tensor that a tower sends: moments, or as third the number of elements."""
+    """Return a placeholder for a tensor that a tower sends: mean, variance, or number of elements."""
     count = part == MOMENTS.index("count")
     return tf.compat.v1.placeholder(exchange.dtype, () if count else exchange.shape)
 

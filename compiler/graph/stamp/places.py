@@ -1,4 +1,4 @@
-"""Where each op of a tower goes: by a rule, with its forward op, with its table, or with the tower."""
+"""The place of each op of a tower: by a rule, beside its forward op, beside its table, or with the tower."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dsl import ir
 
 @define
 class Layout:
-    """What is the same in all towers of a template: which rule speaks for each of its ops."""
+    """What all towers of a template have in common: the rule that decides the place of each op."""
 
     template: Template = field(repr=False)
     usage: Usage = field(repr=False)
@@ -25,25 +25,31 @@ class Layout:
     _decided: dict[str, Reason | None] = field(factory=dict, repr=False)
 
     def forward(self, inner: str) -> str | None:
-        """Return the op that `inner` differentiates, None where it is no gradient."""
+        """Return the op that `inner` differentiates, or None if `inner` is not a gradient."""
         found = self.template.follows.get(inner)
         gathers = (each.gather for each in self.usage.lookups.values() if each.cast == found)
         return next(gathers, found) if found in self.usage.gone else found
 
     def decide(self, inner: str, tower: Tower) -> Reason | None:
-        """Return the rule for the op called `inner`, or None where none speaks."""
+        """Return the rule that decides the place of the op called `inner`, or None if no rule matches it."""
         if inner not in self._decided:
             self._decided[inner] = self.rulebook.decide_op(inner, tower, self.forward(inner))
         return self._decided[inner]
 
     def table_of(self, inner: str) -> str | None:
-        """Return the weight of which an op looks up rows, or takes the gradient of a look-up; else None."""
+        """Return the weight whose rows an op looks up, or takes the gradient by; None for other ops."""
         return self.usage.at_table.get(inner) or self.usage.at_table.get(self.forward(inner) or "")
 
 
 @define
 class TowerPlaces:
-    """The places in one tower; `weights` says where each variable lives that it reads."""
+    """The places in one tower.
+
+    Attributes:
+        layout: What all towers of the template have in common.
+        tower: The tower.
+        weights: The place of each variable that the tower reads.
+    """
 
     layout: Layout = field(repr=False)
     tower: Tower
@@ -56,7 +62,7 @@ class TowerPlaces:
         return Placed(self.tower.device, self.tower.reason)
 
     def of(self, inner: str) -> Placed:
-        """Return where the op called `inner` goes, and why."""
+        """Return the place of the op called `inner`."""
         table = self.layout.table_of(inner)
         reason = self.layout.decide(inner, self.tower)
         if table is not None:
@@ -68,7 +74,7 @@ class TowerPlaces:
         return self.own
 
     def _at_table(self, inner: str, table: str, beaten: Reason | None) -> Placed:
-        """Return the place of a look-up, or of its gradient: no rule for ops takes it from its table."""
+        """Return the place of a look-up, or of its gradient, which no rule for ops moves from its table."""
         home = self.weights[table]
         rules: tuple[ir.Rule, ...] = ()
         if beaten is not None and beaten.rule is not None:
@@ -79,10 +85,14 @@ class TowerPlaces:
         return Placed(home.device, evolve(reason, beaten=rules))
 
     def put_port(self, port: str, device: Device) -> None:
-        """Note where the value is made that comes in by a port."""
+        """Note the device on which the value of a port is made."""
         self._ports[port] = device
 
     def made_at(self, tensor: str) -> Device:
-        """Return where the tensor is made that the template calls `tensor`."""
+        """Return the device on which a tensor is made.
+
+        Args:
+            tensor: The name of the tensor in the template.
+        """
         base = tensor.partition(":")[0]
         return self._ports[base] if base in self._ports else self.of(base).device

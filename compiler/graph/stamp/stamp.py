@@ -1,8 +1,8 @@
-"""Stamp towers: write the nodes of a template once per clone, with names, devices and inputs of their own.
+"""Stamp towers: write the nodes of a template once for each clone, with its own names, devices and inputs.
 
-All clones go into one GraphDef, which is imported once. Ports are replaced on the way: a weight by a read of
-its variable on the variable's device, an input, seed or scale by the tensor that the rest of the graph gives
-it. A gather of rows of a weight runs on the variable's device, so that only indices and rows travel; where
+All clones are written into one GraphDef, which is imported once. Ports are replaced: that of a weight by a
+read of its variable on the variable's device, those of inputs, seed and scale by tensors of the rest of the
+graph. A gather of rows of a weight runs on the variable's device, so that only indices and rows are sent; if
 nothing else needs the weight, it is not read.
 """
 
@@ -19,7 +19,7 @@ from compiler.graph.importing import import_nodes
 from compiler.graph.ledger import Entry, Ledger
 from compiler.graph.stamp.lookups import Lookup, Usage, input_types, runs_functions, usage_of
 from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatchWriter
-from compiler.graph.stamp.moment_exchange import Meeting, received_names, write_exchanges
+from compiler.graph.stamp.moment_exchange import JoinedExchange, received_names, write_exchanges
 from compiler.graph.stamp.places import Layout, TowerPlaces
 from compiler.graph.tower.template import Role, Template
 from compiler.placement.rules import Rulebook, following
@@ -29,7 +29,12 @@ from compiler.reasons import Placed
 
 @frozen
 class WeightSource:
-    """A variable as one tower reads it: the tensor of its handle, and where it lives."""
+    """A variable as one tower reads it.
+
+    Attributes:
+        handle: The name of the tensor of its handle.
+        placed: The place of the variable.
+    """
 
     handle: tf.Tensor
     placed: Placed
@@ -39,9 +44,17 @@ class WeightSource:
 class Bindings:
     """The tensors that replace a template's ports in one tower.
 
-    `scale` is the factor on the tower's loss: its share of the global batch if the loss is a mean, times the
-    loss scale if there is one. `inverse_share` is one over that share. If the tower computes several
-    `micro_batches` in a step, inputs and seed have one slice for each along their first axis.
+    Attributes:
+        tower: The tower.
+        weights: The variables by the names of the weights.
+        inputs: The tensors of the model's inputs by name. With several micro-batches, each has one slice for
+            each of them along its first axis.
+        seed: The random state of the tower, or one for each micro-batch along the first axis.
+        scale: The factor on the tower's loss: its share of the global batch if the loss is a mean, times the
+            loss scale if there is one.
+        inverse_share: One over that share.
+        role: The role of all ops of the tower, or None if each has that of the template.
+        micro_batches: The number of micro-batches in a step.
     """
 
     tower: Tower
@@ -50,13 +63,13 @@ class Bindings:
     seed: tf.Tensor | None = None
     scale: float | tf.Tensor | None = None
     inverse_share: float | None = None
-    role: Role | None = None  # where all ops of the tower have one role: evaluation
+    role: Role | None = None  # set if all ops of the tower have the same role: evaluation
     micro_batches: int = 1
 
 
 @define
 class StampedTower:
-    """A tower in the graph: tensors by their names in the template."""
+    """A tower in the graph, whose tensors are found by their names in the template."""
 
     graph: tf.Graph = field(repr=False)
     template: Template = field(repr=False)
@@ -66,21 +79,21 @@ class StampedTower:
 
     @property
     def tower(self) -> Tower:
-        """The tower's place in the plan."""
+        """The tower in the plan."""
         return self.bindings.tower
 
     def tensor(self, name: str) -> tf.Tensor:
-        """Return the tensor that the template calls `name`.
+        """Return a tensor by its name in the template.
 
-        With several micro-batches, it is the sum over all of them for gradients and metric states, the mean
-        for losses and their weights, and the value of the last one for statistics and outputs.
+        With several micro-batches, the result is the sum over all of them for gradients and metric states,
+        the mean for losses and their weights, and the value of the last one for statistics and outputs.
         """
         if self.accumulated is not None:
             found = self.graph.get_tensor_by_name(f"{self.accumulated.results[name]}:0")
             found.set_shape(self._shape_after(name))
             return found
         base, _, index = name.partition(":")
-        if base in self.template.inputs.values():  # a model whose output is an input, say
+        if base in self.template.inputs.values():  # for example, an output of the model that is an input
             given = next(key for key, port in self.template.inputs.items() if port == base)
             return self.bindings.inputs[given]
         return self.graph.get_tensor_by_name(f"{self.tower.op_name(base)}:{index or 0}")
@@ -93,14 +106,19 @@ class StampedTower:
         return tf.TensorShape([None, *shape[1:]] if sparse and shape is not None else shape)
 
     def gradient(self, part: int, weight: str) -> tf.Tensor | tf.IndexedSlices:
-        """Return the gradient of a part of the tower's (scaled) loss by a weight; sparse ones stay sparse."""
+        """Return the gradient of the tower's scaled loss by a weight; that of an embedding may be sparse.
+
+        Args:
+            part: The number of the part of the loss.
+            weight: The name of the weight.
+        """
         found = self.template.losses[part].gradients[weight]
         if found.indices is None:
             return self.tensor(found.values)
         return tf.IndexedSlices(self.tensor(found.values), self.tensor(found.indices))
 
     def reads(self, weight: str) -> list[tf.Operation]:
-        """Return the ops by which the tower reads a weight: all of it, or some of its rows."""
+        """Return the ops by which the tower reads a weight, or some of its rows."""
         names = [read_name(self.tower, weight)] if weight in self.usage.whole else []
         if self.accumulated is not None:  # rows are looked up inside the loop
             names += [self.accumulated.ended] if self.usage.by_weight(weight) else []
@@ -124,7 +142,14 @@ def rows_name(lookup: Lookup) -> str:
 def stamp(
     graph: tf.Graph, stamps: Sequence[tuple[Template, Bindings]], rulebook: Rulebook, ledger: Ledger
 ) -> list[StampedTower]:
-    """Write each template with its bindings into `graph`, entering every op into the ledger."""
+    """Write templates into a graph, and record every op in the ledger.
+
+    Args:
+        graph: The graph.
+        stamps: Each template with the tensors for its ports, one for each tower.
+        rulebook: The rules of the spec.
+        ledger: The ledger of the graph.
+    """
     assembled = tf.compat.v1.GraphDef()
     outside: dict[str, tf.Tensor] = {}
     known: dict[int, Layout] = {}
@@ -146,11 +171,11 @@ def stamp(
     ]
 
 
-def _meetings(writers: Sequence[_Writer]) -> dict[str, Meeting]:
-    """Return the exchanges between the towers by name; each is made where clone 0 has its layer."""
+def _meetings(writers: Sequence[_Writer]) -> dict[str, JoinedExchange]:
+    """Return the exchanges between towers by name; their sums are placed with the layer of clone 0."""
     first = writers[0]
     return {
-        exchange.name: Meeting(
+        exchange.name: JoinedExchange(
             first.meets(at), [(each.bindings.tower, each.template.exchanges[at]) for each in writers]
         )
         for at, exchange in enumerate(first.template.exchanges)
@@ -177,7 +202,7 @@ class _Writer:
     def template(self) -> Template:
         return self.layout.template
 
-    def write(self, meetings: Mapping[str, Meeting]) -> AccumulatedResults | None:
+    def write(self, meetings: Mapping[str, JoinedExchange]) -> AccumulatedResults | None:
         """Write the tower; return the results of its loop if it computes several micro-batches in a step."""
         if self.bindings.micro_batches == 1:
             self._write(meetings)
@@ -198,7 +223,7 @@ class _Writer:
             whole,
         ).write()
 
-    def _write(self, meetings: Mapping[str, Meeting]) -> None:
+    def _write(self, meetings: Mapping[str, JoinedExchange]) -> None:
         tower, usage = self.bindings.tower, self.layout.usage
         for node in self.template.graph_def.node:
             self._names[node.name] = tower.op_name(node.name)
@@ -223,7 +248,7 @@ class _Writer:
                 self._copy(node)
 
     def meets(self, number: int) -> Placed:
-        """Return where the layer of an exchange is."""
+        """Return the place of the layer of an exchange."""
         inner = self.template.exchanges[number].sent[0].partition(":")[0]
         placed = self.places.of(inner)
         return Placed(placed.device, following(inner, placed))
@@ -259,7 +284,7 @@ class _Writer:
         return name
 
     def _look_up(self, template_node: Any, lookup: Lookup) -> None:
-        """Write a gather as one from the variable itself, on its device, rows converted there if need be."""
+        """Write a gather of rows from the variable itself, on its device, with the conversion of the rows."""
         source, name = self.bindings.weights[lookup.weight], rows_name(lookup)
         placed, role = self.places.of(lookup.gather), self.template.roles[lookup.gather]
         rows = self.target.node.add(name=self.bindings.tower.op_name(name), op="ResourceGather")
@@ -296,7 +321,7 @@ class _Writer:
         self._enter(node, placed, role)
 
     def _near(self, constant: str, placed: Placed) -> str:
-        """Return a constant's name for an op elsewhere: that of a copy beside it, which need not be sent."""
+        """Return the name of a constant for an op on another device: a copy there, which need not be sent."""
         original = self.places.of(constant)
         if original.device == placed.device:
             return self._names[constant]
@@ -309,9 +334,9 @@ class _Writer:
         return name
 
     def _fetch_inputs(self, node: Any, template_node: Any, placed: Placed, role: Role) -> None:
-        """Let a loop take what comes from another device from a copy on its own.
+        """Let a loop use copies, on its own device, of what comes from other devices.
 
-        TensorFlow keeps what goes round in a loop on the device where it was made, and would send it over in
+        TensorFlow keeps the loop variables on the device on which they were made, and would send them in
         every micro-batch.
         """
         for at, dtype in enumerate(input_types(template_node)):

@@ -1,7 +1,7 @@
-"""A graph in which a name scope that stays empty does not use its name up.
+"""A graph in which the name of an empty name scope can be used again.
 
-Keras opens a layer's scope twice, once to build it and once to call it. In a plain graph the first, empty one
-takes the name, and the ops of a layer `query` inside another are called `query_1/...`.
+Keras opens a layer's scope twice, to build it and to call it. In a plain graph the first scope, which is
+empty, uses the name, and the ops of a layer `query` inside another are called `query_1/...`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 
 class NamingGraph(tf.Graph):  # type: ignore[misc]  # TensorFlow has no types
-    """A `tf.Graph` that gives the names of empty scopes back."""
+    """A `tf.Graph` in which the names of empty scopes are free again."""
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:

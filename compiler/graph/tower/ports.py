@@ -1,4 +1,4 @@
-"""Ports: placeholders of a traced tower, whose places the rest of the graph takes when it is stamped."""
+"""Ports: placeholders of a traced tower that are replaced by other tensors when the tower is stamped."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ SCOPE = "ports"
 
 
 def make_port(dtype: Any, shape: Any, name: str) -> tf.Tensor:
-    """Return a port of the tower that is being traced; `name` is its own among all ports."""
+    """Return a port of the tower that is being traced.
+
+    Args:
+        dtype: Its type.
+        shape: Its shape.
+        name: Its name, which no other port has.
+    """
     with tf.name_scope(""):
         return tf.compat.v1.placeholder(dtype, shape, name=f"{SCOPE}/{name}")

@@ -1,4 +1,4 @@
-"""What Keras and TensorFlow refuse in the midst of a model, as diagnostics at the step that it comes from."""
+"""Turn what Keras and TensorFlow refuse into diagnostics at the step of the model that causes it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,18 @@ _OF_LISTS = re.compile(r"'(?:list|tuple)' object has no attribute")
 
 @contextmanager
 def refusal(step: str, values: Sequence[Any], span: Span | None) -> Iterator[None]:
-    """Turn what Keras and TensorFlow say of shapes and types into a diagnostic at the step.
+    """Turn errors of Keras and TensorFlow about shapes and types into a diagnostic at the step.
 
-    `values` are the tensors that reach it, with their batch axis. What fails in a file of the compiler is a
-    fault of the tool, and is not held against the spec.
+    An error that a file of the compiler raises is a fault of this package and not of the spec, and is not
+    changed.
+
+    Args:
+        step: The name of the step.
+        values: The tensors that reach it, with their batch axis.
+        span: The place of the step in the spec.
+
+    Raises:
+        SpecError: Keras or TensorFlow raised an error inside.
     """
     try:
         yield
@@ -43,13 +51,19 @@ def refusal(step: str, values: Sequence[Any], span: Span | None) -> Iterator[Non
             fault
         ):
             raise
-        raise SpecError([_told(step, values, fault, span)]) from fault
+        raise SpecError([_diagnosed(step, values, fault, span)]) from fault
 
 
 def check_call(layer: Any, step: str, values: Sequence[Any], span: Span | None) -> None:
-    """Raise SpecError if a layer takes tensors of another rank than the one that reaches it.
+    """Raise SpecError if a layer cannot be called on a tensor of the rank that reaches it.
 
-    Keras itself finds out when the layer is called, which is after its weights are made.
+    Keras itself checks this when the layer is called, which is after its weights are made.
+
+    Args:
+        layer: The layer, which may not have been built.
+        step: The name of the step.
+        values: The tensors that reach it, with their batch axis.
+        span: The place of the step in the spec.
     """
     wanted = layer.input_spec
     if len(values) != 1 or not hasattr(wanted, "min_ndim"):
@@ -63,19 +77,25 @@ def check_call(layer: Any, step: str, values: Sequence[Any], span: Span | None) 
             fault = ValueError(
                 f"expected {'' if limit is wanted.ndim else 'min_'}ndim={limit}, found ndim={rank}"
             )
-            raise SpecError([_told(step, values, fault, span)])
+            raise SpecError([_diagnosed(step, values, fault, span)])
 
 
 def check_output(made: Any, step: str, values: Sequence[Any], span: Span | None) -> None:
-    """Raise SpecError if what a layer of Keras gave is not one tensor with examples along its first axis.
+    """Raise SpecError if the output of a layer is not one tensor with examples along its first axis.
 
-    An elementwise layer takes a list of tensors for one tensor with an axis more, which comes first.
+    A layer for one tensor that is called on a list of tensors stacks them along a new first axis.
+
+    Args:
+        made: The output of the layer.
+        step: The name of the step.
+        values: The tensors on which the layer was called.
+        span: The place of the step in the spec.
     """
     if isinstance(made, tuple | list | dict):
         raise SpecError([errors.several_outputs(step, len(made), span)])
     stacked = len(values) > 1 and made.shape.rank == values[0].shape.rank + 1 and made.shape[0] == len(values)
     if stacked:
-        raise SpecError([_told(step, values, AttributeError("'list' object has no attribute"), span)])
+        raise SpecError([_diagnosed(step, values, AttributeError("'list' object has no attribute"), span)])
 
 
 def _fails_in_compiler(fault: BaseException) -> bool:
@@ -85,7 +105,7 @@ def _fails_in_compiler(fault: BaseException) -> bool:
     return trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS)
 
 
-def _told(step: str, values: Sequence[Any], fault: Exception, span: Span | None) -> Diagnostic:
+def _diagnosed(step: str, values: Sequence[Any], fault: Exception, span: Span | None) -> Diagnostic:
     rank = _RANK.search(str(fault))
     if rank is not None and len(values) == 1:
         return errors.wrong_rank(

@@ -1,7 +1,7 @@
-"""Simplify a traced tower before it is stamped: what is saved here is saved once per clone, at every step.
+"""Simplify a traced tower before it is stamped. What is removed here is saved for each clone, at every step.
 
-Three things that tracing Keras layers leaves in large numbers are taken out: equal constants, reshapes that
-come back to the shape they started from, and shapes worked out at run time though they are known.
+Keras layers leave three kinds of needless ops in large numbers: equal constants, reshapes back to the shape
+before, and shapes that are computed at run time although they are known.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ _SHAPES = frozenset({"Shape", "ShapeN"})
 class Simplifier:
     """Goes once through the nodes in topological order.
 
-    `shape_of` gives the static shape of a tensor by its name, None where its rank is not known.
-    `share_constants` lets equal constants be one node.
+    Attributes:
+        shape_of: Returns the static shape of a tensor by its name, or None if its rank is not known.
+        share_constants: Whether equal constants become one node.
     """
 
     shape_of: Callable[[str], Shape]
     share_constants: bool = True
-    _instead: dict[str, str] = field(factory=dict)  # tensor -> the tensor to take instead
+    _instead: dict[str, str] = field(factory=dict)  # tensor -> the tensor to use instead
     _constants: dict[bytes, str] = field(factory=dict)
     _sources: dict[str, str] = field(
         factory=dict
     )  # result of a reshape -> the tensor that was first reshaped
 
     def run(self, nodes: Iterable[Any]) -> list[Any]:
-        """Return the nodes that remain, with their inputs mended."""
+        """Return the nodes that remain, with their inputs changed accordingly."""
         return [kept for node in nodes for kept in self._node(node)]
 
     def resolve(self, tensor: str) -> str:
-        """Return the tensor that stands for `tensor` now."""
+        """Return the tensor by which a tensor has been replaced, or the tensor itself."""
         return self._instead.get(tensor, tensor)
 
     def _node(self, node: Any) -> Iterator[Any]:
@@ -69,7 +70,7 @@ class Simplifier:
         yield node
 
     def _shape(self, node: Any) -> Iterator[Any]:
-        """Put constants in the place of shapes that are known."""
+        """Replace shapes that are known by constants."""
         shapes = [self.shape_of(each) for each in node.input if not each.startswith("^")]
         known = [shape for shape in shapes if shape is not None and None not in shape]
         if len(known) < len(shapes):
@@ -87,7 +88,7 @@ class Simplifier:
             yield from kept
 
     def _reshape(self, node: Any) -> Iterator[Any]:
-        """Leave out a reshape whose result has the shape that the first of a chain of reshapes was given."""
+        """Remove a reshape if its result has the shape that the first of a chain of reshapes began with."""
         source = self._sources.get(node.input[0], node.input[0])
         shape = self.shape_of(node.name)
         if shape is not None and None not in shape and shape == self.shape_of(source):

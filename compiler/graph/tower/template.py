@@ -1,4 +1,4 @@
-"""A traced tower: one GraphDef with ports for weights, inputs and seeds, to be stamped once per clone."""
+"""A traced tower: one GraphDef with ports for weights, inputs and seeds, stamped once for each clone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,18 @@ Role = Literal[
 
 @frozen
 class WeightInfo:
-    """A weight as Keras made it, by its name in every mode; `initializer` is called as (shape, dtype)."""
+    """A weight as Keras made it.
+
+    Attributes:
+        name: Its name, which is the same in every mode and placement.
+        shape: Its shape.
+        dtype: The name of its type.
+        trainable: Whether gradients change it.
+        bytes: Its size.
+        initializer: Makes its first value; called as `initializer(shape, dtype)`.
+        regularizer: The regularizer of its layer, or None.
+        constraint: What is applied to it after an update, or None.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -39,7 +50,12 @@ class WeightInfo:
 
 @frozen
 class Gradient:
-    """Tensor names of a gradient: dense, or rows (`values`) of an embedding at `indices`."""
+    """The tensor names of a gradient.
+
+    Attributes:
+        values: The gradient, or the gradients of rows of an embedding.
+        indices: The numbers of these rows, or None if the gradient is dense.
+    """
 
     values: str
     indices: str | None = None
@@ -47,11 +63,16 @@ class Gradient:
 
 @frozen
 class LossPart:
-    """A part of a tower's loss, by tensor names: a mean over its examples, and the gradients of that.
+    """A part of a tower's loss, by tensor names.
 
-    If there is a `weight`, the loss is `value / weight`. The weight is the mean over the examples of what
-    each of them counts, which depends on the data: the positions that are not masked. The sum of all clones'
-    values is divided by the sum of all clones' weights, so no clone divides by its own weight.
+    If there is a weight, the loss is `value / weight`. The sum of all clones' values is divided by the sum of
+    all clones' weights, so no clone divides by its own weight.
+
+    Attributes:
+        value: The part of the loss, a mean over the examples of the tower.
+        weight: The mean over the examples of what each of them counts, which depends on the data: the number
+            of positions that are not masked. None if every example counts the same.
+        gradients: The gradients of `value` by the names of the weights.
     """
 
     value: str
@@ -60,7 +81,7 @@ class LossPart:
 
     @property
     def tensors(self) -> Iterator[str]:
-        """The names of all its tensors but those of the gradients."""
+        """The names of all its tensors except those of the gradients."""
         yield self.value
         if self.weight is not None:
             yield self.weight
@@ -78,10 +99,14 @@ class TensorInfo:
 class MomentExchange:
     """What a batch normalization exchanges with the same layer of the other clones, by tensor and port names.
 
-    The tower sends the tensors `sent` (mean, variance and number of elements of its own batch) and, for each
-    part of the loss, a pair `gradients_sent`. The ports `received` and `gradients_received` take what comes
-    back, computed from all clones; a port is None if the tower does not use it. `dtype` and `shape` describe
-    the moments.
+    Attributes:
+        name: The name of the exchange, the same in all towers.
+        sent: Mean, variance and number of elements of the tower's own batch.
+        received: The ports for the same figures of the whole batch, each None if the tower does not use it.
+        gradients_sent: For each part of the loss, its gradients by the received mean and variance.
+        gradients_received: The ports for the sums of these over all towers, each None if it is not used.
+        dtype: The type of the moments.
+        shape: The shape of mean and variance.
     """
 
     name: str
@@ -97,13 +122,26 @@ class MomentExchange:
 class Template:
     """A tower, traced once.
 
-    Names are those inside a tower, and tensors are named as in a GraphDef (`node`, or `node:1` for a second
-    output). Ports are placeholders: `weights` maps a weight to its port, `inputs` a model input. `seed` is
-    the port of the tower's random state, None where nothing is drawn; `scale` that of the factor on its loss
-    before differentiation; `inverse_share` that of one over the tower's share in a mean. `follows` maps a
-    gradient op to the forward op that it differentiates. The sum of `losses` is the tower's loss; at most one
-    of them has no weight. `joins_examples` is whether one is no mean over examples, but looks at the batch as
-    a whole. `results` are all tensors that the rest of the graph may ask for.
+    Names are those inside a tower. Tensors are named as in a GraphDef (`node`, or `node:1` for a second
+    output). Ports are placeholders.
+
+    Attributes:
+        graph_def: The nodes.
+        weights: The port of each weight.
+        inputs: The port of each model input.
+        seed: The port of the tower's random state, or None if no random numbers are drawn.
+        scale: The port of the factor on the loss before differentiation.
+        inverse_share: The port of one over the tower's share in a mean.
+        roles: The role of each node.
+        follows: For a gradient op, the forward op that it differentiates.
+        output: The output of the model.
+        losses: The parts of the tower's loss, which is their sum. At most one of them has no weight.
+        state_updates: The new value of each statistic.
+        metric_states: What the tower's examples add to the states of each metric.
+        results: All tensors that the rest of the graph may use.
+        exchanges: What batch normalizations exchange with other towers.
+        joins_examples: Whether one of the losses is not a mean over examples, but depends on the batch as a
+            whole.
     """
 
     graph_def: Any = field(repr=False)
@@ -124,7 +162,7 @@ class Template:
 
     @property
     def received(self) -> tuple[str, ...]:
-        """The ports by which something comes in from all clones."""
+        """The ports through which the tower receives tensors that are computed from all clones."""
         ports = [port for each in self.exchanges for port in each.received]
         ports += [port for each in self.exchanges for pair in each.gradients_received for port in pair]
         return tuple(port for port in ports if port is not None)
@@ -136,7 +174,7 @@ class Template:
 
     @property
     def op_names(self) -> frozenset[str]:
-        """The names inside a tower of all that is no port: what globs of rules for ops can match."""
+        """The names inside a tower of all ops that are not ports, which globs of rules for ops can match."""
         own = (self.seed, self.scale, self.inverse_share)
         ports = {*self.weights.values(), *self.inputs.values(), *own, *self.received}
         return frozenset(node.name for node in self.graph_def.node if node.name not in ports)

@@ -1,8 +1,7 @@
 """Trace one tower of a model: forward pass, loss, gradients, new statistics and metric states.
 
-Layers are called as pure functions: in a Keras stateless scope their variables stand for placeholders
-(ports), so that outputs and new values of statistics come back as tensors and nothing is assigned behind
-one's back.
+Layers are called as pure functions: in a Keras stateless scope their variables are replaced by placeholders
+(ports), so that outputs and new values of statistics are tensors, and nothing is assigned.
 """
 
 from __future__ import annotations
@@ -39,15 +38,21 @@ from compiler.model.graph import CallNode, ModelGraph, ObjectiveNode
 from dsl.diagnostics import SpecError
 from dsl.errors.planning import plan_modes
 
-SEED_STATE = "seed_generator_state"  # what Keras calls the state of every SeedGenerator
+SEED_STATE = "seed_generator_state"  # Keras's name for the state of every SeedGenerator
 
 
 @define
 class Tracer:
-    """Traces towers of one model; all traces share its layers, and the first one builds them.
+    """Traces towers of one model. All traces share its layers, which the first one builds.
 
-    `weights` lists their weights by name, in creation order, once a tower has been traced. `sync` says which
-    layers normalise by the batches of all clones, None where there is one clone.
+    Attributes:
+        model: The model.
+        seed: The seed of Keras's initializers.
+        precision: The dtype policy of the layers.
+        base: The folder in which `python(...)` looks for modules first.
+        share_constants: Whether equal constants become one node.
+        sync: Which layers normalize by the batches of all clones, or None if there is one clone.
+        weights: The weights by name, in the order in which they were created, once a tower has been traced.
     """
 
     model: ModelGraph
@@ -61,16 +66,21 @@ class Tracer:
     _names: dict[int, str] = field(factory=dict, repr=False)  # id of a Keras variable -> weight name
 
     def trace(self, batch: int | None, *, training: bool) -> Template:
-        """Return the template of a tower for `batch` examples, or for any number of them where it is None.
+        """Return the template of a tower.
 
-        Raises SpecError with the span of the step that Keras refuses.
+        Args:
+            batch: The number of examples, or None for any number.
+            training: Whether the tower is to be trained, and not to evaluate.
+
+        Raises:
+            SpecError: Keras refuses a step. The diagnostic has its span.
         """
         settings = own_names(), dtype_policy(self.precision), _seeded(self.seed)
         with NamingGraph().as_default() as graph, stateless() as scope, ExitStack() as stack:
             for each in settings:
                 stack.enter_context(each)
             if self._network is None:
-                with tf.Graph().as_default():  # a model of layers uses their names up as it is put together
+                with tf.Graph().as_default():  # a functional model uses names of scopes when it is made
                     self._network = Network.of(self.model, base=self.base, towers=True)
             exchanges = Exchanges(self.sync, graph) if self.sync is not None and training else None
             return _Trace(self, self._network, graph, scope, batch, training, exchanges).run()
@@ -80,7 +90,16 @@ class Tracer:
         return self._names[id(variable)]
 
     def register(self, variable: Any, path: str, keras_name: str) -> WeightInfo:
-        """Name a Keras variable of the layer at `path`; the name is the same in every mode and placement."""
+        """Name a Keras variable. The name is the same in every mode and placement.
+
+        Args:
+            variable: The variable.
+            path: The path of its layer in the model.
+            keras_name: The name that Keras has for the layer.
+
+        Returns:
+            What is known of the weight.
+        """
         known = self._names.get(id(variable))
         if known is not None:
             return self.weights[known]
@@ -154,7 +173,7 @@ class _Trace:
     def _refuse_draws(self, traced: TracedTensors) -> NoReturn:
         """Raise SpecError at the first step whose random state the results depend on without training.
 
-        A random state is the tower's and of the step of training; predictions have neither.
+        A random state belongs to a tower and a step of training, and predictions have neither.
         """
         needed = ancestors(each.op for each in traced.results())
         call = next(call for state, call in self.random_states if state.op.name in needed)
@@ -182,14 +201,16 @@ class _Trace:
         return made
 
     def _build(self, call: CallNode, layer: Any, values: list[Any]) -> None:
-        """Make the variables of a layer, in a graph that is thrown away.
+        """Make the variables of a layer, in a graph that is discarded.
 
-        Its `build` is enough where that takes one shape and there are no inner layers; else the layer is
-        called.
+        Its `build` is enough if that has one shape as its argument and there are no inner layers; else the
+        layer is called.
         """
         own_build = not takes_any_shape(type(layer).build)
         with tf.Graph().as_default():
-            if len(values) == 1 and own_build and not has_inner_layers(layer):  # which need a call
+            if (
+                len(values) == 1 and own_build and not has_inner_layers(layer)
+            ):  # inner layers are only built by a call
                 layer.build(values[0].shape)
             else:
                 twins = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in values]
@@ -198,7 +219,7 @@ class _Trace:
                 del self.scope.losses[losses:]
 
     def _connect(self, layer: Any, path: str, keras_name: str, call: CallNode) -> None:
-        """Let the layer's variables stand for ports, seeds for the tower's own random state."""
+        """Replace the layer's variables by ports, and the states of its seeds by the tower's random state."""
         for at, variable in enumerate(layer.variables):
             if variable.name == SEED_STATE:
                 self._connect_seed(variable, f"{path}/{at}", call)
@@ -220,14 +241,17 @@ class _Trace:
         self.scope.add_update((variable, tf.cast(state, variable.dtype)))
 
     def _losses(self) -> tuple[list[TracedPart], bool]:
-        """Return the parts of the loss, and whether one of them looks at the batch as a whole.
+        """Return the parts of the loss, and whether one of them depends on the batch as a whole.
 
-        What has a weight that depends on the data is a part by itself; all the rest is one, the first.
+        Each loss that has a weight that depends on the data is a part by itself. All others are the first
+        part.
         """
         found = [self._objective_loss(each) for each in self.model.losses]
         terms = [each.value for each in found if each.weight is None]
         with tf.name_scope("loss/"):
-            terms += [tf.cast(each, tf.float32) for each in self.scope.losses]  # what layers added
+            terms += [
+                tf.cast(each, tf.float32) for each in self.scope.losses
+            ]  # losses that layers have added
             parts = [TracedPart(_sum(terms))] if terms else []
         parts += [TracedPart(each.value, each.weight) for each in found if each.weight is not None]
         return parts, any(each.joins_examples for each in found)
@@ -249,9 +273,10 @@ class _Trace:
         return tf.shape(self.values[self.model.inputs[0].value])[0]
 
     def _inverse_share(self) -> tf.Tensor:
-        """Return what undoes the tower's share in a mean, for a loss that is a sum.
+        """Return one over the tower's share in a mean, by which a loss that is a sum is multiplied.
 
-        In evaluation that is the sum over as many examples as a step of training has, whatever their batches.
+        In evaluation the result is the sum over as many examples as a step of training has, whatever their
+        batches.
         """
         if self.inverse_share is None:
             self.inverse_share = make_port(tf.float32, (), "inverse_share")
@@ -260,7 +285,7 @@ class _Trace:
         return self.inverse_share / tf.cast(self._examples(), tf.float32)
 
     def _metric(self, node: ObjectiveNode) -> tuple[tf.Tensor, ...]:
-        """Return what this tower's examples add to the state of a metric, from zero."""
+        """Return what this tower's examples add to the state of a metric."""
         target, prediction = self.values[node.target], self.values[node.prediction]
         with tf.name_scope(f"metrics/{node.name}"), refusal(node.call.name, [target, prediction], node.span):
             metric = metric_for(node.call, target, prediction)
@@ -298,7 +323,7 @@ def _located(trace: _Trace, call: CallNode) -> Iterator[None]:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Let Keras draw the seeds of its initializers from `seed`, and leave Python's generator as it was."""
+    """Let Keras draw the seeds of its initializers from `seed`, and restore Python's random generator."""
     state = random.getstate()
     random.seed(seed)
     try:

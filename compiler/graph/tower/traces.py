@@ -1,4 +1,4 @@
-"""Tracing the towers of a plan, each size of batch once; several graphs of one model may share the traces."""
+"""The traced towers of a plan. Each size of batch is traced once, and several graphs may share the traces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ from compiler.plan import Plan
 
 @frozen
 class Traced:
-    """What the towers of a plan are: for training by size of batch, for evaluation, and their weights."""
+    """The towers of a plan.
+
+    Attributes:
+        templates: The towers for training by the number of their examples.
+        evaluation: The tower for evaluation.
+        weights: The weights by name.
+    """
 
     templates: Mapping[int, Template]
     evaluation: Template
@@ -24,7 +30,7 @@ class Traced:
 
 @frozen
 class _Kind:
-    """What plans have in common whose towers are the same."""
+    """What the plans that can share towers have in common."""
 
     model: ModelGraph
     seed: int
@@ -35,13 +41,17 @@ class _Kind:
 
 @define
 class Traces:
-    """Traced towers, kept for further plans; `base` is the folder in which `python(...)` looks first."""
+    """Traced towers, kept for further plans.
+
+    Attributes:
+        base: The folder in which `python(...)` looks for modules first.
+    """
 
     base: str = "."
     _known: list[tuple[_Kind, Tracer, dict[int | None, Template]]] = field(factory=list, repr=False)
 
     def of(self, plan: Plan, seed: int) -> Traced:
-        """Return the towers of a plan; those not known yet are traced."""
+        """Return the towers of a plan; those that are not known yet are traced."""
         tracer, known = self._find(plan, seed)
         sizes = dict.fromkeys(tower.batch for tower in plan.towers)
         for size in (*sizes, None):

@@ -1,4 +1,4 @@
-"""Make a template from a traced graph: what is needed, named after the model, each node with its role."""
+"""Make a template from a traced graph: the necessary nodes, named after the model, each with its role."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TracedPart:
 
 @frozen
 class TracedTensors:
-    """What a trace leaves: tensors of the graph, by what they are."""
+    """The results of a trace, as tensors of the graph. The attributes are those of `Template`."""
 
     output: tf.Tensor
     losses: Sequence[TracedPart]
@@ -51,7 +51,7 @@ class TracedTensors:
     joins_examples: bool = False
 
     def results(self) -> Iterator[tf.Tensor]:
-        """Yield every tensor that the rest of the graph may ask for."""
+        """Yield every tensor that the rest of the graph may use."""
         yield self.output
         for part in self.losses:
             yield from part.results()
@@ -67,9 +67,14 @@ class TracedTensors:
 def trim(
     graph: tf.Graph, traced: TracedTensors, paths: Mapping[str, str], *, share_constants: bool = True
 ) -> Template:
-    """Return the template of a traced tower; `paths` maps Keras's names of layers to the model's.
+    """Return the template of a traced tower.
 
-    `share_constants` lets equal constants be one node, which parts of a tower placed apart must not.
+    Args:
+        graph: The graph in which the tower was traced.
+        traced: The tensors of the trace.
+        paths: The path in the model of each layer, by the name that Keras has for it.
+        share_constants: Whether equal constants become one node. They must not if rules place parts of a
+            tower.
     """
     needed = ancestors(each.op for each in traced.results())
     graph_def = graph.as_graph_def()
@@ -208,9 +213,9 @@ def _rewrite(node: Any, names: Mapping[str, str]) -> None:
 
 
 def _free(node: Any) -> None:
-    """Take a node's device and colocation away: devices are given op by op, and loops run where their op is.
+    """Remove a node's device and colocations: devices are given op by op, and a loop's body runs with its op.
 
-    The colocations of a loop's body would tie the bodies of all clones to each other.
+    The colocations of a loop's body would join the bodies of all clones.
     """
     node.device = ""
     if "_class" in node.attr:
@@ -228,7 +233,8 @@ def _role(name: str) -> Role:
 def _follows(graph_def: Any) -> dict[str, str]:
     """Map gradient ops to the forward op that they differentiate.
 
-    Other ops among them (sums of gradients, zeros for what gets none) follow what made their first input.
+    Other ops among them (sums of gradients, zeros for missing ones) follow the op that made their first
+    input.
     """
     follows: dict[str, str] = {}
     for node in graph_def.node:

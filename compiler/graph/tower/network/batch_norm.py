@@ -1,8 +1,9 @@
-"""Batch normalisation over several clones: what their statistics come to, and statistics of the whole batch.
+"""Batch normalization over several clones, and the exchange of the statistics of the whole batch.
 
-Synchronized, a layer normalises by the moments of the batches of all clones. While a tower is traced, its own
-moments leave it and those of the whole batch come in by ports; in the backward pass the gradients by the
-whole batch's moments leave and their sums over all towers come in. `write_exchanges` puts the sums between.
+A synchronized layer normalizes by the moments of the batches of all clones. In a traced tower, its own
+moments are sent, and those of the whole batch are received through ports. In the backward pass the gradients
+by the whole batch's moments are sent, and their sums over all towers are received. `write_exchanges` writes
+the sums between the towers.
 """
 
 from __future__ import annotations
@@ -23,21 +24,23 @@ from compiler.plan import Plan
 
 @frozen
 class SyncPolicy:
-    """Which layers normalise by the whole batch: `every` one, or those that ask for it themselves.
+    """Which layers normalize by the whole batch.
 
-    `refusal` says why they cannot in this plan; None where they can.
+    Attributes:
+        every: Whether all do, and not only those with `synchronized = true`.
+        refusal: The reason why layers cannot do so in this plan, or None if they can.
     """
 
     every: bool
     refusal: str | None = None
 
     def wants(self, layer: Any) -> bool:
-        """Whether a layer is to normalise by the whole batch."""
+        """Whether a layer is to normalize by the whole batch."""
         return isinstance(layer, keras.layers.BatchNormalization) and (self.every or layer.synchronized)
 
 
 def sync_policy(plan: Plan) -> SyncPolicy | None:
-    """Return the policy of a plan; None where there is one clone, whose batch is the whole."""
+    """Return the policy of a plan, or None if there is only one clone."""
     if len(plan.towers) == 1:
         return None
     update, refusal = plan.update, None
@@ -50,11 +53,14 @@ def sync_policy(plan: Plan) -> SyncPolicy | None:
 
 @define
 class TracedMomentExchange:
-    """The places at which a traced layer and those of the other clones meet.
+    """What a traced batch normalization exchanges with that of the other clones, as `MomentExchange`.
 
-    `sent` are mean, variance and number of elements of the tower's own batch; `received` the mean and the
-    variance of the whole batch and its number of elements. `gradients_sent` are the gradients by the first
-    two of these, `gradients_received` their sums over all towers, a pair for each part of the loss.
+    Attributes:
+        name: The name of the exchange.
+        sent: Mean, variance and number of elements of the tower's own batch.
+        received: The ports for the same figures of the whole batch.
+        gradients_sent: For each part of the loss, its gradients by the received mean and variance.
+        gradients_received: The ports for the sums of these over all towers.
     """
 
     name: str
@@ -80,7 +86,13 @@ def exchanges_for(layer: keras.Layer) -> tuple[Exchanges, str] | None:
 
 @define
 class Exchanges:
-    """Collects the exchanges of a tower while it is traced into `graph`."""
+    """Collects the exchanges of a tower while it is traced.
+
+    Attributes:
+        policy: Which layers take part.
+        graph: The graph in which the tower is traced.
+        found: The exchanges so far.
+    """
 
     policy: SyncPolicy
     graph: tf.Graph = field(repr=False)
@@ -133,10 +145,10 @@ class Exchanges:
         return mean, variance
 
     def _exchange(self, name: str) -> Callable[..., Any]:
-        """Return a function of a tower's moments that gives those of the whole batch, with its gradient.
+        """Return a function of a tower's moments that returns those of the whole batch, with its gradient.
 
-        With n the elements of a tower and N those of all, M = sum(n m) / N and
-        V = sum(n (v + (m - M)^2)) / N; so dM/dm = n/N, dV/dm = 2 n/N (m - M) and dV/dv = n/N.
+        With n the elements of a tower and N those of all, M = sum(n m) / N and V = sum(n (v + (m - M)^2)) /
+        N. Therefore dM/dm = n/N, dV/dm = 2 n/N (m - M) and dV/dv = n/N.
         """
 
         def exchange(mean: tf.Tensor, variance: tf.Tensor, count: tf.Tensor) -> Any:
@@ -168,15 +180,22 @@ def _ports(name: str, parts: Sequence[str], like: Sequence[tf.Tensor]) -> tuple[
 
 
 def gradients_kind(number: int) -> str:
-    """Return what the gradients of one backward pass through a layer are called in its exchange.
+    """Return the name, in its exchange, of the gradients of one backward pass through a layer.
 
-    There are several passes if parts of the loss are differentiated apart.
+    There are several passes if parts of the loss are differentiated separately.
+
+    Args:
+        number: The number of the pass.
     """
     return f"gradients_{number}" if number else "gradients"
 
 
 def whole_moments(sent: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
-    """Return mean, variance and number of elements of all batches from those of each."""
+    """Return mean, variance and number of elements of all batches.
+
+    Args:
+        sent: The same three of each batch.
+    """
     counts = [count for _, _, count in sent]
     total = tf.add_n(counts, name="count")
     mean = tf.add_n([count / total * mean for mean, _, count in sent], name="mean")
@@ -187,6 +206,10 @@ def whole_moments(sent: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
 
 
 def summed_gradients(sent: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
-    """Return the sums over all towers of the gradients by mean and variance."""
+    """Return the sums over all towers of the gradients by mean and variance.
+
+    Args:
+        sent: The two gradients of each tower.
+    """
     by_mean, by_variance = zip(*sent, strict=True)
     return [tf.add_n(list(by_mean), name="mean"), tf.add_n(list(by_variance), name="variance")]

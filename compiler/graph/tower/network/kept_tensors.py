@@ -1,4 +1,4 @@
-"""Tensors that a Keras layer keeps from when it was built, which belong to the graph of that time."""
+"""Tensors that a Keras layer keeps from its `build`, which belong to the graph in which it was built."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from compiler.graph.adapters.keras_private import flattened_layers, input_shape_
 
 
 def renew_constants(layer: keras.Layer) -> None:
-    """Make the tensors that `layer`, and the layers inside it, keep anew in the default graph.
+    """Make the tensors that a layer, and the layers inside it, keep anew in the default graph.
 
     `Normalization` computes its mean and variance once, when it is built. A layer is built in a graph that is
-    thrown away, and called in others. Tensors that are computed from weights are computed from the ports that
-    stand for these weights in the open stateless scope.
+    discarded, and called in others. Tensors that depend on weights are computed from the ports that replace
+    the weights in the open stateless scope.
     """
     for each in flattened_layers(layer):
         if not isinstance(each, keras.layers.Normalization) or not each.built:

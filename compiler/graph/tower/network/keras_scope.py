@@ -1,4 +1,4 @@
-"""Using Keras objects without creating their variables."""
+"""Use Keras objects without creating their variables."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from compiler.graph.adapters.keras_private import (
 
 @contextmanager
 def stateless() -> Iterator[Any]:
-    """Open a Keras stateless scope whose new variables keep their initializers and are never created.
+    """Open a Keras stateless scope in which variables have initializers and are never created.
 
     Keras remembers such variables in the process and would create them when any later scope ends, in whatever
-    graph is then the default; they are forgotten here.
+    graph is then the default. They are removed from its list here.
     """
     before = list(get_global_attribute(UNCREATED_VARIABLES, []))
     try:
@@ -34,7 +34,7 @@ def stateless() -> Iterator[Any]:
 
 @contextmanager
 def own_names() -> Iterator[None]:
-    """Let Keras name what has no name of its own as if nothing had been made in this process before."""
+    """Let Keras choose names for objects as if nothing had been made in this process before."""
     before = get_global_attribute(NAMES_GIVEN)
     set_global_attribute(NAMES_GIVEN, defaultdict(int))
     try:
@@ -45,7 +45,13 @@ def own_names() -> Iterator[None]:
 
 @contextmanager
 def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Let the attribute `name` of a module or class be `value` meanwhile."""
+    """Set an attribute of a module or class while the context is open.
+
+    Args:
+        owner: The module or class.
+        name: The name of the attribute.
+        value: Its value.
+    """
     before = getattr(owner, name)
     setattr(owner, name, value)
     try:

@@ -1,7 +1,8 @@
-"""What a Keras loss adds up to over clones: a value, and the weight to divide it by where there is a mask.
+"""The value of a Keras loss, and the weight by which it is divided if there is a mask.
 
-Keras divides a masked loss by the number of positions that are left. Each clone has another number of them,
-so the mean over all clones is no mean of theirs: values and weights are summed apart, and divided in the end.
+Keras divides a masked loss by the number of positions that are left. This number is different for each clone,
+so the mean over all clones is not the mean of their losses. Values and weights are therefore summed
+separately and divided afterwards.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ from attrs import frozen
 
 from compiler.graph.adapters.keras_private import get_keras_mask, reduce_weighted_values
 
-_PLAIN_REDUCTIONS = ("sum", "none", None)  # which do not divide
+_PLAIN_REDUCTIONS = ("sum", "none", None)  # reductions that do not divide
 
 
 @frozen
 class MeasuredLoss:
     """A loss over a batch, as scalars of float32.
 
-    Without a `weight`, `value` is what Keras gives. With one, Keras would give `value / weight`, and zero
-    where the weight is zero; both are means over the batch. `joins_examples` is whether the loss looks at the
-    batch as a whole, so that it is no mean over examples.
+    Attributes:
+        value: What Keras returns if there is no weight. Else Keras would return `value / weight`, and zero if
+            the weight is zero. Both are means over the batch.
+        weight: The weight, or None.
+        joins_examples: Whether the loss depends on the batch as a whole, so that it is not a mean over
+            examples.
     """
 
     value: tf.Tensor
@@ -32,7 +36,14 @@ class MeasuredLoss:
 
 
 def measure(loss: keras.Loss, target: Any, prediction: Any, examples: int | tf.Tensor) -> MeasuredLoss:
-    """Return what `loss` is over a batch of so many `examples`, masks included."""
+    """Return the value of a loss over a batch, with masks applied.
+
+    Args:
+        loss: The loss.
+        target: What is to be predicted, with the batch axis first.
+        prediction: What is compared with it.
+        examples: The number of examples in the batch.
+    """
     recording = _RecordingLoss(loss)
     plain = recording(target, prediction)
     values = recording.values
@@ -49,7 +60,7 @@ def measure(loss: keras.Loss, target: Any, prediction: Any, examples: int | tf.T
 
 
 class _RecordingLoss(keras.Loss):  # type: ignore[misc]  # Keras has no types
-    """A loss that keeps the values of another one from before they are masked and reduced."""
+    """A loss that keeps the values of another loss as they are before masks and the reduction."""
 
     values: tf.Tensor
 
@@ -58,6 +69,7 @@ class _RecordingLoss(keras.Loss):  # type: ignore[misc]  # Keras has no types
         self.loss = loss
 
     def call(self, y_true: Any, y_pred: Any) -> tf.Tensor:
+        """Return the values of the other loss."""
         self.values = self.loss.call(y_true, y_pred)
         return self.values
 
@@ -67,8 +79,9 @@ def _means(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Return the means of the masked values and of the mask, over positions if their number is known.
 
-    Else over examples. All clones have as many positions for an example, so that both may be averaged over
-    clones by examples; the quotient is the same, but means over positions stay small in 16 bits.
+    Otherwise the means are over examples. All clones have equally many positions for an example, so both
+    kinds may be averaged over clones by their examples. The quotient is the same, but means over positions
+    stay small in 16 bits.
     """
     counted, known = tf.cast(mask, tf.float32), masked.shape.num_elements()
     if known is not None and known == counted.shape.num_elements():

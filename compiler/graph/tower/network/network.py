@@ -46,9 +46,15 @@ _NAMED_BY_KERAS = "EfficientNetV2"  # these look up what they are made of by the
 def make(
     call: ir.Call, category: Literal["layer", "loss", "metric", "schedule", "regularizer"], **more: Any
 ) -> Any:
-    """Return the Keras object that `call` describes; `more` are arguments that the spec does not write.
+    """Return the Keras object that a call describes.
 
-    Raises SpecError where Keras refuses the arguments.
+    Args:
+        call: The call.
+        category: What kind of object it makes.
+        more: Arguments that the spec does not write.
+
+    Raises:
+        SpecError: Keras refuses the arguments.
     """
     return _construct(call, _find(call.name, _NAMESPACES[category]), more)
 
@@ -82,9 +88,9 @@ def _argument(value: ir.Value, classes: Classes) -> Any:
 
 
 def first_sentence(fault: Exception) -> str:
-    """Return what Keras says went wrong, on one line and without the dump of all arguments that follows.
+    """Return the message of an error of Keras on one line, without the list of arguments that follows it.
 
-    What happens within a layer's call comes in bold type after a line that names the call.
+    An error inside a layer's call has its message in bold type, after a line that names the call.
     """
     plain = re.sub(r"\x1b\[\d*m", "", str(fault))
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
@@ -94,10 +100,18 @@ def first_sentence(fault: Exception) -> str:
 
 
 def metric_for(call: ir.Call, target: Any, prediction: Any) -> Any:
-    """Return the Keras metric of a call, with its variables, for tensors like `target` and `prediction`.
+    """Return the Keras metric of a call, with its variables.
 
-    Some metrics make their variables when they see the first batch; they are shown one in a graph that is
-    thrown away. Raises SpecError if Keras refuses the arguments.
+    Some metrics make their variables when they see the first batch. They are called on placeholders in a
+    graph that is discarded.
+
+    Args:
+        call: The call.
+        target: A tensor like those that are to be predicted.
+        prediction: A tensor like those that are compared with them.
+
+    Raises:
+        SpecError: Keras refuses the arguments.
     """
     metric = make(call, "metric")
     if not is_built(metric):
@@ -109,9 +123,11 @@ def metric_for(call: ir.Call, target: Any, prediction: Any) -> Any:
 
 @define
 class Network:
-    """The layers of a model, one Keras object each, in the order of `ModelGraph.layers`.
+    """The layers of a model, one Keras object each. A layer is built at its first call.
 
-    A layer is built at its first call, so tracing a tower builds the network.
+    Attributes:
+        model: The model.
+        layers: The layers in the order of `ModelGraph.layers`.
     """
 
     model: ModelGraph
@@ -132,7 +148,13 @@ class Network:
         return cls(model, [make_layer(node, base, towers=towers) for node in model.layers])
 
     def apply(self, call: CallNode, values: list[Any], **arguments: Any) -> Any:
-        """Call the layer of `call` on tensors, with those of `arguments` (`training`, say) that it takes."""
+        """Return the output of a call of a layer.
+
+        Args:
+            call: The call.
+            values: The tensors on which the layer is called.
+            arguments: Further arguments, such as `training`. Those that the layer does not have are left out.
+        """
         layer = self.layers[call.layer]
         taken = {key: value for key, value in arguments.items() if takes(layer, key)}
         return layer(*spread(layer, values), **taken)
@@ -141,7 +163,7 @@ class Network:
 def spread(layer: keras.Layer, values: list[Any]) -> list[Any]:
     """Return the positional arguments for a call: one tensor, a list of them, or several arguments.
 
-    Merging layers take one list (`Add`), attention takes several arguments (`MultiHeadAttention`).
+    Merging layers have one list as their argument (`Add`), attention has several (`MultiHeadAttention`).
     """
     if len(values) == 1:
         return values
@@ -190,7 +212,7 @@ def _application(node: LayerNode, base: str, more: dict[str, Any], *, read: bool
 
 
 def _beside(call: ir.Call, base: str) -> ir.Call:
-    """Return the call with a file of weights named from the folder of the spec, where there is one."""
+    """Return the call with its file of weights, if there is one, found from the folder of the spec."""
     weights = call.kwargs.get("weights")
     path = Path(base) / weights if isinstance(weights, str) else None
     if path is None or not path.is_file():
@@ -200,9 +222,9 @@ def _beside(call: ir.Call, base: str) -> ir.Call:
 
 @contextmanager
 def _reading_no_weights() -> Iterator[None]:
-    """Let Keras make a model for which it would fetch and read weights, without doing either.
+    """Let Keras make a model without downloading and reading its weights.
 
-    The layers of some models depend on whether there are such weights, so these are not just left out.
+    The layers of some models depend on whether there are weights, so the argument is not simply left out.
     """
     with (
         replaced(file_utils, "get_file", lambda *_, **__: ""),

@@ -1,8 +1,8 @@
-"""Mixed precision: layers compute in a type of 16 bits, their variables stay float32.
+"""Mixed precision: layers compute in a type of 16 bits, and their variables remain float32.
 
-Keras's dtype policies do the work: a layer converts its inputs and, where it uses them, its variables. The
-gradient of a conversion is a conversion back, so gradients of variables are float32. Losses and metrics are
-made in float32.
+Keras's dtype policies do this: a layer converts its inputs, and its variables when it uses them. The gradient
+of a conversion is a conversion back, so gradients of variables are float32. Losses and metrics are made in
+float32.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from compiler.graph.adapters.keras_private import flattened_layers, keep_table_d
 
 @contextmanager
 def dtype_policy(name: str) -> Iterator[None]:
-    """Let layers that are made inside have a dtype policy, unless they ask for another.
+    """Set the dtype policy of layers that are made inside and have none of their own.
 
-    Keras keeps one policy for the process; it is put back.
+    Keras has one policy for the process, which is restored.
     """
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(name)
@@ -30,9 +30,9 @@ def dtype_policy(name: str) -> Iterator[None]:
 
 
 def keep_tables(layer: keras.Layer) -> None:
-    """Let embeddings convert the rows that they look up and not, at every step, the whole table.
+    """Let embeddings convert the rows that they look up, and not the whole table at every step.
 
-    It also keeps their gradients sparse.
+    Their gradients stay sparse because of this.
     """
     for each in flattened_layers(layer):
         if type(each) is keras.layers.Embedding and each.built:

@@ -28,7 +28,7 @@ UNSIGNED_BYTES = 8
 IMAGE_AXES, LABEL_AXES = 3, 1
 
 
-@frozen(slots=False, eq=False)
+@frozen(eq=False)
 class IdxFile:
     """An idx file of bytes with `axes` axes, packed by gzip or not; making `sizes` reads its header only."""
 

@@ -36,7 +36,7 @@ class Column:
     dtype: str
 
 
-@frozen(slots=False, eq=False)
+@frozen(eq=False)
 class Table:
     """A CSV file; `call` is the source in the spec. The file is read anew by each method that needs it."""
 

@@ -61,7 +61,7 @@ class Array:
         return prod(self.shape[1:]) * self.stored.itemsize
 
 
-@frozen(slots=False, eq=False)
+@frozen(eq=False)
 class Archive:
     """The archive at `path`; `call` is the source in the spec."""
 

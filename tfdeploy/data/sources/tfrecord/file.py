@@ -25,7 +25,7 @@ PIECE = 1 << 20
 CUT_OFF = "the file ends within it"
 
 
-@frozen(slots=False, eq=False)
+@frozen(eq=False)
 class RecordFile:
     """The file at `path`; `compression` is none, gzip or zlib, `call` the source in the spec."""
 

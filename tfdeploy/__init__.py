@@ -1,7 +1,7 @@
 """Declare a model, devices, clones and placement in a text file; train it as a TensorFlow multi-tower graph.
 
-`import tfdeploy` is all that users import; each name is loaded when it is first used, so that TensorFlow
-starts only where it is needed.
+Users import `tfdeploy` alone. Each name is loaded when it is first used, so that TensorFlow is not started
+before it is needed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the public name `name` from where it lives; the version stands in `pyproject.toml` alone."""
+    """Import the public name `name` from its module. The version is written in `pyproject.toml` alone."""
     if name == "__version__":
         from importlib.metadata import version
 

@@ -1,4 +1,4 @@
-"""The Python face of the tool."""
+"""The functions that `import tfdeploy` offers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,18 @@ if TYPE_CHECKING:
 def load(
     path: str | os.PathLike[str], overrides: Mapping[str, Any] | None = None, *, allow_python: bool = False
 ) -> Spec:
-    """Read the spec at `path`, with the attributes named in `overrides` replaced, as `--set` does.
+    """Read a spec.
 
-    Raises SpecError, whose `diagnostics` say what is wrong and where.
+    Args:
+        path: The file of the spec.
+        overrides: New values of attributes by their paths, such as `clones.count`, as `--set` takes them.
+        allow_python: Whether the spec may load code with `python(...)`.
+
+    Returns:
+        The spec with its includes, constants, overrides and defaults filled in.
+
+    Raises:
+        SpecError: If the spec has errors; `diagnostics` lists all of them.
     """
     from grammar import load as read
 
@@ -31,7 +40,7 @@ def load(
 
 
 class SpecWarning(UserWarning):
-    """Something strange about a spec that makes it no error; `diagnostic` says what, and where."""
+    """A Python warning about a spec that can be used all the same; `diagnostic` is the whole message."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
         self.diagnostic = diagnostic
@@ -47,11 +56,20 @@ def compile(  # noqa: A001
     verbose: bool = False,
     warn: Callable[[Diagnostic], None] | None = None,
 ) -> CompiledGraph:
-    """Return the multi-tower graph of a spec; nothing is run and no data is read.
+    """Build the multi-tower graph of a spec. Nothing is run, and no data is read.
 
-    With `emulate` every declared device is a logical CPU of this process. `warn` is told of what is strange
-    about the spec; by default that becomes Python warnings, of the class SpecWarning. Raises SpecError, also
-    if the placement is not what the spec's `expect` asks for.
+    Args:
+        spec: The spec, as `load` returns it.
+        emulate: Whether every declared device is a logical CPU of this process.
+        verbose: Whether TensorFlow's own messages are shown.
+        warn: Called with each warning about the spec. By default, Python warnings of the class SpecWarning
+            are issued.
+
+    Returns:
+        The graph, with handles on its parts.
+
+    Raises:
+        SpecError: If the graph cannot be built, or its placement does not meet the spec's `expect`.
     """
     from tfdeploy.runtime.plans import graph_of, plan_of
 
@@ -75,14 +93,30 @@ def run(
     reporter: Reporter | None = None,
     task: str | None = None,
 ) -> Result:
-    """Train a spec in its run directory and return what `result.json` holds.
+    """Train a spec in its run directory.
 
-    Goes on from the newest checkpoint if there is one, unless `resume` is `never`; `must` asks for one.
-    `reporter` is told what happens; without one nothing is printed, and what is strange becomes Python
-    warnings, of the class SpecWarning. If the spec has jobs and nothing says
-    where they are, all tasks are started as processes of this machine; where something does, `task` is which
-    worker this process is, as in `worker:1`, unless TF_CONFIG says it. Raises SpecError, RunError, and
-    KeyboardInterrupt or SystemExit if a signal ends the run, after a checkpoint.
+    If the spec has jobs and neither `hosts` nor TF_CONFIG gives their addresses, all tasks are started as
+    processes of this machine.
+
+    Args:
+        spec: The spec, as `load` returns it.
+        emulate: Whether every declared device is a logical CPU of this process.
+        resume: `auto` continues from the newest checkpoint if there is one, `must` requires one, and `never`
+            starts again.
+        verbose: Whether TensorFlow's own messages are shown.
+        reporter: Is called with the progress of the run. Without one nothing is printed, and warnings become
+            Python warnings of the class SpecWarning.
+        task: Which task of the cluster this process is, such as `worker:1`, if its address is known and
+            TF_CONFIG does not name the task.
+
+    Returns:
+        The outcome of the run, as `result.json` holds it.
+
+    Raises:
+        SpecError: If the spec cannot be trained as it is.
+        RunError: If the run cannot continue.
+        KeyboardInterrupt: If SIGINT has ended the run, after a checkpoint.
+        SystemExit: If SIGTERM has ended the run, after a checkpoint.
     """
     from tfdeploy.runtime.options import RunOptions
     from tfdeploy.runtime.show.reporting import Quiet
@@ -106,11 +140,23 @@ def evaluate(
     verbose: bool = False,
     warn: Callable[[Diagnostic], None] | None = None,
 ) -> Evaluated:
-    """Return the scores of the model that `spec` has trained, over all examples of each split.
+    """Evaluate the model that a spec has trained, over all examples of each split.
 
-    `splits` are `validation` and `test`, as far as there are any, by default. `checkpoint` is a step or a
-    path; by default it is the best if the spec asks for it, else the newest. `warn` is told of
-    checkpoints that cannot be read and are passed over. Raises SpecError and RunError.
+    Args:
+        spec: The spec, as `load` returns it.
+        splits: The splits to evaluate; by default those of `validation` and `test` that the spec has.
+        checkpoint: The step or the path of a checkpoint. By default it is the best one if the spec asks for
+            the best, else the newest.
+        emulate: Whether every declared device is a logical CPU of this process.
+        verbose: Whether TensorFlow's own messages are shown.
+        warn: Called with a warning about each checkpoint that cannot be read and is passed over.
+
+    Returns:
+        The loss and the metrics of each split.
+
+    Raises:
+        SpecError: If the graph of the spec cannot be built.
+        RunError: If there is no such checkpoint or split, or the data cannot be read.
     """
     from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
@@ -135,11 +181,27 @@ def predict(
     force: bool = False,
     warn: Callable[[Diagnostic], None] | None = None,
 ) -> int:
-    """Write what the model that `spec` has trained predicts for the file `examples`; return for how many.
+    """Write what the model that a spec has trained predicts for the examples of a file.
 
-    Both files are `.csv` or `.npz`. The examples are read and changed as those of `split` are, `test` by
-    default if there is one. `predictions` may be there if it has such predictions, else only with `force`,
-    and is never a file that is read. See `evaluate` for the rest. Raises SpecError and RunError.
+    Args:
+        spec: The spec, as `load` returns it.
+        examples: The `.csv` or `.npz` file with the examples.
+        predictions: The `.csv` or `.npz` file to write.
+        split: The split whose transforms are applied to the examples. By default it is `test`, else
+            `validation`, else `train`.
+        checkpoint: The step or the path of a checkpoint; see `evaluate`.
+        emulate: Whether every declared device is a logical CPU of this process.
+        verbose: Whether TensorFlow's own messages are shown.
+        force: Whether `predictions` is replaced even if it is no file of such predictions. A file that is
+            read is never replaced.
+        warn: Called with a warning about each checkpoint that cannot be read and is passed over.
+
+    Returns:
+        The number of examples.
+
+    Raises:
+        SpecError: If the graph of the spec cannot be built, or the examples do not fit its inputs.
+        RunError: If there is no such checkpoint, or a file cannot be read or written.
     """
     from tfdeploy.runtime.records.outputs import InputFiles
     from tfdeploy.runtime.start_tensorflow import start_tensorflow
@@ -164,9 +226,19 @@ def export(
     verbose: bool = False,
     warn: Callable[[Diagnostic], None] | None = None,
 ) -> None:
-    """Write the model that `spec` has trained as a SavedModel into a new `folder`.
+    """Write the model that a spec has trained as a SavedModel.
 
-    See `evaluate` for the rest. Raises SpecError and RunError.
+    Args:
+        spec: The spec, as `load` returns it.
+        folder: The folder of the SavedModel, which must not exist.
+        checkpoint: The step or the path of a checkpoint; see `evaluate`.
+        emulate: Whether every declared device is a logical CPU of this process.
+        verbose: Whether TensorFlow's own messages are shown.
+        warn: Called with a warning about each checkpoint that cannot be read and is passed over.
+
+    Raises:
+        SpecError: If the graph of the spec cannot be built.
+        RunError: If there is no such checkpoint, or the folder cannot be written.
     """
     from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
@@ -186,11 +258,11 @@ def _as_python_warning(warning: Diagnostic) -> None:
 
 
 def _silent(warning: Diagnostic) -> None:
-    """Say nothing of a warning."""
+    """Ignore a warning."""
 
 
 def _text(value: Any) -> str:
-    """Return `value` as the language writes it; a string is taken as it would be after `--set PATH=`."""
+    """Return `value` as the language writes it; a string is returned unchanged, as after `--set PATH=`."""
     if isinstance(value, str):
         return value
     if value is None or isinstance(value, bool):

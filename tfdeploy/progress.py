@@ -1,4 +1,4 @@
-"""What a person is told while something takes long: a spinner on a terminal, elsewhere a line."""
+"""A message while something takes long: a spinner on a terminal, a line of text elsewhere."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ NEVER = "never"
 
 @contextmanager
 def busy(doing: str, *, plain: bool = True) -> Iterator[None]:
-    """Say on standard error what is being done, if it takes longer than `AFTER` seconds.
+    """Write to standard error what is being done, if the block takes longer than `AFTER` seconds.
 
-    On a terminal that is a spinner, which is gone when the block ends; elsewhere one line, unless `plain` is
-    false. Where the environment variable TFDEPLOY_PROGRESS is `never`, nothing is said.
+    On a terminal a spinner is shown, which disappears when the block ends. If the environment variable
+    TFDEPLOY_PROGRESS is `never`, nothing is written.
+
+    Args:
+        doing: What the block does, such as `starting TensorFlow`.
+        plain: Whether a line is written if standard error is no terminal.
     """
     if os.environ.get(VARIABLE) == NEVER or not (plain or sys.stderr.isatty()):
         yield

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def membership_of(spec: ir.Spec, task: Task | None, *, launch: bool) -> Membership | None:
-    """Return what this process is of the spec's cluster; None where all of its tasks are to be started here.
+    """Return what this process is of the spec's cluster; None if all of its tasks are to be started here.
 
-    Raises a usage error where the command line asks for what does not go together, SpecError and RunError
-    where the cluster is not as the spec or TF_CONFIG says.
+    Raises a usage error if the command line asks for what does not go together, SpecError and RunError
+    if the cluster is not as the spec or TF_CONFIG says.
     """
     if launch and task is not None:
         raise click.UsageError("--launch starts every task, and --task says that this is one of them")

@@ -80,7 +80,7 @@ STDIN = "-"
 def read(path: str, common: Common, *, stdin: bool = False) -> grammar.Reading:
     """Read the spec at `path` with the overrides of the command line; with `stdin`, `-` is standard input.
 
-    Raises SpecError where standard input is no text.
+    Raises SpecError if standard input is no text.
     """
     name, text = path, None
     if stdin and path == STDIN:

@@ -11,19 +11,19 @@ from dsl.suggest import nearest
 COMMANDS: dict[str, str] = {
     # name: one line for the list of commands, in the order in which `--help` shows them
     "check": "Find every error in specs, without TensorFlow.",
-    "fmt": "Put specs in the one style.",
+    "fmt": "Format specs in the one style.",
     "show": "Print a spec with includes, overrides and defaults filled in.",
     "plan": "Build the graph, run nothing, and print the placement map.",
-    "why": "Say which rule placed an op or a variable.",
+    "why": "Show which rule placed an op or a variable.",
     "diff": "Compare two placements: what moved, and the bytes of devices and links.",
     "compile": "Write the graph, its placement map and its spec to files.",
     "compile-and-run": "Train a spec.",
     "serve": "Run the server of one task of a cluster.",
-    "status": "Say of every task of a cluster whether it is there.",
+    "status": "Show whether every task of a cluster is running.",
     "verify": "Train every layout of a spec a few steps and compare the weights.",
-    "evaluate": "Evaluate what a spec has trained.",
+    "evaluate": "Evaluate the model that a spec has trained.",
     "predict": "Predict for a file of examples.",
-    "export": "Write what a spec has trained as a SavedModel.",
+    "export": "Write a trained model as a SavedModel, or manifests for Kubernetes.",
     "plot": "Draw the curves of runs.",
     "explain": "Explain the code of an error.",
 }
@@ -45,7 +45,7 @@ class CommandGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load the command called `cmd_name`, or None where there is none."""
+        """Load the command called `cmd_name`, or None if there is none."""
         del ctx
         return load(cmd_name) if cmd_name in COMMANDS else None
 
@@ -87,4 +87,4 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
 )
 def tfdeploy() -> None:
-    """Train what a spec declares: a model, devices, clones of it, and where everything goes."""
+    """Train the model that a spec declares, with its devices, clones and placement."""

@@ -15,7 +15,7 @@ FILE = "placement.json"
 
 
 def map_file(path: str) -> str | None:
-    """Return the file of the placement map that `path` names, None where it names a spec.
+    """Return the file of the placement map that `path` names, None if it names a spec.
 
     A run directory, or one that `compile` wrote, stands for the map in it.
     """

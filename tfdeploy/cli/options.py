@@ -46,7 +46,7 @@ _OPTIONS = (
         metavar="PATH=VALUE",
         callback=pairs,
         shell_complete=offer("overrides"),
-        help="Replace an attribute, as in clones.count=4; may be given several times.",
+        help="Replace an attribute, such as clones.count=4; may be given several times.",
     ),
     click.option("--allow-python", is_flag=True, help="Let the spec load code with python(...)."),
     click.option(
@@ -55,7 +55,7 @@ _OPTIONS = (
         default="auto",
         help="Colour the output; auto means on a terminal.",
     ),
-    click.option("-v", "--verbose", is_flag=True, help="Say more, TensorFlow's own messages included."),
+    click.option("-v", "--verbose", is_flag=True, help="Show more, including TensorFlow's own messages."),
     click.option("--debug", is_flag=True, help="Show a traceback when tfdeploy itself fails."),
 )
 
@@ -63,7 +63,7 @@ _OPTIONS = (
 force_option = click.option(
     "--force", is_flag=True, help="Replace files that are there and that this command has not written."
 )
-"""The option of commands that write files where the user says."""
+"""The option of commands that write files of the user's choice."""
 
 
 def common_options(function: Callable[Concatenate[Common, P], int]) -> Callable[..., int]:

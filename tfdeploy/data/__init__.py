@@ -54,7 +54,7 @@ EXACT = ("int32", "int64", "uint32", "uint64", "float64")
 def open_split(split: ir.Split, wanted: Sequence[Field], options: StreamOptions) -> Stream:
     """Open the data of `split`, which is to feed the model's inputs `wanted`.
 
-    Raises RunError where files are missing or are not what they should be, SpecError where the transforms
+    Raises RunError if files are missing or are not what they should be, SpecError if the transforms
     do not go with the data, or the data not with the inputs. The records themselves are not looked at; see
     `Stream.check`.
     """
@@ -81,7 +81,7 @@ def _read_as(
 ) -> Mapping[str, str]:
     """Return the dtype in which the tensor of each name is best read, for those that feed an input.
 
-    That is the dtype of the input, unless a `cast` stands between: then float32, or float64 where whole
+    That is the dtype of the input, unless a `cast` stands between: then float32, or float64 if whole
     numbers could lose digits. What a `one_hot` takes is read as whole numbers.
     """
     inputs = {each.name: each.dtype for each in wanted}

@@ -24,7 +24,7 @@ NEVER_DATA = (
 """Errors that no data can cause."""
 
 FAILURES = (tf.errors.OpError, UnicodeDecodeError)
-"""What a session raises when data is bad; the second where TensorFlow quotes bytes that are no text."""
+"""What a session raises when data is bad; the second if TensorFlow quotes bytes that are no text."""
 
 NOISE = ("Graph execution error", "Detected at node", "File ", "Traceback")
 """How lines of TensorFlow's messages begin that say nothing about the cause."""
@@ -57,7 +57,7 @@ def evaluate(make: Callable[[], Any]) -> Any:
 
 
 def first_element(make: Callable[[], Any]) -> dict[str, np.ndarray] | None:
-    """Return the first element of the dataset that `make` makes, None where it has none; raises OpError."""
+    """Return the first element of the dataset that `make` makes, None if it has none; raises OpError."""
     with tf.Graph().as_default(), tf.device("/cpu:0"):
         iterator = tf.compat.v1.data.make_initializable_iterator(make())
         following = iterator.get_next()
@@ -72,7 +72,7 @@ def first_element(make: Callable[[], Any]) -> dict[str, np.ndarray] | None:
 def find_first_failure(make: Callable[[], Any]) -> tuple[int, str] | None:
     """Read the dataset that `make` makes to its end.
 
-    Returns how many elements came before one that failed, and TensorFlow's reason; None where none failed.
+    Returns how many elements came before one that failed, and TensorFlow's reason; None if none failed.
     """
     with tf.Graph().as_default(), tf.device("/cpu:0"):
         iterator = tf.compat.v1.data.make_initializable_iterator(make().map(without_autograph(_any_part)))

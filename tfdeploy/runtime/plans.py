@@ -53,7 +53,7 @@ def plan_of(
 ) -> Plan:
     """Return the plan of a spec here; starts TensorFlow if the spec leaves it to find the devices.
 
-    Where every worker has a graph of its own, that is the one of the task of `membership`, or the chief's.
+    If every worker has a graph of its own, that is the one of the task of `membership`, or the chief's.
     """
     devices = spec.devices
     open_ended = not devices.jobs and devices.gpu is None and devices.cpu is None
@@ -97,7 +97,7 @@ def require_devices(plan: Plan, *, verbose: bool = False) -> None:
 
 
 def graph_of(plan: Plan, *, seed: int | None = None, verbose: bool = False) -> CompiledGraph:
-    """Return the graph of a plan; `seed` counts where the spec has none."""
+    """Return the graph of a plan; `seed` is used if the spec has none."""
     tf = start_tensorflow(verbose=verbose)
     if plan.spec.train.deterministic:
         tf.config.experimental.enable_op_determinism()

@@ -363,7 +363,10 @@ def test_tasks_of_one_machine_share_its_gpus(visible: str | None, gpus: list[str
             ("--launch", "--task", "ps:0"),
             "--launch starts every task, and --task says that this is one of them",
         ),
-        (("--emulate", "--launch"), "--emulate is for one process: it does not go with --task and --launch"),
+        (
+            ("--emulate", "--launch"),
+            "--emulate is for one process: it cannot be combined with --task or --launch",
+        ),
     ],
 )
 def test_what_does_not_go_together(tasks: Tasks, arguments: tuple[str, ...], message: str) -> None:

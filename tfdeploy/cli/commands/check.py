@@ -44,7 +44,7 @@ ROUNDS = 10
 def command(common: Common, specs: tuple[str, ...], style: str, *, fix: bool) -> int:
     """Find every error in SPEC..., without TensorFlow.
 
-    A folder stands for all specs below it, - for standard input.
+    A folder means all specs below it, and - means standard input.
     """
     if fix and STDIN in specs:
         raise click.UsageError("--fix changes files, and standard input is none")

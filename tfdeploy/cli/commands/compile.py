@@ -19,7 +19,7 @@ from tfdeploy.cli.terminal import say
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
     metavar="DIR",
-    help="Where to write graph.pb, placement.json and spec.tfdeploy.",
+    help="The folder for graph.pb, placement.json and spec.tfdeploy.",
 )
 @click.option(
     "--emulate", is_flag=True, help="Make every declared device a logical CPU device of one process."

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     "--task",
     metavar="JOB:INDEX",
     callback=task_option,
-    help="Run one worker of a between-graph cluster, as in worker:1; TF_CONFIG says it where it is set.",
+    help="Run one worker of a between-graph cluster, such as worker:1; TF_CONFIG may also name it.",
 )
 @click.option(
     "--launch",
     is_flag=True,
-    help="Start every task of the cluster on this machine; the default where jobs have no hosts.",
+    help="Start every task of the cluster on this machine; the default if the jobs have no hosts.",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON, the last line of the output."
@@ -50,11 +50,14 @@ if TYPE_CHECKING:
     "--profile",
     type=click.IntRange(min=1),
     metavar="STEPS",
-    help="Profile so many steps, for TensorBoard and for Chrome's trace viewer, into profile/.",
+    help="Profile this many steps, for TensorBoard and for Chrome's trace viewer, into profile/.",
 )
 @listen_option
 @click.option(
-    "--modules", hidden=True, metavar="FOLDER", help="Where modules of python(...) are, if not beside SPEC."
+    "--modules",
+    hidden=True,
+    metavar="FOLDER",
+    help="The folder of the modules of python(...), if not that of SPEC.",
 )
 @common_options
 def command(
@@ -70,9 +73,9 @@ def command(
     listen_everywhere: bool,
     modules: str | None,
 ) -> int:
-    """Train SPEC: compile it to a multi-tower graph, run it, and leave a model in its run directory."""
+    """Train SPEC: compile it to a multi-tower graph, run it, and write a model to its run directory."""
     if emulate and (task is not None or launch):
-        raise click.UsageError("--emulate is for one process: it does not go with --task and --launch")
+        raise click.UsageError("--emulate is for one process: it cannot be combined with --task or --launch")
     loaded = read_spec(spec, common)
     if modules is not None:  # a launcher has written the spec elsewhere, for a task that it starts again
         loaded = evolve(loaded, path=str(Path(modules) / Path(spec).name))

@@ -47,7 +47,7 @@ Pairs = tuple[tuple[str, str], ...]
 def command(
     common: Common, before: str, after: str | None, *, set_before: Pairs, set_after: Pairs, as_json: bool
 ) -> int:
-    """Compare the placements of A and B; exit with 1 where they differ.
+    """Compare the placements of A and B; exit with 1 if they differ.
 
     A and B are specs, placement.json files (for which TensorFlow is not started), or directories with one.
     Without B, A is compared with itself under --set-a and --set-b.

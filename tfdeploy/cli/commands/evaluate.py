@@ -16,7 +16,7 @@ from tfdeploy.cli.terminal import say
 @click.option(
     "--checkpoint",
     metavar="STEP|PATH",
-    help="Which checkpoint; default: the best one where the spec asks for it, else the newest.",
+    help="The checkpoint; default: the best one if the spec asks for it, else the newest.",
 )
 @click.option(
     "--split",
@@ -39,7 +39,7 @@ def command(
     as_json: bool,
     emulate: bool,
 ) -> int:
-    """Evaluate the model that SPEC has trained, with the averaged weights where there are any."""
+    """Evaluate the model that SPEC has trained, with the averaged weights if there are any."""
     loaded = read_spec(spec, common)
     from tfdeploy import api
 

@@ -59,16 +59,19 @@ def _name(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
 @click.option(
     "--checkpoint",
     metavar="STEP|PATH",
-    help="Which checkpoint; default: the best one where the spec asks for it, else the newest.",
+    help="The checkpoint; default: the best one if the spec asks for it, else the newest.",
 )
 @click.option(
     "--emulate", is_flag=True, help="Make every declared device a logical CPU device of this process."
 )
 @click.option("--kubernetes", is_flag=True, help="Write manifests that run the tasks of the spec's cluster.")
-@click.option("--image", metavar="IMAGE", help="The container image that has tfdeploy.")
+@click.option("--image", metavar="IMAGE", help="A container image in which tfdeploy is installed.")
 @click.option("--runs", metavar="CLAIM", callback=_name, help="The volume claim for run directories.")
 @click.option(
-    "--data", metavar="CLAIM", callback=_name, help="The volume claim with data; default: the image."
+    "--data",
+    metavar="CLAIM",
+    callback=_name,
+    help="The volume claim with the data; default: the data is in the image.",
 )
 @click.option(
     "--kind",
@@ -89,7 +92,7 @@ def _name(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
     type=click.IntRange(1024, 65535),
     default=2222,
     show_default=True,
-    help="Where servers listen in their pods.",
+    help="The port at which servers listen in their pods.",
 )
 @click.option(
     "--out",
@@ -112,10 +115,10 @@ def command(
     kubernetes: bool,
     **place: Any,
 ) -> int:
-    """Write what SPEC comes to for other programs.
+    """Write files of SPEC for other programs.
 
-    With --saved-model that is the model that it has trained, with averaged weights where there are any. With
-    --kubernetes, --image and --runs it is manifests that run the tasks of its cluster.
+    With --saved-model this is the model that SPEC has trained, with averaged weights if there are any. With
+    --kubernetes, --image and --runs these are manifests that run the tasks of its cluster.
     """
     if kubernetes == (folder is not None):
         raise click.UsageError("export needs either --saved-model DIR or --kubernetes")

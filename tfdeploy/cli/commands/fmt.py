@@ -22,9 +22,9 @@ DIFFERENT = 1
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
 @common_options
 def command(common: Common, specs: tuple[str, ...], *, check: bool, diff: bool) -> int:
-    """Put SPEC... in the one style.
+    """Format SPEC... in the one style of the language.
 
-    A folder stands for all specs below it; - reads standard input and writes to standard output.
+    A folder means all specs below it; - means to read standard input and to write to standard output.
     """
     del common
     different = [spec for spec in specs_of(specs) if _format(spec, check=check, diff=diff)]

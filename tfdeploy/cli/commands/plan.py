@@ -27,7 +27,7 @@ STDOUT = "-"
 
 @frozen
 class LoadedPlacement:
-    """A placement map, the texts of the spec that it points into, and its graph where that was built."""
+    """A placement map, the texts of the spec that it points into, and its graph if that was built."""
 
     placement: PlacementMap = field(repr=False)
     texts: Mapping[str, str] = field(repr=False)
@@ -43,7 +43,7 @@ class LoadedPlacement:
     "--html",
     metavar="FILE",
     shell_complete=offer("files"),
-    help="Write the map as a page to look around in; - for standard output.",
+    help="Write the map as an HTML page; - for standard output.",
 )
 @click.option(
     "--dot",
@@ -59,14 +59,20 @@ class LoadedPlacement:
     shell_complete=offer("names"),
     help="Show only ops whose name, or scope, matches.",
 )
-@click.option("--depth", type=click.IntRange(min=1), help="How deep scopes are opened; default: what fits.")
-@click.option("--every-clone", is_flag=True, help="Show clones that are alike each on its own.")
+@click.option(
+    "--depth", type=click.IntRange(min=1), help="The depth to which scopes are shown; default: what fits."
+)
+@click.option("--every-clone", is_flag=True, help="Show every clone, even if clones are alike.")
 @click.option(
     "--run-one-step",
     is_flag=True,
-    help="Do one step on made-up examples, to see where TensorFlow really puts every op.",
+    help="Run one step on made-up examples, to see where TensorFlow really places every op.",
 )
-@click.option("--only-misplaced", is_flag=True, help="Show only ops that sit elsewhere than was asked.")
+@click.option(
+    "--only-misplaced",
+    is_flag=True,
+    help="Show only ops that TensorFlow has placed elsewhere than was asked.",
+)
 @click.option(
     "--emulate", is_flag=True, help="Make every declared device a logical CPU device of one process."
 )
@@ -88,12 +94,12 @@ def command(
     emulate: bool,
     force: bool,
 ) -> int:
-    """Build the graph of SPEC and print its placement map; nothing is run, unless by --run-one-step.
+    """Build the graph of SPEC and print its placement map; nothing runs without --run-one-step.
 
-    Exits with 1 where the placement does not meet what the spec's `expect` asks for.
+    Exits with 1 if the placement does not meet what the spec's `expect` asks for.
 
-    SPEC may also be - for standard input, or a placement.json, or a run directory: then nothing is built, and
-    TensorFlow not started.
+    SPEC may also be - for standard input, or a placement.json or a run directory. For the latter two
+    nothing is built, and TensorFlow is not started.
     """
     if dot is not None and map_file(spec) is not None:
         raise click.UsageError("--dot needs the spec: a placement map does not say which op feeds which")
@@ -117,7 +123,7 @@ def command(
 
 
 def _expect(loaded: LoadedPlacement) -> None:
-    """Fail where the placement, which has been shown, is not what the spec expects."""
+    """Raise SpecError if the placement, which has been shown, is not what the spec expects."""
     if loaded.compiled is not None:
         from compiler.conditions.expect import check_expectations
 

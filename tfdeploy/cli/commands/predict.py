@@ -30,7 +30,7 @@ def _data_file(ctx: click.Context, param: click.Parameter, path: Path) -> Path:
     required=True,
     callback=_data_file,
     metavar="FILE",
-    help="The examples: .csv or .npz, read as the split's own source would be.",
+    help="The examples: a .csv or .npz file, read as the split's own source is.",
 )
 @click.option(
     "--output",
@@ -39,17 +39,17 @@ def _data_file(ctx: click.Context, param: click.Parameter, path: Path) -> Path:
     required=True,
     callback=_data_file,
     metavar="FILE",
-    help="Where the predictions go: .csv or .npz.",
+    help="The file for the predictions: .csv or .npz.",
 )
 @click.option(
     "--checkpoint",
     metavar="STEP|PATH",
-    help="Which checkpoint; default: the best one where the spec asks for it, else the newest.",
+    help="The checkpoint; default: the best one if the spec asks for it, else the newest.",
 )
 @click.option(
     "--split",
     type=click.Choice(["train", "validation", "test"]),
-    help="Whose transforms to apply; default: test, else validation, else train.",
+    help="The split whose transforms are applied; default: test, else validation, else train.",
 )
 @click.option(
     "--emulate", is_flag=True, help="Make every declared device a logical CPU device of this process."

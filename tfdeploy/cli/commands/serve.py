@@ -41,16 +41,16 @@ listen_option = click.option(
     "--task",
     metavar="JOB:INDEX",
     callback=task_option,
-    help="Which task this is, as in ps:0; TF_CONFIG says it where it is set.",
+    help="The task to run, such as ps:0; TF_CONFIG may also name it.",
 )
 @listen_option
 @common_options
 def command(common: Common, spec: str, *, task: Task | None, listen_everywhere: bool) -> int:
     """Run the server of one task of the cluster that SPEC declares.
 
-    Parameter servers are such tasks, and with `replication = in_graph` workers are too. `hosts` in the spec
-    or TF_CONFIG say where the tasks are. The server ends with the run, or by a signal. TensorFlow's servers
-    have no authentication: each listens only at the address that it is given.
+    Parameter servers are such tasks, and with `replication = in_graph` workers are too. The addresses of the
+    tasks are given by `hosts` in the spec or by TF_CONFIG. The server ends with the run, or by a signal.
+    TensorFlow's servers have no authentication: each listens only at the address that it is given.
     """
     loaded = read_spec(spec, common)
     from tfdeploy.cli.faults import show

@@ -1,4 +1,4 @@
-"""`tfdeploy status`: whether every task of a cluster is there, a line for each."""
+"""`tfdeploy status`: whether every task of a cluster is running, with a line for each."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NOT_WELL = 1
 @click.argument("spec", shell_complete=offer("specs"))
 @common_options
 def command(common: Common, spec: str) -> int:
-    """Say of every task of the cluster that SPEC declares whether it is there, since when, and where.
+    """Show whether every task of the cluster that SPEC declares is running, since when, and where.
 
-    `hosts` in the spec or TF_CONFIG say where the tasks are; for a cluster that was started on this machine,
-    its run directory does. Exits with 1 where a task is missing or runs another spec.
+    The addresses of the tasks are given by `hosts` in the spec, by TF_CONFIG, or, for a cluster that was
+    started on this machine, by the run directory. Exits with 1 if a task is missing or runs another spec.
     """
     loaded = read_spec(spec, common)
     from tfdeploy.runtime.cluster.health.status import cluster_status

@@ -23,7 +23,7 @@ DIFFERENT = 1
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
 @click.option(
-    "--quick", is_flag=True, help="Try a sample in which every choice occurs, not every combination."
+    "--quick", is_flag=True, help="Try a sample in which every choice occurs, in place of every combination."
 )
 @click.option(
     "--steps",
@@ -32,14 +32,14 @@ DIFFERENT = 1
     show_default=True,
     help="How many steps each combination is trained.",
 )
-@click.option("--synthetic", is_flag=True, help="Train on made-up examples, not on the spec's own data.")
+@click.option("--synthetic", is_flag=True, help="Train on made-up examples in place of the spec's own data.")
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=0, min_open=True),
     help="The largest relative difference that passes.  [default: by the precision]",
 )
 @click.option(
-    "--launch", is_flag=True, help="Run what a cluster can run, on one of processes on this machine."
+    "--launch", is_flag=True, help="Run the combinations for clusters on processes of this machine."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print every combination as JSON.")
 @common_options
@@ -54,15 +54,15 @@ def command(
     launch: bool,
     as_json: bool,
 ) -> int:
-    """Train SPEC a few steps in every way that goes together, and compare what comes out.
+    """Train SPEC for a few steps in every layout that is allowed, and compare the results.
 
     Every update mode, aggregation, placement of variables, packing and number of clones (1, 2, 3, 4, 8, with
-    equal and unequal batches) runs on logical CPU devices of this process and is held against one tower on
-    the whole batch; `async` and `local` against single towers in turn, or averaged. Dropout and the like are
-    switched off: every clone draws its own. Devices, clones and placement of the spec do not matter; the
-    rest of `update` counts. With `--launch`, two parameter servers and two workers are started as processes,
-    and every way of training on them is held against the same. Exits with 1 where a difference is larger
-    than rounding explains.
+    equal and unequal batches) runs on logical CPU devices of this process and is compared with one tower on
+    the whole batch; `async` and `local` are compared with single towers in turn, or averaged. Dropout and
+    other random layers are switched off, because every clone draws its own numbers. Devices, clones and
+    placement of the spec are replaced; the rest of `update` is kept. With `--launch`, two parameter servers
+    and two workers are started as processes, and every way of training on them is compared in the same way.
+    Exits with 1 if a difference is larger than rounding explains.
     """
     loaded = read_spec(spec, common)
     from tfdeploy.cli.building import start

@@ -15,9 +15,9 @@ from tfdeploy.cli.terminal import say
 @click.argument("name", shell_complete=offer("names"))
 @common_options
 def command(common: Common, spec: str, name: str) -> int:
-    """Say which rule or default of SPEC placed NAME, and which rules it beat.
+    """Show which rule or default of SPEC placed NAME, and which rules it overrode.
 
-    NAME is an op, a variable, a layer or a glob such as 'clone_*/conv1/*', or a message of TensorFlow's that
+    NAME is an op, a variable, a layer or a glob such as 'clone_*/conv1/*', or a message of TensorFlow that
     names ops.
     """
     loaded = read_spec(spec, common, stdin=True)

@@ -1,7 +1,7 @@
 """What a source is: raw records in a fixed order, and how they become tensors.
 
 A source keeps the two apart so that raw records (a line of text, the name of an image) can be shuffled,
-skipped and dealt out cheaply, and only what is used is decoded, a whole batch at a time where `decode`
+skipped and dealt out cheaply, and only what is used is decoded, a whole batch at a time if `decode`
 allows it.
 """
 
@@ -80,12 +80,12 @@ class Source(ABC):
 
     @property
     def needs_python(self) -> PythonOnly | None:
-        """Why reading must happen in the process of the client; None where TensorFlow alone reads."""
+        """Why reading must happen in the process of the client; None if TensorFlow alone reads."""
         return None
 
     @abstractmethod
     def count(self) -> int | None:
-        """Return how many records there are; None where only reading them all would tell."""
+        """Return how many records there are; None if only reading them all would tell."""
 
     @abstractmethod
     def records(self) -> Any:
@@ -93,7 +93,7 @@ class Source(ABC):
 
     @abstractmethod
     def decode(self, record: Any) -> Tensors:
-        """Return the tensors of a batch of raw records, or of one where `per_record`."""
+        """Return the tensors of a batch of raw records, or of one if `per_record`."""
 
     def decode_as(self, record: Any, floats: frozenset[str]) -> Tensors:  # noqa: ARG002 most have no use for it
         """Return what `decode` does, of which the tensors `floats` may already be float32.
@@ -120,11 +120,11 @@ class FileSource(Source):
 
     @abstractmethod
     def counts(self) -> tuple[int, ...]:
-        """Return how many records each file has; raises RunError where counting fails."""
+        """Return how many records each file has; raises RunError if counting fails."""
 
     @abstractmethod
     def records_of(self, files: Sequence[int] | None) -> Any:
-        """Return the raw records of the files of these numbers, one after the other; of all where None."""
+        """Return the raw records of the files of these numbers, one after the other; of all if None."""
 
     def count(self) -> int:
         """Return how many records there are in all."""

@@ -69,7 +69,7 @@ def _require_file(path: Path, call: Span | None) -> None:
 
 
 def find_folder(name: str, base: Path, call: Span | None) -> Path:
-    """Return the folder `name`, relative to `base`; raises RunError where there is none."""
+    """Return the folder `name`, relative to `base`; raises RunError if there is none."""
     path = base / name
     if path.is_dir():
         return path
@@ -93,7 +93,7 @@ def is_gzip(path: Path, call: Span | None) -> bool:
 
 
 def read_start(path: Path, size: int, call: Span | None) -> bytes:
-    """Return the first `size` bytes of a file as it is on disk; raises RunError where it cannot be read."""
+    """Return the first `size` bytes of a file as it is on disk; raises RunError if it cannot be read."""
     try:
         with open_regular(path) as file:
             return file.read(size)
@@ -102,7 +102,7 @@ def read_start(path: Path, size: int, call: Span | None) -> bytes:
 
 
 def open_binary(path: Path, *, compressed: bool) -> IO[bytes]:
-    """Open a file for reading bytes, through gzip where it is `compressed`."""
+    """Open a file for reading bytes, through gzip if it is `compressed`."""
     return unpacked(open_regular(path)) if compressed else open_regular(path)
 
 

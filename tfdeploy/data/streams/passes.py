@@ -51,7 +51,7 @@ def steps_of(
 
 
 def size_of_pass(count: int | None, steps: Sequence[Step]) -> int | None:
-    """Return how many examples one pass has, given those of the source; None where that is not known."""
+    """Return how many examples one pass has, given those of the source; None if that is not known."""
     for step in steps:
         match step:
             case Take():
@@ -65,7 +65,7 @@ def size_of_pass(count: int | None, steps: Sequence[Step]) -> int | None:
 
 @frozen
 class Examples:
-    """Raw records of `source` (tensors where it is None) and the changes still to be made."""
+    """Raw records of `source` (tensors if it is None) and the changes still to be made."""
 
     dataset: Any
     source: Source | None
@@ -108,7 +108,7 @@ class Examples:
         return frozenset(found)
 
     def single(self, chunk: int) -> Any:
-        """Return a dataset of single examples, decoded in chunks where that can be."""
+        """Return a dataset of single examples, decoded in chunks if possible."""
         if self.per_record:
             return self.dataset.map(without_autograph(self._decode_one), num_parallel_calls=tf.data.AUTOTUNE)
         if self.source is None and not self.changes:
@@ -142,7 +142,7 @@ class Passes:
     files: FileShare | None = None
 
     def size(self) -> int | None:
-        """Return how many examples a pass has; None where only reading them all would tell."""
+        """Return how many examples a pass has; None if only reading them all would tell."""
         count = self.source.count() if self.files is None else self.files.count
         return size_of_pass(count, self.steps)
 
@@ -228,7 +228,7 @@ class Passes:
 
     @property
     def chunk(self) -> int:
-        """How many examples to decode at once where they are not batched."""
+        """How many examples to decode at once if they are not batched."""
         size = sum(prod(each.shape) * (tf.as_dtype(each.dtype).size or 16) for each in self.fields)
         return max(1, min(LARGEST_CHUNK, CHUNK_BYTES // max(size, 1)))
 

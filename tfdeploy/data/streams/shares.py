@@ -1,4 +1,4 @@
-"""Which part of a source a stream takes: whole files where that is fair to all workers, else records."""
+"""Which part of a source a stream takes: whole files if that is fair to all workers, else records."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class FileShare:
 def share_of(
     source: Source, transforms: Sequence[Transform], options: StreamOptions
 ) -> FileShare | Shard | None:
-    """Return the part that a stream takes of what its source holds; None where it takes everything.
+    """Return the part that a stream takes of what its source holds; None if it takes everything.
 
-    Whole files are given away where the source has several, where no `take` or `skip` counts examples across
-    them, and where every worker gets equally many examples. Every worker comes to the same division by
-    itself. Raises RunError where the records of a file cannot be counted.
+    Whole files are given away if the source has several, if no `take` or `skip` counts examples across
+    them, and if every worker gets equally many examples. Every worker comes to the same division by
+    itself. Raises RunError if the records of a file cannot be counted.
     """
     if options.shard is None:
         return None
@@ -57,7 +57,7 @@ def share_of(
 def deal(counts: Sequence[int], of: int) -> tuple[tuple[int, ...], ...] | None:
     """Give files with `counts` of records to `of` workers, the largest first to whoever has least.
 
-    Returns the files of each worker in their order, or None where not all get equally many records that way.
+    Returns the files of each worker in their order, or None if not all get equally many records that way.
     """
     hands: list[list[int]] = [[] for _ in range(of)]
     totals = [0] * of

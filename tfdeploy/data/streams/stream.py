@@ -58,7 +58,7 @@ class Stream:
 
     @property
     def needs_python(self) -> PythonOnly | None:
-        """Why the datasets belong into the client's process; None where TensorFlow alone reads them."""
+        """Why the datasets belong into the client's process; None if TensorFlow alone reads them."""
         return self.source.needs_python
 
     @property
@@ -68,7 +68,7 @@ class Stream:
 
     @cached_property
     def size(self) -> int | None:
-        """Examples in one pass of this stream; None where only reading them all would tell."""
+        """Examples in one pass of this stream; None if only reading them all would tell."""
         return self._passes.size()
 
     # --- reading ------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class Stream:
             raise RunError(self._nothing())
 
     def explain(self, error: Exception) -> RunError | None:
-        """Say which file, record and field made TensorFlow fail with `error`; None where the data is sound.
+        """Say which file, record and field made TensorFlow fail with `error`; None if the data is sound.
 
         This reads the data from its beginning up to the fault.
         """
@@ -213,9 +213,9 @@ class Stream:
 
 
 def _seed(options: StreamOptions, steps: Sequence[Step]) -> int:
-    """Return the seed of shuffles without one of their own, the same in every process where it must be.
+    """Return the seed of shuffles without one of their own, the same in every process if it must be.
 
-    It must where shards are cut from a shuffled order.
+    It must if shards are cut from a shuffled order.
     """
     if options.seed is not None:
         return options.seed

@@ -100,7 +100,7 @@ class Arguments:
 def bind(call: ir.Call, *, others: bool = False, **parameters: object) -> Arguments:
     """Give the arguments of `call` to `parameters` in their order.
 
-    Each parameter is a name with its default, MISSING where it has none.
+    Each parameter is a name with its default, MISSING if it has none.
     Keywords that are no parameters are refused unless `others`. Raises SpecError.
     """
     names = list(parameters)

@@ -44,14 +44,14 @@ class Change(ABC):
 
     @abstractmethod
     def fields(self, before: Fields) -> Fields:
-        """Return what the examples are after it; raises SpecError where it cannot be applied to them."""
+        """Return what the examples are after it; raises SpecError if it cannot be applied to them."""
 
     @abstractmethod
     def apply(self, tensors: Tensors) -> Tensors:
         """Return a batch of examples after it; tensors that feed nothing may be missing."""
 
     def fault(self, where: Where, values: Mapping[str, np.ndarray]) -> Diagnostic | None:  # noqa: ARG002 most accept all
-        """Say why it refuses an example with `values`, None where it does not."""
+        """Say why it refuses an example with `values`, None if it does not."""
         return None
 
 
@@ -80,7 +80,7 @@ class OneTensor(Change):
         return {**before, self.name: self.after(found)}
 
     def apply(self, tensors: Tensors) -> Tensors:
-        """Change the one tensor where it is needed at all."""
+        """Change the one tensor if it is needed at all."""
         if self.name not in tensors:
             return tensors
         return {**tensors, self.name: self.change(tensors[self.name])}

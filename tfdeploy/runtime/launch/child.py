@@ -3,7 +3,7 @@
 Run as a script, `child.py PIPE PARENT COMMAND ...`: PIPE is a descriptor whose other end the launcher alone
 has, PARENT its process. Linux is asked to kill this process when the launcher ends, which works however
 that ends and also while this process is stopped; and a thread waits for the pipe to be closed, which works
-where that request is not heard. Then the command of tfdeploy is run.
+if that request is not honoured. Then the command of tfdeploy is run.
 """
 
 from __future__ import annotations

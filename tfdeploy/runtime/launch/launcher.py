@@ -265,7 +265,7 @@ def _reserved(stack: ExitStack) -> str:
 def gpus_of(spec: ir.Spec, task: Task, visible: str | None) -> str | None:
     """Return which of this machine's GPUs are a task's own, None if that is left open.
 
-    Tasks take GPUs one after the other, of those that `visible` lists where the environment limits them.
+    Tasks take GPUs one after the other, of those that `visible` lists if the environment limits them.
     """
     if spec.devices.visible is not None:
         return None

@@ -88,7 +88,7 @@ class Membership:
     """What a process knows of its cluster: its own task (None: a client that is no task), and the spec.
 
     `spec_sha256` is the fingerprint of the spec that all processes of a run must have in common. With
-    `listen_everywhere` the task's server may listen at every address where its own leads to none of this
+    `listen_everywhere` the task's server may listen at every address if its own leads to none of this
     machine's. `trouble`
     tells why waiting for tasks is of no use any more, if somebody knows: the launcher that started them.
     `launcher` is the process of that; `secret` is what the processes of the run share, if it is needed.

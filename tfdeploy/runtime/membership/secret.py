@@ -1,6 +1,6 @@
 """The secret that the processes of a run share, by which a server knows who may tell it that the run is over.
 
-It is kept in a file that only its user can read. The launcher makes one for each of its runs; where tasks are
+It is kept in a file that only its user can read. The launcher makes one for each of its runs; if tasks are
 started one by one, it is the file that the environment variable TFDEPLOY_SECRET_FILE names, else one in the
 user's own folder. Whoever needs it first makes it, so storage that all tasks share is enough. It never
 travels: a server is sent a word that only those can make who have the secret, and that is of no use for

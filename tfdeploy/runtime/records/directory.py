@@ -31,7 +31,7 @@ RUNS = Path("runs")
 
 @frozen
 class RunDirectory:
-    """`train.directory`, relative to where the command runs; `runs/NAME` where NAME.tfdeploy has none."""
+    """`train.directory`, relative to where the command runs; `runs/NAME` if NAME.tfdeploy has none."""
 
     path: Path
 
@@ -69,7 +69,7 @@ class RunDirectory:
 
     @property
     def profile(self) -> Path:
-        """Profiles of steps, where they were asked for."""
+        """Profiles of steps, if they were asked for."""
         return self.path / "profile"
 
     @property
@@ -93,7 +93,7 @@ class RunDirectory:
         return self.path / MARKER
 
     def make(self, spec: ir.Spec) -> None:
-        """Make the directory where it is not there, and mark it as a run's.
+        """Make the directory if it is not there, and mark it as a run's.
 
         Raises RunError if it cannot be made, holds the spec, or is a folder of something else.
         """

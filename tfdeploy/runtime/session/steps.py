@@ -24,7 +24,7 @@ MOST_SKIPPED = 40  # steps on end; each halves the scale of the loss, which star
 class StepResult:
     """A step that is done: its examples, its loss, and what it tells if that was asked for.
 
-    Where other workers count into the same global step, it may be `steps` of them together, or none yet.
+    If other workers count into the same global step, it may be `steps` of them together, or none yet.
     `waited` are the seconds of it without data (of several clones, the mean); None if that is not taken.
     """
 

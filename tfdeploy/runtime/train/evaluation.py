@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 SPLITS: tuple[SplitName, ...] = ("validation", "test")
 
 Parts: TypeAlias = Sequence[Sequence[Any]]
-"""The parts of the loss of a batch: each the value, and where it is to be divided by one, the weight."""
+"""The parts of the loss of a batch: each the value, and, if it is to be divided by a weight, that weight."""
 
 
 class Stopped(Exception):  # noqa: N818  # it is no fault

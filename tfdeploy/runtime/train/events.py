@@ -1,7 +1,7 @@
 """TensorBoard's files: `events/train`, `events/validation` and `events/test`, one run of TensorBoard each.
 
 They are written as records, one after the other, and not by TensorFlow's own writer, whose thread dies with
-words of its own where the disk is full.
+words of its own if the disk is full.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Writer:
 
 @define
 class Events:
-    """Writers by split, opened when they are first needed; nothing is written where `wanted` is false.
+    """Writers by split, opened when they are first needed; nothing is written if `wanted` is false.
 
     `purge_from` is the first step that this process will make: of what an earlier one wrote, TensorBoard
     leaves out the steps from there on. With the `presence` of the run directory, nothing is written if that

@@ -244,7 +244,7 @@ class Waiting:
 
 
 def remedy(train: ir.Split) -> str:
-    """Return what can be done where reading `train` is slower than the steps."""
+    """Return what can be done if reading `train` is slower than the steps."""
     names = [call.name for call in train.transforms]
     if train.source.name == "python":
         slow = f"the source `{train.source.name}` yields examples one by one"

@@ -253,7 +253,7 @@ class _Run:
 
     @staticmethod
     def _save_what_is_there(trainer: Trainer) -> None:
-        """Write a checkpoint where a worker was missing for too long; the variables are not on it.
+        """Write a checkpoint if a worker was missing for too long; the variables are not on it.
 
         In one graph a step may have ended half way then, and the last checkpoint stands.
         """

@@ -51,7 +51,7 @@ class TrainedModel:
         """Build the graph of `spec` and take its variables from a checkpoint of its run directory.
 
         `checkpoint` is a step, or the path of a checkpoint as TensorFlow knows it; by default it is the best
-        one where the run has one, else the newest that can be read. Of a spec for a cluster the model is put
+        one if the run has one, else the newest that can be read. Of a spec for a cluster the model is put
         onto this machine: a checkpoint knows nothing of devices. Raises SpecError and RunError.
         """
         spec = _on_this_machine(spec) if spec.devices.jobs else spec

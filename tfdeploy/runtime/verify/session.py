@@ -205,7 +205,7 @@ def _group(case: Case) -> tuple[int, int, str, int]:
 
 
 def _count_in_threads(trial: Trial) -> Differences | None:
-    """Let all clones update at once; return a difference where the global step has lost count."""
+    """Let all clones update at once; return a difference if the global step has lost count."""
     before = int(trial.values()["global_step"])
     loops = trial.compiled.train_loops
     wanted = THREADED_UPDATES * len(loops)

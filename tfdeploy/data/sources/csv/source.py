@@ -45,7 +45,7 @@ DECODED = {
 
 @frozen
 class Columns:
-    """The columns that make a tensor, a scalar where one was named without a glob."""
+    """The columns that make a tensor, a scalar if one was named without a glob."""
 
     field: Field
     columns: tuple[Column, ...]

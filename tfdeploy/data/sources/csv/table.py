@@ -49,7 +49,7 @@ class Table:
         return is_gzip(self.path, self.call)
 
     def rows(self) -> Iterator[Row]:
-        """Yield the records of the file, the header first; raises RunError where it cannot be read."""
+        """Yield the records of the file, the header first; raises RunError if it cannot be read."""
         try:
             with open_binary(self.path, compressed=self.compressed) as file:
                 yield from csv_text.rows(file)
@@ -67,7 +67,7 @@ class Table:
 
     @cached_property
     def header(self) -> tuple[str, ...]:
-        """The names of the columns; raises RunError where the first row cannot be a header."""
+        """The names of the columns; raises RunError if the first row cannot be a header."""
         whole = Where(str(self.path), call=self.call)
         if size_of(self.path, self.call) == 0:
             raise RunError(errors.empty(whole, "the file is empty"))
@@ -112,11 +112,11 @@ class Table:
         return Where(str(self.path), place, Span(source, start, end), self.call)
 
     def row(self, index: int) -> Row | None:
-        """Return data row `index` (from 0), None where the file ends before it."""
+        """Return data row `index` (from 0), None if the file ends before it."""
         return next(islice(self.rows(), index + 1, None), None)
 
     def fault(self, row: Row, columns: Sequence[Column]) -> Diagnostic | None:
-        """Say what is wrong with `row` when `columns` are read from it, None where nothing is."""
+        """Say what is wrong with `row` when `columns` are read from it, None if nothing is."""
         try:
             found = csv_text.cells(row.text)
         except csv_text.QuoteError as fault:

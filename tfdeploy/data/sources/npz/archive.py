@@ -39,7 +39,7 @@ MEMBER_FAULTS = (EOFError, OSError, RuntimeError, ValueError, struct.error, zipf
 class Array:
     """An array of an archive.
 
-    `offset` is where its numbers begin in the file, None where TensorFlow cannot read them there. `stored`
+    `offset` is where its numbers begin in the file, None if TensorFlow cannot read them there. `stored`
     is the dtype on disk, which may be of the other byte order; `columns_first` is NumPy's Fortran order.
     """
 
@@ -96,7 +96,7 @@ class Archive:
             return tuple(name.removesuffix(".npy") for name in file.namelist() if name.endswith(".npy"))
 
     def array(self, name: str) -> Array:
-        """Read the header of array `name`; raises RunError where its numbers cannot be used."""
+        """Read the header of array `name`; raises RunError if its numbers cannot be used."""
         with self._open() as file:
             info = file.getinfo(f"{name}.npy")
             try:

@@ -84,7 +84,7 @@ class Npz(Source):
         return self.length
 
     def records(self) -> Any:
-        """Return the bytes of each array's examples, or the examples themselves where Python reads them."""
+        """Return the bytes of each array's examples, or the examples themselves if Python reads them."""
         datasets = {name: self._records(each) for name, each in self.arrays.items()}
         return tf.data.Dataset.zip(datasets)
 

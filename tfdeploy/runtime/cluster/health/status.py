@@ -35,7 +35,7 @@ AT_ONCE = 32
 
 @frozen
 class TaskStatus:
-    """How a task is, in words; `well` where it is there and runs the same spec."""
+    """How a task is, in words; `well` if it is there and runs the same spec."""
 
     task: Task
     address: str

@@ -86,7 +86,7 @@ def listening_at(host: str, port: int) -> Iterator[None]:
 
 
 def _leading_to(host: str, port: int, real: Callable[..., int]) -> Callable[..., int]:
-    """Return a `bind` that puts `host` in place of every address, where `port` is asked for."""
+    """Return a `bind` that puts `host` in place of every address, if `port` is asked for."""
     wanted = ipaddress.ip_address(host)
     v6 = wanted.packed if wanted.version == 6 else b"\0" * 10 + b"\xff\xff" + wanted.packed  # noqa: PLR2004
 

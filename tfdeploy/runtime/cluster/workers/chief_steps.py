@@ -1,4 +1,4 @@
-"""Steps of the chief where every worker has a graph of its own: its own part, and what comes of all parts."""
+"""Steps of the chief if every worker has a graph of its own: its own part, and what comes of all parts."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class WorkerGroup:
 
     @property
     def name(self) -> str | None:
-        """The worker's task, where its steps are its own; None if a step is one of all workers."""
+        """The worker's task, if its steps are its own; None if a step is one of all workers."""
         return None if self.exchange.step is None else self.worker.task(self.worker.index)
 
     # --- reading ------------------------------------------------------------------------------------------

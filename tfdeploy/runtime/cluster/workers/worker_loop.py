@@ -1,7 +1,7 @@
 """A worker that is not the chief: it trains its clones for as long as the chief lets it, and no more.
 
 It keeps nothing: not the step, not the weights, not a file. Killed at any moment and started again, it takes
-up the generation that it finds, and where its data is to go on.
+up the generation that it finds, and continues with its data from there.
 """
 
 from __future__ import annotations

@@ -6,12 +6,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import median
 
-from attrs import frozen
-
 from benchmarks.figures import Figures
 from benchmarks.launches import BASELINE
 from benchmarks.report.plot import bars
-from benchmarks.report.results import Results, Spread
+from benchmarks.report.results import Ratio, Results, Spread
 from benchmarks.report.targets import TARGETS
 
 PEERS = {
@@ -39,17 +37,6 @@ LIMITS = """\
 - Input pipelines together with training: in the races the examples are made up and small, and lie in memory.
 - Convergence: all contenders do the same arithmetic, and how fast losses fall is not a matter of this page.
 """
-
-
-@frozen
-class Ratio:
-    """A ratio with its name, for the table and the chart."""
-
-    model: str
-    towers: int
-    peer: str
-    measure: str
-    spread: Spread
 
 
 def write_page(results: Results, folder: Path) -> None:

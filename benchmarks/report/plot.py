@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from math import log2
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from benchmarks.report.page import Ratio
+from benchmarks.report.results import Ratio
 
 ROW, LEFT, WIDTH, REACH = 18, 330, 420, 5  # pixels; the scale goes from 1 / 2**REACH to 2**REACH
 

@@ -67,6 +67,25 @@ class Spread:
 
 
 @frozen
+class Ratio:
+    """A ratio of a contender's figure to ours, with its name, for the table and the chart.
+
+    Attributes:
+        model: The name of the model.
+        towers: How many towers the model had.
+        peer: The contender that is compared with ours.
+        measure: What was measured, such as `steps per second`.
+        spread: The ratio over all rounds; above 1 ours is better.
+    """
+
+    model: str
+    towers: int
+    peer: str
+    measure: str
+    spread: Spread
+
+
+@frozen
 class Results:
     """Figures of races, of builds alone, of commands, of clusters, and of reading files."""
 

@@ -1,1 +1,1 @@
-"""What a spec means: sources and spans, diagnostics, the IR and the checks that need no graph."""
+"""The meaning of a spec: its text, diagnostics, intermediate representation (IR) and device-free checks."""

@@ -7,7 +7,17 @@ _SIGNS = frozenset("-._")
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return host and port of `host:port` or `[::1]:port`. Raises ValueError, which says what is wrong."""
+    """Split the address of a task into its host and port.
+
+    Args:
+        address: `host:port`, or `[::1]:port` for an IPv6 address.
+
+    Returns:
+        The host, without brackets, and the port.
+
+    Raises:
+        ValueError: If the address is malformed; the message says what is wrong with it.
+    """
     host, colon, port = address.rpartition(":")
     if not colon or not host:
         raise ValueError("it is not of the form `host:port`")

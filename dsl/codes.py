@@ -1,7 +1,7 @@
-"""The codes of all diagnostics: stable, never reused, one row each, sorted.
+"""The table of all diagnostic codes, sorted by number. A code is never reused.
 
-A code's name and number stand here alone; `tfdeploy/pages/TFDxxx.md` explains it. To add one, put a row where
-its number belongs, write its page, and raise it with `name_of(code)`.
+The number and the name of a code are written only here; `tfdeploy/pages/TFDxxx.md` explains the code. To add
+a code, add a row at the place of its number, write its page, and use it through a factory in `dsl/errors/`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ Stage: TypeAlias = Literal["check", "plan", "run", "tool"]
 
 @frozen
 class Code:
-    """One kind of diagnostic; `stage` is the first that can raise it (`tool` where no spec is to blame)."""
+    """One kind of diagnostic.
+
+    Attributes:
+        code: The number, such as `TFD101`.
+        name: The name in kebab case.
+        title: One sentence that says what is wrong.
+        stage: The first stage that can report it, or `tool` if the fault is in tfdeploy itself.
+    """
 
     code: str
     name: str
@@ -201,10 +208,17 @@ CODES: dict[str, Code] = {row.code: row for row in _ROWS}
 
 
 def name_of(code: str) -> str:
-    """Return the kebab-case name of `code`; a KeyError for a code that is not in the table."""
+    """Return the kebab-case name of a code.
+
+    Args:
+        code: The number of the code, such as `TFD101`.
+
+    Raises:
+        KeyError: If the table has no such code.
+    """
     return CODES[code].name
 
 
 def is_file_fault(code: str) -> bool:
-    """Whether `code` says that a file could not be had, so that the command ends with 2 and not with 1."""
+    """Whether a code means that a file could not be read, so that the command exits with 2 instead of 1."""
     return code.startswith("TFD19")

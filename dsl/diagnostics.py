@@ -1,4 +1,4 @@
-"""What is wrong with a spec, as records: rendering is elsewhere, and so is the wording of each code."""
+"""The records of diagnostics. `dsl/formats/` renders them, and `dsl/errors/` has the wording of each code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_SHOWN = 50
 
 
 class Severity(Enum):
-    """How bad a diagnostic is; only an error makes a spec invalid."""
+    """How serious a diagnostic is. Only an error makes a spec invalid."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -22,7 +22,12 @@ class Severity(Enum):
 
 @frozen
 class Label:
-    """A second place that a diagnostic points at, and what is to be seen there."""
+    """A second place that a diagnostic points at.
+
+    Attributes:
+        span: The place.
+        text: What there is to see at the place.
+    """
 
     span: Span
     text: str
@@ -30,7 +35,12 @@ class Label:
 
 @frozen
 class Edit:
-    """Replace the text of `span` by `replacement`."""
+    """One replacement in the source text.
+
+    Attributes:
+        span: The text to be replaced.
+        replacement: The new text.
+    """
 
     span: Span
     replacement: str
@@ -38,7 +48,13 @@ class Edit:
 
 @frozen
 class Fix:
-    """Edits that mend the spec; `safe` ones cannot change what a correct spec means."""
+    """Edits that correct the spec.
+
+    Attributes:
+        title: What the fix does, in a few words.
+        edits: The replacements; they are applied together.
+        applicability: `safe` if the edits cannot change the meaning of a correct spec, else `unsafe`.
+    """
 
     title: str
     edits: tuple[Edit, ...]
@@ -49,9 +65,18 @@ class Fix:
 class Diagnostic:
     """One thing that is wrong.
 
-    `message` says what is wrong, `span` is the smallest stretch that shows it (none for a fault
-    that no spec line causes), `text` stands beside the marker, `notes` give facts and only `help`
-    says what to do. `file` is the file that a fault without a span is about.
+    Attributes:
+        code: The number of its kind, such as `TFD101`.
+        name: The name of its kind in kebab case.
+        message: What is wrong.
+        span: The smallest part of the text that shows the fault, or None if no line of the spec causes it.
+        text: The text beside the marker of `span`.
+        severity: Error or warning.
+        labels: Other places that help to understand the fault.
+        notes: Facts about the fault.
+        help: What to do.
+        fix: Edits that correct the spec, if there are any.
+        file: The file that a fault without a span is about.
     """
 
     code: str
@@ -68,12 +93,12 @@ class Diagnostic:
 
     @property
     def path(self) -> str | None:
-        """The file that it is shown in."""
+        """The name of the file that the diagnostic is shown for."""
         return self.span.source.name if self.span is not None else self.file
 
     @property
     def is_error(self) -> bool:
-        """Whether this alone makes the spec invalid."""
+        """Whether this diagnostic makes the spec invalid."""
         return self.severity is Severity.ERROR
 
 
@@ -83,16 +108,16 @@ def _kept(found: Iterable[Diagnostic]) -> dict[Diagnostic, None]:
 
 @frozen
 class Diagnostics:
-    """A collector that the stages of reading a spec add to; one cause is kept once."""
+    """A collection of diagnostics in the order in which they were added; equal ones are kept once."""
 
     _found: dict[Diagnostic, None] = field(factory=dict, alias="found", converter=_kept)
 
     def add(self, diagnostic: Diagnostic) -> None:
-        """Keep `diagnostic` unless an equal one is there already."""
+        """Add a diagnostic unless an equal one is already in the collection."""
         self._found[diagnostic] = None
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Keep each of `diagnostics`."""
+        """Add each of several diagnostics, as `add` does."""
         for diagnostic in diagnostics:
             self.add(diagnostic)
 
@@ -109,7 +134,11 @@ class Diagnostics:
 
 
 class SpecError(Exception):
-    """A spec cannot be used; `diagnostics` say why, each with its place."""
+    """Raised if a spec cannot be used.
+
+    Attributes:
+        diagnostics: The reasons, each with its place.
+    """
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
@@ -117,9 +146,10 @@ class SpecError(Exception):
 
 
 class RunError(Exception):
-    """A run cannot go on for a reason outside the spec: data, a checkpoint, a task, a loss not finite.
+    """Raised if a run cannot go on for a reason outside the spec, such as damaged data or a lost task.
 
-    `diagnostic` is of the range TFD7xx.
+    Attributes:
+        diagnostic: The reason; its code is in the range TFD7xx.
     """
 
     def __init__(self, diagnostic: Diagnostic) -> None:

@@ -1,4 +1,4 @@
-"""The names of the tensors that the examples of a split are made of, as far as the spec tells."""
+"""Names of the tensors in the examples of a split, as far as they follow from the spec alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _OF_SOURCE = {"images": ("image", "label"), "cifar10": ("image", "label"), "mnis
 
 
 def tensors_of(source: ir.Call) -> frozenset[str] | None:
-    """Return the names of the tensors that a source gives; None where only reading it can tell."""
+    """Return the names of the tensors that a source yields, or None if only reading the source shows them."""
     if source.name in _OF_SOURCE:
         return frozenset(_OF_SOURCE[source.name])
     if source.name == "python" or (source.name == "npz" and not source.kwargs):
@@ -19,14 +19,19 @@ def tensors_of(source: ir.Call) -> frozenset[str] | None:
 
 
 def renamed(tensors: frozenset[str], transform: ir.Call) -> frozenset[str]:
-    """Return the names of the tensors after a transform."""
+    """Return the names of the tensors after a transform.
+
+    Args:
+        tensors: The names before it.
+        transform: The call of the transform. Only `rename` changes names.
+    """
     if transform.name != "rename":
         return tensors
     return (tensors - {str(old) for old in transform.kwargs.values()}) | frozenset(transform.kwargs)
 
 
 def tensors_of_split(split: ir.Split) -> frozenset[str] | None:
-    """Return the names of the tensors after all transforms; None where only reading the source can tell."""
+    """Return the names of the tensors after all transforms, or None if only reading the source shows them."""
     tensors = tensors_of(split.source)
     for transform in split.transforms:
         tensors = None if tensors is None else renamed(tensors, transform)

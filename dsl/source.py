@@ -1,6 +1,6 @@
-"""Source texts and the spans that point into them.
+"""Source texts, and spans that point into them.
 
-The IR keeps offsets only; lines and columns are worked out when a diagnostic is shown.
+Spans hold offsets only. Lines and columns are computed when a diagnostic is shown.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ from attrs import frozen
 
 @frozen
 class Position:
-    """A place in a text: `line` and `column` count from 1 (columns in code points), `offset` from 0."""
+    """A place in a text.
+
+    Attributes:
+        line: The line, counted from 1.
+        column: The column in code points, counted from 1.
+        offset: The offset in code points, counted from 0.
+    """
 
     line: int
     column: int
@@ -22,10 +28,11 @@ class Position:
 
 @frozen(eq=False)
 class Source:
-    """A text to be read and the name under which people know it.
+    """A text and its name.
 
-    `name` is a path as the user wrote it, `<stdin>`, or `--set clones.count` for a value of the
-    command line.
+    Attributes:
+        name: A path as the user wrote it, `<stdin>`, or `--set` for a value from the command line.
+        text: The whole text.
     """
 
     name: str
@@ -46,17 +53,17 @@ class Source:
 
     @property
     def line_count(self) -> int:
-        """How many lines the text has; a text without a newline has one."""
+        """The number of lines; a text without a newline has one."""
         return len(self._line_starts)
 
     def position(self, offset: int) -> Position:
-        """Return line and column of `offset`; the end of the text is a valid place."""
+        """Return the line and column of an offset; the end of the text is a valid offset."""
         offset = min(max(offset, 0), len(self.text))
         line = bisect_right(self._line_starts, offset)
         return Position(line, offset - self._line_starts[line - 1] + 1, offset)
 
     def line(self, number: int) -> str:
-        """Return line `number` (from 1) without its newline."""
+        """Return a line without its newline; lines are counted from 1."""
         start = self._line_starts[number - 1]
         end = self._line_starts[number] - 1 if number < self.line_count else len(self.text)
         return self.text[start:end].rstrip("\r")
@@ -64,7 +71,13 @@ class Source:
 
 @frozen
 class Span:
-    """A stretch of a source: offsets `start` to `end`, the end not included."""
+    """A part of a source text.
+
+    Attributes:
+        source: The text.
+        start: The offset of the first character.
+        end: The offset after the last character.
+    """
 
     source: Source
     start: int
@@ -72,19 +85,19 @@ class Span:
 
     @property
     def text(self) -> str:
-        """The characters of the stretch."""
+        """The characters of the span."""
         return self.source.text[self.start : self.end]
 
     @property
     def begin(self) -> Position:
-        """Where the stretch starts."""
+        """The position of the first character."""
         return self.source.position(self.start)
 
     @property
     def finish(self) -> Position:
-        """The place after its last character."""
+        """The position after the last character."""
         return self.source.position(self.end)
 
     def to(self, other: Span) -> Span:
-        """Return the stretch from the start of this one to the end of `other`."""
+        """Return the span from the start of this one to the end of `other`."""
         return Span(self.source, self.start, max(self.end, other.end))

@@ -1,4 +1,4 @@
-"""The known names that an unknown one was probably meant to be."""
+"""Suggestions: the known names that are most similar to an unknown one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _ALIKE = 0.7  # of the letters; words that differ in more have nothing in common
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the name of `known` that `name` was probably meant to be, or None where none is near.
+    """Return the known name that `name` is probably a misspelling of, or None if none is similar enough.
 
-    Case and underscores count little; otherwise a third of the letters may differ, where swapping two
-    neighbours is one difference.
+    The distance is the optimal string alignment distance (Boytsov, 2011): insertions, deletions, replacements
+    and swaps of neighbouring letters count one each. Up to a third of the letters may differ. Names that
+    differ only in case, underscores and hyphens have a distance of one half.
     """
     if len(name) > _LONGEST:
         return None
@@ -36,7 +37,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def by_nearness(name: str, known: Iterable[str]) -> list[str]:
-    """Return the names of `known` with those first that are written most like `name`, others as they were."""
+    """Return the known names sorted by similarity to `name`; equally similar names keep their order."""
     candidates = list(dict.fromkeys(known))
     if not name or len(name) > _LONGEST or len(candidates) > _MOST:
         return candidates
@@ -44,15 +45,15 @@ def by_nearness(name: str, known: Iterable[str]) -> list[str]:
 
 
 def nearest_paths(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return up to three beginnings of `names` that are most like `pattern`, the most alike first.
+    """Return up to three prefixes of known paths that are most similar to a pattern, the most similar first.
 
     Args:
         pattern: A name or a glob that matches none of `names`; slashes divide it into parts.
-        names: The known names. Of each, as many parts are compared as the pattern has.
+        names: The known paths. As many parts of each are compared as the pattern has.
 
     Returns:
-        For a glob without its stars, what is found has them put back: for `decodr/*` among
-        `decoder/MatMul` it is `decoder/*`. If nothing is alike, the first of the known names.
+        The prefixes, followed by the stars that the pattern ends with: for `decodr/*` and the known path
+        `decoder/MatMul` the result is `decoder/*`. If nothing is similar, the first known prefixes.
     """
     from difflib import get_close_matches
 
@@ -67,7 +68,7 @@ def nearest_paths(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _unlikeness(name: str, candidate: str) -> float:
-    """Return how much of the longer word differs; of what has nothing in common, all does."""
+    """Return how different two names are: 0 if they are equal, 1 if they have nothing in common."""
     if len(candidate) > _LONGEST:
         return 1.0
     plain, other = _plain(name), _plain(candidate)

@@ -1,9 +1,9 @@
-"""The structure of a spec as it was written: items, blocks, calls and flows. No word has a meaning yet.
+"""The syntax tree of a spec: items, blocks, calls and flows, before names are looked up.
 
-Chains (`a -> b -> c`, `a + b - c`) are flat, so that no text, however long, makes a deep tree; depth comes
-from brackets alone, and the reader refuses too many of those.
+Chains (`a -> b -> c`, `a + b - c`) are flat, so that a long chain does not make a deep tree. Only brackets
+make a tree deep, and the parser limits their depth.
 
-These are plain classes: as attrs records they would cost every command 3 ms when it starts.
+These are plain classes, because as attrs records they would add 3 ms to the start of every command.
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ from dsl.source import Source, Span
 
 
 class Node:
-    """What every part of a text has: where it stands."""
+    """The base class of all parts of a syntax tree.
+
+    Attributes:
+        span: Where the part is written.
+    """
 
     __slots__ = ("span",)
 
     span: Span
 
     def changed(self, **parts: object) -> Self:
-        """Return this node with other `parts`."""
+        """Return a copy of this node with other values of some attributes."""
         changed = copy(self)
         for name, part in parts.items():
             setattr(changed, name, part)
@@ -33,7 +37,11 @@ class Node:
 
 
 class Broken(Node):
-    """A part that could not be read and was reported; `names` are those it may have defined."""
+    """A part that could not be parsed and was reported.
+
+    Attributes:
+        names: The names that the part may have defined.
+    """
 
     __slots__ = ("names",)
 
@@ -43,7 +51,12 @@ class Broken(Node):
 
 
 class Number(Node):
-    """`64`, `0.5`, or with a `unit` as in `16GiB` and `10%`."""
+    """A number, such as `64` or `0.5`, or with a unit, such as `16GiB` or `10%`.
+
+    Attributes:
+        value: The number as written.
+        unit: The unit, or None.
+    """
 
     __slots__ = ("unit", "value")
 
@@ -83,7 +96,7 @@ class Every(Node):
 
 
 class Range(Node):
-    """The index `first..last`, both included."""
+    """The index `first..last`; both ends are included."""
 
     __slots__ = ("first", "last")
 
@@ -94,7 +107,13 @@ class Range(Node):
 
 
 class Segment(Node):
-    """`name` or `name[index]` of a path."""
+    """`name` or `name[index]` in a path.
+
+    Attributes:
+        name: The name.
+        name_span: Where the name is written.
+        index: What is in the brackets, or None if there are none.
+    """
 
     __slots__ = ("index", "name", "name_span")
 
@@ -108,7 +127,11 @@ class Segment(Node):
 
 
 class Path(Node):
-    """`rate`, `gpu[0]`, `worker[1].gpu[0..3]`, `applications.ResNet50`."""
+    """Segments joined by dots, such as `rate`, `gpu[0]`, `worker[1].gpu[0..3]` or `applications.ResNet50`.
+
+    Attributes:
+        segments: The parts between the dots.
+    """
 
     __slots__ = ("segments",)
 
@@ -118,18 +141,24 @@ class Path(Node):
 
     @property
     def name(self) -> str:
-        """The names of the segments, with dots and without indices."""
+        """The names of the segments, joined by dots, without indices."""
         return ".".join(segment.name for segment in self.segments)
 
     @property
     def bare(self) -> str | None:
-        """The name where the path is one name without an index."""
+        """The name if the path is a single name without an index, else None."""
         first = self.segments[0]
         return first.name if len(self.segments) == 1 and first.index is None else None
 
 
 class Argument(Node):
-    """An argument of a call; `name` is None for a positional one."""
+    """An argument of a call.
+
+    Attributes:
+        value: The expression.
+        name: The name of a keyword argument, or None for a positional one.
+        name_span: Where the name is written.
+    """
 
     __slots__ = ("name", "name_span", "value")
 
@@ -164,7 +193,12 @@ class List(Node):
 
 
 class Chain(Node):
-    """`first operator operand operator operand...`, of `+` and `-` or of `*` and `/`; read from the left."""
+    """`first operator operand ...`, either of `+` and `-` or of `*` and `/`, evaluated from the left.
+
+    Attributes:
+        first: The first operand.
+        rest: The operators, each with its right operand.
+    """
 
     __slots__ = ("first", "rest")
 
@@ -198,7 +232,7 @@ class Flow(Node):
 
 
 class Comparison(Node):
-    """`left operator right`, as in `expect`."""
+    """`left operator right`, a condition of `expect`."""
 
     __slots__ = ("left", "operator", "right")
 
@@ -229,7 +263,16 @@ class Attribute(Node):
 
 
 class Block(Node):
-    """`kind "label" { items }`; `header` is the part before the brace."""
+    """`kind "label" { items }`.
+
+    Attributes:
+        kind: The name of the kind of block.
+        kind_span: Where the kind is written.
+        header: The part before the opening brace.
+        label: The block's own name, or None.
+        label_span: Where the label is written.
+        items: What is between the braces.
+    """
 
     __slots__ = ("header", "items", "kind", "kind_span", "label", "label_span")
 
@@ -254,7 +297,7 @@ class Block(Node):
 
 
 class Entry(Node):
-    """An item that is an expression: a rule, a condition, or something out of place."""
+    """An item that is only an expression, such as a placement rule or a condition."""
 
     __slots__ = ("value",)
 
@@ -267,7 +310,13 @@ Item: TypeAlias = "Attribute | Block | Entry"
 
 
 class Allowance:
-    """A lint that `# tfdeploy: allow(name)` switches off, in one `line` or, where that is None, in all."""
+    """A lint that a comment `# tfdeploy: allow(name)` switches off.
+
+    Attributes:
+        name: The name of the lint.
+        span: Where the name is written.
+        line: The line that the comment is for, or None for the whole file.
+    """
 
     __slots__ = ("line", "name", "span")
 

@@ -1,6 +1,7 @@
-"""Checks of a spec that need no graph, one rule per file.
+"""Checks of a spec that need no devices, one in each file.
 
-To add one: a file with a function from `Facts` to diagnostics, and its name in one of the two tuples below.
+To add a check, write a file with a function from `Facts` to diagnostics, and add the function to one of the
+two tuples below.
 """
 
 from __future__ import annotations

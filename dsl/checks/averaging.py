@@ -1,4 +1,4 @@
-"""Copies that are trained apart are averaged now and then."""
+"""A check that clones which update weights of their own (`mode = local`) are averaged at some time."""
 
 from __future__ import annotations
 

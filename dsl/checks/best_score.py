@@ -1,4 +1,4 @@
-"""What is best is judged by a score that there is, in evaluations that there are."""
+"""Checks that `best` names a score that evaluations compute, and that there are evaluations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of every split have a tensor for each input of the model."""
+"""A check that every split has a tensor for each input of the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def data_tensors(facts: Facts) -> Iterator[Diagnostic]:
-    """Report each input that a split has no tensor for, unless the model or the data are in doubt anyway."""
+    """Report each input that a split has no tensor for, unless the model or the split has other errors."""
     if facts.model is None or facts.data is None:
         return
     for split in facts.splits:

@@ -1,4 +1,4 @@
-"""The devices that a spec declares, one by one, and those of them that a set names."""
+"""The devices that a spec declares, and those among them that a set of devices names."""
 
 from __future__ import annotations
 
@@ -13,9 +13,17 @@ Device: TypeAlias = tuple[str | None, int, str, int]
 
 
 def declared(devices: ir.Devices, kinds: tuple[str, ...] = ("cpu", "gpu")) -> list[Device]:
-    """Return the declared devices of some kinds in order, none if they are too many to be counted.
+    """Return the declared devices of some kinds, in order.
 
-    A machine whose CPUs are not counted has one; GPUs that are not counted are none here.
+    A machine without a declared number of CPU devices has one. GPUs whose number is not declared are left
+    out.
+
+    Args:
+        devices: The `devices` block.
+        kinds: The kinds of devices.
+
+    Returns:
+        The devices, or an empty list if there are too many to list.
     """
     found: list[Device] = []
     for kind in kinds:
@@ -30,12 +38,17 @@ def declared(devices: ir.Devices, kinds: tuple[str, ...] = ("cpu", "gpu")) -> li
 
 
 def named(devices: list[Device], target: ir.DeviceSet) -> list[Device]:
-    """Return those of `devices` that `target` names, in its order."""
+    """Return the devices that a set names, in the order of the set.
+
+    Args:
+        devices: The devices to choose from.
+        target: The set.
+    """
     return [each for pattern in target.patterns for each in devices if _is_named(each, pattern)]
 
 
 def written(device: Device) -> str:
-    """Return a device as a spec has it."""
+    """Return a device as it is written in a spec."""
     job, task, kind, index = device
     return f"{kind}[{index}]" if job is None else f"{job}[{task}].{kind}[{index}]"
 

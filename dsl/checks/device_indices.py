@@ -1,4 +1,4 @@
-"""Every device that a spec names is among those that it declares."""
+"""A check that every device that a spec names is declared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ PARAMETER_SERVER = "ps"
 
 
 def device_indices(facts: Facts) -> Iterator[Diagnostic]:
-    """Report devices and tasks beyond those declared; GPUs that are only found at run time are let pass."""
+    """Report devices and tasks that are not declared.
+
+    GPUs whose number is only known at run time are not checked.
+    """
     if facts.devices is None:
         return
     absent: set[tuple[str | None, str]] = set()

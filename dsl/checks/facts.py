@@ -1,4 +1,4 @@
-"""What the checks know of a spec. A part with errors is left out, and the rest is checked all the same."""
+"""The parts of a spec that the checks use. Parts with errors are left out, and the rest is checked."""
 
 from __future__ import annotations
 
@@ -12,11 +12,25 @@ from dsl.source import Span
 
 @frozen
 class Facts:
-    """The parts of a spec that could be read.
+    """The parts of a spec that could be read. A block that is not in the spec is its record of defaults.
 
-    A block that is not in the spec is its record of defaults, one with errors None. `patterns` are all names
-    of devices, `inputs` the model's inputs, `splits` those of `data`. `constants` are the names of `let` with
-    where they stand, `used` those that something uses, `used_layers` the `layer` blocks that something uses.
+    Attributes:
+        where: The start of the spec.
+        model: The `model` block, or None if it has errors; the same holds for the other blocks.
+        layers: The `layer` blocks.
+        data: The `data` block.
+        devices: The `devices` block.
+        clones: The `clones` block.
+        place: The `place` block.
+        update: The `update` block.
+        train: The `train` block.
+        expect: The `expect` block.
+        patterns: All patterns of devices in the spec.
+        inputs: The inputs of the model.
+        splits: The splits of `data`.
+        constants: The names of the constants in `let`, each with its place.
+        used: The names of the constants that are used.
+        used_layers: The names of the `layer` blocks that are used.
     """
 
     where: Span

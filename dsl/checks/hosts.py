@@ -1,4 +1,4 @@
-"""Every task of a cluster has an address, and one of its own."""
+"""A check that every task of a cluster has a valid address that no other task has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def hosts(facts: Facts) -> Iterator[Diagnostic]:
-    """Report what is no `host:port` in `hosts`, and addresses that two tasks have."""
+    """Report addresses in `hosts` that are not `host:port`, and addresses that two tasks share."""
     jobs = facts.devices.jobs if facts.devices is not None else ()
     if not any(job.hosts for job in jobs):
         return

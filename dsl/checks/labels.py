@@ -1,4 +1,4 @@
-"""A loss or metric of one-hot targets is not given whole-number labels."""
+"""A check that losses and metrics of one-hot targets do not get integer labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ONE_PER_EXAMPLE = ((), (1,))
 
 
 def labels(facts: Facts) -> Iterator[Diagnostic]:
-    """Report a target of one whole number per example for a loss or metric that compares distributions."""
+    """Report a target of one integer per example for a loss or metric that compares distributions."""
     if facts.model is None:
         return
     inputs = {each.name: each for each in facts.model.bindings if isinstance(each.value, ir.Input)}

@@ -1,4 +1,4 @@
-"""No two layers of a model, or of one `layer` block, bear the same name."""
+"""A check that no two layers of a model, or of one `layer` block, have the same name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def layer_names(facts: Facts) -> Iterator[Diagnostic]:
-    """Report the second layer of a name: Keras would refuse it, and its variables would be nameless."""
+    """Report the second layer with the same name, because Keras would refuse it."""
     for block in (facts.model, *(facts.layers or ())):
         if block is None:
             continue
@@ -44,7 +44,7 @@ def _named(block: ir.Model | ir.LayerBlock) -> Iterator[tuple[str, Span]]:
 
 
 def steps_of(value: object) -> Iterator[ir.Step]:
-    """Return the steps in the value of a binding that make a layer, those within others included."""
+    """Return the steps in the value of a binding that make a layer, including those inside other steps."""
     if isinstance(value, ir.SharedLayer):
         yield value.step
     elif isinstance(value, ir.Group):

@@ -1,4 +1,4 @@
-"""What is in one place is put on one device."""
+"""A check that what can only be on one device is placed on one device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SINGLE = frozenset({"evaluation", "summaries"})
 
 
 def single_places(facts: Facts) -> Iterator[Diagnostic]:
-    """Report a rule that gives evaluation or summaries several devices of one task, of which one is used."""
+    """Report rules that place evaluation or summaries on several devices of one task; only one is used."""
     devices, place = facts.devices, facts.place
     if devices is None or place is None:
         return

@@ -1,7 +1,7 @@
-"""Opening files for reading: regular files alone, so that no pipe, device or socket keeps a reader waiting.
+"""Opening regular files for reading. Pipes, devices and sockets are refused, because they could block.
 
-Every reader of files that others may have put there (specs, includes, maps, histories, manifests, data,
-weights) opens them here.
+Every file that somebody else may have put there (specs, includes, maps, histories, manifests, data, weights)
+is opened with these functions.
 """
 
 from __future__ import annotations
@@ -20,29 +20,46 @@ _KINDS = (
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open the regular file `path`, or the one that a symbolic link leads to, for reading bytes.
+    """Open a regular file for reading bytes, without ever blocking.
 
-    Raises OSError, also for what is no regular file; it never waits for somebody to write.
+    Args:
+        path: The file, or a symbolic link to it.
+
+    Raises:
+        OSError: If the file cannot be opened or is not a regular file.
     """
     return open(path, "rb", opener=_open)
 
 
 def read_regular(path: str | os.PathLike[str]) -> bytes:
-    """Return the bytes of the regular file `path`. Raises OSError as `open_regular` does."""
+    """Return the bytes of a regular file.
+
+    Raises:
+        OSError: If the file cannot be read or is not a regular file.
+    """
     with open_regular(path) as file:
         return file.read()
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """Return the UTF-8 text of the regular file `path`, its newlines as they are.
+    """Return the UTF-8 text of a regular file; newlines are not converted.
 
-    Raises OSError as `open_regular` does, and UnicodeDecodeError.
+    Raises:
+        OSError: If the file cannot be read or is not a regular file.
+        UnicodeDecodeError: If the file is not UTF-8.
     """
     return read_regular(path).decode("utf-8")
 
 
 def strange_kind(mode: int) -> str | None:
-    """Return what a file of this `st_mode` is, in words, if it is neither a regular file nor a folder."""
+    """Describe the kind of a file that is neither a regular file nor a folder.
+
+    Args:
+        mode: The `st_mode` of the file.
+
+    Returns:
+        `a pipe`, `a device` or `a socket`, or None for regular files, folders and unknown kinds.
+    """
     return next((words for is_kind, words in _KINDS if is_kind(mode)), None)
 
 

@@ -1,7 +1,8 @@
-"""The IR: a whole spec as frozen records, after names are resolved, constants folded and defaults filled in.
+"""The intermediate representation (IR): a spec as frozen records, with names resolved and defaults filled in.
 
-Every record carries the span it came from; spans do not take part in equality, so two specs that mean the
-same are equal. `block.span_of("attribute")` is where a value was written, or the block where it is a default.
+Every record has the span that it was read from. Spans do not take part in equality, so two specs with the
+same meaning are equal. `block.span_of("attribute")` is the place of a value, or of the block if the value is
+a default.
 """
 
 from dsl.ir.base import Arithmetic, Block, Call, Node, Parameter, Value

@@ -1,4 +1,4 @@
-"""What all records of the IR have, and the values of their attributes."""
+"""The base classes of the records of the IR, and the values of their attributes."""
 
 from __future__ import annotations
 
@@ -12,32 +12,50 @@ from dsl.source import Span
 
 @frozen
 class Node:
-    """What every record of the IR has: where it was written (none for a default)."""
+    """The base class of all records of the IR.
+
+    Attributes:
+        span: Where the record was written, or None if it is a default.
+    """
 
     span: Span | None = field(default=None, eq=False, repr=False, kw_only=True)
 
 
 @frozen
 class Block(Node):
-    """A block of the spec. `spans` maps each attribute that was written to the span of its value."""
+    """A block of the spec.
+
+    Attributes:
+        spans: For each attribute that was written, the place of its value.
+    """
 
     spans: Mapping[str, Span] = field(factory=dict, eq=False, repr=False, kw_only=True)
 
     def span_of(self, attribute: str) -> Span | None:
-        """Return where the value of `attribute` was written, else the span of the block."""
+        """Return the place of an attribute's value, or of the block if the attribute was not written."""
         return self.spans.get(attribute, self.span)
 
 
 @frozen
 class Parameter(Node):
-    """A `layer` block's parameter, used in one of its expressions."""
+    """A reference to a parameter of a `layer` block.
+
+    Attributes:
+        name: The name of the parameter.
+    """
 
     name: str
 
 
 @frozen
 class Arithmetic(Node):
-    """`left operator right` over layer parameters; everything else is folded when it is read."""
+    """An operation on layer parameters. All other arithmetic is computed when the spec is read.
+
+    Attributes:
+        operator: The operator; `negate` has a left operand only.
+        left: The left operand.
+        right: The right operand, or None.
+    """
 
     operator: Literal["+", "-", "*", "/", "negate"]
     left: Value
@@ -46,10 +64,15 @@ class Arithmetic(Node):
 
 @frozen
 class Call(Node):
-    """`name(args, key = value)`: a Keras object, a source, a transform, an aggregation.
+    """`name(args, key = value)`: a Keras object, a source, a transform or an aggregation.
 
-    `name` is dotted where it was written so (`applications.ResNet50`). `signature` of the schema says
-    which argument a position means.
+    Attributes:
+        name: The name; it has dots if it was written so, as in `applications.ResNet50`.
+        args: The positional arguments. The schema says which parameters they are for.
+        kwargs: The keyword arguments.
+        name_span: Where the name is written.
+        arg_spans: Where the positional arguments are written.
+        kwarg_spans: Where the values of the keyword arguments are written.
     """
 
     name: str

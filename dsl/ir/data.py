@@ -11,7 +11,13 @@ from dsl.ir.base import Block, Call, Node
 
 @frozen
 class Split(Node):
-    """`train = source(...) -> transform(...)`: where the examples of a split come from."""
+    """One split of the data, written `train = source(...) -> transform(...)`.
+
+    Attributes:
+        name: The name of the split.
+        source: The call that reads the examples.
+        transforms: The transforms, in order.
+    """
 
     name: Literal["train", "validation", "test"]
     source: Call
@@ -20,7 +26,15 @@ class Split(Node):
 
 @frozen
 class Data(Block):
-    """The splits there are, and how the training stream is dealt out to the clones."""
+    """The `data` block.
+
+    Attributes:
+        train: The split to train on.
+        validation: The split to evaluate on while training.
+        test: The split for tests.
+        per_clone: `split` cuts each global batch into one piece for each clone; `shard` gives each clone its
+            own examples.
+    """
 
     train: Split | None = None
     validation: Split | None = None

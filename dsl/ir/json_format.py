@@ -1,6 +1,6 @@
-"""The IR as JSON: every record an object whose `node` is the name of its class, places left out.
+"""The IR as JSON. A record is an object whose `node` is the name of its class; spans are left out.
 
-cattrs is imported by this module, so this module is imported only where it is used.
+Importing this module imports cattrs, so it is imported only where it is used.
 """
 
 from __future__ import annotations
@@ -26,17 +26,21 @@ _PLACES = ("span", "spans", "name_span", "arg_spans", "kwarg_spans")
 
 
 class FormatError(ValueError):
-    """A text is not the IR in JSON; the message says what is wrong with it."""
+    """Raised if a text is not an IR in JSON; the message says what is wrong with it."""
 
 
 def to_json(spec: ir.Spec) -> str:
-    """Return `spec` as JSON, with `format_version` first and a newline at the end."""
+    """Return a spec as JSON, with `format_version` as its first member and a newline at the end."""
     content = {"format_version": FORMAT_VERSION, "spec": _converter().unstructure(spec)}
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def from_json(text: str) -> ir.Spec:
-    """Return the spec that `to_json` wrote; equal to the original, without its places. Raises FormatError."""
+    """Return the spec that `to_json` wrote. It equals the original but has no spans.
+
+    Raises:
+        FormatError: If the text is not a spec in this format.
+    """
     try:
         content = json.loads(text)
         _check_version(content["format_version"])
@@ -94,7 +98,7 @@ def _omitted(cls: type) -> dict[str, Any]:
 
 
 def _plain(data: Any, kind: type) -> Any:
-    """Return a plain value as it is, a whole number also where a number is expected; nothing is converted."""
+    """Return a plain value unchanged if it has the right type; an integer is also allowed as a number."""
     if type(data) is not kind and not (kind is float and type(data) is int):
         raise FormatError(f"a {kind.__name__} was expected in place of {data!r:.80}")
     return data
@@ -105,7 +109,7 @@ def _is_union(kind: Any) -> bool:
 
 
 def _value(data: Any, _: Any) -> Any:
-    """Return a value of any of the IR's unions: the data say themselves what they are."""
+    """Return a value of any of the unions of the IR; the data name their own class."""
     if isinstance(data, list):
         return tuple(_value(item, None) for item in data)
     if not isinstance(data, dict):

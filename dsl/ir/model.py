@@ -12,7 +12,12 @@ from dsl.source import Span
 
 @frozen
 class Input(Node):
-    """`x = input(dtype, [shape])`; `shape` is without the batch axis, both None in a `layer` block."""
+    """`x = input(dtype, [shape])`. In a `layer` block both attributes are None.
+
+    Attributes:
+        dtype: The element type.
+        shape: The shape without the batch axis.
+    """
 
     dtype: str | None
     shape: tuple[int, ...] | None
@@ -20,25 +25,39 @@ class Input(Node):
 
 @frozen
 class Ref(Node):
-    """A binding of the same block, by name."""
+    """A reference to a binding of the same block.
+
+    Attributes:
+        name: The name of the binding.
+    """
 
     name: str
 
 
 @frozen
 class Group(Node):
-    """`[a, b]`: several tensors given to one step."""
+    """`[a, b]`: several tensors that are given to one step.
+
+    Attributes:
+        items: The tensors, in order.
+    """
 
     items: tuple[Expr, ...]
 
 
 @frozen
 class Step(Node):
-    """One `-> Name(...)` of a flow. `kind` says what the name was found to be.
+    """One step `-> Name(...)` of a flow.
 
-    `layer` a Keras layer class, `application` a model of `keras.applications`, `block` a `layer` block of
-    the spec, `shared` a `layer(...)` binding, `repeat` a chain of `count` copies of its `inner`
-    step, `python` an imported function that makes a layer.
+    Attributes:
+        kind: What the name refers to. `layer`: a Keras layer class; `application`: a model of
+            `keras.applications`; `block`: a
+        `layer` block of the spec; `shared`: a `layer(...)` binding; `repeat`: `count` copies of `inner` in a
+            row; `python`: an
+        imported function that returns a layer.
+        call: The call as written.
+        count: The number of copies of `repeat`.
+        inner: The step that `repeat` copies.
     """
 
     kind: Literal["layer", "application", "block", "shared", "repeat", "python"]
@@ -49,7 +68,12 @@ class Step(Node):
 
 @frozen
 class Flow(Node):
-    """`source -> step -> step`."""
+    """`source -> step -> step`.
+
+    Attributes:
+        source: The tensor or tensors that flow in.
+        steps: The steps, in order.
+    """
 
     source: Expr
     steps: tuple[Step, ...]
@@ -60,14 +84,24 @@ Expr: TypeAlias = "Ref | Group | Flow"
 
 @frozen
 class SharedLayer(Node):
-    """`shared = layer(Dense(64))`: one layer whose uses share its weights."""
+    """`shared = layer(Dense(64))`: a layer that has the same weights wherever it is used.
+
+    Attributes:
+        step: The step that makes the layer.
+    """
 
     step: Step
 
 
 @frozen
 class Binding(Node):
-    """`name = value` in a model or a `layer` block."""
+    """`name = value` in a `model` or `layer` block.
+
+    Attributes:
+        name: The name.
+        value: The input, layer or tensor that it names.
+        name_span: Where the name is written.
+    """
 
     name: str
     value: Input | SharedLayer | Ref | Group | Flow
@@ -76,7 +110,13 @@ class Binding(Node):
 
 @frozen
 class Objective(Node):
-    """`[target, prediction] -> Keras loss or metric`, in that order of arguments."""
+    """`[target, prediction] -> loss or metric`.
+
+    Attributes:
+        target: The target, which is the first argument of the Keras object.
+        prediction: The prediction, which is the second argument.
+        call: The call that makes the Keras loss or metric.
+    """
 
     target: Expr
     prediction: Expr
@@ -85,7 +125,12 @@ class Objective(Node):
 
 @frozen
 class LossTerm(Node):
-    """A loss and the factor with which it is added to the others."""
+    """One term of the loss.
+
+    Attributes:
+        objective: The Keras loss with its tensors.
+        weight: The factor that the loss is multiplied by before the terms are added.
+    """
 
     objective: Objective
     weight: float = 1.0
@@ -93,7 +138,12 @@ class LossTerm(Node):
 
 @frozen
 class Metric(Node):
-    """A named Keras metric."""
+    """A Keras metric with a name.
+
+    Attributes:
+        name: The name in reports.
+        objective: The Keras metric with its tensors.
+    """
 
     name: str
     objective: Objective
@@ -101,7 +151,16 @@ class Metric(Node):
 
 @frozen
 class Model(Block):
-    """What one clone computes."""
+    """The `model` block: the computation of one clone.
+
+    Attributes:
+        name: The name of the model.
+        bindings: The bindings, each after those that it needs.
+        loss: The terms of the loss, which are added.
+        regularize: The regularizer of all kernels, or None.
+        metrics: The metrics.
+        output: The tensor that evaluation and export return, or None for the prediction.
+    """
 
     name: str
     bindings: tuple[Binding, ...] = ()
@@ -113,7 +172,14 @@ class Model(Block):
 
 @frozen
 class LayerParameter(Node):
-    """`filters = parameter(int)` of a `layer` block; `default` counts where `has_default`."""
+    """A parameter of a `layer` block, written `filters = parameter(int)`.
+
+    Attributes:
+        name: The name.
+        type: The name of its type.
+        default: Its default, if `has_default`.
+        has_default: Whether it has a default.
+    """
 
     name: str
     type: str
@@ -123,7 +189,14 @@ class LayerParameter(Node):
 
 @frozen
 class LayerBlock(Block):
-    """`layer "name" { ... }`: a reusable piece of a model."""
+    """`layer "name" { ... }`: a reusable part of a model.
+
+    Attributes:
+        name: The name.
+        parameters: The parameters, in order.
+        bindings: The bindings, each after those that it needs.
+        output: The tensor that the layer returns.
+    """
 
     name: str
     parameters: tuple[LayerParameter, ...] = ()

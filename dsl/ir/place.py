@@ -11,7 +11,15 @@ from dsl.ir.base import Block, Node
 
 @frozen
 class Job(Block):
-    """`job "worker" { tasks = 4, gpu = 8 }`. `hosts` is empty where the tasks have no fixed addresses."""
+    """`job "worker" { tasks = 4, gpu = 8 }`.
+
+    Attributes:
+        name: The name of the job.
+        tasks: The number of its tasks.
+        gpu: The number of GPUs of each task.
+        cpu: The number of CPU devices of each task.
+        hosts: The addresses of the tasks, or nothing if the tasks have no fixed addresses.
+    """
 
     name: str
     tasks: int = 1
@@ -22,7 +30,22 @@ class Job(Block):
 
 @frozen
 class Devices(Block):
-    """What there is. `gpu` and `cpu` count this machine's; None means as many as are found."""
+    """The `devices` block. The numbers of devices are those of this machine.
+
+    Attributes:
+        gpu: The number of GPUs, or None for as many as are found.
+        cpu: The number of CPU devices, or None for as many as are found.
+        jobs: The jobs of a cluster.
+        gpu_memory: The memory of each GPU in bytes.
+        cpu_memory: The memory of each CPU device in bytes.
+        link: The speed of the links between devices in bytes per second.
+        soft_placement: Whether TensorFlow may move an op that has no kernel for its device.
+        allow_growth: Whether the memory of GPUs is allocated only when it is needed.
+        visible: The indices of the GPUs that are used, or None for all.
+        log_placement: Whether TensorFlow logs the device of every op.
+        intra_op_threads: The number of threads of one op, or None for TensorFlow's default.
+        inter_op_threads: The number of ops that run at the same time, or None for TensorFlow's default.
+    """
 
     gpu: int | None = None
     cpu: int | None = None
@@ -40,7 +63,13 @@ class Devices(Block):
 
 @frozen
 class Clones(Block):
-    """How many towers, and their examples per step: `batch` (one, or one per clone) or `global_batch`."""
+    """The `clones` block.
+
+    Attributes:
+        count: The number of clones, or None for one on each device of the rule for clones.
+        batch: The examples per step of each clone, as one number or one for each clone.
+        global_batch: The examples per step of all clones together, instead of `batch`.
+    """
 
     count: int | None = None
     batch: int | tuple[int, ...] | None = None
@@ -49,7 +78,12 @@ class Clones(Block):
 
 @frozen
 class Selector(Node):
-    """What a rule takes; `pattern` is a glob where the selector has one."""
+    """What a placement rule selects.
+
+    Attributes:
+        role: The kind of ops or variables.
+        pattern: A glob for their names, or None for all.
+    """
 
     role: Literal["clones", "variables", "slots", "inputs", "updates", "ops", "summaries", "evaluation"]
     pattern: str | None = None
@@ -57,7 +91,14 @@ class Selector(Node):
 
 @frozen
 class DevicePattern(Node):
-    """`worker[1].gpu[0..3]`; an index set of None is `*`, a job of None this machine or every worker."""
+    """One pattern of devices, such as `worker[1].gpu[0..3]`.
+
+    Attributes:
+        kind: The kind of device.
+        indices: The indices of the devices, or None for all (`*`).
+        job: The job, or None for this machine or the workers.
+        tasks: The indices of the tasks, or None for all.
+    """
 
     kind: Literal["gpu", "cpu"]
     indices: tuple[int, ...] | None = None
@@ -67,33 +108,42 @@ class DevicePattern(Node):
 
 @frozen
 class DeviceSet(Node):
-    """Devices in the order in which they are used."""
+    """Devices in the order in which they are used.
+
+    Attributes:
+        patterns: The patterns, in order.
+    """
 
     patterns: tuple[DevicePattern, ...]
 
 
 @frozen
 class Balanced(Node):
-    """Largest variable first to the least loaded device."""
+    """`balanced(devices)`: the largest variable goes first, to the device with the fewest bytes so far."""
 
     devices: DeviceSet
 
 
 @frozen
 class RoundRobin(Node):
-    """Variables in creation order, one device after the other."""
+    """`round_robin(devices)`: variables go to one device after the other, in the order of creation."""
 
     devices: DeviceSet
 
 
 @frozen
 class Replicated(Node):
-    """A copy of each variable on the device of every clone."""
+    """`replicated`: each clone has a copy of each variable on its own device."""
 
 
 @frozen
 class Groups(Node):
-    """Each clone owns `size` devices of the set."""
+    """`groups(devices, size = n)`: each clone owns a group of devices.
+
+    Attributes:
+        devices: All devices.
+        size: The number of devices in each group.
+    """
 
     devices: DeviceSet
     size: int
@@ -101,7 +151,11 @@ class Groups(Node):
 
 @frozen
 class GroupMember(Node):
-    """`group[k]`: device k of the clone's own group."""
+    """`group[k]`: device k of the clone's own group.
+
+    Attributes:
+        index: The index k.
+    """
 
     index: int
 
@@ -111,7 +165,7 @@ Target: TypeAlias = "DeviceSet | Balanced | RoundRobin | Replicated | Groups | G
 
 @frozen
 class Rule(Node):
-    """`selector -> target`."""
+    """A placement rule, `selector -> target`."""
 
     selector: Selector
     target: Target
@@ -119,14 +173,26 @@ class Rule(Node):
 
 @frozen
 class Place(Block):
-    """The rules in the order in which they were written; the last one that matches wins."""
+    """The `place` block.
+
+    Attributes:
+        rules: The rules as written. The last one that matches applies.
+    """
 
     rules: tuple[Rule, ...] = ()
 
 
 @frozen
 class Condition(Node):
-    """`traffic(cpu[0], gpu[*]) <= 500MiB`; bytes, or a fraction for a percentage."""
+    """A condition of `expect`, such as `traffic(cpu[0], gpu[*]) <= 500MiB`.
+
+    Attributes:
+        function: The function that measures the placement.
+        arguments: Its arguments.
+        operator: The comparison.
+        value: The bound: bytes, a number, or a fraction for a percentage.
+        text: The condition as written.
+    """
 
     function: Literal["imbalance", "memory", "traffic", "ops"]
     arguments: tuple[DeviceSet | str, ...]
@@ -137,6 +203,10 @@ class Condition(Node):
 
 @frozen
 class Expect(Block):
-    """Conditions that the compiled placement must meet."""
+    """The `expect` block.
+
+    Attributes:
+        conditions: The conditions that the compiled placement must meet.
+    """
 
     conditions: tuple[Condition, ...] = ()

@@ -13,7 +13,22 @@ from dsl.ir.training import Train, Update
 
 @frozen
 class Spec(Node):
-    """A whole spec. `path` is the file it was read from, `sha256` of that file's bytes."""
+    """A whole spec.
+
+    Attributes:
+        model: The `model` block.
+        version: The version of the language.
+        layers: The `layer` blocks.
+        data: The `data` block, or None.
+        devices: The `devices` block.
+        clones: The `clones` block.
+        place: The `place` block.
+        update: The `update` block.
+        train: The `train` block.
+        expect: The `expect` block.
+        path: The file that the spec was read from.
+        sha256: The SHA-256 of the file's bytes, in hexadecimal.
+    """
 
     model: Model
     version: int = 1

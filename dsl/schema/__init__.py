@@ -1,7 +1,7 @@
-"""The language as tables: what checks, completions and the reference are made from.
+"""The language as tables. Checks, completions and the reference pages are made from these tables.
 
-To add an attribute: a row in `blocks.py` and a field of the same name in the record of `dsl.ir`. To add a
-source, a transform or an aggregation: a row in `functions.py`.
+To add an attribute, add a row to `blocks.py` and a field of the same name to the record in `dsl/ir/`. To add
+a source, a transform or an aggregation, add a row to `functions.py`.
 """
 
 from dsl.schema.blocks import BLOCKS, ROOT, ROOT_ATTRIBUTES, Attribute, Block
@@ -10,7 +10,7 @@ from dsl.schema.placement import COMPARISONS, MEASURES, SELECTORS, TARGETS, meas
 from dsl.schema.types import Type
 
 VERSION = 1
-"""The version of the language that this tool knows."""
+"""The version of the language that this tool reads."""
 
 __all__ = [
     "BLOCKS",

@@ -1,4 +1,4 @@
-"""The blocks of the language and their attributes. Defaults are those of the IR's records."""
+"""The blocks of the language and their attributes. The defaults are those of the records in `dsl/ir/`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,14 @@ from dsl.schema.types import (
 
 @frozen
 class Attribute:
-    """`name = value` of a block."""
+    """One attribute of a block, written `name = value`.
+
+    Attributes:
+        name: The name.
+        type: The type of its value.
+        doc: The description for the reference.
+        required: Whether the block must have it.
+    """
 
     name: str
     type: Type
@@ -36,7 +43,16 @@ class Attribute:
 
 @frozen
 class Block:
-    """A block: `record` is its class in the IR, `label` whether it bears a name in quotes."""
+    """A kind of block.
+
+    Attributes:
+        name: The word that it starts with.
+        record: Its class in the IR, or None.
+        attributes: Its attributes, in the order of the reference.
+        doc: The description for the reference.
+        label: Whether the block has a name of its own in quotes.
+        inner: The kinds of blocks that may be inside it.
+    """
 
     name: str
     record: type[Any] | None
@@ -46,7 +62,7 @@ class Block:
     inner: tuple[str, ...] = ()
 
     def attribute(self, name: str) -> Attribute | None:
-        """Return the attribute called `name`, or None."""
+        """Return the attribute with this name, or None."""
         return next((each for each in self.attributes if each.name == name), None)
 
     @property
@@ -55,7 +71,7 @@ class Block:
         return tuple(each.name for each in self.attributes)
 
     def default(self, name: str) -> Any:
-        """Return the default of the attribute called `name`; None also where it has none."""
+        """Return the default of the attribute with this name, or None if it has none."""
         if self.record is None:
             return None
         default: Any = fields_dict(self.record)[name].default
@@ -65,12 +81,16 @@ class Block:
 
 
 _HARDWARE = (
-    Attribute("gpu_memory", size(optional=True), "memory of one GPU; forecasts above it are told of"),
-    Attribute("cpu_memory", size(optional=True), "memory of one machine, likewise"),
+    Attribute(
+        "gpu_memory", size(optional=True), "memory of each GPU; `plan` warns if its forecast is higher"
+    ),
+    Attribute(
+        "cpu_memory", size(optional=True), "memory of each machine; `plan` warns if its forecast is higher"
+    ),
     Attribute(
         "link",
         size(optional=True),
-        "bytes per second between two devices, for a forecast to come; no effect yet",
+        "bytes per second between two devices; has no effect yet",
     ),
 )
 
@@ -82,9 +102,11 @@ BLOCKS: dict[str, Block] = {
             "model",
             ir.Model,
             (
-                Attribute("loss", Type("any"), "`[target, prediction] -> Loss()`, or a weighted sum of such"),
                 Attribute(
-                    "regularize", keras("regularizer"), "a penalty on every kernel, counted once per step"
+                    "loss", Type("any"), "`[target, prediction] -> Loss()`, or a weighted sum of these"
+                ),
+                Attribute(
+                    "regularize", keras("regularizer"), "a penalty on every kernel, added once per step"
                 ),
                 Attribute(
                     "output", Type("any"), "what evaluation and export return; default: the prediction"
@@ -98,8 +120,8 @@ BLOCKS: dict[str, Block] = {
         Block(
             "layer",
             ir.LayerBlock,
-            (Attribute("output", Type("any"), "what the layer gives", required=True),),
-            "a reusable piece of a model",
+            (Attribute("output", Type("any"), "the tensor that the layer returns", required=True),),
+            "a reusable part of a model",
             label="required",
         ),
         Block(
@@ -110,7 +132,9 @@ BLOCKS: dict[str, Block] = {
                 Attribute("validation", Type("any"), "the examples for evaluations during training"),
                 Attribute("test", Type("any"), "the examples for the last evaluation"),
                 Attribute(
-                    "per_clone", word("split", "shard"), "slices of one stream, or a stream for each clone"
+                    "per_clone",
+                    word("split", "shard"),
+                    "`split`: slices of one stream; `shard`: a stream for each clone",
                 ),
             ),
             "where the examples come from",
@@ -123,23 +147,23 @@ BLOCKS: dict[str, Block] = {
                 Attribute("cpu", integer(1, 4096), "how many CPU devices this machine has"),
                 *_HARDWARE,
                 Attribute(
-                    "soft_placement", boolean(), "let TensorFlow use another device where one is not there"
+                    "soft_placement", boolean(), "let TensorFlow use another device if a device is missing"
                 ),
-                Attribute("allow_growth", boolean(), "let TensorFlow take GPU memory as it needs it"),
-                Attribute("visible", listing(integer(0)), "the numbers of the GPUs to use"),
-                Attribute("log_placement", boolean(), "let TensorFlow log where every op goes"),
+                Attribute("allow_growth", boolean(), "let TensorFlow allocate GPU memory when it is needed"),
+                Attribute("visible", listing(integer(0)), "the indices of the GPUs to use"),
+                Attribute("log_placement", boolean(), "let TensorFlow log the device of every op"),
                 Attribute(
                     "intra_op_threads",
                     integer(1, 4096, optional=True),
-                    "threads that work on one op of a CPU; default: the cores, shared by the towers",
+                    "threads for one op on a CPU; default: the number of cores divided among the towers",
                 ),
                 Attribute(
                     "inter_op_threads",
                     integer(1, 4096, optional=True),
-                    "ops that a process runs at a time; default: one for each core",
+                    "ops that a process runs at the same time; default: one for each core",
                 ),
             ),
-            "what there is to compute on",
+            "the devices to compute on",
             inner=("job",),
         ),
         Block(
@@ -149,7 +173,7 @@ BLOCKS: dict[str, Block] = {
                 Attribute("tasks", integer(1, 100_000), "how many tasks the job has"),
                 Attribute("gpu", integer(0, 4096), "how many GPUs each task has"),
                 Attribute("cpu", integer(1, 4096), "how many CPU devices each task has"),
-                Attribute("hosts", listing(string()), "`host:port` of each task, in place of `tasks`"),
+                Attribute("hosts", listing(string()), "`host:port` of each task, instead of `tasks`"),
             ),
             "a job of a cluster",
             label="required",
@@ -159,32 +183,43 @@ BLOCKS: dict[str, Block] = {
             ir.Clones,
             (
                 Attribute(
-                    "count", integer(1, 100_000), "how many towers; default: one per device for clones"
+                    "count",
+                    integer(1, 100_000),
+                    "how many clones; default: one for each device of the rule for clones",
                 ),
                 Attribute(
                     "batch",
                     either(integer(low=1), listing(integer(low=1))),
-                    "examples per clone and step, or a list with one figure per clone",
+                    "examples per step for each clone, or a list with a number for each clone",
                 ),
-                Attribute("global_batch", integer(low=1), "examples of all clones per step"),
+                Attribute(
+                    "global_batch",
+                    integer(low=1),
+                    "examples per step for all clones together, instead of `batch`",
+                ),
             ),
-            "how many towers, and how many examples each takes",
+            "how many clones there are, and how many examples each gets per step",
         ),
         Block(
-            "place", ir.Place, (), "`selector -> target`: what goes where; the last rule that matches wins"
+            "place",
+            ir.Place,
+            (),
+            "`selector -> target`: what is placed where; the last rule that matches applies",
         ),
         Block(
             "update",
             ir.Update,
             (
                 Attribute("mode", word("sync", "async", "local"), "when gradients are applied"),
+                Attribute("optimizer", keras("optimizer"), "the Keras optimizer; required to train"),
                 Attribute(
-                    "optimizer", keras("optimizer"), "how weights follow from gradients; required to train"
+                    "reduce", word("mean", "sum"), "whether the gradients of the clones are averaged or added"
                 ),
-                Attribute("reduce", word("mean", "sum"), "how the gradients of the clones are joined"),
-                Attribute("aggregate", call("aggregation"), "the way the gradients of the clones are summed"),
                 Attribute(
-                    "pack", size(optional=True), "size of the buckets that small gradients are packed into"
+                    "aggregate", call("aggregation"), "the algorithm that sums the gradients of the clones"
+                ),
+                Attribute(
+                    "pack", size(optional=True), "size of the buckets into which small gradients are packed"
                 ),
                 Attribute("clip", call("clip", optional=True), "a bound on the gradients, after aggregation"),
                 Attribute("accumulate", integer(low=1), "micro-batches per step"),
@@ -193,19 +228,33 @@ BLOCKS: dict[str, Block] = {
                     either(number(0, 1, open=True, optional=True), call("average"), optional=True),
                     "decay of the moving average of the weights, or `EMA(...)`",
                 ),
-                Attribute("batch_norm", word("first", "mean", "synchronized"), "whose statistics are kept"),
+                Attribute(
+                    "batch_norm",
+                    word("first", "mean", "synchronized"),
+                    "whose statistics become the moving averages of batch normalization",
+                ),
                 Attribute(
                     "precision",
                     word("float32", "mixed_bfloat16", "mixed_float16"),
-                    "the type to compute with",
+                    "the data type of the computation",
                 ),
                 Attribute(
-                    "replication", word("in_graph", "between_graph"), "one graph for all, or one per worker"
+                    "replication",
+                    word("in_graph", "between_graph"),
+                    "one graph for all workers, or one for each",
                 ),
-                Attribute("backup", integer(0), "workers beyond those that a step waits for"),
-                Attribute("staleness", integer(0, optional=True), "steps that the fastest may be ahead"),
-                Attribute("average_every", integer(low=1), "steps between two averagings of the copies"),
-                Attribute("average_slots", boolean(), "average the optimizer's slots along with the copies"),
+                Attribute("backup", integer(0), "how many of the workers a step does not wait for"),
+                Attribute(
+                    "staleness",
+                    integer(0, optional=True),
+                    "how many steps the fastest worker may be ahead of the slowest",
+                ),
+                Attribute(
+                    "average_every", integer(low=1), "steps between two averagings of the clones' weights"
+                ),
+                Attribute(
+                    "average_slots", boolean(), "average the optimizer's slots together with the weights"
+                ),
             ),
             "how the gradients of the clones become new weights",
         ),
@@ -216,28 +265,32 @@ BLOCKS: dict[str, Block] = {
                 Attribute("steps", integer(low=1), "how many steps to train"),
                 Attribute("epochs", integer(low=1), "how often to go through the data"),
                 Attribute("directory", string(filled=True), "the run directory"),
-                Attribute("checkpoint_every", period(), "a count of steps or a duration"),
-                Attribute("evaluate_every", period(), "a count of steps or a duration"),
+                Attribute("checkpoint_every", period(), "a number of steps or a duration"),
+                Attribute("evaluate_every", period(), "a number of steps or a duration"),
                 Attribute("keep", integer(low=1), "how many checkpoints are kept"),
-                Attribute("log_every", integer(low=1), "steps between two lines of the history"),
-                Attribute("summaries", word("none", "scalars", "gradients", "all"), "what TensorBoard gets"),
+                Attribute("log_every", integer(low=1), "steps between two records of the history"),
+                Attribute(
+                    "summaries",
+                    word("none", "scalars", "gradients", "all"),
+                    "what is written for TensorBoard",
+                ),
                 Attribute("seed", integer(0, 2**31 - 1, optional=True), "the seed of all random numbers"),
-                Attribute("deterministic", boolean(), "make two runs equal bit for bit"),
+                Attribute("deterministic", boolean(), "make two runs equal, bit for bit"),
                 Attribute("weights", string(optional=True, filled=True), "a file of weights to start from"),
                 Attribute(
                     "best",
                     call("goal", optional=True),
-                    "which evaluation is the best: its checkpoint is kept, tested and exported",
+                    "which evaluation is the best; its checkpoint is kept, tested and exported",
                 ),
                 Attribute(
                     "patience",
                     integer(1, optional=True),
-                    "how many evaluations in a row may be no better before training ends",
+                    "after how many evaluations in a row without improvement training ends",
                 ),
                 Attribute(
                     "task_timeout",
                     duration(),
-                    "how long a task of a cluster may be missing before it ends the run",
+                    "how long a task of a cluster may be missing before the run ends",
                 ),
             ),
             "how long to train, and what to keep of it",
@@ -248,7 +301,7 @@ BLOCKS: dict[str, Block] = {
 """Every block by name, inner ones included."""
 
 ROOT = ("let", "model", "layer", "data", "devices", "clones", "place", "update", "train", "expect")
-"""The blocks that stand at the top of a spec."""
+"""The names of the blocks at the top level of a spec."""
 
 ROOT_ATTRIBUTES = (
     Attribute("tfdeploy", integer(low=1), "the version of the language, as the first item"),

@@ -1,4 +1,4 @@
-"""What may stand where a person is typing, from the same tables that the checks use."""
+"""Completions for `--set` on the command line, made from the schema."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dsl.schema import BLOCKS, ROOT, Type, function_names, signatures
 
 
 def override_completions(typed: str) -> tuple[str, ...]:
-    """Return the completions of `PATH` or `PATH=VALUE`, as `--set` takes them."""
+    """Return the completions of a partly typed `PATH` or `PATH=VALUE` for `--set`."""
     path, equals, value = typed.partition("=")
     if not equals:
         paths = (f"{block}.{each}=" for block in ROOT for each in BLOCKS[block].names)
@@ -21,7 +21,7 @@ def override_completions(typed: str) -> tuple[str, ...]:
 
 
 def _values(kind: Type) -> Iterator[str]:
-    """Yield the words and the beginnings of calls that a type takes; none for numbers and texts."""
+    """Yield the words, and the beginnings of calls, that a type allows; nothing for numbers and strings."""
     yield from kind.words
     for option in kind.options:
         yield from _values(option)

@@ -1,4 +1,4 @@
-"""The functions of the language: sources, transforms, aggregations and the like, with their arguments."""
+"""The functions of the language, such as sources, transforms and aggregations, with their arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,16 @@ from dsl.schema.types import (
 
 @frozen
 class Argument:
-    """An argument of a function; `default` counts where it is not `required`."""
+    """An argument of a function.
+
+    Attributes:
+        name: The name.
+        type: The type of its value.
+        doc: The description for the reference.
+        default: The value that is used if the argument is not given and not required.
+        required: Whether it must be given.
+        positional: Whether it may be given by position.
+    """
 
     name: str
     type: Type
@@ -37,7 +46,14 @@ class Argument:
 
 @frozen
 class Function:
-    """A function with its arguments; `rest` is the type of other keyword arguments, where it takes those."""
+    """A function of the language.
+
+    Attributes:
+        name: The name.
+        arguments: The arguments, in the order of positions.
+        rest: The type of further keyword arguments, or None if there may be none.
+        doc: The description for the reference.
+    """
 
     name: str
     arguments: tuple[Argument, ...] = ()
@@ -45,12 +61,12 @@ class Function:
     doc: str = ""
 
     def argument(self, name: str) -> Argument | None:
-        """Return the argument called `name`, or None."""
+        """Return the argument with this name, or None."""
         return next((each for each in self.arguments if each.name == name), None)
 
     @property
     def positional(self) -> tuple[Argument, ...]:
-        """The arguments that may be given by position, in order."""
+        """The arguments that may be given by position, in their order."""
         return tuple(each for each in self.arguments if each.positional)
 
 
@@ -69,7 +85,7 @@ def _keyword(name: str, type: Type, default: Any, doc: str) -> Argument:  # noqa
 _PATH = _needs("path", string(), "a file, or a glob of files, relative to the spec")
 
 RESIZES = ("bilinear", "area", "smooth", "crop")
-"""The ways to bring an image to another size; the first is the default."""
+"""How an image can be resized; the first is the default."""
 
 SOURCES = (
     Function(
@@ -99,8 +115,13 @@ SOURCES = (
             _needs("path", string(), "a folder with a folder of JPEG and PNG files for each class"),
             _needs("size", listing(integer(low=1)), "height and width to which every image is resized"),
             _takes("channels", integer(1, 4), 3, "1 for grey, 3 for colour, 4 with transparency"),
-            _keyword("classes", either(listing(string()), optional=True), None, "the folders by label"),
-            _keyword("resize", word(*RESIZES), RESIZES[0], "how an image of another size is brought to it"),
+            _keyword(
+                "classes",
+                either(listing(string()), optional=True),
+                None,
+                "the names of the folders, in the order of their labels",
+            ),
+            _keyword("resize", word(*RESIZES), RESIZES[0], "how an image of another size is resized"),
         ),
         doc="tensors `image` (uint8) and `label` (int32, the number of the folder in alphabetical order)",
     ),
@@ -141,15 +162,23 @@ FEATURES = (
             _needs("dtype", dtype(), "the type of the elements"),
             _takes("shape", shape(), (), "the shape of one example"),
             _takes(
-                "classes", integer(low=1, optional=True), None, "whole numbers below this, in `synthetic`"
+                "classes",
+                integer(low=1, optional=True),
+                None,
+                "in `synthetic`: draw integers below this number",
             ),
-            _keyword("key", string(optional=True), None, "its name in a `tfrecord`; default: the tensor's"),
-            _keyword("encoding", word("list", "raw", "image"), "list", "how a `tfrecord` holds it"),
+            _keyword(
+                "key",
+                string(optional=True),
+                None,
+                "its name in a `tfrecord`; default: the name of the tensor",
+            ),
+            _keyword("encoding", word("list", "raw", "image"), "list", "how it is stored in a `tfrecord`"),
             _keyword(
                 "resize",
                 word(*RESIZES, optional=True),
                 None,
-                f"how an image in a `tfrecord` is brought to the shape; default: `{RESIZES[0]}`",
+                f"how an image in a `tfrecord` is resized to the shape; default: `{RESIZES[0]}`",
             ),
         ),
         doc="a tensor of the examples",
@@ -160,22 +189,22 @@ TRANSFORMS = (
     Function(
         "shuffle",
         (
-            _needs("buffer", integer(low=1), "how many examples the next one is drawn from"),
+            _needs("buffer", integer(low=1), "from how many examples the next one is drawn"),
             _takes("seed", integer(0, optional=True), None, "a seed of its own; default: from `train.seed`"),
         ),
-        doc="gives the examples in another order every epoch",
+        doc="shuffles the examples anew in every epoch",
     ),
-    Function("cache", doc="keeps the examples in memory once they were read"),
-    Function("take", (_needs("n", integer(low=1), "how many"),), doc="takes the first examples only"),
-    Function("skip", (_needs("n", integer(low=1), "how many"),), doc="leaves the first examples out"),
+    Function("cache", doc="keeps the examples in memory after they have been read"),
+    Function("take", (_needs("n", integer(low=1), "how many"),), doc="uses only the first examples"),
+    Function("skip", (_needs("n", integer(low=1), "how many"),), doc="leaves out the first examples"),
     Function(
         "scale",
         (
             _needs("name", tensor(), "which tensor"),
             _needs("factor", number(), "what it is multiplied by"),
-            _takes("offset", number(), 0, "what is added then"),
+            _takes("offset", number(), 0, "what is added after that"),
         ),
-        doc="gives `factor * tensor + offset`",
+        doc="replaces the tensor by `factor * tensor + offset`",
     ),
     Function(
         "reshape",
@@ -183,12 +212,12 @@ TRANSFORMS = (
             _needs("name", tensor(), "which tensor"),
             _needs("shape", shape(), "its shape, without the batch axis"),
         ),
-        doc="gives a tensor another shape",
+        doc="changes the shape of a tensor",
     ),
     Function(
         "cast",
         (_needs("name", tensor(), "which tensor"), _needs("dtype", dtype(), "the type of its elements")),
-        doc="gives a tensor another element type",
+        doc="changes the element type of a tensor",
     ),
     Function(
         "one_hot",
@@ -196,9 +225,9 @@ TRANSFORMS = (
             _needs("name", tensor(), "which tensor"),
             _needs("classes", integer(low=1), "how many classes there are"),
         ),
-        doc="turns class numbers into vectors of zeros and a one",
+        doc="turns class numbers into one-hot vectors",
     ),
-    Function("rename", rest=tensor(), doc="`rename(new = old)` calls the tensor `old` by the name `new`"),
+    Function("rename", rest=tensor(), doc="`rename(new = old)` renames the tensor `old` to `new`"),
 )
 
 AGGREGATIONS = (
@@ -211,34 +240,38 @@ AGGREGATIONS = (
                 "size", integer(low=1, optional=True), None, "devices in a group; default: those of a task"
             ),
         ),
-        doc="the sum in each group of devices, then between the groups",
+        doc="gradients are summed in each group of devices, and then between the groups",
     ),
-    Function("ring", doc="every device passes chunks to the next one"),
+    Function("ring", doc="all-reduce in a ring: every device passes chunks to the next one"),
     Function(
         "shuffle",
-        (_takes("shards", integer(low=1, optional=True), None, "how many parts; default: one per clone"),),
+        (
+            _takes(
+                "shards", integer(low=1, optional=True), None, "how many parts; default: one for each clone"
+            ),
+        ),
         doc="every gradient is split into parts that are summed on different devices",
     ),
     Function("collective", doc="TensorFlow's CollectiveReduce"),
 )
 
-_NORM = (_needs("x", number(0, open=True), "the largest that is let through"),)
+_NORM = (_needs("x", number(0, open=True), "the bound"),)
 CLIPS = (
-    Function("global_norm", _NORM, doc="scales all gradients when the norm of all together is larger"),
-    Function("norm", _NORM, doc="scales each gradient whose own norm is larger"),
-    Function("value", _NORM, doc="cuts each element at plus and minus this"),
+    Function("global_norm", _NORM, doc="scales all gradients if their common norm is larger than the bound"),
+    Function("norm", _NORM, doc="scales each gradient whose own norm is larger than the bound"),
+    Function("value", _NORM, doc="limits each element to plus and minus the bound"),
 )
 
 AVERAGES = (
     Function(
         "EMA",
         (
-            _needs("decay", number(0, 1, open=True), "the part of the average that each update leaves"),
+            _needs("decay", number(0, 1, open=True), "the share of the old average that each update keeps"),
             _keyword(
                 "warm_up",
                 boolean(),
                 False,
-                "use `min(decay, (1 + n) / (10 + n))` after `n` updates, so that the beginning is forgotten",
+                "use `min(decay, (1 + n) / (10 + n))` after `n` updates, so that the first weights are forgotten sooner",
             ),
         ),
         doc="the exponential moving average of each weight",
@@ -264,10 +297,15 @@ FUNCTIONS: dict[str, tuple[Function, ...]] = {
 
 
 def function(table: str, name: str) -> Function | None:
-    """Return the function called `name` of `table`, or None."""
+    """Return the function with this name in a table, or None.
+
+    Args:
+        table: The table, such as `source` or `transform`.
+        name: The name of the function.
+    """
     return next((each for each in FUNCTIONS[table] if each.name == name), None)
 
 
 def function_names(table: str) -> tuple[str, ...]:
-    """Return the names of the functions of `table`."""
+    """Return the names of all functions in a table."""
     return tuple(each.name for each in FUNCTIONS[table])

@@ -13,7 +13,13 @@ Pattern: TypeAlias = Literal["none", "optional", "required"]
 
 @frozen
 class Selector:
-    """What a rule can take; `pattern` is whether a glob goes with it."""
+    """What a placement rule can select.
+
+    Attributes:
+        name: The word in the rule.
+        pattern: Whether a glob may or must follow it.
+        doc: The description for the reference.
+    """
 
     name: str
     pattern: Pattern
@@ -36,7 +42,14 @@ TargetShape: TypeAlias = Literal["word", "set", "groups", "member"]
 
 @frozen
 class Target:
-    """Where a rule can put things; `roles` are the selectors it goes with."""
+    """Where a placement rule can put what it selects.
+
+    Attributes:
+        name: The word in the rule.
+        shape: The form in which it is written.
+        roles: The selectors that it can be used with.
+        doc: The description for the reference.
+    """
 
     name: str
     shape: TargetShape
@@ -45,8 +58,13 @@ class Target:
 
 
 TARGETS = (
-    Target("balanced", "set", ("variables",), "largest first to the least loaded device, slots counted"),
-    Target("round_robin", "set", ("variables",), "in order of creation, one device after the other"),
+    Target(
+        "balanced",
+        "set",
+        ("variables",),
+        "the largest variable first, each to the device with the fewest bytes, slots included",
+    ),
+    Target("round_robin", "set", ("variables",), "one device after the other, in the order of creation"),
     Target(
         "replicated", "word", ("variables",), "a copy on the device of every clone, kept equal by all-reduce"
     ),
@@ -62,7 +80,14 @@ TARGETS = (
 
 @frozen
 class Measure:
-    """A function of `expect`: `arguments` are `devices`, `glob` or a word, `dimension` that of the figure."""
+    """A function that `expect` can compare with a number.
+
+    Attributes:
+        name: The name.
+        arguments: The kind of each argument: `devices`, `glob` or a word.
+        dimension: The dimension of the result, or None for a plain number.
+        doc: The description for the reference.
+    """
 
     name: str
     arguments: tuple[str, ...]
@@ -72,11 +97,14 @@ class Measure:
 
 MEASURES = (
     Measure(
-        "imbalance", ("variables",), "fraction", "how far the fullest device is above the mean, by bytes"
+        "imbalance", ("variables",), "fraction", "by how much the device with the most bytes exceeds the mean"
     ),
-    Measure("memory", ("devices",), "bytes", "the memory that any of the devices needs for a step"),
+    Measure("memory", ("devices",), "bytes", "the largest memory that one of the devices needs for a step"),
     Measure(
-        "traffic", ("devices", "devices"), "bytes", "what goes from the first devices to the second in a step"
+        "traffic",
+        ("devices", "devices"),
+        "bytes",
+        "the bytes that are sent from the first devices to the second ones in a step",
     ),
     Measure("ops", ("devices", "glob"), None, "how many ops whose names match the glob sit on the devices"),
 )
@@ -85,15 +113,15 @@ COMPARISONS = ("<=", "<", ">=", ">", "==")
 
 
 def selector(name: str) -> Selector | None:
-    """Return the selector called `name`, or None."""
+    """Return the selector with this name, or None."""
     return next((each for each in SELECTORS if each.name == name), None)
 
 
 def target(name: str) -> Target | None:
-    """Return the target called `name`, or None."""
+    """Return the target with this name, or None."""
     return next((each for each in TARGETS if each.name == name), None)
 
 
 def measure(name: str) -> Measure | None:
-    """Return the function of `expect` called `name`, or None."""
+    """Return the function of `expect` with this name, or None."""
     return next((each for each in MEASURES if each.name == name), None)

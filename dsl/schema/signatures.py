@@ -1,7 +1,7 @@
-"""What Keras takes: names, arguments and words, from a table, so that no check needs TensorFlow.
+"""Names, arguments and words of Keras objects, read from a table so that checks do not import TensorFlow.
 
-The table, `dsl/schema/keras_signatures.json`, is made by `tools/make_signatures.py` from the installed Keras.
-A row becomes a record when it is first asked for.
+`tools/make_signatures.py` makes the table, `dsl/schema/keras_signatures.json`, from the installed Keras. A
+row becomes a record when it is first looked up.
 """
 
 from __future__ import annotations
@@ -34,10 +34,19 @@ CATEGORIES: tuple[Category, ...] = Category.__args__  # type: ignore[attr-define
 class Argument:
     """One argument of a Keras object.
 
-    `kind` says what it takes: `shape` an integer or a (nested) list of them, `word` one of `words`, `call` a
-    call of an object of `category` or one of `words`, and `any` what no other kind describes. A `float` takes
-    integers too, and a call where it has a `category` (a learning rate takes a schedule). `none` is taken
-    where `nullable`. `positional` arguments may be given by position, in the order of the signature.
+    Attributes:
+        name: The name.
+        required: Whether it must be given.
+        default: The default value; None if it is required.
+        kind: The kind of value. `shape` is an integer or a (nested) list of integers, `word` is one of
+            `words`, `call` is a call
+        of an object of `category` or one of `words`, and `any` is everything else. `float` includes integers,
+            and calls if
+        there is a `category`; for example, a learning rate can be a schedule.
+        words: The allowed words.
+        positional: Whether it may be given by position, in the order of the signature.
+        category: The category of Keras objects that a call may make.
+        nullable: Whether `none` is allowed.
     """
 
     name: str
@@ -52,7 +61,14 @@ class Argument:
 
 @frozen
 class Signature:
-    """What can be given to the Keras object `name`; a `variadic` one takes any other argument as well."""
+    """The arguments of a Keras object.
+
+    Attributes:
+        category: The kind of object, such as `layer`.
+        name: The name in Keras.
+        arguments: The arguments, in the order of Keras.
+        variadic: Whether any other keyword argument is allowed too.
+    """
 
     category: Category
     name: str
@@ -60,20 +76,25 @@ class Signature:
     variadic: bool = False
 
     def argument(self, name: str) -> Argument | None:
-        """Return the argument called `name`, or None."""
+        """Return the argument with this name, or None."""
         return next((each for each in self.arguments if each.name == name), None)
 
     @property
     def positional(self) -> tuple[Argument, ...]:
-        """The arguments that may be given by position, in order."""
+        """The arguments that may be given by position, in their order."""
         return tuple(each for each in self.arguments if each.positional)
 
 
 @cache
 def find(category: str, name: str) -> Signature | None:
-    """Return the signature of `name` among the objects of `category`, or None where Keras has no such object.
+    """Return the signature of a Keras object, or None if Keras has no such object.
 
-    An alias (`Convolution2D`, `he_normal`) has the signature, and the name, of what it stands for.
+    An alias such as `Convolution2D` or `he_normal` has the signature, and the name, of the object that it is
+    an alias of.
+
+    Args:
+        category: One of CATEGORIES.
+        name: The name of the object.
     """
     table = _table()
     name = table["aliases"][category].get(name, name)
@@ -88,7 +109,7 @@ def find(category: str, name: str) -> Signature | None:
 
 @cache
 def names(category: str) -> tuple[str, ...]:
-    """Return the names of all objects of `category`, aliases included, sorted."""
+    """Return the sorted names of all objects of a category, including aliases."""
     table = _table()
     return tuple(sorted([*table[category], *table["aliases"][category]]))
 

@@ -1,4 +1,4 @@
-"""The types that values of the language can have, as data."""
+"""The types of values in the language, as data."""
 
 from __future__ import annotations
 
@@ -36,14 +36,25 @@ DTYPES = (
 
 @frozen
 class Type:
-    """What a place takes.
+    """The type of a value.
 
-    `word` one of `words`; `quantity` one of `dimension`; `list` items of type `item`; `shape` a whole number
-    or nested lists of them; `call` a call of a function of the table `of`; `keras` a call of a Keras object
-    of category `of`, or one of `words`; `tensor` the name of a tensor of the examples; `either` one of
-    `options`.
-    Numbers stand from `low` to `high`, not reaching either where it is `open`; a string with a `low` has at
-    least so many characters; `optional` types take `none`.
+    Attributes:
+        kind: The kind of type. `word`: one of `words`; `quantity`: an amount with a unit of `dimension`;
+            `list`: items of type
+        `item`; `shape`: an integer or nested lists of integers; `call`: a call of a function of the table
+            `of`; `keras`: a call
+        of a Keras object of category `of`, or one of `words`; `tensor`: the name of a tensor of the examples;
+            `either`: any of
+        `options`.
+        words: The allowed words.
+        dimension: The dimension of a quantity.
+        item: The type of the items of a list.
+        of: The table of functions, or the category of Keras objects.
+        options: The alternatives of `either`.
+        low: The smallest number, or the smallest length of a string.
+        high: The largest number.
+        open: Whether `low` and `high` themselves are excluded.
+        optional: Whether `none` is allowed.
     """
 
     kind: Kind
@@ -58,7 +69,7 @@ class Type:
     optional: bool = False
 
     def described(self) -> str:
-        """Say what the type takes, as in "takes a whole number"."""
+        """Describe the allowed values, as in "takes a whole number"."""
         said = self._described()
         return f"{said} or `none`" if self.optional else said
 
@@ -103,7 +114,7 @@ def number(
     open: bool = False,  # noqa: A002 the name of the field
     optional: bool = False,
 ) -> Type:
-    """Return the type of numbers from `low` to `high`, without these where `open`."""
+    """Return the type of numbers from `low` to `high`; with `open`, both ends are excluded."""
     return Type("float", low=low, high=high, open=open, optional=optional)
 
 
@@ -113,7 +124,7 @@ def boolean() -> Type:
 
 
 def string(*, optional: bool = False, filled: bool = False) -> Type:
-    """Return the type of strings; `filled` ones have at least one character that is no space."""
+    """Return the type of strings; with `filled`, at least one character must not be a space."""
     return Type("str", optional=optional, low=1 if filled else None)
 
 
@@ -123,7 +134,7 @@ def word(*words: str, optional: bool = False) -> Type:
 
 
 def dtype() -> Type:
-    """Return the type of names of element types."""
+    """Return the type of element types, such as `float32`."""
     return word(*DTYPES)
 
 
@@ -133,12 +144,12 @@ def size(low: int = 1, *, optional: bool = False) -> Type:
 
 
 def fraction() -> Type:
-    """Return the type of percentages."""
+    """Return the type of percentages, which become fractions."""
     return Type("quantity", dimension="fraction", low=0)
 
 
 def period(*, optional: bool = False) -> Type:
-    """Return the type of a count of steps or a duration."""
+    """Return the type of periods: a number of steps or a duration."""
     return either(integer(low=1), Type("quantity", dimension="seconds", low=0, open=True), optional=optional)
 
 
@@ -153,17 +164,17 @@ def listing(item: Type) -> Type:
 
 
 def shape() -> Type:
-    """Return the type of shapes: lists of whole numbers."""
+    """Return the type of shapes: lists of integers."""
     return listing(integer(low=1))
 
 
 def call(of: str, *, optional: bool = False) -> Type:
-    """Return the type of calls of a function of the table `of`; empty brackets may be left out."""
+    """Return the type of calls of a function in the table `of`; empty brackets may be left out."""
     return Type("call", of=of, optional=optional)
 
 
 def keras(of: str, words: tuple[str, ...] = (), *, optional: bool = False) -> Type:
-    """Return the type of Keras objects of category `of`, or one of `words`."""
+    """Return the type of calls of Keras objects of category `of`, and of `words`."""
     return Type("keras", words=words, of=of, optional=optional)
 
 

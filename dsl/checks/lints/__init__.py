@@ -1,1 +1,1 @@
-"""Checks that warn of what is allowed and was hardly meant, one in each file."""
+"""Lints: checks that warn of something that is allowed but probably a mistake, one in each file."""

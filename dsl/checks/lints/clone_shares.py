@@ -1,4 +1,4 @@
-"""Lint: the devices that are given to the clones have equal shares of them."""
+"""A lint that the clones are spread evenly over their devices."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def clone_shares(facts: Facts) -> Iterator[Diagnostic]:
-    """Report devices with more clones than others, and CPUs that a rule gives to clones and that get none.
+    """Report devices that have more clones than others, and CPUs of the rule for clones that get no clone.
 
-    GPUs without anything on them have a lint of their own.
+    GPUs that get nothing at all are reported by another lint.
     """
     devices, place, clones = facts.devices, facts.place, facts.clones
     if devices is None or place is None or clones is None or clones.count is None:

@@ -1,4 +1,4 @@
-"""Lint: every placement rule decides something."""
+"""A lint that every placement rule has an effect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def ineffective_rules(facts: Facts) -> Iterator[Diagnostic]:
-    """Report rules after which comes one for the same, or for all of it."""
+    """Report rules that a later rule for the same ops, or for all ops, overrides completely."""
     rules = () if facts.place is None else facts.place.rules
     found: list[Diagnostic] = []
     later: dict[tuple[str, str | None], ir.Rule] = {}

@@ -1,4 +1,4 @@
-"""Lint: every binding goes into a loss, a metric, the output, or another binding."""
+"""A lint that every binding is used by a loss, a metric, the output or another binding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def unused_bindings(facts: Facts) -> Iterator[Diagnostic]:
-    """Report bindings that nothing uses; in a model without loss and output nothing is known to be unused."""
+    """Report bindings that nothing uses; a model without loss and output is not checked."""
     for block in (facts.model, *(facts.layers or ())):
         if block is None:
             continue

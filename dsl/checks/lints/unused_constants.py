@@ -1,4 +1,4 @@
-"""Lint: every constant is used."""
+"""A lint that every constant of `let` is used."""
 
 from __future__ import annotations
 

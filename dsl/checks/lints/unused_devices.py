@@ -1,4 +1,4 @@
-"""Lint: every GPU and every task that is declared has something to do."""
+"""A lint that every declared GPU is used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def unused_devices(facts: Facts) -> Iterator[Diagnostic]:
-    """Report GPUs that no rule and no default puts anything on."""
+    """Report GPUs that no rule and no default uses."""
     devices, place, clones = facts.devices, facts.place, facts.clones
     if devices is None or place is None or clones is None:
         return
@@ -35,7 +35,7 @@ def unused_devices(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def _used(gpus: list[Device], place: ir.Place, clones: ir.Clones) -> set[Device]:
-    """Return the GPUs that something is put on; a rule that loses counts, since it has a lint of its own."""
+    """Return the GPUs that a rule uses, including overridden rules, which another lint reports."""
     used: set[Device] = set()
     own = [rule for rule in place.rules if rule.selector.role == "clones"]
     if not own:

@@ -1,4 +1,4 @@
-"""Lint: every `layer` block is used."""
+"""A lint that every `layer` block is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the text of a spec to its meaning. `read` collects what is wrong, `load` raises it."""
+"""Reading specs: `read` returns a spec with all diagnostics, `load` raises an exception for errors."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
 @frozen
 class Reading:
-    """What became of a spec: its meaning, None where errors keep it from having one, and all that was found.
+    """The result of reading a spec.
 
-    `diagnostics` are sorted by place: those of the spec first, then of what it includes, then of `--set`.
-    `sources` are the texts that were read, in that order.
+    Attributes:
+        spec: The spec, or None if there are errors.
+        diagnostics: All diagnostics, sorted by place: those of the spec first, then of included files, then
+            of `--set`.
+        sources: The texts that were read, in the same order.
     """
 
     spec: ir.Spec | None
@@ -36,10 +39,16 @@ def read(
     text: str | None = None,
     allow_python: bool = False,
 ) -> Reading:
-    """Read the spec in the file `path`, or in `text` where it is given; never raises for a bad spec.
+    """Read a spec. A bad spec never raises an exception.
 
-    `overrides` are paths with values, as in `("clones.count", "4")`; the last one for a path wins.
-    `python(...)` in the spec is an error unless `allow_python`.
+    Args:
+        path: The file.
+        overrides: Paths and values, such as `("clones.count", "4")`. The last value for a path applies.
+        text: The text to read instead of the file.
+        allow_python: Whether `python(...)` is allowed in the spec.
+
+    Returns:
+        The spec, if it has no errors, and its diagnostics.
     """
     from grammar import reading
 
@@ -51,7 +60,16 @@ def load(
     overrides: Sequence[tuple[str, str]] = (),
     allow_python: bool = False,
 ) -> ir.Spec:
-    """Return the spec in the file `path`; raises SpecError with its diagnostics where it has errors."""
+    """Read a spec and return it.
+
+    Args:
+        path: The file.
+        overrides: Paths and values, as in `read`.
+        allow_python: Whether `python(...)` is allowed in the spec.
+
+    Raises:
+        SpecError: If the spec has errors; the exception has their diagnostics.
+    """
     found = read(path, overrides, allow_python=allow_python)
     if found.spec is None:
         raise SpecError(each for each in found.diagnostics if each.is_error)

@@ -1,7 +1,7 @@
-"""`# tfdeploy: allow(name, ...)`: comments that switch lints off.
+"""Comments `# tfdeploy: allow(name, ...)`, which switch lints off.
 
-At the end of a line it counts for that line, on a line of its own for the next line with something on it, and
-before everything else for the whole file.
+At the end of a line, such a comment is for that line. On a line of its own it is for the next line that is
+not empty, and before everything else it is for the whole file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAME = r"[^\s,]+"
 
 
 def allowances(source: Source, tokens: Sequence[Token], reports: Reports) -> tuple[Allowance, ...]:
-    """Return what the comments of a text allow; report names that are no lints."""
+    """Return the lints that the comments of a text switch off, and report names that are not lints."""
     if "tfdeploy:" not in source.text:
         return ()
     known = {code.name for code in CODES.values() if is_lint(code.code)}

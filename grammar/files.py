@@ -1,4 +1,4 @@
-"""Reading the files of a spec: its own and those it includes."""
+"""Reading the files of a spec: the spec itself and the files that it includes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 LARGEST = 10_000_000
 DEEPEST = 50
 SUFFIX = ".tfdeploy"
-"""How the names of specs end. A report shows lines of a spec, and a stranger's spec may include any file: no
-other one is to be shown.
+"""The suffix of spec files. Files with other suffixes are not read.
+
+Reports show lines of the files that they read, and a spec from somebody else may include any file.
 """
 
 
 def contents(path: str) -> bytes | Diagnostic:
-    """Return the bytes of a file, or what keeps them from being read."""
+    """Return the bytes of a file, or the diagnostic that says why it cannot be read."""
     try:
         with open_regular(path) as file:
             data = file.read(LARGEST + 1)
@@ -44,7 +45,7 @@ def contents(path: str) -> bytes | Diagnostic:
 
 
 def decoded(path: str, data: bytes) -> str | Diagnostic:
-    """Return the text of a file, or why it is none."""
+    """Decode the bytes of a file as UTF-8, or return the diagnostic that says why they are not text."""
     strange = data.find(b"\0")
     try:
         text = data.decode("utf-8")
@@ -55,7 +56,13 @@ def decoded(path: str, data: bytes) -> str | Diagnostic:
 
 @frozen
 class Files:
-    """The files of a spec. `items` are those of all, included ones first; `complete` if none was lost."""
+    """The files of a spec.
+
+    Attributes:
+        parsed: The syntax trees of the files, included ones first.
+        items: The items of all files, in the same order.
+        complete: Whether all included files could be read.
+    """
 
     parsed: tuple[syntax.File, ...]
     items: tuple[syntax.Item, ...]
@@ -63,12 +70,17 @@ class Files:
 
     @property
     def allowances(self) -> tuple[syntax.Allowance, ...]:
-        """The lints that the files switch off."""
+        """The lints that comments in the files switch off."""
         return tuple(each for file in self.parsed for each in file.allowances)
 
 
 def gather(source: Source, reports: Reports) -> Files:
-    """Parse a text and all that it includes."""
+    """Parse a text and all files that it includes.
+
+    Args:
+        source: The text.
+        reports: Collects the diagnostics.
+    """
     gathering = _Gathering(reports)
     gathering.file(source, os.path.abspath(source.name), ())  # noqa: PTH100 Path.absolute keeps `..`
     return Files(tuple(gathering.parsed), tuple(gathering.items), gathering.complete)

@@ -1,7 +1,7 @@
-"""The formatter: from the tokens of a text, comments included, to the same tokens in one style.
+"""The formatter. It writes the tokens and comments of a text in a uniform style and changes none of them.
 
-Line breaks mostly stay where the author put them; what changes is indentation, spaces, runs of empty lines,
-and blocks on one line that are too long for it.
+Most line breaks stay where they are. Indentation, spaces and runs of empty lines change, and blocks on a
+single line that is too long are spread over several lines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 WIDTH = 100
-"""A block on one line that makes the line longer than this is broken up."""
+"""The longest line. A block on a single line that is longer is spread over several lines."""
 
 INDENT = 2
 
@@ -36,9 +36,10 @@ _BEFORE_OPERAND = _OPERATORS | _OPENERS | {"COMMA", "EQUALS", "DOTDOT"}
 
 
 def format_text(source: Source) -> str:
-    """Return the text of `source` in the one style.
+    """Return the text of a spec in the uniform style.
 
-    Raises SpecError with the errors of a text that cannot be read.
+    Raises:
+        SpecError: If the text cannot be parsed; the exception has the diagnostics.
     """
     reports = Reports()
     parse(source, reports)
@@ -56,9 +57,14 @@ def _place(diagnostic: Diagnostic) -> tuple[int, str]:
 
 
 def source_of(path: str, data: bytes | None = None) -> Source:
-    """Return the text of the file `path`, or of `data` under that name.
+    """Return the text of a file.
 
-    Raises SpecError where it cannot be read.
+    Args:
+        path: The file.
+        data: The bytes to use instead of the content of the file.
+
+    Raises:
+        SpecError: If the file cannot be read.
     """
     given = files.contents(path) if data is None else data
     text = files.decoded(path, given) if isinstance(given, bytes) else given
@@ -73,7 +79,7 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _meaning(tokens: list[Token], source: Source) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return what must not change: the tokens that the parser gets, and the comments."""
+    """Return what formatting must not change: the tokens that the parser gets, and the comments."""
     read = [token for token in tokens if token.type not in {"WHITE", "COMMENT"}]
     arranged = layout.arrange(read, source, Reports()) or []
     comments = [token.rstrip() for token in tokens if token.type == "COMMENT"]
@@ -82,7 +88,7 @@ def _meaning(tokens: list[Token], source: Source) -> tuple[list[tuple[str, str]]
 
 @frozen
 class _Piece:
-    """A token other than white space; `breaks` are the newlines before it, two standing for any more."""
+    """A token that is not white space; `breaks` is the number of newlines before it, at most two."""
 
     kind: str
     text: str
@@ -103,9 +109,15 @@ def _pieces(tokens: list[Token]) -> list[_Piece]:
 
 @frozen
 class _Open:
-    """A bracket that is open: where its line starts, where lines inside it do, and how they are laid out.
+    """An open bracket.
 
-    The inside of a tall block stands on lines of its own, and in one that was too long every item does.
+    Attributes:
+        kind: The terminal of the bracket.
+        indent: The indentation of the line that it is on.
+        inside: The indentation of the lines inside it.
+        is_index: Whether it is the bracket of an index.
+        is_tall: Whether what is inside it has lines of its own.
+        is_too_long: Whether every item inside it has a line of its own, because one line would be too long.
     """
 
     kind: str
@@ -118,7 +130,7 @@ class _Open:
 
 @define
 class _Line:
-    """A line of the result; `block` is the first block on it that is opened and closed there."""
+    """A line of the result; `block` is the first block that is opened and closed on it."""
 
     indent: int
     width: int = field(init=False)
@@ -141,7 +153,7 @@ class _Line:
 
 @define
 class _Printer:
-    """Writes pieces as lines. Blocks whose line comes out too long are broken up, outermost first."""
+    """Writes pieces as lines. Blocks on a line that is too long are spread over several, outermost first."""
 
     pieces: list[_Piece]
     _tall: set[int] = field(factory=set, init=False)

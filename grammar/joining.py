@@ -1,4 +1,4 @@
-"""One diagnostic for all uses of a name that is not defined: a definition or a habit is wrong, once."""
+"""Joins the diagnostics for all uses of an undefined name into one, because they have a single cause."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Cause: TypeAlias = "tuple[object, ...]"
 
 
 def joined(found: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Return `found` with those of one cause as one, at the place of the first; labels show the others."""
+    """Join diagnostics that have the same cause, at the place of the first; labels point to the others."""
     causes: dict[Cause, list[Diagnostic]] = {}
     for each in found:
         causes.setdefault(_cause(each), []).append(each)

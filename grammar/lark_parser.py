@@ -29,7 +29,7 @@ GRAMMAR = Path(__file__).with_name("tfdeploy.lark")
 
 
 class _KeepTerminals:
-    """Tells lark to keep the terminals that no rule uses, which the lexer reports as errors."""
+    """Makes lark keep the terminals that no rule uses; the lexer reports them as errors."""
 
     always_accept = ("OPEN_STRING", "OTHER_QUOTED", "BAD_NUMBER", "UNKNOWN")
 
@@ -72,11 +72,12 @@ def _cache_file() -> str | None:
 
 
 class RunningParser:
-    """A parser in the middle of a text: it takes tokens one by one, and its stack can be read and cut.
+    """A parser in the middle of a text. It accepts one token at a time, and its stack can be read and cut.
 
     Args:
-        builder: An object with a method for each rule of the grammar, named after the rule, which makes the
-            rule's value from the list of its children.
+        builder: An object with a method for each rule of the grammar, named after the rule. The method makes
+            the value of the
+        rule from the list of its children.
     """
 
     def __init__(self, builder: object) -> None:
@@ -90,7 +91,7 @@ class RunningParser:
 
     @property
     def values(self) -> list[Any]:
-        """The stack: tokens, and what the builder made of rules, from the start of the text on."""
+        """The values on the stack: tokens, and the results of rules, from the start of the text on."""
         return self._state.value_stack
 
     def accepted(self) -> set[str]:
@@ -99,16 +100,22 @@ class RunningParser:
         return found
 
     def feed(self, token: Token) -> Any:
-        """Take `token`; return what the builder made of the whole text if it is the last token, `$END`.
+        """Parse one more token.
 
-        Raises lark.UnexpectedToken if it cannot stand here.
+        Returns:
+            The value of the whole text if the token is the last one, `$END`.
+
+        Raises:
+            lark.UnexpectedToken: If the token is not allowed here.
         """
         return self._state.feed_token(token, is_end=token.type == "$END")
 
     def would_take(self, tokens: Sequence[Token], keep: int | None = None) -> bool:
-        """Whether the parser could go on with `tokens` after the first `keep` values of its stack.
+        """Whether the parser could continue with some tokens, without changing its state.
 
-        `keep` is None for the whole stack. Nothing is changed.
+        Args:
+            tokens: The tokens.
+            keep: How many values of the stack are kept before the tokens, or None for all.
         """
         states = self._state.state_stack[: len(self.values) + 1 if keep is None else keep + 1]
         probe = type(self._state)(
@@ -122,6 +129,6 @@ class RunningParser:
         return True
 
     def cut(self, keep: int) -> None:
-        """Take all but the first `keep` values off the stack."""
+        """Remove all values from the stack except the first `keep`."""
         del self._state.state_stack[keep + 1 :]
         del self._state.value_stack[keep:]

@@ -1,8 +1,9 @@
-"""`--set PATH=VALUE`: attributes and arguments replaced before the spec is read for its meaning.
+"""`--set PATH=VALUE`: replaces attributes and arguments in the syntax tree before names are looked up.
 
-A path is a block, for those with names inside it (`devices.worker`, `layer.residual`, `model.metrics`) that
-name, an attribute, and then, into calls, arguments by name: `update.optimizer.learning_rate`. Into a flow it
-goes by the name of a function, or the `name` given to a layer: `data.train.shuffle.buffer`.
+A path starts with a block, and with the name of the block if it has one (`devices.worker`, `layer.residual`,
+`model.metrics`). Then comes an attribute, and after that the names of arguments in calls:
+`update.optimizer.learning_rate`. A step of a flow is named by its function or by the `name` of its layer:
+`data.train.shuffle.buffer`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,13 @@ ANYTHING = Type("any")
 
 
 def apply(items: Items, overrides: Sequence[tuple[str, str]], reports: Reports) -> Items:
-    """Return the items with every override in its place; report paths and values that are none."""
+    """Return the items with all overrides applied, and report paths and values that are not valid.
+
+    Args:
+        items: The items of the spec.
+        overrides: Paths and values.
+        reports: Collects the diagnostics.
+    """
     for path, value in overrides:
         override = _Override(path, value, reports)
         try:
@@ -38,7 +45,7 @@ def apply(items: Items, overrides: Sequence[tuple[str, str]], reports: Reports) 
 
 
 class _UnknownPathError(Exception):
-    """Part number `at` of a path leads nowhere; `known` are the names that would lead on."""
+    """Raised if part number `at` of a path does not exist; `known` are the names that do."""
 
     def __init__(self, at: int, known: Iterable[str]) -> None:
         super().__init__(at)

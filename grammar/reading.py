@@ -1,4 +1,4 @@
-"""The stages of reading a spec, in order: files, overrides, meaning, checks."""
+"""The stages of reading a spec, in order: files, overrides, lowering, checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def read(path: str, changes: tuple[tuple[str, str], ...], text: str | None, *, allow_python: bool) -> Reading:
-    """Read a spec as `grammar.read` says."""
+    """Read a spec as `grammar.read` does."""
     data = files.contents(path) if text is None else text.encode("utf-8", "surrogatepass")
     if not isinstance(data, bytes):
         return Reading(None, Diagnostics([data]), ())
@@ -48,7 +48,7 @@ def read(path: str, changes: tuple[tuple[str, str], ...], text: str | None, *, a
 def _within_reason(
     source: Source, changes: tuple[tuple[str, str], ...], reports: Reports, *, allow_python: bool
 ) -> tuple[files.Files | None, ir.Spec | None]:
-    """Return the files of a spec and what they mean; None where there are too many faults to go on."""
+    """Return the files of a spec and its meaning, or None for what too many errors kept from being read."""
     gathered = None
     try:
         gathered = files.gather(source, reports)
@@ -65,7 +65,7 @@ def _spec(
     *,
     allow_python: bool,
 ) -> ir.Spec | None:
-    """Work out what the items of all files mean; None where anything is wrong."""
+    """Return the meaning of the items of all files, or None if there is an error."""
     start = Span(source, 0, 0)
     if not gathered.items:
         if gathered.complete and not reports.has_errors:

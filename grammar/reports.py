@@ -1,4 +1,4 @@
-"""A collector that keeps one error per cause: of a part that is known to be bad it says nothing more."""
+"""A collector of diagnostics that drops errors which only follow from other errors."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from dsl.source import Source, Span
 
 MOST = 200
-"""After as many diagnostics nothing more is read: a text of a megabyte can have a hundred thousand."""
+"""Reading stops after this many diagnostics, because a text of a megabyte can have a hundred thousand."""
 
 _OF_STRUCTURE = ("TFD20", "TFD301", "TFD4")
-"""Codes of what follows from blocks that are not what they seem."""
+"""Codes of errors that can follow from misunderstood block boundaries."""
 
 
 _OF_BRACKETS = frozenset({"TFD104", "TFD105"})
@@ -28,18 +28,18 @@ _OF_TOKENS = frozenset({"TFD101", "TFD102", "TFD103", "TFD106", "TFD109"})
 
 
 class TooManyError(Exception):
-    """A spec has more faults than anyone wants to read."""
+    """Raised when a spec has more errors than it is useful to report."""
 
 
 class Stretches:
-    """Stretches of a text, sorted and joined where they touch."""
+    """Ranges of offsets in a text, sorted, with overlapping and adjacent ones joined."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._ends: list[int] = []
 
     def add(self, start: int, end: int) -> None:
-        """Add the stretch from `start` to `end`."""
+        """Add the range from `start` to `end`."""
         low = bisect_left(self._ends, start)
         high = bisect_right(self._starts, end)
         if low < high:
@@ -48,14 +48,18 @@ class Stretches:
         self._ends[low:high] = [end]
 
     def touch(self, start: int, end: int) -> bool:
-        """Whether any of the stretches has a character between `start` and `end`."""
+        """Whether any of the ranges overlaps the one from `start` to `end`."""
         at = bisect_right(self._ends, start)
         return at < len(self._starts) and self._starts[at] < end and start < self._ends[at]
 
 
 @frozen
 class Reports:
-    """The diagnostics of one reading."""
+    """The diagnostics of one reading, without those that only follow from others.
+
+    Attributes:
+        found: The diagnostics in the order in which they were added.
+    """
 
     found: dict[Diagnostic, None] = field(factory=dict)
     _tainted: dict[int, Stretches] = field(factory=dict, alias="tainted")
@@ -63,13 +67,14 @@ class Reports:
 
     @property
     def has_errors(self) -> bool:
-        """Whether an error was found."""
+        """Whether any of the diagnostics is an error."""
         return any(each.is_error for each in self.found)
 
     def add(self, diagnostic: Diagnostic) -> None:
-        """Keep `diagnostic` unless it points into a tainted part or follows from guessed blocks.
+        """Keep a diagnostic, unless it points into a tainted part or follows from guessed block boundaries.
 
-        Raises TooManyError with the last one that is kept.
+        Raises:
+            TooManyError: If as many diagnostics are kept as are useful.
         """
         span = diagnostic.span
         if span is not None:
@@ -82,10 +87,10 @@ class Reports:
             raise TooManyError
 
     def thin(self, source: Source) -> None:
-        """Keep one fault of a line where the others may follow from it, and one of a token.
+        """Keep one error of a line if the others may follow from it, and one error of each token.
 
-        A string without an end makes nonsense of its line, and a token that does not fit of what comes after.
-        A bracket that lacks its partner does not fit either.
+        A string without an end makes the rest of its line meaningless, and an unexpected token makes what
+        follows it unreliable. A bracket without a partner is also an unexpected token.
         """
         lonely = {each.span for each in self.found if each.code in _OF_BRACKETS}
         for each in [each for each in self.found if each.code == "TFD102" and each.span in lonely]:
@@ -106,9 +111,9 @@ class Reports:
                     del self.found[each]
 
     def settle(self, source: Source) -> None:
-        """Drop what follows from a fault of the tokens: several misplaced items in one part of a text.
+        """Drop errors that follow from errors in the tokens: several misplaced items in one part of the text.
 
-        A part starts with a line that is not indented, as a block at the top of a spec does.
+        A part starts at a line that is not indented, as the blocks at the top level do.
         """
         if not self.found:
             return
@@ -129,7 +134,7 @@ class Reports:
                     del self.found[each]
 
     def _settle_attributes(self, source: Source) -> None:
-        """Where an attribute is written as a block, its `=` is not the fault."""
+        """If an attribute is written as a block, drop the error for its `=`."""
         signs = set()
         for each in self.found:
             if each.code == "TFD205" and each.span is not None and each.span.source is source:
@@ -140,23 +145,23 @@ class Reports:
                 del self.found[each]
 
     def taint(self, span: Span) -> None:
-        """From now on report nothing that points into `span`."""
+        """Drop all further diagnostics that point into `span`."""
         stretches = self._tainted.get(id(span.source))
         if stretches is None:
             stretches = self._tainted[id(span.source)] = Stretches()
         stretches.add(span.start, span.end)
 
     def distrust(self, source: Source) -> None:
-        """From now on report nothing about `source` that depends on where its blocks start and end."""
+        """Drop all further diagnostics of `source` that depend on where its blocks start and end."""
         self._distrusted.add(id(source))
 
     def is_tainted(self, span: Span) -> bool:
-        """Whether `span` touches a part that was tainted."""
+        """Whether `span` overlaps a tainted part."""
         stretches = self._tainted.get(id(span.source))
         return stretches is not None and stretches.touch(span.start, max(span.end, span.start + 1))
 
     def in_source(self, source: Source) -> int:
-        """How many diagnostics point into `source`."""
+        """Return the number of diagnostics that point into `source`."""
         return sum(1 for each in self.found if each.span is not None and each.span.source is source)
 
 

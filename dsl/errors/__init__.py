@@ -1,1 +1,1 @@
-"""The wording of every diagnostic: one factory function per code, grouped by range."""
+"""The wording of all diagnostics: one factory for each, in folders by the stage that reports them."""

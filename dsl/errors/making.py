@@ -1,4 +1,4 @@
-"""How the factories of this package make a diagnostic: the name of a code comes from the table of codes."""
+"""Functions with which the factories make diagnostics. The name of a code comes from the table of codes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,18 @@ def error(
     help: str | None = None,  # noqa: A002 the field's name
     fix: Fix | None = None,
 ) -> Diagnostic:
-    """Make an error with `code`."""
+    """Make an error.
+
+    Args:
+        code: The number of the code.
+        message: What is wrong.
+        span: The place, or None if there is none.
+        text: The text beside the marker of the place.
+        labels: Other places that help to understand the fault.
+        notes: Facts about the fault.
+        help: What to do.
+        fix: Edits that correct the spec.
+    """
     return Diagnostic(code, name_of(code), message, span, text, Severity.ERROR, labels, notes, help, fix)
 
 
@@ -38,10 +49,10 @@ def warning(
     help: str | None = None,  # noqa: A002 the field's name
     fix: Fix | None = None,
 ) -> Diagnostic:
-    """Make a warning with `code`."""
+    """Make a warning; the arguments are those of `error`."""
     return Diagnostic(code, name_of(code), message, span, text, Severity.WARNING, labels, notes, help, fix)
 
 
 def replacing(title: str, span: Span, replacement: str, *, safe: bool = False) -> Fix:
-    """Make a fix of one edit."""
+    """Make a fix with a single edit."""
     return Fix(title, (Edit(span, replacement),), "safe" if safe else "unsafe")

@@ -1,4 +1,4 @@
-"""Small pieces of wording that the messages share."""
+"""Wording that many messages share."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ MOST_LISTED = 8
 
 
 def quoted(text: str) -> str:
-    """Return `text` in backticks, cut short where it is long, and on one line."""
+    """Return a text in backticks, on one line, shortened if it is long."""
     text = " ".join(text.split())
     return f"`{text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}`"
 
 
 def in_full(path: str) -> str:
-    """Return a path in backticks, however long: a part of it would name another file."""
+    """Return a path in backticks without shortening it, because a part of it would name another file."""
     return f"`{' '.join(path.split(chr(10)))}`"
 
 
@@ -42,12 +42,15 @@ def article(word: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural where there are more."""
+    """Return a number with a noun, in the plural unless the number is one."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def alternatives(names: Iterable[str], to: str = "") -> str:
-    """Return names as a list in a sentence: those like `to` first, at most eight, and how many are left."""
+    """Return a list of at most eight names for a sentence, those most similar to `to` first.
+
+    The list ends with the number of the names that are left out.
+    """
     known = by_nearness(to, names)
     shown = [quoted(each) for each in known[:MOST_LISTED]]
     left = len(known) - len(shown)
@@ -55,6 +58,6 @@ def alternatives(names: Iterable[str], to: str = "") -> str:
 
 
 def options(lead: str, names: Iterable[str], to: str = "") -> tuple[str, ...]:
-    """Return the note that lists alternatives to `to` after `lead`, none if there are none."""
+    """Return a note that lists the alternatives to `to` after `lead`, or nothing if there are none."""
     known = tuple(names)
     return (f"{lead} {alternatives(known, to)}",) if known else ()

@@ -1,1 +1,1 @@
-"""One output format of diagnostics per file."""
+"""The output formats of diagnostics, one in each file."""

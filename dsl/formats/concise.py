@@ -1,4 +1,4 @@
-"""Diagnostics on one line each."""
+"""Diagnostics with one line each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def concise(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
-    """Yield `path:line:col: error[CODE] message` for each; one without a span has the path alone, if any."""
+    """Yield `path:line:col: error[CODE] message` for each diagnostic, shorter if it has no span."""
     for each in diagnostics:
         place = "" if each.file is None else f"{visible(each.file)}: "
         if each.span is not None:

@@ -1,4 +1,4 @@
-"""Diagnostics as JSON: an envelope with counts, and each of them with its places."""
+"""Diagnostics as JSON: counts, and the diagnostics with their places."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ FORMAT_VERSION = "1.0"
 
 
 def envelope(found: Sequence[Diagnostic], shown: Sequence[Diagnostic]) -> str:
-    """Return the envelope of `shown`; the counts are those of all that was `found`."""
+    """Return the JSON text.
+
+    Args:
+        found: All diagnostics, which are counted.
+        shown: The diagnostics that are included.
+    """
     errors = sum(each.is_error for each in found)
     content = {
         "format_version": FORMAT_VERSION,

@@ -1,4 +1,4 @@
-"""Diagnostics as workflow commands of GitHub Actions, which show them beside the changed lines."""
+"""Diagnostics as workflow commands of GitHub Actions, which GitHub shows next to the changed lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def github(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
-    """Yield a workflow command for each; notes and help follow the message on lines of their own."""
+    """Yield a workflow command for each diagnostic; notes and help follow the message on separate lines."""
     for each in diagnostics:
         properties = [("title", f"{each.code} {each.name}")]
         if each.file is not None:

@@ -1,4 +1,4 @@
-"""Diagnostics as people read them: message, place, the lines with markers, notes and help."""
+"""Diagnostics for people: the message, the place, the lines of the source with markers, notes and help."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ _RESET = "\x1b[0m"
 
 
 def human(diagnostics: Sequence[Diagnostic], *, color: bool = False) -> Iterator[str]:
-    """Yield the text of each of `diagnostics`, in paragraphs."""
+    """Yield the text of each diagnostic, in paragraphs.
+
+    Args:
+        diagnostics: The diagnostics.
+        color: Whether to use terminal colours.
+    """
     for each in diagnostics:
         yield "".join(_line(row, each.severity.value, color=color) + "\n" for row in _rows(each))
 
@@ -73,7 +78,7 @@ def _rows(diagnostic: Diagnostic) -> Iterator[list[Piece]]:
 
 
 def _marked(diagnostic: Diagnostic) -> dict[Source, list[Mark]]:
-    """Return the marks of each source, the one at fault first."""
+    """Return the marks in each source, starting with the source of the fault."""
     marked: dict[Source, list[Mark]] = {}
     if diagnostic.span is not None:
         marked[diagnostic.span.source] = [mark(diagnostic.span, diagnostic.text, primary=True)]

@@ -1,4 +1,4 @@
-"""Diagnostics as text, in the format that is asked for."""
+"""Renders diagnostics in any of the formats."""
 
 from __future__ import annotations
 
@@ -18,9 +18,17 @@ FORMATS = ("human", "concise", "json", "github", "sarif")
 
 
 def render(diagnostics: Iterable[Diagnostic], format: str = "human", *, color: bool = False) -> str:  # noqa: A002
-    """Return `diagnostics` in `format`, one of FORMATS; with nothing to show, an empty text or log.
+    """Return diagnostics as text.
 
-    At most MAX_SHOWN are shown; the human format, which alone knows colour, gives the number of all.
+    At most MAX_SHOWN are rendered; the human format ends with the number of all.
+
+    Args:
+        diagnostics: The diagnostics.
+        format: One of FORMATS.
+        color: Whether to use terminal colours, in the human format.
+
+    Returns:
+        The text. Without diagnostics it is empty, or an empty log for the formats that have one.
     """
     found = list(diagnostics)
     shown = found[:MAX_SHOWN]
@@ -40,7 +48,7 @@ def render(diagnostics: Iterable[Diagnostic], format: str = "human", *, color: b
 
 
 def summary(diagnostics: Sequence[Diagnostic]) -> str:
-    """Return how many errors and warnings there are, how many of them are shown and how many can be fixed."""
+    """Return a sentence with the numbers of errors and warnings, shown ones and fixable ones."""
     errors = sum(each.is_error for each in diagnostics)
     warnings = len(diagnostics) - errors
     counts = [_count(number, noun) for number, noun in ((errors, "error"), (warnings, "warning")) if number]
@@ -54,7 +62,7 @@ def summary(diagnostics: Sequence[Diagnostic]) -> str:
 
 
 def _where_more_is_told(diagnostics: Sequence[Diagnostic]) -> str:
-    """Return the last line of a report: the command that explains its first error, or its first warning."""
+    """Return the last line of a report: the command that explains the first error or warning."""
     first = next((each for each in diagnostics if each.is_error), diagnostics[0])
     return f"`tfdeploy explain {first.code}` says more" + (" about it" if len(diagnostics) == 1 else "")
 

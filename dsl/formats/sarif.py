@@ -1,4 +1,4 @@
-"""Diagnostics in SARIF 2.1.0, which code hosts and editors read."""
+"""Diagnostics in SARIF 2.1.0 (OASIS, 2020), which code hosts and editors read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 
 def sarif(diagnostics: Sequence[Diagnostic]) -> str:
-    """Return a log with one run; a rule stands for each code that occurs. Columns count code points."""
+    """Return a SARIF log with one run and a rule for each code that occurs; columns count code points."""
     codes = sorted({each.code for each in diagnostics})
     log = {
         "$schema": SCHEMA,

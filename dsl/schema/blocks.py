@@ -247,7 +247,7 @@ BLOCKS: dict[str, Block] = {
                 Attribute(
                     "staleness",
                     integer(0, optional=True),
-                    "how many steps the fastest worker may be ahead of the slowest",
+                    "how many updates the fastest clone may be ahead of the slowest",
                 ),
                 Attribute(
                     "average_every", integer(low=1), "steps between two averagings of the clones' weights"

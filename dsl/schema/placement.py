@@ -27,12 +27,14 @@ class Selector:
 
 
 SELECTORS = (
-    Selector("clones", "none", "the towers, one device (or one group) each, in order, wrapping round"),
-    Selector("variables", "optional", "the model's variables, all or by a glob on their names"),
-    Selector("slots", "optional", "the optimizer's slots, all or by a glob on the names of their variables"),
+    Selector(
+        "clones", "none", "the clones: one device or group for each, in order, and again from the first"
+    ),
+    Selector("variables", "optional", "the variables of the model: all, or those that match a glob"),
+    Selector("slots", "optional", "the optimizer's slots: all, or those of the variables that match a glob"),
     Selector("inputs", "none", "reading and transforming data"),
     Selector("updates", "none", "aggregation and apply ops"),
-    Selector("ops", "required", "the ops of a part of each tower, by a glob on the name inside the tower"),
+    Selector("ops", "required", "the ops of each tower whose names inside the tower match a glob"),
     Selector("summaries", "none", "the ops that make summaries"),
     Selector("evaluation", "none", "the ops of evaluations"),
 )
@@ -73,7 +75,7 @@ TARGETS = (
         "group",
         "member",
         ("ops", "variables"),
-        "`group[1]`: a device of the clone's own group",
+        "`group[k]`: device k of the clone's own group",
     ),
 )
 
@@ -106,7 +108,7 @@ MEASURES = (
         "bytes",
         "the bytes that are sent from the first devices to the second ones in a step",
     ),
-    Measure("ops", ("devices", "glob"), None, "how many ops whose names match the glob sit on the devices"),
+    Measure("ops", ("devices", "glob"), None, "how many ops on the devices have names that match the glob"),
 )
 
 COMPARISONS = ("<=", "<", ">=", ">", "==")

@@ -1,4 +1,4 @@
-"""From the structure of a spec to its meaning: names looked up, constants folded, types checked."""
+"""Lowering: the syntax tree of a spec to the IR. Names are looked up, constants folded and types checked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,12 @@ if TYPE_CHECKING:
 
 @frozen
 class Lowered:
-    """What lowering made: the spec where nothing in it was wrong, and what the checks need to know."""
+    """The result of lowering.
+
+    Attributes:
+        spec: The spec, or None if there are errors.
+        facts: What the checks need to know, without the parts that have errors.
+    """
 
     spec: ir.Spec | None
     facts: Facts
@@ -43,10 +48,15 @@ def lower(
     allow_python: bool = False,
     all_read: bool = True,
 ) -> Lowered:
-    """Return the meaning of the items of a spec and all it includes.
+    """Lower the items of a spec.
 
-    `where` is the start of its file; `all_read` is false where an included file could not be read, which
-    may define whatever seems to be missing.
+    Args:
+        items: The items of the spec and of all files that it includes.
+        where: The start of the spec.
+        reports: Collects the diagnostics.
+        allow_python: Whether `python(...)` is allowed.
+        all_read: Whether all included files could be read. If not, they may define names that seem to be
+            missing.
     """
     constants_ = [
         each for item in items if isinstance(item, syntax.Block) and item.kind == "let" for each in item.items
@@ -83,7 +93,7 @@ def _facts(parts: dict[str, Any], where: Span, context: Context) -> Facts:
 
 
 def _parts(top: dict[str, list[syntax.Block]], context: Context, *, complete: bool) -> dict[str, Any]:
-    """Read every block that is there into the record of its name, None where it is wrong."""
+    """Lower every block that is present; a block with errors becomes None."""
     parts: dict[str, Any] = {}
     for name, reader in (("model", model), ("data", data), ("devices", devices)):
         if name in top:
@@ -110,7 +120,7 @@ _PERIODS = ("checkpoint_every", "evaluate_every")
 
 
 def _simple(block: syntax.Block, name: str, context: Context) -> Any:
-    """Read a block of plain attributes."""
+    """Lower a block that has plain attributes only."""
     known = BLOCKS[name]
     fields = blocks.attributes(block, known, context)
     first, second, advice = _EXCLUSIVE.get(name, ("", "", ""))
@@ -127,14 +137,14 @@ def _simple(block: syntax.Block, name: str, context: Context) -> Any:
 
 
 def _every(value: float, span: Span) -> ir.Every:
-    """Make a period: whole numbers count steps, durations come as floats."""
+    """Make a period: integers count steps, and durations are floats in seconds."""
     if isinstance(value, int):
         return ir.Every(steps=value, span=span)
     return ir.Every(seconds=value, span=span)
 
 
 def _jobs(top: dict[str, list[syntax.Block]]) -> frozenset[str] | None:
-    """Return the names of the jobs; None where they could not be read."""
+    """Return the names of the jobs, or None if they could not be read."""
     items = top["devices"][0].items if "devices" in top else ()
     if any(lost_names(item) for item in items):
         return None
@@ -143,9 +153,9 @@ def _jobs(top: dict[str, list[syntax.Block]]) -> frozenset[str] | None:
 
 
 def _top(items: Sequence[syntax.Item], context: Context) -> tuple[dict[str, list[syntax.Block]], bool]:
-    """Sort the blocks of a spec by kind, and report what does not belong at the top.
+    """Sort the blocks of a spec by kind, and report what is not allowed at the top level.
 
-    The second result is whether all is known: where a part could not be read, any block may have been in it.
+    The second result is false if a part could not be parsed, because any block may have been in it.
     """
     top: dict[str, list[syntax.Block]] = {}
     complete = True
@@ -165,7 +175,7 @@ def _top(items: Sequence[syntax.Item], context: Context) -> tuple[dict[str, list
 
 
 def _kind(item: syntax.Block, top: dict[str, list[syntax.Block]], context: Context) -> str | None:
-    """Return which block of the language `item` is, or was meant to be; None where that is not known."""
+    """Return the kind of a block, or the one that was probably meant, or None."""
     kind: str | None = item.kind
     if item.kind not in schema.ROOT:
         known = tuple(each.name for each in schema.ROOT_ATTRIBUTES)
@@ -180,7 +190,7 @@ def _kind(item: syntax.Block, top: dict[str, list[syntax.Block]], context: Conte
 
 
 def _top_attribute(item: syntax.Attribute, context: Context) -> None:
-    """Report an attribute at the top that is neither the version nor an include."""
+    """Report an attribute at the top level that is neither the version nor an include."""
     known = tuple(each.name for each in schema.ROOT_ATTRIBUTES)
     if item.name in known:
         return

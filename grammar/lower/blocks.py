@@ -1,4 +1,4 @@
-"""What all blocks have in common: attributes by name, each once, of the type that the schema gives them."""
+"""What all blocks have in common: each attribute occurs once and has the type that the schema says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ from grammar.tokens.lexer import LONGEST_NAME
 
 @frozen
 class Fields:
-    """The values of a block's attributes that were written, and where."""
+    """The attributes of a block as they were written.
+
+    Attributes:
+        values: The values by name.
+        spans: The places of the values by name.
+        refused: The items that do not belong in the block.
+    """
 
     values: dict[str, Any] = field(factory=dict)
     spans: dict[str, Span] = field(factory=dict)
@@ -26,12 +32,12 @@ class Fields:
 
     @property
     def bad(self) -> bool:
-        """Whether any item was refused or any value could not be read."""
+        """Whether any item was refused or any value has an error."""
         return bool(self.refused) or any(value is BAD for value in self.values.values())
 
 
 def attributes(block: syntax.Block, known: Block, context: Context) -> Fields:
-    """Return the attributes of a block that has nothing else."""
+    """Lower a block that has attributes only."""
     fields = Fields()
     for item in own_items(block, known, fields, context):
         if isinstance(item, syntax.Attribute):
@@ -40,7 +46,7 @@ def attributes(block: syntax.Block, known: Block, context: Context) -> Fields:
 
 
 def attribute(item: syntax.Attribute, known: Block, fields: Fields, context: Context) -> None:
-    """Read one attribute into `fields`."""
+    """Lower one attribute and add it to `fields`."""
     row = known.attribute(item.name)
     if row is not None:
         fields.values[item.name] = typed(item.value, row.type, f"`{item.name}`", context)
@@ -48,7 +54,7 @@ def attribute(item: syntax.Attribute, known: Block, fields: Fields, context: Con
 
 
 def own_items(block: syntax.Block, known: Block, fields: Fields, context: Context) -> list[syntax.Item]:
-    """Return the items that a block may have, each name once; report and note the others."""
+    """Return the items that are allowed in a block, each name once; report the others."""
     check_label(block, known, context)
     kept: list[syntax.Item] = []
     first: dict[str, Span] = {}
@@ -76,7 +82,7 @@ def _belongs(item: syntax.Item, known: Block, first: dict[str, Span], context: C
 
 
 def misplaced(item: syntax.Entry, place: str, context: Context) -> None:
-    """Report an expression where a block has attributes."""
+    """Report an expression in a block that has attributes only."""
     advice = None
     if isinstance(item.value, syntax.Comparison) and item.value.operator == "==":
         advice = "one `=` gives a name its value"
@@ -84,7 +90,15 @@ def misplaced(item: syntax.Entry, place: str, context: Context) -> None:
 
 
 def once(name: str, span: Span, first: dict[str, Span], kind: str, context: Context) -> bool:
-    """Whether `name` is defined for the first time; report it where it is not."""
+    """Return whether `name` is defined for the first time, and report it if it is not.
+
+    Args:
+        name: The name.
+        span: Where it is defined.
+        first: The first definitions by name; a new one is added.
+        kind: The kind of thing, for the message.
+        context: The context of the block.
+    """
     if name in first:
         context.reports.add(names.duplicate(kind, name, span, first[name]))
         return False
@@ -113,7 +127,15 @@ def unknown_block(
     place: str | None,
     context: Context,
 ) -> None:
-    """Report a block that its place, or the top level where that is None, does not take."""
+    """Report a block that is not allowed at its place.
+
+    Args:
+        item: The block.
+        known: The kinds of blocks that are allowed.
+        attributes: The attributes that are allowed.
+        place: The block around it, or None for the top level.
+        context: The context of the block.
+    """
     context.notes.doubtful.add(item.kind)
     if item.kind in attributes:
         context.reports.add(names.attribute_written_as_block(item.kind, item.kind_span))
@@ -130,7 +152,7 @@ def unknown_block(
 
 
 def check_label(block: syntax.Block, known: Block, context: Context) -> None:
-    """Report a name that is missing, superfluous or unusable."""
+    """Report a label that is missing, superfluous, or not usable as a name of ops."""
     if known.label == "none":
         if block.label_span is not None:
             context.reports.add(names.unexpected_label(block.kind, block.label_span))
@@ -141,7 +163,7 @@ def check_label(block: syntax.Block, known: Block, context: Context) -> None:
 
 
 def usable(label: str) -> bool:
-    """Whether `label` can be a part of the names of ops."""
+    """Whether a label can be part of the names of ops."""
     plain = label.replace("_", "").replace("-", "").replace(".", "")
     return (
         bool(plain)

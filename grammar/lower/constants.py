@@ -1,4 +1,4 @@
-"""The `let` block: constants in the order in which they need each other."""
+"""The `let` block: constants, computed in the order in which they need each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESERVED = {"true": "it is a constant", "false": "it is a constant", "none": "it
 
 
 def declare(block: syntax.Block, context: Context) -> None:
-    """Put the constants of `let` into scope and work out their values."""
+    """Add the constants of `let` to the scope and compute their values."""
     check_label(block, BLOCKS["let"], context)
     first: dict[str, Span] = {}
     for item in block.items:
@@ -36,7 +36,7 @@ def declare(block: syntax.Block, context: Context) -> None:
 
 
 def _resolve(name: str, context: Context) -> None:
-    """Work out a constant and those it needs, without recursion: chains may be long."""
+    """Compute a constant and those that it needs, without recursion, because chains may be long."""
     path: dict[str, None] = {name: None}
     waiting: list[Iterator[str]] = [_needed(context.constants[name].value, context)]
     while path:
@@ -54,7 +54,7 @@ def _resolve(name: str, context: Context) -> None:
 
 
 def _value(written: syntax.Expr, context: Context) -> Any:
-    """Return the value of a constant; BAD where it was mended by guess, so that its uses keep silent."""
+    """Return the value of a constant, or BAD if it was guessed, so that its uses are not reported."""
     value = evaluate(written, context)
     return BAD if context.reports.is_tainted(written.span) else value
 

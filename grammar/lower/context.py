@@ -1,4 +1,4 @@
-"""What lowering knows while it reads a part of a spec."""
+"""The context of lowering: names in scope, and what was found so far."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from grammar.reports import Reports
 
 
 class Bad:
-    """The value of what is wrong and was reported: whatever depends on it keeps silent."""
+    """The value of something that has an error. What depends on it is not reported again."""
 
     def __repr__(self) -> str:
         return "BAD"
@@ -24,11 +24,19 @@ BAD: Final = Bad()
 
 @frozen
 class Notes:
-    """What lowering came across: names that were used, records that were read, what was reported.
+    """What lowering has found in the whole spec.
 
-    `unknown` are names that are not defined, `incomplete` `layer` blocks whose parameters are not all known,
-    `doubtful` what may have been meant by what is wrong (`layer` stands for any layer, `let` for any
-    constant).
+    Attributes:
+        constants: The names of the constants that are used.
+        layers: The names of the `layer` blocks that are used.
+        patterns: All patterns of devices.
+        inputs: The inputs of the model.
+        splits: The splits of the data.
+        unknown: The names that are not defined.
+        incomplete: The `layer` blocks whose parameters are not all known.
+        doubtful: The names that may have been meant by something with an error; `layer` means any layer, and
+            `let` any
+        constant.
     """
 
     constants: set[str] = field(factory=set)
@@ -43,12 +51,19 @@ class Notes:
 
 @frozen
 class Context:
-    """The names in scope and the collector of diagnostics.
+    """The names in scope, and the collector of diagnostics.
 
-    `constants` are those of `let` and `values` what they stand for; `parameters` those of the `layer` block
-    that is being read; `tensors` those of the examples where a split is being read (None where they cannot be
-    known); `layers` are all `layer` blocks by name; `bound` the bindings around, with where they are made;
-    `lost` are the names that unreadable parts may define.
+    Attributes:
+        reports: Collects the diagnostics.
+        constants: The constants of `let` by name.
+        values: The values of the constants that have been computed.
+        parameters: The parameters of the `layer` block that is being lowered.
+        tensors: The names of the tensors of the split that is being lowered, or None if they are not known.
+        layers: All `layer` blocks by name.
+        bound: The bindings in scope, with the places of their definitions.
+        lost: The names that unreadable parts may define.
+        allow_python: Whether `python(...)` is allowed.
+        notes: What was found in the whole spec.
     """
 
     reports: Reports
@@ -63,7 +78,7 @@ class Context:
     notes: Notes = field(factory=Notes)
 
     def within(self, **changes: Any) -> Context:
-        """Return this context with other names in scope."""
+        """Return a copy of this context with other names in scope."""
         return evolve(self, **changes)
 
     def silent(self) -> Context:

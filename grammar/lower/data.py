@@ -23,7 +23,7 @@ SPLITS = ("train", "validation", "test")
 
 
 def data(block: syntax.Block, context: Context) -> ir.Data | None:
-    """Return the splits; None where something in them is wrong."""
+    """Lower the `data` block; return None if it has errors."""
     known = BLOCKS["data"]
     given: dict[str, Any] = {}
     spans: dict[str, Span] = {}

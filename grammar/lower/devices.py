@@ -1,4 +1,4 @@
-"""The `devices` block, and the names of devices elsewhere in a spec."""
+"""The `devices` block, and sets of devices in other blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = ("gpu", "cpu")
 
 
 def devices(block: syntax.Block, context: Context) -> ir.Devices | None:
-    """Return what there is; None where something is wrong."""
+    """Lower the `devices` block; return None if it has errors."""
     fields = blocks.Fields()
     jobs: list[ir.Job | None] = []
     first: dict[str, Span] = {}
@@ -68,9 +68,15 @@ def _job(block: syntax.Block, context: Context) -> ir.Job | None:
 
 
 def device_set(written: syntax.Expr, jobs: frozenset[str] | None, context: Context) -> Any:
-    """Return the devices that `written` names, in order; BAD where one cannot be.
+    """Lower an expression that names devices.
 
-    `jobs` are the names of the spec's jobs, None where they could not be read.
+    Args:
+        written: The expression.
+        jobs: The names of the jobs of the spec, or None if they could not be read.
+        context: The context.
+
+    Returns:
+        The set of devices, or BAD if it has an error.
     """
     if isinstance(written, syntax.Broken):
         return BAD
@@ -126,7 +132,7 @@ def _device(
 
 
 def _indices(segment: syntax.Segment, what: str, context: Context) -> Any:
-    """Return the numbers in the brackets of a segment, None for all."""
+    """Return the indices in the brackets of a segment, or None for all."""
     match segment.index:
         case None:
             context.reports.add(placement.index_missing(segment.name, what, segment.span))

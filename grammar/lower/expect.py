@@ -19,7 +19,13 @@ MEASURE_NAMES = tuple(each.name for each in schema.MEASURES)
 
 
 def expect(block: syntax.Block, jobs: frozenset[str] | None, context: Context) -> ir.Expect | None:
-    """Return the conditions; None where one is wrong."""
+    """Lower the `expect` block; return None if it has errors.
+
+    Args:
+        block: The block.
+        jobs: The names of the jobs of the spec, or None if they could not be read.
+        context: The context.
+    """
     blocks.check_label(block, BLOCKS["expect"], context)
     conditions: list[Any] = []
     for item in block.items:

@@ -1,4 +1,4 @@
-"""The rules of `place`: what goes where."""
+"""The `place` block."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ TARGET_NAMES = tuple(each.name for each in schema.TARGETS)
 
 
 def place(block: syntax.Block, jobs: frozenset[str] | None, context: Context) -> ir.Place | None:
-    """Return the rules; None where one is wrong."""
+    """Lower the `place` block; return None if it has errors.
+
+    Args:
+        block: The block.
+        jobs: The names of the jobs of the spec, or None if they could not be read.
+        context: The context.
+    """
     blocks.check_label(block, BLOCKS["place"], context)
     rules = []
     for item in block.items:
@@ -61,7 +67,7 @@ def _rule(flow: syntax.Flow, jobs: frozenset[str] | None, context: Context) -> A
 
 
 def _is_swapped(flow: syntax.Flow, jobs: frozenset[str] | None) -> bool:
-    """Whether a rule names devices first and then what goes there."""
+    """Whether a rule has the devices on the left and the selector on the right."""
     target = flow.steps[0]
     what = target.callee if isinstance(target, syntax.Call) else target
     if not isinstance(what, syntax.Path) or not isinstance(flow.source, syntax.Path):
@@ -178,7 +184,7 @@ def _groups(call: syntax.Call, devices: Any, keywords: list[syntax.Argument], co
 
 
 def _go_together(selector: ir.Selector, target: Any, written: syntax.Expr, context: Context) -> bool:
-    """Whether a target makes sense for what the selector takes."""
+    """Return whether a target can be used with a selector, and report it if it cannot."""
     names_ = {ir.Balanced: "balanced", ir.RoundRobin: "round_robin", ir.Replicated: "replicated"}
     names_ |= {ir.Groups: "groups", ir.GroupMember: "group"}
     name = names_.get(type(target))

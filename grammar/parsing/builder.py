@@ -1,6 +1,7 @@
-"""What the parser does when it has seen a whole rule: make a node of `dsl.syntax`.
+"""Makes nodes of `dsl.syntax` from the rules of the grammar.
 
-Each method is named after a rule of `tfdeploy.lark` and gets the rule's tokens and nodes in order.
+Each method has the name of a rule in `tfdeploy.lark`. The parser calls it with the tokens and nodes of the
+rule, in order.
 """
 
 from __future__ import annotations
@@ -21,25 +22,34 @@ CONSTANTS = {"true": True, "false": False, "none": None}
 
 
 class Lost(Token):
-    """Stands for a part that could not be read; `names` are those it may have defined."""
+    """A token in place of a part that could not be parsed.
+
+    Attributes:
+        names: The names that the part may have defined.
+    """
 
     names: tuple[str, ...] = ()
 
 
 class Builder:
-    """Makes nodes that point into `source`."""
+    """Makes the nodes of one text.
+
+    Args:
+        source: The text that the nodes point into.
+        reports: Collects the diagnostics.
+    """
 
     def __init__(self, source: Source, reports: Reports) -> None:
         self._source = source
         self._reports = reports
 
     def start(self, children: Children) -> tuple[syntax.Item, ...]:
-        """Give the items of a text."""
+        """Return the items of a text."""
         items: tuple[syntax.Item, ...] = children[0]
         return items
 
     def body(self, children: Children) -> tuple[syntax.Item, ...]:
-        """Give the items between two braces."""
+        """Return the items between two braces."""
         return tuple(child for child in children if not isinstance(child, Token))
 
     # --- items
@@ -62,14 +72,14 @@ class Builder:
         )
 
     def unquoted_block(self, children: Children) -> syntax.Block:
-        """Make `kind label { ... }`, which lacks the quotes."""
+        """Make `kind label { ... }` into a block, and report that the label needs quotes."""
         kind, label, _, items, _ = children
         self._reports.add(reading.unquoted_label(str(kind), str(label), self._span(label)))
         self._reports.taint(self._span(label))
         return self._block(kind, items, children, str(label), label)
 
     def equals_block(self, children: Children) -> syntax.Block:
-        """Make `kind = { ... }`, which has an `=` too many."""
+        """Make `kind = { ... }` into a block, and report the superfluous `=`."""
         kind, equals, _, items, _ = children
         self._reports.add(reading.equals_before_block(str(kind), self._span(equals)))
         return self._block(kind, items, children)
@@ -120,7 +130,7 @@ class Builder:
         return syntax.Chain(children[0], tuple(rest), span=self._whole(children))  # type: ignore[arg-type] # the grammar's operators
 
     def negative(self, children: Children) -> syntax.Expr:
-        """Make `-operand`; an even number of signs leaves the operand."""
+        """Make `-operand`; two signs in a row cancel."""
         operand: syntax.Expr = children[-1]
         if len(children) % 2 == 1:
             return operand
@@ -173,7 +183,7 @@ class Builder:
         return syntax.List(items, span=self._whole(children))
 
     def group(self, children: Children) -> syntax.Expr:
-        """Give what stands in the brackets."""
+        """Return the expression in the brackets."""
         inner: syntax.Expr = children[1]
         return inner
 
@@ -183,11 +193,11 @@ class Builder:
         return syntax.Text(literals.text(children[0], span, self._reports), span=span)
 
     def number(self, children: Children) -> syntax.Expr:
-        """Make a number, with its unit where it has one."""
+        """Make a number, with its unit if it has one."""
         return literals.number(children[0], self._span(children[0]), self._reports)
 
     def broken(self, children: Children) -> syntax.Broken:
-        """Make what stands where a part could not be read."""
+        """Make the node in place of a part that could not be parsed."""
         token: Lost = children[0]
         return syntax.Broken(token.names, span=self._span(token))
 

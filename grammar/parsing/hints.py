@@ -1,4 +1,4 @@
-"""How tokens are called in messages, and what people commonly mean where one does not fit."""
+"""Descriptions of tokens for messages, and advice for common mistakes with unexpected tokens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _VALUE_STARTS = frozenset({"NAME", "STRING", "INTEGER", "FLOAT", "QUANTITY"})
 
 
 def shown(token: Token) -> str:
-    """Say what `token` is."""
+    """Describe a token."""
     if token.type == "$END":
         return "end of the file"
     if token.type == "NEWLINE":
@@ -38,7 +38,11 @@ def shown(token: Token) -> str:
 
 
 def expected(accepted: Iterable[str]) -> tuple[str, ...]:
-    """Say what could stand in a place where the terminals `accepted` fit; always in the same order."""
+    """Describe the tokens that would be allowed, always in the same order.
+
+    Args:
+        accepted: The names of the terminals that the parser accepts.
+    """
     left = set(accepted) - {"BROKEN"}
     said = []
     if left >= {"INTEGER", "LPAREN"}:
@@ -54,7 +58,14 @@ def expected(accepted: Iterable[str]) -> tuple[str, ...]:
 
 
 def advice(before: Token | None, token: Token, *, in_brackets: bool, calls: bool) -> str | None:
-    """Say what to do in the cases that people run into most; `calls` if `token` starts a call."""
+    """Return advice for an unexpected token, or None if the mistake is not a common one.
+
+    Args:
+        before: The token before it, or None at the start of the text.
+        token: The unexpected token.
+        in_brackets: Whether it is inside round or square brackets.
+        calls: Whether it starts a call.
+    """
     left = before.type if before is not None else ""
     right = token.type
     if (left, right) in _ADVICE:

@@ -1,4 +1,4 @@
-"""Strings and numbers: from how they are written to what they are."""
+"""The values of strings and numbers as they are written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_DIGITS = 300
 
 
 def text(quoted: str, span: Span, reports: Reports) -> str:
-    """Return the value of a string that stands in quotes; report escapes that there are not."""
+    """Return the value of a quoted string, and report unknown escapes."""
     inner = quoted[1:-1]
     if "\\" not in inner:
         return inner
@@ -35,7 +35,7 @@ def text(quoted: str, span: Span, reports: Reports) -> str:
 
 
 def number(token: Token, span: Span, reports: Reports) -> syntax.Expr:
-    """Return the number that `token` writes, with its unit where it has one."""
+    """Return the number in a token, with its unit if it has one."""
     written = str(token)
     match = re.fullmatch(_QUANTITY, written) if token.type == "QUANTITY" else None
     digits, unit = (match[1], match[2]) if match else (written, None)

@@ -1,4 +1,4 @@
-"""From text to the structure of `dsl.syntax`; what cannot be read is reported and the rest is kept."""
+"""The parser: text to the syntax tree of `dsl.syntax`. Errors are reported, and everything else is kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 
 def parse(source: Source, reports: Reports) -> syntax.File | None:
-    """Read the items of a text; None where nothing at all can be made of it, or there are too many faults."""
+    """Parse a text.
+
+    Returns:
+        The syntax tree, or None if nothing could be parsed or there are too many errors.
+    """
     try:
         tokens = lexer.tokens(source, reports)
         arranged = layout.arrange(tokens, source, reports)
@@ -35,7 +39,16 @@ def parse(source: Source, reports: Reports) -> syntax.File | None:
 
 
 def parse_value(source: Source, start: int, reports: Reports) -> syntax.Expr | None:
-    """Read one expression that is all of a text from offset `start` on; None where it is none."""
+    """Parse a single expression.
+
+    Args:
+        source: The text.
+        start: The offset at which the expression starts; it must extend to the end of the text.
+        reports: Collects the diagnostics.
+
+    Returns:
+        The expression, or None if there is an error.
+    """
     before = reports.in_source(source)
     tokens = [token for token in lexer.tokens(source, reports) if (token.start_pos or 0) >= start]
     arranged = layout.arrange(tokens, source, reports)

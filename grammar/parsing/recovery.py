@@ -1,9 +1,9 @@
-"""What to do when a token does not fit: report it, put something broken in its place, and go on.
+"""Recovery from unexpected tokens, in panic mode.
 
-Brackets match by now (`grammar.tokens.layout`), so the end of an argument or of an item can be found however
-broken its inside is. The smallest part is given up for which the parser can go on: an argument,
-then the call or list around it, then the item. Where one separator too few or one operator too many explains
-the fault, the parser goes on as if it had been written right.
+Brackets are balanced at this stage (`grammar.tokens.layout`), so the end of an argument or item can be found
+even if its inside is broken. The smallest part after which the parser can continue is replaced by a broken
+node: an argument, else the call or list around it, else the item. If a missing separator or a surplus
+operator explains the error, the parser continues as if the text had been right.
 """
 
 from __future__ import annotations
@@ -39,7 +39,14 @@ _STARTS = frozenset({"NAME", "STRING", "INTEGER", "FLOAT", "QUANTITY", "LBRACKET
 
 
 class Recovery:
-    """Panic mode for one run of the parser over `tokens`."""
+    """Error recovery for one run of the parser.
+
+    Args:
+        parser: The running parser.
+        tokens: The tokens that it parses.
+        source: Their text.
+        reports: Collects the diagnostics.
+    """
 
     def __init__(self, parser: RunningParser, tokens: list[Token], source: Source, reports: Reports) -> None:
         self._parser = parser
@@ -50,7 +57,14 @@ class Recovery:
         self._openers: list[int] = []
 
     def recover(self, at: int) -> int:
-        """Report that token `at` does not fit and mend the parser's stack; return where to go on."""
+        """Report an unexpected token and repair the stack of the parser.
+
+        Args:
+            at: The index of the token.
+
+        Returns:
+            The index of the token with which the parser continues.
+        """
         self._report(at)
         mended = self._mend(at)
         self._taint_from(at, whole_line=mended is None)
@@ -67,7 +81,7 @@ class Recovery:
         return len(self._tokens)
 
     def finish(self) -> Any:
-        """Tell the parser that the text is over, and return what it made."""
+        """End the text, and return what the parser made of it."""
         try:
             made = self._parser.feed(self._end())
         except lark.UnexpectedToken:
@@ -101,7 +115,7 @@ class Recovery:
         )
 
     def _habit(self, at: int) -> Diagnostic | None:
-        """Return the error for what is right in another language and common there."""
+        """Return the error for notation of another language, or None if it is not a common one."""
         if at >= len(self._tokens):
             return None
         token, before = self._tokens[at], self._tokens[at - 1] if at else None
@@ -125,13 +139,13 @@ class Recovery:
         return errors_of_habits.called_twice(span, found, whole=whole)
 
     def _start_of_item(self, at: int) -> int:
-        """Return the place of the first token of the item that token `at` is in, or of its argument."""
+        """Return the index of the first token of the item, or of the argument, that contains token `at`."""
         while at and self._tokens[at - 1].type not in {"NEWLINE", "LBRACE", "RBRACE", "COMMA"}:
             at -= 1
         return at
 
     def _taint_from(self, at: int, *, whole_line: bool) -> None:
-        """Say nothing about the meaning of what is around token `at`, or of the rest of its line."""
+        """Drop errors in the meaning of what is around token `at`, or of the rest of its line."""
         before = self._tokens[at - 1] if 0 < at <= len(self._tokens) else None
         token = self._tokens[at] if at < len(self._tokens) else self._end()
         start = (token.start_pos if before is None or whole_line else before.start_pos) or 0
@@ -146,7 +160,7 @@ class Recovery:
     # --- one token too many or too few
 
     def _mend(self, at: int) -> int | None:
-        """Go on as if token `at` were not there, or a separator stood before it, if its part fits then."""
+        """Continue as if token `at` were missing or came after a separator, if its part is valid then."""
         if not 0 < at < len(self._tokens):
             return None
         token, before = self._tokens[at], self._tokens[at - 1]
@@ -175,7 +189,7 @@ class Recovery:
     # --- where the broken part ends
 
     def _parts(self, at: int) -> list[int]:
-        """Return where the parts end that token `at` is in, from the innermost bracket to the item."""
+        """Return the ends of the parts around token `at`, from the innermost bracket to the item."""
         parts: list[int] = []
         end = at
         while True:
@@ -189,7 +203,7 @@ class Recovery:
             end += 1
 
     def _opener_around(self, at: int) -> str:
-        """Return the kind of the innermost bracket around the place before token `at`."""
+        """Return the kind of the innermost bracket that is open before token `at`."""
         if not self._openers:
             self._openers = _openers(self._tokens)
         opener = self._openers[min(at, len(self._tokens))]
@@ -209,10 +223,10 @@ class Recovery:
     # --- the parser's stack
 
     def _fitting(self, level: int, token: Token) -> int | None:
-        """Return how much of the stack to keep so that something broken and then `token` fit after it.
+        """Return how many values of the stack to keep so that a broken node and then `token` fit.
 
-        That is what stands before the part: up to a bracket, a separator or an `=`, inside all but `level` of
-        the brackets that are open.
+        These are the values before the part: up to a bracket, a separator or an `=`, inside all but `level`
+        of the open brackets.
         """
         values = self._parser.values
         left = closed = 0
@@ -230,7 +244,7 @@ class Recovery:
         return None
 
     def _replace(self, keep: int, at: int, end: int) -> None:
-        """Put something broken in place of the stack above `keep` and of the tokens up to `end`."""
+        """Replace the stack above `keep`, and the tokens before index `end`, by a broken node."""
         popped = [offset for value in self._parser.values[keep:] for offset in _offsets(value)]
         lost = [token.start_pos or 0 for token in self._tokens[at:end] if token.type != "NEWLINE"]
         first = min([*popped, *lost[:1]], default=self._place(at))
@@ -244,7 +258,7 @@ class Recovery:
         return (self._tokens[at].start_pos if at < len(self._tokens) else self._end().start_pos) or 0
 
     def _names(self, first: int, end: int) -> tuple[str, ...]:
-        """Return the names from offset `first` to token `end`; two in a row may have been one."""
+        """Return the names from offset `first` to token `end`; two in a row may have been meant as one."""
         names: list[str] = []
         after = ""
         for token in reversed(self._tokens[:end]):
@@ -257,7 +271,7 @@ class Recovery:
 
 
 def _openers(tokens: list[Token]) -> list[int]:
-    """Return for every token, and for the end, the number of the innermost bracket around it, -1 for none."""
+    """Return for every token, and for the end, the index of the innermost bracket around it or -1."""
     around: list[int] = []
     opened = [-1]
     for number, token in enumerate(tokens):
@@ -270,7 +284,7 @@ def _openers(tokens: list[Token]) -> list[int]:
 
 
 def _offsets(value: Any) -> list[int]:
-    """Return where the parts of a value on the stack start."""
+    """Return the offsets at which the parts of a value on the stack start."""
     if isinstance(value, lark.Token):
         return [value.start_pos or 0]
     children = value.children if isinstance(value, lark.Tree) else value

@@ -1,1 +1,1 @@
-"""From text to tokens with balanced brackets, before the parser."""
+"""The stage before the parser: text to tokens with balanced brackets."""

@@ -1,9 +1,9 @@
-"""Braces that do not match: the lines tell what was meant.
+"""Balances braces, guided by the indentation of lines.
 
-An item that starts no deeper than the line on which a block was opened is not inside that block, and a `}` on
-a line of its own stands as deep as the block that it closes. The missing brace is put in or the
-surplus one dropped, and reported once. After that the blocks are a guess, so the reports are told to
-distrust what follows from them.
+An item that is indented no deeper than the line on which a block was opened is not inside that block, and a
+`}` on a line of its own is indented as deep as the block that it closes. A missing brace is inserted or a
+surplus one dropped, and the fault is reported once. After that the boundaries of the blocks are a guess, so
+errors that depend on them are dropped.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _BEFORE_BRACE = frozenset({"NAME", "STRING", "EQUALS"})
 
 
 def balanced(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
-    """Return `tokens` with as many closing braces as opening ones, each in its place."""
+    """Return the tokens with every brace closed, and report braces that do not match."""
     return _Balancer(tokens, source, reports).run()
 
 
 def starts_item(tokens: list[Token], at: int) -> bool:
-    """Whether token `at` is the first of `name = ...` or of a block."""
+    """Whether the token at index `at` starts an attribute or a block."""
     kinds = [token.type for token in tokens[at : at + 3]] + [""] * 2
     return kinds[0] == "NAME" and (
         kinds[1] in {"EQUALS", "LBRACE"} or (kinds[1] in {"STRING", "NAME"} and kinds[2] == "LBRACE")
@@ -40,6 +40,8 @@ def starts_item(tokens: list[Token], at: int) -> bool:
 
 
 class _Balancer:
+    """Balances the braces of one text."""
+
     def __init__(self, tokens: list[Token], source: Source, reports: Reports) -> None:
         kinds = [token.type for token in tokens]
         self._tokens = tokens
@@ -52,6 +54,7 @@ class _Balancer:
         self._surplus = kinds.count("RBRACE") - kinds.count("LBRACE")
 
     def run(self) -> list[Token]:
+        """Return the tokens with matching braces."""
         indent = 0
         starts_line = True
         for at, token in enumerate(self._tokens):
@@ -103,19 +106,19 @@ class _Balancer:
         self._out.append(token)
 
     def _is_intruder(self, at: int) -> bool:
-        """Whether a `}` inside a line closes nothing: one too many, or one before what closes a bracket."""
+        """Whether a `}` inside a line closes nothing, or comes before the partner of another bracket."""
         if self._open and self._open[-1][0].line == self._tokens[at].line:
             return False
         following = self._tokens[at + 1].type if at + 1 < len(self._tokens) else ""
         return self._surplus > 0 or (self._depth > 0 and following in _GO_ON)
 
     def _close_down_to(self, indent: int) -> None:
-        """Close the blocks that an item with `indent` shows to be over."""
+        """Close the blocks that must have ended before an item with this indentation."""
         while self._surplus < 0 and self._open and indent <= self._open[-1][1]:
             self._close()
 
     def _close(self) -> None:
-        """Put in the closing brace of the innermost open block, after the last token."""
+        """Insert the closing brace of the innermost open block after the last token."""
         opener, _ = self._open.pop()
         self._report(reading.unclosed("{", self._span(opener)))
         self._surplus += 1
@@ -125,7 +128,7 @@ class _Balancer:
         self._out.insert(end, made_after("RBRACE", self._out[end - 1]))
 
     def _drop(self, token: Token, header: int | None) -> None:
-        """Leave a surplus `}` out, or put in the `{` that it closes after the header found for it."""
+        """Leave out a surplus `}`, or insert the missing `{` after the header that it belongs to."""
         self._surplus -= 1
         if header is None:
             self._report(reading.unmatched("}", self._span(token)))
@@ -139,7 +142,7 @@ class _Balancer:
         self._out.append(token)
 
     def _header(self, indent: int) -> int | None:
-        """Find the last line as deep as `indent` that looks like the header of a block without its brace."""
+        """Find the last line with this indentation that looks like a header of a block without its brace."""
         depth = 0
         for at in range(len(self._out) - 1, -1, -1):
             kind = self._out[at].type
@@ -163,7 +166,7 @@ class _Balancer:
             self._reports.add(diagnostic)
 
     def _line(self, span: Span) -> Span:
-        """Return the whole line on which `span` starts: a torn string may have swallowed a brace."""
+        """Return the whole line on which `span` starts; an unterminated string may contain a brace."""
         text = self._source.text
         end = text.find("\n", span.start)
         return Span(self._source, text.rfind("\n", 0, span.start) + 1, len(text) if end < 0 else end)

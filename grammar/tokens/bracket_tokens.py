@@ -1,4 +1,4 @@
-"""The brackets by the names of their terminals."""
+"""The names of the terminals for brackets, and small helpers for bracket tokens."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ BRACKET = {"LPAREN": "(", "RPAREN": ")", "LBRACKET": "[", "RBRACKET": "]", "LBRA
 
 
 def made_after(kind: str, before: Token) -> Token:
-    """Return a bracket that is not in the text, right after the token `before`."""
+    """Return a new bracket token that is placed directly after the token `before`."""
     made = Token.new_borrow_pos(kind, BRACKET[kind], before)
     made.start_pos = made.end_pos = before.end_pos
     return made
 
 
 def indent_of(token: Token) -> int:
-    """Return how far the token stands from the start of its line."""
+    """Return the number of columns before a token on its line."""
     return (token.column or 1) - 1

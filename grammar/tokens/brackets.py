@@ -1,7 +1,7 @@
-"""Round and square brackets that do not match, item by item; the braces match by now.
+"""Balances round and square brackets, item by item, after the braces have been balanced.
 
-The first fault of an item is reported, the others are mended in silence, and nothing more is said about the
-item: what its parts mean is a guess.
+The first fault of an item is reported. Further faults are corrected silently, and errors in the meaning of
+the item are dropped, because its structure is a guess.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CONTINUATION = frozenset({"ARROW", "RPAREN", "RBRACKET"})
 
 
 def balanced(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
-    """Return `tokens` with every round and square bracket of an item closed within it."""
+    """Return the tokens with every round and square bracket closed within its item."""
     out: list[Token] = []
     start = 0
     while start < len(tokens):
@@ -43,7 +43,7 @@ def balanced(tokens: list[Token], source: Source, reports: Reports) -> list[Toke
 
 
 def _end_of_item(tokens: list[Token], start: int) -> int:
-    """Return where the item ends that starts at `start`: at a brace, or at a newline before the next item."""
+    """Return the index at which an item ends: at a brace, or at a newline before the next item."""
     indent = indent_of(tokens[start])
     for at in range(start, len(tokens)):
         kind = tokens[at].type
@@ -87,7 +87,7 @@ class _Item:
         self._said = any(reports.is_tainted(self._span(token)) for token in tokens)
 
     def mended(self) -> list[Token]:
-        """Return the tokens with brackets put in, exchanged or left out."""
+        """Return the tokens with brackets inserted, exchanged or left out."""
         for at, token in enumerate(self._tokens):
             if token.type in CLOSER:
                 self._open.append(token)
@@ -123,12 +123,12 @@ class _Item:
             self._drop(token)
 
     def _close_calls(self) -> None:
-        """Close what is open before a line that starts with `->`, where closing brackets are lacking."""
+        """Close open calls before a line that starts with `->`, if closing brackets are missing."""
         while self._open and self._surplus[CLOSER[self._open[-1].type]] < 0:
             self._close()
 
     def _close(self) -> None:
-        """Put in the closing bracket of the innermost open one."""
+        """Insert the closing bracket of the innermost open one."""
         opener = self._open.pop()
         self._report(reading.unclosed(BRACKET[opener.type], self._span(opener)))
         self._surplus[CLOSER[opener.type]] += 1
@@ -142,7 +142,7 @@ class _Item:
         self._report(reading.unmatched(str(token), self._span(token)))
 
     def _exchange(self, token: Token) -> None:
-        """Take a closing bracket for the one that is needed."""
+        """Replace a closing bracket by the one that is needed."""
         opener = self._open.pop()
         right = CLOSER[opener.type]
         self._surplus[token.type] -= 1

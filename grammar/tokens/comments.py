@@ -1,4 +1,4 @@
-"""Comments of other languages, `// ...` and `/* ... */`: told once for a file, and then left out."""
+"""Comments of other languages, `// ...` and `/* ... */`: reported once for a file and then left out."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 _SIGNS = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"?|\'[^\'\n]*\'|#[^\n]*|//|/\*')
 _OPERAND = re.compile(r"//[ \t]*[\w.]+[ \t]*(?:[)\],}#\n]|$)")
-"""What follows a `//` that divides: a number or a name, and then nothing."""
+"""What can follow a `//` that was meant as a division: a number or a name at the end of an expression."""
 
 
 def without_foreign(source: Source, reports: Reports) -> str:
-    """Return the text of `source` with blanks in place of comments of other languages, which are reported.
+    """Return the text with comments of other languages replaced by blanks, and report them.
 
-    Offsets and lines stay what they are. A `//` between two operands is no comment and is left in place.
+    Offsets and lines stay the same. A `//` between two operands is not a comment and is left in the text.
     """
     text = source.text
     if "//" not in text and "/*" not in text:
@@ -40,7 +40,7 @@ def without_foreign(source: Source, reports: Reports) -> str:
 
 
 def _foreign(source: Source) -> list[Span]:
-    """Return where the comments of other languages stand, in one pass over the text."""
+    """Return the places of comments of other languages, in one pass over the text."""
     text, spans, at = source.text, [], 0
     last_close = text.rfind("*/")
     while match := _SIGNS.search(text, at):
@@ -56,13 +56,13 @@ def _foreign(source: Source) -> list[Span]:
 
 
 def _divides(text: str, at: int) -> bool:
-    """Whether the `//` at an offset stands between two operands, as if it were an operator."""
+    """Whether the `//` at an offset is written between two operands, like an operator."""
     before = text[text.rfind("\n", 0, at) + 1 : at].rstrip()
     return before[-1:].isalnum() and _OPERAND.match(text, at) is not None
 
 
 def _edits(span: Span) -> tuple[Edit, ...] | None:
-    """Return what makes a comment of this language of one, None where something follows it on its line."""
+    """Return the edits that turn a comment into one of this language, or None if more follows on its line."""
     if span.text.startswith("//"):
         return (Edit(Span(span.source, span.start, span.start + 2), "#"),)
     if not span.text.endswith("*/"):

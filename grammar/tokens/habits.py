@@ -1,7 +1,7 @@
-"""What people write who know other languages, on the way from the lexer to the parser.
+"""Notation of other languages in a list of tokens, replaced by the notation of this language.
 
-What was meant is put in its place, so that everything else in the text is read as well, and each habit is
-told once for a file, with a fix for all its places.
+Each habit is reported once for a file, with a fix for all places. Replacing it allows the rest of the text to
+be parsed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEY = re.compile(r'"[A-Za-z_]\w*"', re.ASCII)
 
 
 def understood(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
-    """Return `tokens` with foreign arrows, keys in quotes and doubled tokens put right, and report them."""
+    """Replace foreign arrows, quoted keys and doubled tokens, and report them."""
     for step in (_arrows, _keys, _colons, _singles):
         tokens = step(tokens, source, reports)
     return tokens
@@ -86,7 +86,7 @@ def _keys(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
 
 
 def _is_key(tokens: list[Token], at: int, before: str) -> bool:
-    """Whether token `at` is a name in quotes, with a sign after it that gives it a value."""
+    """Whether the token at index `at` is a quoted name followed by a sign that assigns a value to it."""
     sign = str(tokens[at + 1]) if at + 1 < len(tokens) else ""
     return (
         tokens[at].type == "STRING"
@@ -97,7 +97,7 @@ def _is_key(tokens: list[Token], at: int, before: str) -> bool:
 
 
 def _colons(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
-    """Read `gpu[0:3]` as a range, and drop the `:` of Python's and YAML's blocks; others stand for `=`."""
+    """Read `gpu[0:3]` as a range and drop the `:` before blocks; any other `:` is read as `=`."""
     out: list[Token] = []
     opened: list[str] = []
     for at, token in enumerate(tokens):
@@ -116,7 +116,7 @@ def _colons(tokens: list[Token], source: Source, reports: Reports) -> list[Token
 
 
 def _report_colon(tokens: list[Token], at: int, source: Source, reports: Reports) -> None:
-    """Report the `:` before a block's `{` or in its place, or the word that starts such a line in Python."""
+    """Report a `:` before or instead of the `{` of a block, or the Python keyword that starts such a line."""
     span = _span(source, tokens[at])
     if _kind(tokens, at + 1) == "LBRACE":
         reports.add(habits.colon_of_block(span, brace=True))
@@ -131,7 +131,7 @@ def _report_colon(tokens: list[Token], at: int, source: Source, reports: Reports
 
 
 def _follow(opened: list[str], token: Token) -> None:
-    """Keep the kinds of the open brackets, the innermost last."""
+    """Update the list of the open brackets, the innermost last, by one token."""
     if token.type in CLOSER:
         opened.append(token.type)
     elif token.type in OPENER and opened:
@@ -139,7 +139,7 @@ def _follow(opened: list[str], token: Token) -> None:
 
 
 def _singles(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
-    """Drop the second of two equal tokens in a row that cannot both stand there."""
+    """Drop the second of two equal tokens in a row if the two cannot follow each other."""
     out: list[Token] = []
     opened: list[str] = []
     for token in tokens:
@@ -161,9 +161,15 @@ def _singles(tokens: list[Token], source: Source, reports: Reports) -> list[Toke
 
 
 def flow_of_calls(tokens: list[Token], opener: int, source: Source) -> tuple[Span, str] | None:
-    """Return where `Dense(4)(x)` stands and what it is as a flow, `x -> Dense(4)`.
+    """Return the span of `Dense(4)(x)` and the same as a flow, `x -> Dense(4)`.
 
-    `opener` is the place of the second `(` in `tokens`. None where the arguments are none, or have names.
+    Args:
+        tokens: The tokens of the text.
+        opener: The index of the second `(`.
+        source: The text.
+
+    Returns:
+        The span and the flow, or None if there are no arguments or they are named.
     """
     end = _match(tokens, opener, CLOSER, OPENER, 1)
     start = _match(tokens, opener - 1, OPENER, CLOSER, -1)
@@ -177,7 +183,7 @@ def flow_of_calls(tokens: list[Token], opener: int, source: Source) -> tuple[Spa
 
 
 def _flow(tokens: list[Token], source: Source) -> str | None:
-    """Return tokens as a flow where they are a call of a call, as they stand where they are anything else."""
+    """Return tokens as a flow if they are a call of a call, else unchanged."""
     text = source.text[tokens[0].start_pos or 0 : tokens[-1].end_pos or 0]
     opener = _match(tokens, len(tokens) - 1, OPENER, CLOSER, -1)
     if tokens[-1].type != "RPAREN" or not opener or tokens[opener - 1].type != "RPAREN":
@@ -206,7 +212,7 @@ def _outermost(tokens: list[Token]) -> list[Token]:
 def _match(
     tokens: list[Token], at: int, opening: dict[str, str], closing: dict[str, str], step: int
 ) -> int | None:
-    """Return the place of the bracket that belongs to the one at `at`, looking forwards or backwards."""
+    """Return the index of the partner of the bracket at index `at`, searching forwards or backwards."""
     depth = 0
     while 0 <= at < len(tokens):
         depth += (tokens[at].type in opening) - (tokens[at].type in closing)

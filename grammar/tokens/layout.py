@@ -1,4 +1,4 @@
-"""Brackets and newlines before the parser: it gets balanced ones, and newlines only where an item ends."""
+"""Prepares tokens for the parser: brackets are balanced, and newlines remain only at the ends of items."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ _ASKS_FOR_MORE = _OPERATORS | {"ARROW", "MINUS"}
 
 
 def arrange(tokens: list[Token], source: Source, reports: Reports) -> list[Token] | None:
-    """Balance the brackets and drop the newlines that end nothing; None where they nest too deeply."""
+    """Balance the brackets and drop the newlines that end no item.
+
+    Returns:
+        The tokens, or None if brackets are nested too deeply.
+    """
     match _survey(tokens):
         case Token() as deepest:
             reports.add(
@@ -36,7 +40,7 @@ def arrange(tokens: list[Token], source: Source, reports: Reports) -> list[Token
 
 
 def _survey(tokens: list[Token]) -> Token | bool:
-    """Whether every bracket has its match; the bracket itself where it is nested too deeply."""
+    """Return whether every bracket has a partner, or the first bracket that is nested too deeply."""
     expected: list[str] = []
     balanced = True
     for token in tokens:
@@ -53,7 +57,7 @@ def _survey(tokens: list[Token]) -> Token | bool:
 
 
 def _without_idle_newlines(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
-    """Drop the newlines that end no item: inside brackets, before `->`, at either end of a block, doubled."""
+    """Drop newlines that end no item: in brackets, before `->`, at the ends of a block, and repeated ones."""
     out: list[Token] = []
     opened: list[str] = []
     pending: Token | None = None
@@ -77,7 +81,7 @@ def _without_idle_newlines(tokens: list[Token], source: Source, reports: Reports
 
 
 def _joined(out: list[Token], tokens: list[Token], at: int, source: Source, reports: Reports) -> bool:
-    """Whether the line before token `at` goes on in the next one; report that it may not."""
+    """Return whether the line before token `at` continues in the next line, and report that it may not."""
     before, token = out[-1], tokens[at]
     open_ended = before.type in _ASKS_FOR_MORE and not starts_item(tokens, at)
     if not open_ended and token.type not in _STARTS_NOTHING:
@@ -93,7 +97,7 @@ def _joined(out: list[Token], tokens: list[Token], at: int, source: Source, repo
 
 
 def _is_header(out: list[Token]) -> bool:
-    """Whether the last line of `out` is the name of a block, with its own name after it or not."""
+    """Whether the last line in `out` is the header of a block, with or without the block's own name."""
     kinds = ["NEWLINE", *(token.type for token in out[-3:])]
     return kinds[-2:] == ["NEWLINE", "NAME"] or kinds[-3:] in (
         ["NEWLINE", "NAME", "STRING"],

@@ -1,4 +1,4 @@
-"""From text to tokens. The lexer never fails: it reports what it does not know, mends it, and goes on."""
+"""The lexer. It never fails: unknown characters are reported and corrected or dropped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INSTEAD = {":": ("=", "EQUALS"), ";": (",", "COMMA")}
 
 
 def tokens(source: Source, reports: Reports) -> list[Token]:
-    """Return the tokens of `source`, newlines included, comments and white space not."""
+    """Return the tokens of a text, with newlines, without comments and other white space."""
     found: list[Token] = []
     raw = list(lark_parser.parser().lex(comments.without_foreign(source, reports)))
     for token in habits.understood(raw, source, reports):
@@ -64,7 +64,7 @@ def _bad_number(token: Token, span: Span, reports: Reports) -> Token:
 
 
 def _unknown(token: Token, span: Span, reports: Reports) -> Token:
-    """Report a character that has no meaning; put what was meant in its place where that is known."""
+    """Report an unknown character, and replace it if its intended meaning is known."""
     instead = _INSTEAD.get(token)
     if (
         str(token) in _SEPARATORS
@@ -78,7 +78,7 @@ def _unknown(token: Token, span: Span, reports: Reports) -> Token:
 
 
 def _with_words(span: Span) -> Span:
-    """Return `span` with the words that touch it."""
+    """Return `span` extended by the words that touch it."""
     text, start, end = span.source.text, span.start, span.end
     while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
         start -= 1
@@ -97,7 +97,7 @@ _CHECKS: dict[str, Callable[[Token, Span, Reports], Token]] = {
 
 
 def _mended(found: list[Token], source: Source, reports: Reports) -> list[Token]:
-    """Drop unknown characters; a word with one in it is a word again, of which nothing more is said."""
+    """Drop unknown characters. A word that contained one becomes one word, whose other errors are dropped."""
     mended: list[Token] = []
     joins = False
     for token in found:

@@ -1,4 +1,4 @@
-"""From the IR back to text: a spec with includes, constants, overrides and defaults filled in."""
+"""Writes the IR as text: a spec with includes, constants, overrides and defaults filled in."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 
 
 def unparse(spec: Spec) -> str:
-    """Return `spec` as text in the one style; reading it gives an equal IR."""
+    """Return a spec as text in the uniform style. Reading the text gives an equal IR."""
     return format_text(Source(spec.path or "<spec>", "\n\n".join(blocks(spec)) + "\n"))

@@ -1,4 +1,4 @@
-"""All blocks of a spec as they are written, defaults included."""
+"""The text of all blocks of a spec, including defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RECORDS = ("devices", "clones")
 
 
 def blocks(spec: ir.Spec) -> Iterator[str]:
-    """Yield the text of each block, not yet in style."""
+    """Yield the text of each block, before it is formatted."""
     yield f"tfdeploy = {spec.version}"
     for each in spec.layers:
         yield flows.layer(each)
@@ -38,7 +38,7 @@ def blocks(spec: ir.Spec) -> Iterator[str]:
 
 
 def _attributes(name: str, block: ir.Block, more: Sequence[str] = ()) -> str:
-    """Return a block whose attributes are fields; one without a value that takes no `none` is left out."""
+    """Return the text of a block whose attributes are fields of its record, without empty ones."""
     lines = []
     for row in schema.BLOCKS[name].attributes:
         given = getattr(block, row.name)
@@ -98,7 +98,7 @@ def _target(given: ir.Target) -> str:
 
 
 def devices(given: ir.DeviceSet) -> str:
-    """Return a set of devices, as a list where it is not one pattern."""
+    """Return the text of a set of devices, as a list if it has several patterns."""
     patterns = [_pattern(each) for each in given.patterns]
     return patterns[0] if len(patterns) == 1 else f"[{', '.join(patterns)}]"
 

@@ -1,4 +1,4 @@
-"""Models and `layer` blocks as they are written."""
+"""The text of `model` and `layer` blocks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INDENT = "  "
 
 
 def model(given: ir.Model) -> str:
-    """Return the `model` block."""
+    """Return the text of the `model` block."""
     lines = [*_bindings(given.bindings)]
     if given.loss:
         lines.append(f"loss = {_loss(given.loss)}")
@@ -33,7 +33,7 @@ def model(given: ir.Model) -> str:
 
 
 def layer(given: ir.LayerBlock) -> str:
-    """Return a `layer` block."""
+    """Return the text of a `layer` block."""
     lines = []
     for each in given.parameters:
         default = f", {value(each.default)}" if each.has_default else ""
@@ -45,7 +45,7 @@ def layer(given: ir.LayerBlock) -> str:
 
 
 def expression(given: ir.Expr) -> str:
-    """Return a reference, a list of tensors, or a flow."""
+    """Return the text of a reference, a list of tensors or a flow."""
     if isinstance(given, ir.Ref):
         return given.name
     if isinstance(given, ir.Group):
@@ -54,7 +54,7 @@ def expression(given: ir.Expr) -> str:
 
 
 def step(given: ir.Step) -> str:
-    """Return one step of a flow."""
+    """Return the text of one step of a flow."""
     if given.kind == "shared":
         return given.call.name
     if given.kind == "repeat" and given.inner is not None:
@@ -113,6 +113,6 @@ def _objective(given: ir.Objective, category: str) -> str:
 
 
 def _block(header: str, lines: list[str]) -> str:
-    """Return a block with `lines` in it, each of which may be several."""
+    """Return the text of a block; each of `lines` may be several lines."""
     inside = "".join(f"{line}\n" for line in lines)
     return f"{header} {{\n{inside}}}"

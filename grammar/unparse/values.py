@@ -1,4 +1,4 @@
-"""Values of attributes and arguments as they are written."""
+"""The text of values of attributes and arguments."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _ULPS = 8
 
 
 def quoted(text: str) -> str:
-    """Return `text` as a string of the language."""
+    """Return a text as a string of the language."""
     return '"' + "".join(_ESCAPES.get(character, character) for character in text) + '"'
 
 
 def value(given: Any, type: Type | None = None) -> str:  # noqa: A002 the schema's word for it
-    """Return `given` as it is written where `type` is expected."""
+    """Return a value as it is written in a place with this type."""
     if isinstance(given, ir.Call):
         return call(given, type)
     if isinstance(given, (ir.Parameter, ir.Arithmetic)):
@@ -47,7 +47,7 @@ def plain(given: float | None) -> str:
 
 
 def quantity(amount: float, dimension: Dimension) -> str:
-    """Return an amount in the largest unit that gives a whole number of it."""
+    """Return an amount in the largest unit in which it is an integer."""
     if dimension == "fraction":
         return f"{_percent(amount)}%"
     for unit in sorted(units_of(dimension), key=lambda unit: (-UNITS[unit][1], unit)):
@@ -58,7 +58,7 @@ def quantity(amount: float, dimension: Dimension) -> str:
 
 
 def _percent(fraction: float) -> str:
-    """Return the shortest number of which a hundredth is exactly `fraction`."""
+    """Return the shortest number whose hundredth part is exactly `fraction`."""
     near = below = above = fraction * 100
     candidates = [float(f"{near:.{digits}g}") for digits in range(1, 17)]
     for _ in range(_ULPS):
@@ -69,7 +69,7 @@ def _percent(fraction: float) -> str:
 
 
 def call(given: ir.Call, type: Type | None = None) -> str:  # noqa: A002 the schema's word for it
-    """Return a call of a function of the language or of a Keras object, whichever `type` asks for."""
+    """Return the text of a call of a function of the language or of a Keras object, as `type` says."""
     if type is not None and type.kind == "either":
         type = next((option for option in type.options if option.kind in {"call", "keras"}), None)  # noqa: A001
     if type is not None and type.kind == "call" and type.of in _BARE and not given.args and not given.kwargs:
@@ -78,7 +78,7 @@ def call(given: ir.Call, type: Type | None = None) -> str:  # noqa: A002 the sch
 
 
 def called(given: ir.Call, function: Function | None) -> str:
-    """Return a call whose arguments have the types of `function`."""
+    """Return the text of a call of `function`."""
     by_place = () if function is None else function.positional
     types = [each.type for each in by_place[: len(given.args)]] + [None] * (len(given.args) - len(by_place))
     arguments = [value(each, each_type) for each, each_type in zip(given.args, types, strict=True)]
@@ -113,7 +113,7 @@ def _is_word(text: str, type: Type | None) -> bool:  # noqa: A002 the schema's w
 
 
 def _arithmetic(given: Any, strength: int = 0) -> str:
-    """Return an expression over parameters, in brackets where its place binds more than `strength`."""
+    """Return an expression on parameters, in brackets if the outer operator binds more than `strength`."""
     if isinstance(given, ir.Parameter):
         return given.name
     if not isinstance(given, ir.Arithmetic):

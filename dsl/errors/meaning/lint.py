@@ -1,4 +1,4 @@
-"""TFD6xx: what is not wrong and was hardly meant."""
+"""TFD6xx: warnings of what is allowed but probably a mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TFD2xx: what is wrong with the names and the shape of a spec."""
+"""TFD2xx: errors in the names and the structure of a spec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TFD2xx and TFD4xx of devices, placement rules and conditions."""
+"""TFD2xx and TFD4xx: errors in devices, placement rules and conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TFD4xx: names of things that are not there, or are something else."""
+"""TFD4xx: references to things that do not exist or are of another kind."""
 
 from __future__ import annotations
 

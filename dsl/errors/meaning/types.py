@@ -1,4 +1,4 @@
-"""TFD3xx: values of the wrong type, unit or size, and arithmetic that has no result."""
+"""TFD3xx: values with a wrong type, unit or size, and arithmetic without a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TFD53x: a condition of `expect` that the compiled placement does not meet."""
+"""TFD53x: conditions of `expect` that the compiled placement does not meet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TFD5xx: what is wrong with a plan."""
+"""TFD5xx: errors in a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TFD520 to TFD529: update modes, aggregations, placements and numerics that do not go together."""
+"""TFD520 to TFD529: update modes, aggregations, placements and numerics that cannot be combined."""
 
 from __future__ import annotations
 

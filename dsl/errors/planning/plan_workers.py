@@ -1,4 +1,4 @@
-"""TFD54x: what is wrong with the workers of a plan."""
+"""TFD54x: errors in the workers of a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TFD760 to TFD779: what can go wrong between the tasks of a cluster."""
+"""TFD760 to TFD779: errors between the tasks of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TFD780 to TFD789: a cluster's data where its tasks run, and the manifests that start the tasks."""
+"""TFD780 to TFD789: errors in the deployment of a cluster, its data and its manifests."""
 
 from __future__ import annotations
 

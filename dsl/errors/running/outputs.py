@@ -1,4 +1,4 @@
-"""TFD752 and TFD753: files that a command was asked to write over."""
+"""TFD752 and TFD753: output files that would overwrite something else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TFD730 to TFD799: what can go wrong while a spec runs, apart from its data."""
+"""TFD730 to TFD759 and TFD773: errors while a spec runs, except in its data."""
 
 from __future__ import annotations
 

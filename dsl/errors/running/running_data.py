@@ -1,7 +1,7 @@
-"""TFD701 to TFD729: what is wrong with data, each fault with its file, record and field.
+"""TFD701 to TFD729: errors in data, each with its file, record and field.
 
-Factories of faults of the data itself take a `Where`; those of a spec that does not
-go with its data take a span.
+Factories for errors in the data itself have a parameter `where`; those for a spec that does not fit its data
+have a `span`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TFD19x: files that cannot be had. Such a fault ends a command with exit code 2."""
+"""TFD19x: files that cannot be read. Such an error ends a command with exit code 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TFD10x: what people write who know other languages, told once for a file, with what to write instead."""
+"""TFD10x: notation of other languages. Each is reported once for a file, with the right notation."""
 
 from __future__ import annotations
 

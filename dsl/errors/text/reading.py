@@ -1,4 +1,4 @@
-"""TFD1xx: what is wrong with the characters, the brackets and the order of tokens."""
+"""TFD1xx: errors in the characters, the brackets and the order of tokens."""
 
 from __future__ import annotations
 

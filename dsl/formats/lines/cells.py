@@ -1,4 +1,4 @@
-"""Text as the cells of a terminal: tabs, wide and combining characters, no control characters."""
+"""The layout of text in terminal cells: tabs, wide and combining characters, and control characters."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ GAP = "..."
 
 @frozen
 class Cells:
-    """A line of text laid out; `cells[i]` is what stands in column i.
+    """A line of text in cells.
 
-    A wide character takes its cell and an empty one. `starts[k]` is the column of code point k, with one
-    more entry for the end of the line.
+    Attributes:
+        cells: The text of each column. A wide character has its own cell and an empty one.
+        starts: The column of each code point, and one more entry for the end of the line.
     """
 
     cells: list[str]
     starts: list[int]
 
     def column(self, index: int) -> int:
-        """Return the column of code point `index`; places beyond the end of the line are one cell each."""
+        """Return the column of code point `index`; beyond the end of the line each one is a cell wide."""
         last = len(self.starts) - 1
         return self.starts[index] if index <= last else self.starts[last] + index - last
 
 
 def lay_out(text: str) -> Cells:
-    """Lay `text`, one line, out in cells."""
+    """Lay out a single line of text in cells."""
     if text.isascii() and text.isprintable():
         return Cells(list(text), list(range(len(text) + 1)))
     cells: list[str] = []
@@ -51,16 +52,20 @@ def lay_out(text: str) -> Cells:
 
 
 def visible(text: str) -> str:
-    """Return `text` with a picture in place of each character that would steer a terminal."""
+    """Return a text with a visible symbol in place of each control character."""
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else _picture(character) for character in text)
 
 
 def printable(text: str, *, color: bool = False) -> str:
-    """Return text of any number of lines with a picture for whatever would steer a terminal.
+    """Return a text of any number of lines with a visible symbol for each control sequence.
 
-    Newlines and tabs stay, and with `color` so do the sequences that choose one.
+    Newlines and tabs are kept.
+
+    Args:
+        text: The text.
+        color: Whether sequences that choose a colour are kept too.
     """
     if text.isprintable():
         return text
@@ -73,9 +78,17 @@ def _plain(text: str) -> str:
 
 
 def window(width: int, low: int, high: int) -> tuple[int, int]:
-    """Choose the columns of a line `width` wide that are shown, so that `low` to `high` is among them.
+    """Choose which columns of a line are shown.
 
-    A line that fits is shown whole; of a stretch that does not fit, the start is shown.
+    Args:
+        width: The width of the line.
+        low: The first column that must be visible.
+        high: The column after the last one that must be visible.
+
+    Returns:
+        The first column and the column after the last one. A line that fits is shown whole; if the columns
+        that must be visible
+        do not fit, their start is shown.
     """
     if width <= MAX_WIDTH:
         return 0, width

@@ -1,4 +1,4 @@
-"""The rows below a line of text: markers of what lies within the line, and the texts that belong to them."""
+"""The rows below a line of text: markers for spans within the line, and their texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 @frozen(eq=False)
 class Place:
-    """Where a mark comes to lie below a line: from column `start` to before column `end`."""
+    """The place of a mark below a line.
+
+    Attributes:
+        mark: The mark.
+        start: The first column.
+        end: The column after the last one.
+    """
 
     mark: Mark
     start: int
@@ -22,7 +28,7 @@ class Place:
 
 
 def marker_rows(places: list[Place]) -> Iterator[list[Piece]]:
-    """Yield the row of markers, with the last one's text beside it, and the rows of the other texts."""
+    """Yield the row of markers, with the text of the last one next to it, and a row for each other text."""
     if not places:
         return
     places = sorted(places, key=lambda each: (each.start, each.end))

@@ -1,4 +1,4 @@
-"""What the rows of a snippet are made of."""
+"""The parts of which the rows of a snippet are made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 @frozen
 class Piece:
-    """Characters in one style: `primary`, `secondary`, `frame` (numbers and bars), `title`, or none."""
+    """Text in a single style.
+
+    Attributes:
+        text: The text.
+        style: `primary`, `secondary`, `frame` (for line numbers and bars), `title`, or empty for none.
+    """
 
     text: str
     style: str = ""
@@ -22,7 +27,16 @@ class Piece:
 
 @frozen(eq=False)
 class Mark:
-    """A span to be marked, from code point `start` of line `first` to before `end` of line `last`."""
+    """A span that is marked.
+
+    Attributes:
+        first: The line on which it starts.
+        start: The index of its first code point in that line.
+        last: The line on which it ends.
+        end: The index after its last code point in that line.
+        text: The text beside the marker.
+        primary: Whether it is the fault itself, and not a label.
+    """
 
     first: int
     start: int
@@ -33,22 +47,22 @@ class Mark:
 
     @property
     def is_tall(self) -> bool:
-        """Whether it takes several lines."""
+        """Whether the span covers several lines."""
         return self.last > self.first
 
     @property
     def style(self) -> str:
-        """The style of its marker and text."""
+        """The style of the marker and its text."""
         return "primary" if self.primary else "secondary"
 
     @property
     def sign(self) -> str:
-        """The character that its marker is made of."""
+        """The character of which the marker is made."""
         return "^" if self.primary else "-"
 
 
 def mark(span: Span, text: str, *, primary: bool) -> Mark:
-    """Make the mark of `span`; a last line of which nothing is taken is left out."""
+    """Make the mark of a span; a last line of which no character belongs to the span is left out."""
     begin, finish = span.begin, span.finish
     last, end = finish.line, finish.column - 1
     if end == 0 and last > begin.line:

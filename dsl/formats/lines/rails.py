@@ -1,4 +1,4 @@
-"""The bars at the left of a snippet that hold stretches of several lines together."""
+"""The bars at the left of a snippet that connect the lines of a span."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 class Rails:
     """The state of the bars while the rows of a snippet are drawn from top to bottom.
 
-    A mark has a lane from its first line to its last; marks that do not meet share one.
+    Each mark has a lane from its first line to its last; marks that do not overlap share a lane.
+
+    Attributes:
+        marks: The marks that cover several lines.
     """
 
     marks: Sequence[Mark]
@@ -33,27 +36,31 @@ class Rails:
 
     @property
     def width(self) -> int:
-        """How many columns the bars and the space after them take."""
+        """The number of columns of the bars and the space after them."""
         return len(self._lanes) + 1 if self._lanes else 0
 
     def beside_text(self, starting: Sequence[Mark]) -> list[Piece]:
-        """Return the bars of a row of text at whose first word the marks `starting` start."""
+        """Return the bars of a row of text.
+
+        Args:
+            starting: The marks that start at the first word of the text.
+        """
         for mark in starting:
             self._active[self._lane(mark)] = mark
         return self._bars({self._lane(mark) for mark in starting})
 
     def beside(self) -> list[Piece]:
-        """Return the bars of any other row."""
+        """Return the bars of a row without text."""
         return self._bars(frozenset())
 
     def opening(self, mark: Mark, column: int) -> list[Piece]:
-        """Return the row on which `mark` starts, below the text of which it takes what follows `column`."""
+        """Return the row below a line of text on which a mark starts at a column."""
         row = self._turn(mark, column)
         self._active[self._lane(mark)] = mark
         return row
 
     def closing(self, mark: Mark, column: int) -> list[Piece]:
-        """Return the row on which `mark` ends with `column`, and its text."""
+        """Return the row on which a mark ends at a column, with the text of the mark."""
         row = self._turn(mark, column)
         del self._active[self._lane(mark)]
         return [*row, Piece(" "), Piece(mark.text, mark.style)] if mark.text else row

@@ -1,4 +1,4 @@
-"""The lines of one source that a diagnostic points at, with markers under them."""
+"""The lines of one source that a diagnostic points at, with markers below them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ NEAR = 40
 
 
 def snippet(source: Source, marks: list[Mark], gutter: int) -> Iterator[list[Piece]]:
-    """Yield the rows that show `marks` in `source`, line numbers right-aligned in `gutter` columns."""
+    """Yield the rows that show marks in a source.
+
+    Args:
+        source: The source.
+        marks: The marks.
+        gutter: The width of the column of line numbers.
+    """
     rails = Rails([each for each in marks if each.is_tall])
     previous = None
     for number in _numbers(source, marks):
@@ -71,13 +77,13 @@ def _place(mark: Mark, cells: Cells) -> Place:
 
 
 def _moved(place: Place, shift: int, limit: int) -> Place:
-    """Return `place` in a line that was cut, with what is out of sight cut off."""
+    """Return a place in a line that was cut, without the part that is not visible."""
     start = min(max(place.start + shift, 0), limit)
     return Place(place.mark, start, min(max(place.end + shift, start + 1), max(limit, start + 1)))
 
 
 def _reach(places: list[Place]) -> tuple[int, int]:
-    """Return the columns that must be in sight: the primary marker, and those a little before it."""
+    """Return the columns that must be visible: the primary marker and those shortly before it."""
     if not places:
         return 0, 0
     lead = [each for each in places if each.mark.primary] or places

@@ -1,4 +1,4 @@
-"""Constant expressions: numbers, strings, lists, arithmetic, and names of constants and parameters."""
+"""Evaluates expressions: numbers, strings, lists, arithmetic, and names of constants and parameters."""
 
 from __future__ import annotations
 
@@ -18,11 +18,18 @@ _SHORTEST = 2
 def evaluate(  # noqa: PLR0911 one for each kind
     expression: syntax.Expr, context: Context, words: tuple[str, ...] = (), wanted: str = ""
 ) -> Any:
-    """Return the value of an expression, BAD where it has none.
+    """Return the value of an expression, or BAD if it has an error.
 
-    The value is a number, string, bool, None, tuple, quantity, or, with layer parameters in it, a Parameter
-    or Arithmetic of the IR. `words` are those that a name could have been meant to be, and `wanted`
-    says what the place takes instead of a string.
+    Args:
+        expression: The expression.
+        context: The names in scope.
+        words: The words that an unknown name may be a misspelling of.
+        wanted: What is expected in place of a string, for the message.
+
+    Returns:
+        A number, string, bool, None, tuple or quantity; or, if it contains layer parameters, a Parameter or
+        Arithmetic of the
+        IR.
     """
     match expression:
         case syntax.Number():
@@ -46,7 +53,7 @@ def evaluate(  # noqa: PLR0911 one for each kind
 
 
 def described(expression: syntax.Expr) -> str:
-    """Say what kind of expression stands there."""
+    """Describe the kind of an expression, for messages."""
     match expression:
         case syntax.Flow():
             return "a flow"
@@ -60,7 +67,7 @@ def described(expression: syntax.Expr) -> str:
 
 
 def labels_of(expression: syntax.Expr, context: Context) -> tuple[Label, ...]:
-    """Point to the definition where an expression is the name of a constant."""
+    """Return a label at the definition if an expression is the name of a constant, else nothing."""
     if isinstance(expression, syntax.Path) and expression.bare in context.constants:
         constant = context.constants[expression.bare]
         return (Label(constant.value.span, f"`{constant.name}` is defined here"),)
@@ -176,7 +183,7 @@ def _applied(operator: Any, left: Any, right: Any, span: Span, context: Context)
 
 
 def _with_parameters(operator: Any, left: Any, right: Any, span: Span, context: Context) -> Any:
-    """Keep arithmetic for when the parameters have values, which are plain numbers."""
+    """Keep arithmetic on parameters for when they have values, which are plain numbers."""
     for operand in (left, right):
         if not _symbolic(operand) and (isinstance(operand, bool) or not isinstance(operand, (int, float))):
             reason = f"a layer parameter does not go with {kind_of(operand)}"

@@ -1,4 +1,4 @@
-"""Checks that an evaluated value has the type that the schema asks for."""
+"""Checks that an evaluated value has the type in the schema."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ from grammar.lower.context import BAD, Context
 
 
 class Place:
-    """Where a value goes, for the messages about it."""
+    """The place of a value, for the messages about it.
+
+    Args:
+        type: The type in the schema.
+        what: A name for the place, such as "`count`".
+        span: Where the value is written.
+        labels: Places that explain the value.
+        context: The context.
+    """
 
     def __init__(
         self,
@@ -31,11 +39,11 @@ class Place:
         self.context = context
 
     def item(self, type: Type) -> Place:  # noqa: A002
-        """Return the place of an item of the list that goes here."""
+        """Return the place of an item of a list at this place."""
         return Place(type, self.what, self.span, self.labels, self.context)
 
     def wrong_type(self, value: Any, advice: str | None = None) -> Any:
-        """Report that `value` is of another type."""
+        """Report that a value has the wrong type; return BAD."""
         report = types.wrong_type(
             self.what, self.type.described(), kind_of(value), self.span, self.labels, advice
         )
@@ -44,7 +52,7 @@ class Place:
 
 
 def fitted(value: Any, place: Place) -> Any:  # noqa: PLR0911 one for each kind of type
-    """Return `value` as the type of `place` has it, BAD where it does not fit."""
+    """Convert a value to the type of its place; return BAD, after a report, if that is not possible."""
     type_ = place.type
     if value is BAD or isinstance(value, (ir.Parameter, ir.Arithmetic)):
         return value
@@ -73,7 +81,7 @@ def _number(value: Any, place: Place) -> Any:
 
 
 def _as_number(value: Any) -> str | None:
-    """Say how to write a number that stands there as something else."""
+    """Return how to write a number that is written as something else, or None."""
     if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST_INTEGER:
         return f"write `{int(value)}`"
     if isinstance(value, str) and value.isdecimal():

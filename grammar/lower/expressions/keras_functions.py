@@ -1,4 +1,4 @@
-"""Signatures of Keras objects as functions of the language."""
+"""Signatures of Keras objects, as functions of the language."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dsl.schema import types as kinds
 
 @cache
 def keras_function(signature: signatures.Signature) -> Function:
-    """Return a Keras signature as a function of the language."""
+    """Return the function of the language for a Keras signature."""
     arguments = tuple(
         Argument(
             each.name,
@@ -25,7 +25,7 @@ def keras_function(signature: signatures.Signature) -> Function:
 
 
 def keras_type(argument: signatures.Argument) -> Type:
-    """Return the type of an argument of a Keras object."""
+    """Return the type of the language for an argument of a Keras object."""
     optional = argument.nullable
     if argument.kind == "call":
         return kinds.keras(argument.category or "", argument.words, optional=optional)

@@ -1,6 +1,6 @@
-"""Values that the schema gives a type, from the expressions that were written; calls are values too.
+"""Typed values of expressions, including calls.
 
-A call's arguments are values, and a value may be a call, so both stand in one module.
+Arguments of calls are values and values can be calls, so both are in one module.
 """
 
 from __future__ import annotations
@@ -25,9 +25,13 @@ def typed(  # noqa: PLR0911 one for each kind
     what: str,
     context: Context,
 ) -> Any:
-    """Return the value of `expression` as `type` has it, BAD where it does not fit.
+    """Return the value of an expression with the type in the schema, or BAD if it has an error.
 
-    `what` names the place, as in "`count`" or "`units` of `Dense`".
+    Args:
+        expression: The expression.
+        type: The type in the schema.
+        what: A name for the place, such as "`count`" or "`units` of `Dense`".
+        context: The names in scope.
     """
     if isinstance(expression, syntax.Broken):
         return BAD
@@ -51,7 +55,7 @@ def typed(  # noqa: PLR0911 one for each kind
 
 
 def word(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002
-    """Return the word of `type` that `expression` is, as a name, as a string, or by way of a constant."""
+    """Return the word of `type` that an expression is: a name, a string, or a constant with a string."""
     if isinstance(expression, syntax.Path) and expression.bare in type.words:
         return expression.bare
     value = evaluate(expression, context, type.words)
@@ -72,7 +76,7 @@ def word(expression: syntax.Expr, type: Type, what: str, context: Context) -> An
 
 
 def _items(expression: syntax.List, type: Type, what: str, context: Context) -> Any:  # noqa: A002
-    """Read a list that stands there in full, so that each fault points to its item."""
+    """Evaluate a list that is written out, so that each error points to its item."""
     if type.kind == "list" and type.item is not None:
         item = type.item
         values = [typed(each, item, f"an item of {what}", context) for each in expression.items]
@@ -83,7 +87,7 @@ def _items(expression: syntax.List, type: Type, what: str, context: Context) -> 
 
 
 def _option(expression: syntax.Expr, type: Type, context: Context) -> Type:  # noqa: A002
-    """Choose the one of several types that the shape of an expression speaks for."""
+    """Choose the alternative of a type that the form of an expression fits best."""
     kinds: dict[str, Type] = {option.kind: option for option in type.options}
     value = None
     if isinstance(expression, (syntax.Path, syntax.Chain, syntax.Number, syntax.Negative)):
@@ -100,7 +104,7 @@ def _option(expression: syntax.Expr, type: Type, context: Context) -> Type:  # n
 
 
 def _names_function(expression: syntax.Expr, type: Type | None) -> bool:  # noqa: A002
-    """Whether an expression is the name of a function that a type takes calls of, without brackets."""
+    """Whether an expression is the bare name of a function that a type allows calls of."""
     name = expression.bare if isinstance(expression, syntax.Path) else None
     return type is not None and name is not None and schema.function(type.of, name) is not None
 
@@ -127,7 +131,7 @@ def _tensor(expression: syntax.Expr, what: str, context: Context) -> Any:
 
 
 def called(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002, PLR0911 one for each kind
-    """Return the call, or the word, that `expression` is where `type` asks for a call."""
+    """Return the call, or the word, in a place whose type allows calls."""
     if isinstance(expression, syntax.Call):
         return (
             _of_table(expression, type, context)
@@ -153,7 +157,7 @@ def called(expression: syntax.Expr, type: Type, what: str, context: Context) -> 
 
 
 def _near_call(expression: syntax.Expr, type: Type, context: Context) -> str | None:  # noqa: A002
-    """Return the Keras object that a bare word is like, as `adam` is like `Adam`, if it is nothing else."""
+    """Return the Keras object that a bare word resembles, as `adam` resembles `Adam`, or None."""
     if (
         not isinstance(expression, syntax.Path)
         or expression.bare is None
@@ -185,7 +189,7 @@ def _not_a_call(expression: syntax.Expr, type: Type, what: str, context: Context
 
 
 def _as_call(expression: syntax.Expr, type: Type) -> str | None:  # noqa: A002
-    """Return the advice to call what a string names, as in `optimizer = "adam"`."""
+    """Return the advice to write a call instead of a string, as in `optimizer = "adam"`, or None."""
     if not isinstance(expression, syntax.Text) or type.kind != "keras" or not type.of:
         return None
     near = nearest(expression.value, signatures.names(type.of))
@@ -194,7 +198,7 @@ def _as_call(expression: syntax.Expr, type: Type) -> str | None:  # noqa: A002
 
 
 def _bare(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002
-    """Read a function of the language that is named without brackets, as in `aggregate = add_n`."""
+    """Evaluate a function that is named without brackets, as in `aggregate = add_n`."""
     name = None
     if isinstance(expression, syntax.Path):
         name = expression.bare
@@ -241,7 +245,7 @@ def _of_keras(call: syntax.Call, type: Type, context: Context) -> Any:  # noqa: 
 
 
 def unknown(kind: str, call: syntax.Call, known: tuple[str, ...], context: Context) -> Any:
-    """Report a call of something that there is not, and read its arguments for their own faults."""
+    """Report a call of an unknown function, and evaluate its arguments to report their errors."""
     name = call.callee.name
     near = nearest(name, known)
     elsewhere = _known_as(name) if near is None else None
@@ -265,12 +269,12 @@ def _known_as(name: str) -> str | None:
 
 
 def bound(call: syntax.Call, function: Function, context: Context) -> Any:
-    """Return `call` with its arguments checked against `function`; BAD where one is wrong."""
+    """Check the arguments of a call against a function; return the call, or BAD if there is an error."""
     return _Binding(call, function, context).run()
 
 
 class _Binding:
-    """One call and the function it calls."""
+    """Binds the arguments of one call to the parameters of a function."""
 
     def __init__(self, call: syntax.Call, function: Function, context: Context) -> None:
         self._call = call
@@ -285,7 +289,7 @@ class _Binding:
         self._late = False
 
     def run(self) -> Any:
-        """Read all arguments and report what is wrong with each."""
+        """Evaluate all arguments, and report what is wrong with each."""
         for argument in self._call.arguments:
             if argument.name is None:
                 self._positional(argument)

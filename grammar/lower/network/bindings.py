@@ -1,4 +1,4 @@
-"""The bindings of a model or a `layer` block, in the order in which they need each other."""
+"""The bindings of a `model` or `layer` block, in the order in which they need each other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def declare(
     items: Sequence[syntax.Attribute], tensors: Tensors, first: dict[str, Span]
 ) -> list[syntax.Attribute]:
-    """Put the names of all bindings into scope, and return the bindings."""
+    """Add the names of all bindings to the scope, and return the items that are bindings."""
     kept = []
     for item in items:
         if item.name in RESERVED:
@@ -44,7 +44,16 @@ def _kind(value: syntax.Expr) -> str:
 def read(
     items: Sequence[syntax.Attribute], tensors: Tensors, *, in_layer: bool
 ) -> tuple[ir.Binding, ...] | None:
-    """Return the bindings, each after those it needs; None where one is wrong."""
+    """Lower the bindings.
+
+    Args:
+        items: The bindings as written.
+        tensors: The names in scope.
+        in_layer: Whether they are in a `layer` block.
+
+    Returns:
+        The bindings, each after those that it needs, or None if there is an error.
+    """
     ordered = _ordered(items, tensors)
     read_ = [_binding(item, tensors, in_layer=in_layer) for item in ordered or items]
     if ordered is None or any(binding is BAD for binding in read_):
@@ -94,7 +103,7 @@ def _input(call: syntax.Call, tensors: Tensors, *, in_layer: bool) -> Any:
 
 
 def _ordered(items: Sequence[syntax.Attribute], tensors: Tensors) -> list[syntax.Attribute] | None:
-    """Sort bindings by need, otherwise as they were written; None where they go in a circle."""
+    """Sort bindings so that each comes after those that it needs; return None if they form a cycle."""
     by_name = {item.name: item for item in items}
     done: dict[str, syntax.Attribute] = {}
     fine = True
@@ -140,7 +149,7 @@ def _names(value: Any) -> Iterator[str]:
 
 
 def parameter(item: syntax.Attribute, tensors: Tensors) -> Any:
-    """Read the declaration of a parameter of a `layer` block."""
+    """Lower the declaration of a parameter of a `layer` block."""
     call = item.value
     if not isinstance(call, syntax.Call):
         return BAD

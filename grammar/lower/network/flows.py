@@ -1,4 +1,4 @@
-"""Flows of tensors: sources, steps and the bindings they name, in models and in `layer` blocks."""
+"""Flows of tensors, in models and in `layer` blocks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,14 @@ SPECIAL = ("repeat", "python", "input", "layer", "parameter")
 
 @frozen
 class Tensors:
-    """The bindings of a model or `layer` block: `kinds` says which are `input`, `tensor` and `shared`."""
+    """The bindings of a `model` or `layer` block.
+
+    Attributes:
+        context: The names in scope.
+        kinds: The kind of each binding: `input`, `tensor` or `shared`.
+        spans: Where each binding is defined.
+        place: A name for the block, for messages.
+    """
 
     context: Context
     kinds: dict[str, str] = field(factory=dict)
@@ -33,7 +40,7 @@ class Tensors:
 
 
 def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") -> Any:  # noqa: PLR0911 one for each kind
-    """Return what `written` gives: a Ref, a Group or a Flow; BAD where that cannot be known."""
+    """Lower an expression to a Ref, a Group or a Flow; return BAD if it has an error."""
     match written:
         case syntax.Path():
             return _reference(written, tensors)
@@ -57,7 +64,7 @@ def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this plac
 
 
 def tensor(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") -> Any:
-    """Return what `written` gives if that is one tensor: a Ref or a Flow; BAD where it is not."""
+    """Lower an expression that must be a single tensor to a Ref or a Flow; return BAD if it has an error."""
     found = expression(written, tensors, what=what)
     if isinstance(found, ir.Group):
         tensors.context.reports.add(types.several_tensors(what, written.span))
@@ -66,7 +73,7 @@ def tensor(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") 
 
 
 def flow(written: syntax.Flow, tensors: Tensors) -> Any:
-    """Return a source and its steps."""
+    """Lower a flow: its source and its steps."""
     source = expression(written.source, tensors, what="the start of a flow")
     steps = [step(each, tensors) for each in written.steps]
     if source is BAD or any(each is BAD for each in steps):
@@ -78,7 +85,7 @@ MAKERS = ("input", "layer", "parameter")
 
 
 def _lonely_call(written: syntax.Call, tensors: Tensors, what: str) -> Any:
-    """Report a call that stands where a tensor should: a layer without its source, or a function misspelt."""
+    """Report a call in place of a tensor: a layer without its source, or a misspelt function."""
     name = written.callee.name
     near = nearest(name, MAKERS)
     if name in tensors.context.layers or signatures.find("layer", name) is not None:
@@ -126,7 +133,7 @@ def _reference(path: syntax.Path, tensors: Tensors) -> Any:
 
 
 def step(written: syntax.Expr, tensors: Tensors) -> Any:
-    """Return one step of a flow."""
+    """Lower one step of a flow."""
     match written:
         case syntax.Call():
             return _call(written, tensors)
@@ -143,7 +150,7 @@ def step(written: syntax.Expr, tensors: Tensors) -> Any:
 
 
 def _named(path: syntax.Path, tensors: Tensors) -> Any:
-    """Read `-> shared`, a step that is a `layer(...)` binding."""
+    """Lower `-> shared`, a step that names a `layer(...)` binding."""
     name = path.name
     context = tensors.context
     if tensors.kinds.get(name) == "shared" and path.bare is not None:
@@ -262,7 +269,7 @@ PARAMETER_TYPES = {
 
 
 def parameter_type(name: str) -> schema.Type:
-    """Return the type that a parameter declared as `name` takes."""
+    """Return the type of a layer parameter that is declared with the type name `name`."""
     return PARAMETER_TYPES[name]
 
 
@@ -299,7 +306,7 @@ def _python(call: syntax.Call, context: Context) -> Any:
 
 
 def layer_made(call: syntax.Call, tensors: Tensors) -> Any:
-    """Read `layer(Dense(64))`, a layer whose uses share their weights."""
+    """Lower `layer(Dense(64))`, a layer that has the same weights wherever it is used."""
     context = tensors.context
     if len(call.arguments) != 1 or call.arguments[0].name is not None:
         context.reports.add(references.layer_arguments(call.callee.span))

@@ -1,4 +1,4 @@
-"""The `layer` blocks: the parameters of all of them first, then what is in them."""
+"""The `layer` blocks: first the parameters of all of them, then their contents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LayerReader:
-    """Reads all `layer` blocks of a spec."""
+    """Lowers all `layer` blocks of a spec."""
 
     def __init__(self, written: Sequence[syntax.Block], context: Context) -> None:
         self._context = context
@@ -38,7 +38,7 @@ class LayerReader:
                 self._blocks[block.label] = block
 
     def declare(self) -> None:
-        """Put the layers and their parameters into scope."""
+        """Add the layers and their parameters to the scope."""
         for name, block in self._blocks.items():
             parameters = [bindings.parameter(item, Tensors(self._context)) for item in _parameters(block)]
             known = tuple(each for each in parameters if each is not BAD)
@@ -48,12 +48,12 @@ class LayerReader:
             self._context.layers[name] = ir.LayerBlock(name, known, span=block.header)
 
     def _lost(self, item: syntax.Item) -> tuple[str, ...]:
-        """Return the names that an item may have defined although it is wrong."""
+        """Return the names that an item with an error may have been meant to define."""
         own = (item.name,) if isinstance(item, syntax.Attribute) and self._may_be_parameter(item) else ()
         return (*own, *lost_names(item))
 
     def _may_be_parameter(self, item: syntax.Item) -> bool:
-        """Whether an item that is wrong may have been meant to be a parameter."""
+        """Whether an item with an error may have been meant as a parameter."""
         if lost_names(item) or isinstance(item, syntax.Entry) or self._context.reports.is_tainted(item.span):
             return True
         value = item.value if isinstance(item, syntax.Attribute) else None
@@ -64,9 +64,12 @@ class LayerReader:
         return nearest(value.callee.name, flows.MAKERS) == "parameter"
 
     def read(self) -> tuple[ir.LayerBlock, ...] | None:
-        """Return the layers in the order in which they stand; None where one is wrong.
+        """Lower the layers.
 
-        A layer is read after those that it uses: of calls of one that is wrong little can be said.
+        A layer is lowered after those that it uses, because calls of a layer with errors cannot be checked.
+
+        Returns:
+            The layers in the order in which they are written, or None if one has an error.
         """
         read: dict[str, ir.LayerBlock | None] = {}
         for name in self._in_order():
@@ -105,7 +108,7 @@ class LayerReader:
         return ir.LayerBlock(name, declared.parameters, read, given, span=block.header, spans=spans)
 
     def _in_order(self) -> list[str]:
-        """Return the names of the layers, each after those that it uses; report those made of themselves."""
+        """Return the names of the layers, each after those that it uses; report cycles."""
         done: dict[str, None] = {}
         for start in self._blocks:
             path = {start: None} if start not in done else {}
@@ -165,7 +168,7 @@ def _sorted(
 
 
 def _called(part: Any) -> Iterator[str]:
-    """Return the names of everything that is called in a part of a text."""
+    """Return the names of all functions that are called in a part of a syntax tree."""
     match part:
         case syntax.Attribute() | syntax.Argument():
             yield from _called(part.value)

@@ -25,7 +25,7 @@ ATTRIBUTES = frozenset(BLOCKS["model"].names)
 
 
 def model(block: syntax.Block, context: Context) -> ir.Model | None:
-    """Return the model; None where something in it is wrong."""
+    """Lower the `model` block; return None if it has errors."""
     blocks.check_label(block, BLOCKS["model"], context)
     lost = frozenset(name for item in block.items for name in lost_names(item))
     spans: dict[str, Span] = {}
@@ -50,7 +50,7 @@ def model(block: syntax.Block, context: Context) -> ir.Model | None:
 
 
 def lost_names(item: syntax.Item) -> tuple[str, ...]:
-    """Return the names that an item may have defined although it could not be read, or is out of place."""
+    """Return the names that an item may have been meant to define, if it has an error or is misplaced."""
     if isinstance(item, syntax.Block):
         return ()
     if isinstance(item, syntax.Attribute):
@@ -62,7 +62,7 @@ def lost_names(item: syntax.Item) -> tuple[str, ...]:
 
 
 def _parts(value: syntax.Expr) -> tuple[syntax.Expr, ...]:
-    """Return an expression with what stands directly in it."""
+    """Return an expression and the expressions directly inside it."""
     match value:
         case syntax.List():
             return value.items
@@ -147,7 +147,7 @@ def _term(written: syntax.Expr, weight: float, tensors: Tensors) -> Any:
 
 
 def _weighted(written: syntax.Chain, weight: float, tensors: Tensors) -> Any:
-    """Read a product of numbers with one loss."""
+    """Lower a product of numbers and one loss."""
     context = tensors.context
     found: syntax.Expr | None = None
     for operator, factor in (("*", written.first), *written.rest):
@@ -168,7 +168,7 @@ def _weighted(written: syntax.Chain, weight: float, tensors: Tensors) -> Any:
 
 
 def objective(written: syntax.Expr, category: str, tensors: Tensors) -> Any:
-    """Read `[target, prediction] -> Loss()`, or the same with a metric."""
+    """Lower `[target, prediction] -> Loss()`, or the same with a metric."""
     context = tensors.context
     if isinstance(written, syntax.Broken):
         return BAD

@@ -1,11 +1,11 @@
-"""Records in files and variables of the environment: JSON, read and written by the types of their fields.
+"""JSON files and environment variables as attrs records: read with checked types, and written.
 
-Every file that the tool reads back has an attrs class for its record, and is read here. Whatever such a text
-can have wrong ends as `BadRecord`, in one place: too long, no UTF-8, no JSON, nested without end, numbers
-that are not finite or beyond 64 bits, fields that are missing or of another type. A field that the class does
-not know is passed over, for it may be of a later version.
+Every file that the tool reads back has a record class and is read here. Every fault of such a text raises
+`BadRecord`: a text that is too long, not UTF-8, not JSON or nested too deeply, numbers that are not finite or
+need more than 64 bits, and fields that are missing or have another type. Fields that the class does not have
+are ignored, because the file may have been written by a later version.
 
-cattrs is imported when the first record is read or written, since other commands must start at once.
+cattrs is imported when the first record is read or written, so that other commands start quickly.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Measured = Annotated[float, "null if it is not finite"]
 """A number that was measured; JSON has no NaN, and null stands for it."""
 
 LIMIT = 1 << 24
-"""The most bytes of a record, if nothing else is said."""
+"""The largest size of a record in bytes, unless the caller gives another one."""
 
 NAME = "name in JSON"
 """The key of a field's metadata under which its name in the file stands, if Python has no such name."""
@@ -54,17 +54,23 @@ Read = TypeVar("Read")
 
 
 class BadRecord(ValueError):  # noqa: N818 what is wrong with it is no error of the caller's
-    """A text is not the record that it should be; the message says why, to stand after its name.
+    """Raised if a text is not a valid record; the message is meant to follow the name of the text.
 
-    No value of the text is in the message, for it may be a secret or hold anything; names of fields may be.
+    The message may have names of fields in it, but no values, because a value may be a secret.
     """
 
 
 def read_record(path: Path | str, record: type[Read], limit: int = LIMIT) -> Read:
-    """Return the `record` that is the whole file `path`.
+    """Read a whole file as a record.
 
-    Raises BadRecord if the file is none or has more than `limit` bytes, and OSError if it cannot be read or
-    is no regular file.
+    Args:
+        path: The file.
+        record: The attrs class.
+        limit: The largest allowed size in bytes.
+
+    Raises:
+        BadRecord: If the content is not such a record or is larger than `limit`.
+        OSError: If the file cannot be read or is not a regular file.
     """
     with open_regular(path) as file:
         text = file.read(limit + 1)
@@ -72,7 +78,16 @@ def read_record(path: Path | str, record: type[Read], limit: int = LIMIT) -> Rea
 
 
 def parse_record(text: bytes | str, record: type[Read], limit: int = LIMIT) -> Read:
-    """Return the `record` that `text` is. Raises BadRecord if it is none or is longer than `limit`."""
+    """Read a text as a record.
+
+    Args:
+        text: JSON.
+        record: The attrs class.
+        limit: The largest allowed size in bytes.
+
+    Raises:
+        BadRecord: If the text is not such a record or is larger than `limit`.
+    """
     content = _content(text, limit)
     try:
         return _converter(detailed=False).structure(content, record)

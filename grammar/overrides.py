@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Items = tuple[syntax.Item, ...]
 ANYTHING = Type("any")
+QUOTES = ('"', "'")
+"""What the value of a string may begin with: the language's own quote, and the one it says is wrong."""
 
 
 def apply(items: Items, overrides: Sequence[tuple[str, str]], reports: Reports) -> Items:
@@ -197,8 +199,11 @@ class _Override:
         raise _UnknownPathError(at, given if function is None else [each.name for each in function.arguments])
 
     def _read(self, type: Type) -> syntax.Expr:  # noqa: A002
-        """Read the value: literally where a string is wanted, else as an expression."""
-        if type.kind == "str":
+        """Read the value: literally if a string without quotes is wanted, else as an expression.
+
+        Shells take quotes away or leave them, and a string with its quotes is the same string as without.
+        """
+        if type.kind == "str" and not self._value.lstrip().startswith(QUOTES):
             return syntax.Text(self._value, span=self._value_span)
         read = parse_value(self._source, self._start, self._reports)
         return syntax.Broken(span=self._value_span) if read is None else read

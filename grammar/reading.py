@@ -37,11 +37,12 @@ def read(path: str, changes: tuple[tuple[str, str], ...], text: str | None, *, a
     gathered, spec = _within_reason(source, changes, reports, allow_python=allow_python)
     allowances = () if gathered is None else gathered.allowances
     found = [each for each in reports.found if not allowed(each, allowances)]
-    if spec is not None:
-        spec = evolve(spec, path=path, sha256=sha256(data).hexdigest())
     included = () if gathered is None else tuple(each.source for each in gathered.parsed)
-    others = (each.span.source for each in found if each.span is not None)
-    sources = dict.fromkeys([source, *included, *others])
+    if spec is not None:
+        others = tuple(each.name for each in included if each is not source)
+        spec = evolve(spec, path=path, sha256=sha256(data).hexdigest(), includes=others)
+    pointed_at = (each.span.source for each in found if each.span is not None)
+    sources = dict.fromkeys([source, *included, *pointed_at])
     return Reading(spec, Diagnostics(joined(_sorted(found, tuple(sources)))), tuple(sources))
 
 

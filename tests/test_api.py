@@ -35,6 +35,7 @@ def test_load_reads_a_spec_with_overrides() -> None:
             "train.directory": 'runs/"a" b',
             "update.optimizer.learning_rate": 0.5,
         },
+        warn=[].append,  # of a constant that nothing uses any more
     )
     assert spec.clones == ir.Clones(count=4, batch=(8, 8, 8, 4))
     assert (spec.update.ema, spec.train.deterministic) == (None, True)

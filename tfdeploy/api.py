@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 
 def load(
-    path: str | os.PathLike[str], overrides: Mapping[str, Any] | None = None, *, allow_python: bool = False
+    path: str | os.PathLike[str],
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    allow_python: bool = False,
+    warn: Callable[[Diagnostic], None] | None = None,
 ) -> Spec:
     """Read a spec.
 
@@ -26,6 +30,7 @@ def load(
         path: The file of the spec.
         overrides: New values of attributes by their paths, such as `clones.count`, as `--set` takes them.
         allow_python: Whether the spec may load code with `python(...)`.
+        warn: Is told each warning that reading the spec gives; by default each becomes a SpecWarning.
 
     Returns:
         The spec with its includes, constants, overrides and defaults filled in.
@@ -33,10 +38,16 @@ def load(
     Raises:
         SpecError: If the spec has errors; `diagnostics` lists all of them.
     """
-    from grammar import load as read
+    from dsl.diagnostics import SpecError
+    from grammar import read
 
     pairs = tuple((name, _text(value)) for name, value in (overrides or {}).items())
-    return read(os.fspath(path), pairs, allow_python=allow_python)
+    found = read(os.fspath(path), pairs, allow_python=allow_python)
+    if found.spec is None:
+        raise SpecError(each for each in found.diagnostics if each.is_error)
+    for each in found.diagnostics:
+        (warn or _as_python_warning)(each)
+    return found.spec
 
 
 class SpecWarning(UserWarning):

@@ -48,6 +48,7 @@ OPTIONAL = "left out of JSON if None"
 """The key of the metadata of a field that is written only if it is not None."""
 
 _KEY = re.compile(r"\[['\"].*", re.DOTALL)  # in the path of a value, a key that the text has made up
+_LACKING = "is missing"
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 Read = TypeVar("Read")
@@ -304,11 +305,13 @@ def _why(content: Any, record: Any) -> str:
     except Exception as fault:  # noqa: BLE001 as above
         words, _, place = transform_error(fault, format_exception=_words)[0].rpartition(" @ $")
         place = _KEY.sub("[...]", place.removeprefix("."))
-        return f"has `{place}`, which {words}" if place else words
+        if not place:
+            return words
+        return f"lacks `{place}`" if words == _LACKING else f"has `{place}`, which {words}"
     return "cannot be read"
 
 
 def _words(fault: BaseException, _: type | None) -> str:
     if isinstance(fault, KeyError):
-        return "is missing"
+        return _LACKING
     return str(fault) if isinstance(fault, _Wrong) else "cannot be used"

@@ -22,7 +22,7 @@ from dsl.source import Span
 FORMAT_VERSION = "1.0"
 TAG = "node"
 _UNIONS = ("Value", "Expr", "Target")
-_PLACES = ("span", "spans", "name_span", "arg_spans", "kwarg_spans")
+_PLACES = ("span", "spans", "name_span", "arg_spans", "kwarg_spans", "includes")
 
 
 class FormatError(ValueError):

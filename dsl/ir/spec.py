@@ -28,6 +28,7 @@ class Spec(Node):
         expect: The `expect` block.
         path: The file that the spec was read from.
         sha256: The SHA-256 of the file's bytes, in hexadecimal.
+        includes: The files that it includes, also through others.
     """
 
     model: Model
@@ -42,3 +43,4 @@ class Spec(Node):
     expect: Expect = field(factory=Expect)
     path: str = field(default="", eq=False)
     sha256: str = field(default="", eq=False)
+    includes: tuple[str, ...] = field(default=(), eq=False)

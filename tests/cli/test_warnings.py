@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +14,6 @@ import tfdeploy
 from tfdeploy.cli.group import load
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.conftest import Command
 
 SPEC = """\
@@ -112,6 +111,17 @@ def test_python_has_them_as_warnings(spec: Path) -> None:
         told = [each.message for each in caught if isinstance(each.message, tfdeploy.SpecWarning)]
         assert [each.diagnostic.code for each in told] == STRANGE
         assert str(told[0]).endswith("strange.tfdeploy:11:46: TFD516: `link` has no effect yet")
+
+
+def test_python_is_told_what_reading_finds(command: Command) -> None:
+    """`load` issues what is strange about the text as Python warnings, or tells who asks to be told."""
+    path = command.write("plainly.tfdeploy", SPEC.replace("OVERRULED", OVERRULED))
+    found: list[str] = []
+    tfdeploy.load(path, warn=lambda each: found.append(each.code))
+    assert found == ["TFD604"]
+    with pytest.warns(tfdeploy.SpecWarning, match="plainly.tfdeploy:18:3: TFD604") as caught:
+        tfdeploy.load(path)
+    assert [(Path(each.filename).name, len(caught)) for each in caught] == [("test_warnings.py", 1)]
 
 
 def test_python_asks_what_the_spec_expects(spec: Path) -> None:

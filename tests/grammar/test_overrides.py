@@ -105,6 +105,30 @@ def test_errors_point_into_the_command_line(path: str, value: str, code: str, at
     assert (span.source.name, span.source.text, span.start) == ("--set", f"{path}={value}", at)
 
 
+@pytest.mark.parametrize(
+    ("value", "directory"),
+    [
+        ("runs/new", "runs/new"),
+        ('"runs/new"', "runs/new"),
+        (' "runs/new" ', "runs/new"),
+        ('"a \\"b\\""', 'a "b"'),
+        ('5" disk', '5" disk'),
+    ],
+)
+def test_a_string_may_keep_its_quotes(value: str, directory: str) -> None:
+    """A shell may leave the quotes around a string, which then mean what they do in a spec."""
+    assert changed(("train.directory", value)).train.directory == directory
+
+
+@pytest.mark.parametrize(("value", "code"), [('"runs', "TFD103"), ("'runs'", "TFD103"), ('"a" b', "TFD102")])
+def test_quotes_that_do_not_pair_up_are_shown(value: str, code: str) -> None:
+    """A string whose quotes are not those of the language is refused at its place."""
+    (error,) = grammar.read(SPECS / "whole.tfdeploy", [("train.directory", value)]).diagnostics
+    assert error.code == code
+    assert error.span is not None
+    assert error.span.source.name == "--set"
+
+
 def test_values_of_the_command_line_are_the_spans_of_what_they_set() -> None:
     """The IR points into the command line where it was set there."""
     span = changed(("clones.count", "3")).clones.span_of("count")

@@ -62,7 +62,7 @@ def test_a_record_is_read_by_its_types() -> None:
         ({"scores": {"s3cret": "b"}}, "has `scores[...]`, which is no number"),
         ({"parts": "xy"}, "has `parts`, which is no list"),
         ({"parts": [{"text": "x"}, "x"]}, "has `parts[1]`, which is no object"),
-        ({"parts": [{}]}, "has `parts[0].text`, which is missing"),
+        ({"parts": [{}]}, "lacks `parts[0].text`"),
         ({"parts": [{"text": 1}]}, "has `parts[0].text`, which is no text"),
         (
             {"parts": [{"text": "\ud800"}]},

@@ -30,6 +30,23 @@ update { optimizer = SGD(0.1) }
 clones { batch = 2 }
 train { steps = 1, directory = "run" }
 """
+OTHER = """
+tfdeploy = 1
+include = ["mine/outer.tfdeploy"]
+model "other" {
+  image = input(float32, [1, 1, 3])
+  label = input(int32, [])
+  out = image -> Flatten() -> Dense(2, name = "out")
+  loss = [label, out] -> SparseCategoricalCrossentropy(from_logits = true)
+}
+data {
+  train = images("flowers", size = [1, 1])
+  test = python("waves:examples")
+}
+update { optimizer = SGD(rate) }
+clones { batch = 2 }
+train { steps = 1, weights = "run/model.keras" }
+"""
 TRAIN = "a,b,y\n1,2,3\n4,5,6\n"
 NEW = "a,b\n1,2\n3,4\n"
 
@@ -120,6 +137,36 @@ def test_a_map_never_replaces_its_spec(folder: Path) -> None:
         code, said = command("plan", source, "--html", source, "--force")
         assert (code, said.split(":")[0]) == (2, "error[TFD752]")
         assert (folder / source).read_text() == before
+
+
+def test_nothing_that_a_spec_reads_is_replaced(folder: Path) -> None:
+    """An include, data, weights, a module and an image of a spec stay, even by force."""
+    (folder / "mine").mkdir()
+    (folder / "mine" / "inner.tfdeploy").write_text("let { rate = 0.1 }\n")
+    (folder / "mine" / "outer.tfdeploy").write_text('include = ["inner.tfdeploy"]\n')
+    (folder / "flowers" / "rose").mkdir(parents=True)
+    (folder / "flowers" / "rose" / "1.png").write_text("no picture")
+    (folder / "waves.py").write_text("raise SystemExit\n")
+    (folder / "other.tfdeploy").write_text(OTHER)
+    (folder / "link.html").symlink_to("mine/inner.tfdeploy")
+    kept = ("mine/inner.tfdeploy", "mine/outer.tfdeploy", "run/model.keras", "waves.py", "flowers/rose/1.png")
+    for name in (*kept, "link.html"):
+        before = (folder / name).read_bytes()
+        for option in ("--html", "--dot"):
+            code, said = command("plan", "other.tfdeploy", "--allow-python", option, name, "--force")
+            assert (code, said.split(":")[0]) == (2, "error[TFD752]"), said
+        assert (folder / name).read_bytes() == before
+    (folder / "curves.svg").symlink_to("run/history.jsonl")
+    assert command("plot", "run", "--out", "curves.svg", "--force")[1].startswith("error[TFD752]")
+
+
+def test_a_map_replaces_nothing_of_its_spec(folder: Path) -> None:
+    """The map of a run names its spec, whose data stay too."""
+    before = (folder / "train.csv").read_text()
+    assert command("compile", "spec.tfdeploy", "--out", "built")[0] == 0
+    for name in ("spec.tfdeploy", "train.csv"):
+        assert command("plan", "built", "--html", name, "--force")[1].startswith("error[TFD752]")
+    assert (folder / "train.csv").read_text() == before
 
 
 def test_compiled_graphs(folder: Path) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.mapping.records import PlacementMap
     from compiler.report.view import View
+    from tfdeploy.runtime.records.outputs import InputFiles
 
 
 STDOUT = "-"
@@ -106,7 +107,7 @@ def command(
     outputs = [each for each in (html, dot) if each is not None and each != STDOUT]
     if outputs:
         _require_free(outputs, map_file(spec) or spec, force=force)
-    loaded = _subject(common, spec, emulate=emulate, run_one_step=run_one_step)
+    loaded = _subject(common, spec, outputs=tuple(outputs), emulate=emulate, run_one_step=run_one_step)
     if html is not None:
         _write(html, _page(loaded))
     if dot is not None:
@@ -132,7 +133,10 @@ def _expect(loaded: LoadedPlacement) -> None:
             raise SpecError(found)
 
 
-def _subject(common: Common, path: str, *, emulate: bool, run_one_step: bool) -> LoadedPlacement:
+def _subject(
+    common: Common, path: str, *, outputs: tuple[str, ...], emulate: bool, run_one_step: bool
+) -> LoadedPlacement:
+    """Return what is to be shown; raises RunError for `outputs` that are read, before anything is built."""
     from compiler.report.page import spec_lines
 
     file = map_file(path)
@@ -142,10 +146,16 @@ def _subject(common: Common, path: str, *, emulate: bool, run_one_step: bool) ->
                 f"{path} is a placement map: --set, --emulate, --run-one-step are for specs"
             )
         placement = read_map(file)
+        if outputs:
+            _require_apart(outputs, _files_of_map(placement))
         return LoadedPlacement(placement, spec_lines.texts_on_disk(placement))
     from tfdeploy.cli.files import read_spec
 
     spec = read_spec(path, common, stdin=True)
+    if outputs:
+        from tfdeploy.runtime.records.outputs import InputFiles
+
+        _require_apart(outputs, InputFiles.of(spec))
     from tfdeploy.cli.building import build
 
     built = build(spec, common, emulate=emulate, forecast=True)  # what it expects is asked after the map
@@ -193,6 +203,24 @@ def _require_free(outputs: list[str], path: str, *, force: bool) -> None:
     for each in outputs:
         reading.require_not_input(Path(each))
         require_free(Path(each), is_own_text, force=force)
+
+
+def _require_apart(outputs: tuple[str, ...], reading: InputFiles) -> None:
+    from pathlib import Path
+
+    for each in outputs:
+        reading.require_not_input(Path(each))
+
+
+def _files_of_map(placement: PlacementMap) -> InputFiles:
+    """Return the spec that a map was made from, and what it includes and names as far as it can be read."""
+    from pathlib import Path
+
+    import grammar
+    from tfdeploy.runtime.records.outputs import InputFiles
+
+    spec = grammar.read(placement.spec.path, allow_python=True).spec
+    return InputFiles((Path(placement.spec.path),)) if spec is None else InputFiles.of(spec)
 
 
 def _graph(loaded: LoadedPlacement) -> str:

@@ -36,13 +36,14 @@ def _picture(ctx: click.Context, param: click.Parameter, path: Path | None) -> P
 @common_options
 def command(common: Common, runs: tuple[Path, ...], *, score: str, out: Path | None, force: bool) -> int:
     """Draw a score of RUN... (run directories) over the steps, without TensorFlow."""
-    from tfdeploy.runtime.show.curves import read_curves
+    from tfdeploy.runtime.show.curves import history_of, read_curves
 
     curves = read_curves(runs, score)
     if out is not None:
-        from tfdeploy.runtime.records.outputs import is_own_text, require_free, write_output
+        from tfdeploy.runtime.records.outputs import InputFiles, is_own_text, require_free, write_output
         from tfdeploy.runtime.show.curves_svg import picture
 
+        InputFiles(tuple(history_of(run) for run in runs)).require_not_input(out)
         require_free(out, is_own_text, force=force)
         write_output(out, picture(curves, score))
         say(out)

@@ -10,10 +10,12 @@ import os
 import re
 import stat
 import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import evolve, fields, frozen, has
 
 from dsl.diagnostics import RunError
 from dsl.errors.running import outputs as errors
@@ -23,7 +25,7 @@ from tfdeploy.runtime.records.files import write_atomically, write_fault
 from tfdeploy.runtime.records.ownership import OF_PLACEMENT, is_json_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from dsl import ir
 
@@ -32,6 +34,9 @@ GENERATOR = "made by tfdeploy"
 
 _START = 4096
 """Bytes in which the sign of a text is looked for."""
+
+_IMAGES = {".jpg", ".jpeg", ".png"}
+"""The endings of files that `images` reads."""
 
 GRAPH_FILES = ("graph.pb", "placement.json", "spec.tfdeploy")
 GRAPH_MARK = ".tfdeploy-graph"
@@ -46,8 +51,8 @@ class InputFiles:
 
     @classmethod
     def of(cls, spec: ir.Spec, *more: str | os.PathLike[str]) -> InputFiles:
-        """Return what a spec names as its data and weights, the spec itself, and `more`."""
-        return cls((Path(spec.path), *map(Path, more), *files_of(spec)))
+        """Return the spec, what it includes, the files that it names, and `more`."""
+        return cls((Path(spec.path), *map(Path, (*spec.includes, *more)), *files_of(spec), *_named(spec)))
 
     def require_not_input(self, output: Path) -> None:
         """Raise RunError if `output` is one of the files, under whatever name."""
@@ -113,6 +118,38 @@ def _was_compiled(folder: Path) -> bool:
     """Whether a `compile` that left no mark has written the folder."""
     whole = all((folder / name).is_file() for name in GRAPH_FILES)
     return whole and is_json_object(folder / "placement.json", OF_PLACEMENT)
+
+
+def _named(spec: ir.Spec) -> list[Path]:
+    """Return the files that are there and that any text in a spec may mean, modules of `python(...)` too.
+
+    Such are the weights of a layer of Keras, its vocabulary, and the images in a folder.
+    """
+    base = Path(spec.path).parent
+    found: list[Path] = []
+    for text in dict.fromkeys(_texts(evolve(spec, train=evolve(spec.train, directory=None)))):
+        module = text.partition(":")[0].replace(".", "/") + ".py"
+        with suppress(OSError, ValueError):  # a text that can be no path
+            found += [each for each in (base / text, base / module) if each.is_file()]
+            if (base / text).is_dir():
+                found += [each for each in (base / text).glob("*/*") if each.suffix.lower() in _IMAGES]
+    return found
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield every text in a part of a spec."""
+    if isinstance(value, str):
+        yield value
+    elif has(type(value)):
+        for each in fields(type(value)):
+            if each.eq:  # what is not compared tells where a part was written
+                yield from _texts(getattr(value, each.name))
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _texts(item)
 
 
 def _same(path: Path, output: Path) -> bool:

@@ -84,8 +84,13 @@ def read_curves(runs: Sequence[Path], score: str) -> list[Curve]:
     return curves
 
 
+def history_of(run: Path) -> Path:
+    """Return the history of a run directory; a file is a history itself."""
+    return run / "history.jsonl" if run.is_dir() else run
+
+
 def _read(run: Path) -> list[HistoryRecord]:
-    path = run / "history.jsonl" if run.is_dir() else run
+    path = history_of(run)
     try:
         texts = read_regular(path).splitlines()
     except OSError as fault:

@@ -1,6 +1,6 @@
-"""Gradient aggregation: one algorithm per file, one table of all.
+"""Gradient aggregation: one algorithm in each file, and the table of all.
 
-The towers' losses are scaled by their share before differentiation, so that aggregating is always a sum.
+The losses of the towers are scaled by their share before differentiation, so that every aggregation is a sum.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["AGGREGATIONS", "Aggregation", "Reduction", "make_aggregation", "redu
 
 
 def make_aggregation(call: ir.Call) -> Aggregation:
-    """Return the algorithm of a call of the spec: `shuffle(shards = 4)`."""
+    """Return the algorithm of a call of the spec, such as `shuffle(shards = 4)`."""
     signature = function("aggregation", call.name)
     assert signature is not None
     names = [each.name for each in signature.arguments]
@@ -43,9 +43,14 @@ def make_aggregation(call: ir.Call) -> Aggregation:
 
 
 def reduce_all(reductions: Sequence[Reduction], update: ir.Update) -> list[list[Gradient]]:
-    """Return the sums of each of `reductions`, which are in the order in which their values come about.
+    """Return the sums of each of `reductions`.
 
-    The sums of one are in the order of its destinations; rows have distinct indices.
+    Args:
+        reductions: The values to be summed, in the order in which backpropagation finishes them.
+        update: The block `update` of the spec.
+
+    Returns:
+        For each reduction, its sum at each of its destinations. Rows have distinct indices.
     """
     aggregation = make_aggregation(update.aggregate)
     if update.pack is not None and reductions and len(reductions[0].values) > 1:

@@ -1,4 +1,4 @@
-"""What an aggregation is given, and the few steps of which all of them are made."""
+"""The values that an aggregation sums, and the steps of which all aggregations are made."""
 
 from __future__ import annotations
 
@@ -18,12 +18,17 @@ Gradient = Any  # a tensor, or tf.IndexedSlices: rows of an embedding
 
 @frozen
 class Reduction:
-    """Values of equal shape, one per clone, that are to be summed: one variable's gradients, or a bucket.
+    """Values of equal shape, one for each clone, that are to be summed: gradients of a variable, or a bucket.
 
-    `values[k]` is clone k's and was made at `homes[k]`; all are dense, or all are rows. `destinations` are
-    where the sum is wanted: the one place where a shared variable is updated, or the place of every copy, in
-    the order of the clones. `number` counts the reductions of a step in the order in which backpropagation
-    finishes them; algorithms that could put their work on any device rotate by it.
+    Attributes:
+        name: The name scope of the ops.
+        values: The value of each clone. All are dense, or all are rows.
+        homes: The place where each value was made.
+        destinations: The places that need the sum: that of the update of a shared variable, or that of every
+            copy in the order of the clones.
+        ledger: The ledger of the graph.
+        number: Its number among the reductions of a step, in the order in which backpropagation finishes
+            them. Algorithms that could work on any device use the devices in turn by it.
     """
 
     name: str
@@ -40,12 +45,12 @@ class Reduction:
 
     @property
     def one_destination(self) -> Placed | None:
-        """The place of the sum where only one wants it."""
+        """The place of the sum if only one needs it, else None."""
         return self.destinations[0] if len(self.destinations) == 1 else None
 
     @contextmanager
     def at(self, placed: Placed) -> Iterator[None]:
-        """Put the ops made inside at `placed`, named after what is summed."""
+        """Create the ops made inside at `placed`, with the reduction's name scope."""
         with self.ledger.place(placed, "aggregate"), tf.name_scope(f"aggregate/{self.name}/"):
             yield
 

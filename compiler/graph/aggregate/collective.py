@@ -1,4 +1,4 @@
-"""TensorFlow's own all-reduce: one CollectiveReduce per device, which meet when they run."""
+"""TensorFlow's own all-reduce: one CollectiveReduce for each device."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from compiler.graph.aggregate.base import Gradient, Reduction
 from compiler.reasons import Placed
 from compiler.topology import Device
 
-_MADE = "tfdeploy/collectives"  # a collection of the graph: the names of its collectives, by instance
+_MADE = "tfdeploy/collectives"  # name of the collection with the graph's collectives
 
 
 def collective(reduction: Reduction) -> list[Gradient]:
-    """Sum on each device what its clones have, then between the devices, as a ring.
+    """Sum the values of the clones on each device, and then between the devices, as a ring.
 
-    Every device takes part in every step, so where only one place wants the sum it waits for all of them.
+    Every device takes part in every step. If only one place needs the sum, it still waits for all of them.
     """
     local = _sums_by_device(reduction)
     if len(local) == 1:
@@ -66,7 +66,7 @@ def _all_reduce(
 
 
 def _at_one_place(reduction: Reduction, reduced: dict[Device, tf.Tensor]) -> tf.Tensor:
-    """Return the sum at the one place that wants it: its own device's, if that took part."""
+    """Return the sum at the one place that needs it: that of its own device, if the device took part."""
     place = reduction.destinations[0]
     own = reduced.get(place.device, next(iter(reduced.values())))
     with reduction.at(place), tf.control_dependencies(list(reduced.values())):

@@ -1,4 +1,4 @@
-"""Sums within groups of devices that are near each other, then between the groups, then back out."""
+"""Sums within groups of neighbouring devices, then between the groups; the total goes back the same way."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ PAIR = 2
 
 
 def hierarchical(reduction: Reduction, size: int | None = None) -> list[Gradient]:
-    """Sum in two levels; the device that does it rotates over the reductions.
+    """Sum in two levels. The device that does the work changes from reduction to reduction.
 
-    A group is the devices of a task, or `size` consecutive ones of them; where all are of one task and no
-    size is given, pairs.
+    Args:
+        reduction: The values.
+        size: The number of consecutive devices in a group. By default a group is the devices of a task, or
+            pairs if all devices are of one task.
     """
     groups = group_ranks([each.device for each in reduction.homes], size)
     mains = [ranks[reduction.number % len(ranks)] for ranks in groups]
@@ -40,7 +42,7 @@ def _spread(
     groups: Sequence[Sequence[int]],
     mains: Sequence[int],
 ) -> list[Gradient]:
-    """Copy the total to the main device of each group, and from there to its members."""
+    """Copy the total to the main device of each group, and from there to the other devices of the group."""
     found: dict[int, Gradient] = {}
     for main, ranks in zip(mains, groups, strict=True):
         there = reduction.destinations[main]

@@ -1,4 +1,4 @@
-"""Packing: small gradients of a step travel together, in buckets of about a given size."""
+"""Packing: small gradients of a step are summed together, in buckets of about a given size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compiler.topology import Device
 
 @frozen
 class _Kind:
-    """What gradients of one bucket have in common: type, where they were made, where they are wanted."""
+    """What the gradients of one bucket have in common: type, places where they are made, and destinations."""
 
     dtype: str
     homes: tuple[Device, ...]
@@ -30,11 +30,16 @@ class _Bucket:
 def reduce_packed(
     reductions: Sequence[Reduction], aggregation: Aggregation, size: int
 ) -> list[list[Gradient]]:
-    """Return the sums of each of `reductions`, which are in the order in which backpropagation ends.
+    """Return the sums of each of `reductions`.
 
-    Consecutive dense gradients of one type, and of the same places, fill buckets of up to `size` bytes, so
-    that a bucket leaves as soon as its last gradient is there. What is as large as a bucket, or sparse, goes
-    alone.
+    Consecutive dense gradients of one type, with the same places, fill buckets of up to `size` bytes, so that
+    a bucket is summed as soon as its last gradient has been computed. A gradient that is as large as a
+    bucket, or sparse, is summed by itself.
+
+    Args:
+        reductions: The gradients, in the order in which backpropagation finishes them.
+        aggregation: The algorithm.
+        size: The bytes of a bucket.
     """
     found: dict[int, list[Gradient]] = {}
     for number, members in enumerate(fill_buckets(reductions, size)):
@@ -47,7 +52,7 @@ def reduce_packed(
 
 
 def fill_buckets(reductions: Sequence[Reduction], size: int) -> list[list[int]]:
-    """Return the places in `reductions` that go together, buckets in the order of their last members."""
+    """Return the positions in `reductions` of the members of each bucket, in the order of the last ones."""
     open_buckets: dict[_Kind, _Bucket] = {}
     full: list[list[int]] = []
     for at, reduction in enumerate(reductions):
@@ -66,7 +71,7 @@ def fill_buckets(reductions: Sequence[Reduction], size: int) -> list[list[int]]:
 
 
 def _bytes(reduction: Reduction) -> int | None:
-    """Return the size of one clone's value; None for rows, whose number a tensor's shape need not tell."""
+    """Return the size of one clone's value, or None for rows, whose number may be unknown."""
     if reduction.is_sparse:
         return None
     value = reduction.values[0]
@@ -82,7 +87,7 @@ def _kind(reduction: Reduction) -> _Kind:
 
 
 def _reduce_bucket(parts: Sequence[Reduction], aggregation: Aggregation, number: int) -> list[list[Gradient]]:
-    """Reduce the flattened gradients of a bucket as one; return the sums of each of its members."""
+    """Reduce the flattened gradients of a bucket as one; return the sums of each of them."""
     first = parts[0]
     name = f"bucket_{number}"
     packed = [_packed(parts, rank, name) for rank in range(len(first.values))]

@@ -1,4 +1,4 @@
-"""Sums, pieces and copies of gradients, the same for tensors and for rows of an embedding (IndexedSlices)."""
+"""Sums, pieces and copies of gradients, for tensors and for rows of an embedding (IndexedSlices)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Gradient = Any
 
 
 def sum_parts(values: Sequence[Gradient], name: str) -> Gradient:
-    """Return the sum of tensors, or the rows of all with those of equal index summed."""
+    """Return the sum of tensors, or all rows, with rows of equal index summed."""
     if not isinstance(values[0], tf.IndexedSlices):
         return tf.add_n(list(values), name=name)
     with tf.name_scope(name):
@@ -20,7 +20,7 @@ def sum_parts(values: Sequence[Gradient], name: str) -> Gradient:
 
 
 def join_rows(values: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
-    """Return the rows of all, one behind the other."""
+    """Return the rows of all values, concatenated."""
     if len(values) == 1:
         return values[0]
     return tf.IndexedSlices(
@@ -37,19 +37,19 @@ def merge_rows(rows: tf.IndexedSlices) -> tf.IndexedSlices:
 
 
 def cut(value: Gradient, count: int) -> list[Gradient]:
-    """Return at most `count` pieces: stretches of a flattened tensor, or rows by the rest of their index.
+    """Return at most `count` pieces: ranges of a flattened tensor, or rows by the remainder of their index.
 
-    Every clone's gradient of a variable is cut alike, so that pieces of one number can be summed.
+    The gradients of all clones are cut in the same way, so that pieces of one number can be summed.
     """
     if isinstance(value, tf.IndexedSlices):
         return _cut_rows(value, count)
-    sizes = stretches(prod(value.shape.as_list()), count)
+    sizes = range_lengths(prod(value.shape.as_list()), count)
     flat = tf.reshape(value, [-1], name="flat")
     return list(tf.split(flat, sizes, name="cut")) if len(sizes) > 1 else [flat]
 
 
-def stretches(size: int, count: int) -> list[int]:
-    """Return the lengths of at most `count` stretches of `size` elements, as even as can be, none empty."""
+def range_lengths(size: int, count: int) -> list[int]:
+    """Return the lengths of at most `count` ranges of `size` elements, as equal as possible, none empty."""
     count = max(1, min(size, count))
     return [size // count + (at < size % count) for at in range(count)]
 
@@ -64,7 +64,7 @@ def _cut_rows(rows: tf.IndexedSlices, count: int) -> list[tf.IndexedSlices]:
 
 
 def glue(pieces: Sequence[Gradient], like: Gradient) -> Gradient:
-    """Return what `cut` would have made `pieces` of; `like` is a value of the shape wanted."""
+    """Return the value of which `cut` made `pieces`; `like` is a value of the same shape."""
     if isinstance(like, tf.IndexedSlices):
         return join_rows(pieces)
     flat = tf.concat(list(pieces), 0, name="joined") if len(pieces) > 1 else pieces[0]

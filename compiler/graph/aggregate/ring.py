@@ -1,4 +1,4 @@
-"""Every clone passes pieces to the next one, so that all send and receive the same amount."""
+"""A ring: every clone passes pieces to the next one, so that all send and receive the same amount."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from compiler.graph.aggregate.parts import cut, glue
 
 
 def ring(reduction: Reduction) -> list[Gradient]:
-    """Cut every value into K pieces; K - 1 ticks of adding, then K - 1 ticks of copying.
+    """Cut every value into K pieces; add for K - 1 rounds, then copy for K - 1 rounds.
 
-    In every tick each clone takes one piece from the clone before it, 2(K - 1)/K of a value in all. Where
-    only one place wants the sum, the pieces are gathered there in place of the copying.
+    In every round each clone receives one piece from the clone before it, 2(K - 1)/K of a value in all. If
+    only one place needs the sum, the pieces are gathered there instead of being copied.
     """
     size = len(reduction.values)
     if size == 1:
@@ -47,7 +47,7 @@ def _copied(reduction: Reduction, pieces: list[dict[int, Gradient]]) -> list[Gra
 
 
 def _cut_all(reduction: Reduction) -> list[dict[int, Gradient]]:
-    """Return the pieces of each clone by number; small values have fewer than there are clones."""
+    """Return the pieces of each clone by number; small values have fewer pieces than there are clones."""
     found = []
     for rank, (value, home) in enumerate(zip(reduction.values, reduction.homes, strict=True)):
         with reduction.at(home), tf.name_scope(f"cut_{rank}"):

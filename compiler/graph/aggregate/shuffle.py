@@ -1,4 +1,4 @@
-"""Every value is cut into shards; those of one number are summed on one device, and glued where wanted."""
+"""Values are cut into shards. Shards of one number are summed on one device; the sums are joined again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from compiler.graph.aggregate.parts import cut, glue
 
 
 def shuffle(reduction: Reduction, shards: int | None = None) -> list[Gradient]:
-    """Sum `shards` stretches (by default one per clone) on as many of the clones' devices, taken in turn."""
+    """Sum `shards` ranges, by default one for each clone, on the devices of the clones in turn."""
     size = len(reduction.values)
     if size == 1:
         return [reduction.add(reduction.destinations[0], reduction.values, "rows")]

@@ -6,9 +6,9 @@ from compiler.graph.aggregate.base import Gradient, Reduction
 
 
 def tree(reduction: Reduction) -> list[Gradient]:
-    """Sum each pair where the first of the two is, the last pair at a single destination.
+    """Sum each pair on the device of its first value; the last pair is summed at a single destination.
 
-    Copies of the sum go back down the same tree.
+    Copies of the sum are sent down the same tree.
     """
     sums, homes = list(reduction.values), list(reduction.homes)
     ranks = list(range(len(sums)))

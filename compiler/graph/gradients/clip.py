@@ -1,4 +1,4 @@
-"""Clipping of gradients after they were summed over all clones and regularisation was added."""
+"""Clipping of gradients, after they have been summed over all clones and regularization has been added."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SCOPE = "clip"
 
 
 def clip_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> list[SummedGradient]:
-    """Clip as `update.clip` says: all by their norm together, each by its own norm, or every element.
+    """Return the gradients clipped as `update.clip` says: by their global norm, by own norms, or by element.
 
-    Where a norm is not finite, what it scales comes out as NaN, so that the fault stays in sight.
+    If a norm is not finite, the gradients that it scales become NaN, so that the fault remains visible.
     """
     clip = assembly.plan.update.clip
     if clip is None:
@@ -34,7 +34,7 @@ def clip_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> l
 def _by_global_norm(
     assembly: Assembly, gradients: Sequence[SummedGradient], limit: float
 ) -> list[SummedGradient]:
-    """Scale all gradients alike; what each adds to the norm is the same for every copy of its variable."""
+    """Scale all gradients by the same factor; all copies of a variable add the same to the norm."""
     squares = []
     for each in gradients:
         with beside(assembly, each, SCOPE):
@@ -57,5 +57,5 @@ def _squares(gradient: Gradient) -> tf.Tensor:
 
 
 def _factor(norm: tf.Tensor, limit: float) -> tf.Tensor:
-    """Return what brings a norm down to `limit`: one for a smaller norm, NaN for one that is not finite."""
+    """Return the factor that brings a norm down to `limit`: one for a smaller norm, NaN if not finite."""
     return limit / tf.maximum(norm, limit) + (norm - norm)

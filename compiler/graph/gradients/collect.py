@@ -1,4 +1,4 @@
-"""Gradients of a step on their way from the towers to the variables."""
+"""Sum the gradients of a step over the towers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from compiler.reasons import Placed
 
 
 def sum_gradients(assembly: Assembly) -> list[SummedGradient]:
-    """Sum every variable's gradient of every part of the loss over the towers, where it is wanted.
+    """Sum the gradients of each variable, for each part of the loss, over the towers.
 
-    Parts with a weight are still to be divided by it, unless the sum is one of the means of the towers.
+    The gradients of parts with a weight are divided by it later, unless the sum is one of the means of the
+    towers.
     """
     wanted = _in_order_of_backprop(assembly)
     inverses = {tower.tower.index: _inverses(assembly, tower) for tower in assembly.towers}
@@ -41,9 +42,9 @@ def sum_gradients(assembly: Assembly) -> list[SummedGradient]:
 
 
 def _in_order_of_backprop(assembly: Assembly) -> list[tuple[int, GraphVariable]]:
-    """Return the variables that get a gradient of a part, those first whose gradient is ready first.
+    """Return the variables that have a gradient of a part, in the order in which the gradients are computed.
 
-    Left out are statistics, and weights that the part does not depend on.
+    Statistics, and weights on which the part does not depend, are left out.
     """
     template = assembly.towers[0].template
     position = {node.name: at for at, node in enumerate(template.graph_def.node)}
@@ -57,9 +58,9 @@ def _in_order_of_backprop(assembly: Assembly) -> list[tuple[int, GraphVariable]]
 
 
 def _inverses(assembly: Assembly, tower: StampedTower) -> list[tf.Tensor | None]:
-    """Return by part of the loss what a tower's gradient is multiplied by before it is summed.
+    """Return for each part of the loss the factor on a tower's gradient before it is summed.
 
-    That is one over its own weight where every tower's own mean counts; else None.
+    It is one over the tower's own weight if the means of the towers are averaged, else None.
     """
     parts = tower.template.losses
     if assembly.plan.update.reduce != "sum" or all(each.weight is None for each in parts):
@@ -91,16 +92,17 @@ def _reduction(
 
 
 def _home_of(assembly: Assembly, tower: StampedTower, part: int, weight: str) -> Placed:
-    """Return where a tower has made a gradient."""
+    """Return the place where a tower has made a gradient."""
     inner = tower.template.losses[part].gradients[weight].values
     placed = assembly.ledger.entries[tower.tensor(inner).op.name].placed
     return Placed(placed.device, following(inner.partition(":")[0], placed))
 
 
 def _destinations(assembly: Assembly, variable: GraphVariable, home: Placed) -> Sequence[Placed]:
-    """Return where a sum is wanted: where the variable is updated, or first of all with a clone (`home`).
+    """Return the places that need a sum: those of the variable's updates, or one beside a clone (`home`).
 
-    The latter where a worker sends its gradients to others: the sum of all its clones is sent once.
+    It is the latter if a worker sends its gradients to others, so that the sum of all its clones is sent
+    once.
     """
     if isinstance(assembly.plan, WorkerPlan):
         return [home]
@@ -110,7 +112,7 @@ def _destinations(assembly: Assembly, variable: GraphVariable, home: Placed) -> 
 
 
 def regularize_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> list[SummedGradient]:
-    """Add the gradients of regularizers, once per step however many clones there are."""
+    """Add the gradients of regularizers, once for each step whatever the number of clones."""
     return [
         evolve(each, copies=tuple(_regularized(assembly, each, copy) for copy in range(len(each.copies))))
         for each in gradients

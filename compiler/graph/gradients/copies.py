@@ -1,4 +1,4 @@
-"""Changing summed gradients beside the copies of their variables, tensors and rows of embeddings alike."""
+"""Change summed gradients beside the copies of their variables, both tensors and rows of embeddings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ Gradient = Any  # a tensor, or tf.IndexedSlices with distinct indices
 
 @contextmanager
 def beside(assembly: Assembly, gradient: SummedGradient, scope: str, copy: int = 0) -> Iterator[None]:
-    """Make ops on the device of a copy of the gradient's variable."""
+    """Create ops on the device of a copy of the gradient's variable.
+
+    Args:
+        assembly: The graph under construction.
+        gradient: The gradient.
+        scope: The name scope of the ops.
+        copy: The number of the copy.
+    """
     variable = gradient.variable
     place = assembly.ledger.place(variable.beside(copy), "update")
     with place, tf.name_scope(f"{assembly.scope}/{scope}/{variable.name}/"):
@@ -27,7 +34,7 @@ def beside(assembly: Assembly, gradient: SummedGradient, scope: str, copy: int =
 def change_copies(
     assembly: Assembly, gradient: SummedGradient, scope: str, change: Callable[[Gradient], Gradient]
 ) -> SummedGradient:
-    """Change the gradient of every copy of a variable, each on the copy's device."""
+    """Return a gradient whose value for every copy of its variable is changed on the device of that copy."""
     copies = []
     for copy, value in enumerate(gradient.copies):
         with beside(assembly, gradient, scope, copy):
@@ -36,7 +43,7 @@ def change_copies(
 
 
 def values_of(gradient: Gradient) -> tf.Tensor:
-    """Return the elements of a gradient, of a sparse one those of its rows."""
+    """Return the elements of a gradient; for a sparse one, those of its rows."""
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 

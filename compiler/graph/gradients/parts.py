@@ -1,4 +1,4 @@
-"""Joining the gradients of the parts of a loss, each divided by what it is a mean over."""
+"""Join the gradients of the parts of a loss, each divided by its weight."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ from compiler.graph.gradients.weighting import SCOPE
 def join_parts(
     assembly: Assembly, gradients: Sequence[SummedGradient], inverses: Sequence[tf.Tensor | None]
 ) -> list[SummedGradient]:
-    """Return the gradient of the loss by each variable from those of its parts.
+    """Return the gradient of the loss by each variable, made beside the variable from those of the parts.
 
-    Each is multiplied by the number for its part in `inverses`, beside the variable.
+    Args:
+        assembly: The graph under construction.
+        gradients: The gradients of the parts.
+        inverses: For each part, the factor on its gradients, or None.
     """
     found: dict[str, list[SummedGradient]] = {}
     for each in gradients:
@@ -48,7 +51,7 @@ def _times(gradient: Gradient, factor: tf.Tensor | None) -> Gradient:
 
 
 def _add(gradients: Sequence[Gradient]) -> Gradient:
-    """Return the sum of gradients, of which some may be rows; if all are, with distinct indices."""
+    """Return the sum of gradients, some of which may be rows; if all are rows, the indices are distinct."""
     rows = [each for each in gradients if isinstance(each, tf.IndexedSlices)]
     dense: list[Any] = [each for each in gradients if not isinstance(each, tf.IndexedSlices)]
     if not dense:

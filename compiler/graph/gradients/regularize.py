@@ -1,4 +1,4 @@
-"""Regularisation: once per step however many clones there are, beside the variable it concerns."""
+"""Regularization: once for each step whatever the number of clones, on the device of the variable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dsl import ir
 
 
 def with_regularizers(weights: Mapping[str, WeightInfo], regularize: ir.Call | None) -> dict[str, WeightInfo]:
-    """Give every kernel without a regularizer of its own that of the model."""
+    """Return the weights, with the model's regularizer for every kernel that has none of its own."""
     if regularize is None:
         return dict(weights)
     shared = make(regularize, "regularizer")
@@ -33,7 +33,7 @@ def _is_kernel(info: WeightInfo) -> bool:
 
 
 def add_regularization(variable: GraphVariable, copy: int, gradient: Any) -> Any:
-    """Return `gradient` with that of the variable's regularizer added, which makes a sparse one dense."""
+    """Return a gradient with that of the variable's regularizer added, which makes a sparse one dense."""
     regularizer = variable.info.regularizer
     if regularizer is None:
         return gradient
@@ -49,8 +49,11 @@ def regularization_loss(
 ) -> list[tf.Tensor]:
     """Return the terms that regularizers add to the loss of a step, each made beside its variable.
 
-    Copies that are trained each by itself count by the `shares` of their clones in the batch, as the losses
-    of these do; other copies are all equal.
+    Args:
+        variables: The variables.
+        shares: The shares of the clones in the batch. Copies that are trained separately count by them, as
+            the losses of their clones do. Other copies are all equal.
+        ledger: The ledger of the graph.
     """
     terms = []
     for variable in variables:
@@ -65,7 +68,7 @@ def regularization_loss(
 
 
 def evaluated_regularization(variables: Iterable[GraphVariable], ledger: Ledger) -> list[tf.Tensor]:
-    """Return the terms of the weights that are evaluated, each made beside what is read."""
+    """Return the terms of the weights that are evaluated, each made beside the variable that is read."""
     terms = []
     for variable in variables:
         if _is_regularized(variable):

@@ -1,4 +1,4 @@
-"""A gradient that was summed over towers, as it goes from the aggregation to the update of its variable."""
+"""A gradient that has been summed over towers, on its way from the aggregation to the update."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from compiler.graph.variables.variables import GraphVariable
 
 @frozen
 class SummedGradient:
-    """The gradient of a variable over the towers of an update, for each copy of the variable.
+    """The gradient of a variable over the towers of an update.
 
-    A sparse one has distinct indices. All copies of a replicated variable get the same bits. `part` is the
-    part of the loss that it is of, until those of all parts are joined.
+    Attributes:
+        variable: The variable.
+        copies: The gradient for each copy of the variable. All copies of a replicated variable get the same
+            bits. A sparse gradient has distinct indices.
+        part: The number of the part of the loss, until those of all parts are joined.
     """
 
     variable: GraphVariable

@@ -1,4 +1,4 @@
-"""What a step with a loss scale does to its gradients: they are divided by the scale, and must be finite."""
+"""Divide the gradients of a step with a loss scale by the scale, and skip the step if they are not finite."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def unscale(
 
 
 def gate_of(assembly: Assembly, scale: LossScale, gradients: Sequence[SummedGradient]) -> Gate:
-    """Return the gate that is open in a step with finite `gradients`; the scale is adjusted in every step."""
+    """Return a gate that is open in a step with finite gradients. The scale is adjusted in every step."""
     parts = []
     for each in gradients:  # all copies of a variable get the same bits
         with beside(assembly, each, NAME):
@@ -40,9 +40,14 @@ def gate_of(assembly: Assembly, scale: LossScale, gradients: Sequence[SummedGrad
 
 @define
 class Gate:
-    """Lets ops run in good steps only: those made within `at`, which includes all that depend on them.
+    """Runs ops in good steps only: those that are made within `at`, and so all ops that depend on them.
 
-    `applied` says whether the step was a good one. `followed` are ops that run in either case.
+    Attributes:
+        ledger: The ledger of the graph.
+        placed: The place of the decision.
+        scope: The name scope of the ops.
+        applied: Whether the step is a good one; a boolean scalar.
+        followed: Ops that run in either case.
     """
 
     ledger: Ledger = field(repr=False)
@@ -54,7 +59,7 @@ class Gate:
 
     @contextmanager
     def at(self, placed: Placed) -> Iterator[None]:
-        """Let the ops made inside, on the device of `placed`, run in good steps only."""
+        """Create ops on the device of `placed` that run in good steps only."""
         with tf.control_dependencies([self._switch(placed)[0]]):
             yield
 
@@ -68,7 +73,7 @@ class Gate:
         return [over, *self.followed]
 
     def _switch(self, placed: Placed) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return on a device what is there in good steps, and what is there in bad ones."""
+        """Return two tensors on a device: one that exists in good steps, and one that exists in bad ones."""
         if placed.device not in self._switches:
             scope = tf.name_scope(f"{self.scope}/gate/")
             with self.ledger.place(placed, "update"), scope, tf.control_dependencies(None):

@@ -1,7 +1,7 @@
-"""Losses whose mean is over what the data leaves of the positions (masks), however many clones share them.
+"""Losses that are means over the positions that are not masked, which may be shared by several clones.
 
-A part of the loss with a weight is summed over clones, and so are its weights and its gradients; the division
-comes after that. Only so does a position count the same in every clone, micro-batch and worker.
+For a part of the loss with a weight, values, weights and gradients are summed over clones, and divided after
+that. Only then does a position count the same in every clone, micro-batch and worker.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ SCOPE = "weights"
 class LossSum:
     """A part of the loss, averaged over towers by their shares.
 
-    Without a weight, `value` is what it comes to. With one, it comes to `value / weight`, and to zero where
-    the weight is zero.
+    Attributes:
+        value: The part, or the dividend if there is a weight.
+        weight: The divisor, or None. If it is zero, the part is zero.
     """
 
     value: tf.Tensor
@@ -30,17 +31,22 @@ class LossSum:
 
     @property
     def tensors(self) -> tuple[tf.Tensor, ...]:
-        """What may be added up over workers."""
+        """The tensors that may be added up over workers."""
         return (self.value,) if self.weight is None else (self.value, self.weight)
 
     @property
     def mean(self) -> tf.Tensor:
-        """What the part comes to, made on the current device."""
+        """Return the value of the part, made on the current device."""
         return self.value if self.weight is None else tf.math.divide_no_nan(self.value, self.weight)
 
 
 def loss_sums(towers: Sequence[StampedTower], share: Callable[[StampedTower], float]) -> list[LossSum]:
-    """Return the parts of the loss over towers, made on the current device; `share` is what each counts."""
+    """Return the parts of the loss over towers, made on the current device.
+
+    Args:
+        towers: The towers.
+        share: Returns the factor on the losses of a tower.
+    """
     parts = towers[0].template.losses
     names = ["data_loss" if len(parts) == 1 and part.weight is None else "values" for part in parts]
 
@@ -79,14 +85,14 @@ def tower_losses(tower: StampedTower) -> list[LossSum]:
 
 
 def inverse_weights(weights: Sequence[tf.Tensor | None]) -> list[tf.Tensor | None]:
-    """Return one over each weight, zero for none at all, made on the current device."""
+    """Return one over each weight, and zero for a weight of zero, made on the current device."""
     return [None if each is None else tf.math.divide_no_nan(tf.ones_like(each), each) for each in weights]
 
 
 def own_inverses(assembly: Assembly) -> list[tf.Tensor | None]:
-    """Return by part of the loss what the sum of the towers' gradients is to be multiplied by.
+    """Return for each part of the loss the factor on the sum of the towers' gradients.
 
-    That is one over its weight in all towers of an assembly, None where nothing is left to divide by.
+    It is one over the part's weight in all towers of an assembly, or None if there is nothing to divide by.
     """
     parts = assembly.towers[0].template.losses
     if assembly.plan.update.reduce == "sum" or all(part.weight is None for part in parts):

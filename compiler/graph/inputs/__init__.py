@@ -1,1 +1,1 @@
-"""Where examples enter the graph and how they reach the towers."""
+"""How examples enter the graph and reach the towers."""

@@ -1,7 +1,7 @@
-"""From data to towers: which pipes there are, on which devices, and what each tower takes from which.
+"""From data to towers: the pipes of a graph, their devices, and the part of each tower.
 
-One stream is cut up among all clones of a host. Where the clones are on several hosts, each host reads its
-own shard of the data beside them; under `per_clone = shard` each clone does.
+One stream is split among all clones of a host. If the clones are on several hosts, each host reads its own
+shard of the data. With `per_clone = shard`, each clone does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Piece = Mapping[str, tf.Tensor]
 
 @frozen
 class _Group:
-    """Towers that are fed from one pipe; `shard` is (index, of how many) where it has a part of the data."""
+    """Towers that are fed from one pipe; `shard` is (index, of how many) if it reads a part of the data."""
 
     placed: Placed
     towers: Sequence[Tower]
@@ -33,10 +33,13 @@ class _Group:
 
 @define
 class Feeds:
-    """All pipes of a graph; `pieces` and `waits` are by tower.
+    """All pipes of a graph.
 
-    `waits` are the seconds that a tower's batch took to come, None where that is not measured; `ahead` are
-    the towers that have their next batch put beside them.
+    Attributes:
+        pipes: The pipes.
+        pieces: For each tower, its part of a batch.
+        waits: For each tower, the seconds that it waited for its batch, or None if they are not measured.
+        ahead: The towers whose next batch is copied to their device ahead.
     """
 
     pipes: list[InputPipe] = field(factory=list)
@@ -46,7 +49,7 @@ class Feeds:
 
 
 def feed_towers(assembly: Assembly) -> Feeds:
-    """Open the pipes of a graph, and cut up what they give."""
+    """Make the pipes of a graph, and split their batches among the towers."""
     plan, feeds = assembly.plan, Feeds()
     for number, group in enumerate(_groups(assembly)):
         sizes = [tower.batch * plan.micro_batches for tower in group.towers]
@@ -65,7 +68,7 @@ def feed_towers(assembly: Assembly) -> Feeds:
 
 
 def _ahead(assembly: Assembly, feeds: Feeds, pipe: InputPipe, tower: Tower, piece: Piece) -> Piece:
-    """Return what a tower takes: its piece, or what was put beside it in the step before."""
+    """Return the batch of a tower: its piece, or what was copied to its device in the step before."""
     if not is_staged(assembly.plan, tower, pipe.placed, piece):
         return piece
     staged = stage(tower, pipe.placed, piece, assembly.ledger)
@@ -76,7 +79,7 @@ def _ahead(assembly: Assembly, feeds: Feeds, pipe: InputPipe, tower: Tower, piec
 
 
 def _groups(assembly: Assembly) -> list[_Group]:
-    """Return the groups of towers that read together, in the order of their first tower."""
+    """Return the groups of towers that are fed from one pipe, in the order of their first tower."""
     plan, book = assembly.plan, assembly.rulebook
     if plan.spec.data is not None and plan.spec.data.per_clone == "shard":
         count = len(plan.all_towers)
@@ -100,7 +103,7 @@ def _several_hosts(plan: Plan) -> bool:
 
 
 def _even(groups: Sequence[Sequence[Tower]]) -> bool:
-    """Whether all groups take as many examples in a step, so that equal shards last equally long."""
+    """Whether all groups take equally many examples in a step, so that equal shards last equally long."""
     return len({sum(tower.batch for tower in towers) for towers in groups}) == 1
 
 

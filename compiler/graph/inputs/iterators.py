@@ -1,7 +1,7 @@
-"""Where examples enter the graph: an iterator on the input device, its batches cut into one piece per clone.
+"""An iterator on the input device, whose batches are split into one piece for each clone.
 
-The iterator knows only types and shapes. The data set is attached when it is needed, so that a graph can be
-built, looked at and saved where its data is not.
+The iterator knows only types and shapes. The dataset is attached when it is needed, so that a graph can be
+built, inspected and saved on a machine without the data.
 """
 
 from __future__ import annotations
@@ -21,12 +21,22 @@ from compiler.reasons import Placed
 class InputPipe:
     """An iterator over batches, and the tensors that it gives.
 
-    `size` is how many examples the batches of its data set must have; None where any number will do.
-    `asked` is the time at which a step asks for its batch, where that is taken, and `waits` are the seconds
-    that it then waits: one scalar for the step, or one per clone where each draws by itself. Only steps that
-    fetch these take the time. `shard` is (index, of how many) where it is to have a part of the data only.
-    `puts` are to be run once when the data is attached: they fill the towers' staging areas, which `clears`
-    have emptied by then.
+    Attributes:
+        wanted: The inputs of the model that it gives.
+        placed: The place of the iterator.
+        ledger: The ledger of the graph.
+        graph: The graph.
+        iterator: The iterator.
+        batch: Its tensors by the names of the inputs.
+        size: The number of examples that each batch of its dataset must have, or None for any number.
+        asked: The time at which a step asks for its batch, or None if it is not measured.
+        waits: The seconds that a step then waits: one scalar, or one for each clone if each draws by itself.
+            Only steps that fetch them measure the time.
+        name: Its name in the graph.
+        shard: (index, of how many) if it reads only a part of the data.
+        examples: The number of examples that it gives in one step.
+        puts: The ops to run once when the data is attached, which fill the staging areas of towers.
+        clears: The ops to run before that, which empty these areas.
     """
 
     wanted: tuple[InputNode, ...]
@@ -45,9 +55,11 @@ class InputPipe:
     clears: list[tf.Operation] = field(factory=list, repr=False)
 
     def attach(self, make_dataset: Callable[[], tf.data.Dataset]) -> tf.Operation:
-        """Connect the data set that `make_dataset` makes in the graph; return the op that starts it.
+        """Connect a dataset; return the op that starts it.
 
-        The data set's elements are dicts of batched tensors under the names of the model's inputs.
+        Args:
+            make_dataset: Makes the dataset in the graph. Its elements are dicts of batched tensors by the
+                names of the model's inputs.
         """
         with self.graph.as_default(), self.ledger.place(self.placed, "input"):
             dataset = make_dataset()
@@ -64,9 +76,15 @@ def open_pipe(
     *,
     timed: bool = False,
 ) -> InputPipe:
-    """Make an iterator for batches of a known size, or of any (`batch` None), on the device of `placed`.
+    """Make an iterator for batches.
 
-    With `timed`, steps can take down how long they wait for data; GPUs have no op that tells the time.
+    Args:
+        wanted: The inputs of the model that it gives.
+        batch: The number of examples in a batch, or None for any number.
+        placed: The place of the iterator.
+        ledger: The ledger of the graph.
+        name: Its name in the graph.
+        timed: Whether steps can measure how long they wait for data. GPUs have no op for the time.
     """
     types = {each.name: tf.as_dtype(each.dtype) for each in wanted}
     shapes = {each.name: tf.TensorShape((batch, *each.shape)) for each in wanted}
@@ -79,7 +97,7 @@ def open_pipe(
 
 
 def _take_time(pipe: InputPipe, asked: tf.Tensor | None, given: Mapping[str, tf.Tensor], scope: str) -> None:
-    """Take down how long it is from `asked` until all of `given` is there."""
+    """Measure the time from `asked` until all of `given` is there."""
     if asked is None:
         return
     with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(scope):
@@ -89,7 +107,7 @@ def _take_time(pipe: InputPipe, asked: tf.Tensor | None, given: Mapping[str, tf.
 
 
 def split_batch(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Tensor]]:
-    """Cut the pipe's global batch into consecutive pieces of `sizes` examples, one per clone."""
+    """Split the pipe's global batch into consecutive pieces of `sizes` examples, one for each clone."""
     _take_time(pipe, pipe.asked, pipe.batch, f"{pipe.name}/")
     if len(sizes) == 1:
         return [dict(pipe.batch)]
@@ -106,13 +124,13 @@ def cut_micro_batches(
     """Give a clone's piece a first axis of `micro_batches` consecutive micro-batches."""
     with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"{pipe.name}/"):
         return {
-            name: tf.reshape(tensor, [micro_batches, -1, *tensor.shape[1:]], name=f"rounds/{name}")
+            name: tf.reshape(tensor, [micro_batches, -1, *tensor.shape[1:]], name=f"micro_batches/{name}")
             for name, tensor in piece.items()
         }
 
 
 def draw_batches(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Tensor]]:
-    """Let every clone draw from the pipe by itself: whoever is ready takes what comes next in the stream.
+    """Let every clone draw from the pipe by itself: a clone that is ready gets the next ones of the stream.
 
     A clone's batch is made of as many batches of the pipe as fill its size.
     """

@@ -1,13 +1,13 @@
 """A batch ahead for each tower on a GPU: while a step computes, the examples of the next are copied there.
 
 Beside each tower there is a staging area. A step takes from it what the step before has put there, and puts
-in what comes next. The first `put` is made when the data is attached.
+in the next batch. The first `put` is made when the data is attached.
 
-No op ever waits for an area to be filled, since that would hold a thread that the filling may need. Along
-with the examples there goes a ticket through an area on the host, which is put there last and taken first.
-Where there is none, the taking comes after the step's own putting, otherwise beside it; so whoever asks for
-anything of a tower also puts the next batch in. With the tickets go whole numbers, as labels and indices are,
-and strings: they are small, and look-ups of embeddings want indices beside the table.
+No op ever waits until an area is filled, because that would hold a thread that the filling may need. With the
+examples, a ticket is put last into an area on the host, and is taken first. If there is no ticket, the step
+takes after its own putting, otherwise at the same time. Whatever is fetched of a tower therefore also puts
+the next batch in. Whole numbers, as labels and indices are, and strings stay on the host with the tickets:
+they are small, and look-ups of embeddings need indices beside the table.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ HOST = frozenset({tf.int32, tf.int64, tf.uint32, tf.uint64, tf.string})
 
 @frozen
 class Staged:
-    """What a tower takes in place of its piece, and the ops that put the next one in and empty the areas."""
+    """The staged batch of a tower.
+
+    Attributes:
+        piece: The tensors that the tower uses instead of its piece.
+        put: The op that puts the next batch in.
+        clears: The ops that empty the areas.
+    """
 
     piece: Mapping[str, tf.Tensor]
     put: tf.Operation
@@ -36,7 +42,7 @@ class Staged:
 
 @frozen
 class _Area:
-    """A staging area for tensors of given types and shapes; TensorFlow knows it by `name` on its device."""
+    """A staging area for tensors of given types and shapes; TensorFlow finds it by `name` on its device."""
 
     name: str
     tensors: Mapping[str, tf.Tensor]
@@ -62,9 +68,9 @@ class _Area:
 
 
 def is_staged(plan: Plan, tower: Tower, source: Placed, piece: Mapping[str, tf.Tensor]) -> bool:
-    """Whether a tower gains by a batch ahead: on a GPU, with something to copy there.
+    """Whether a tower gains by a batch ahead: it is on a GPU, and there is something to copy.
 
-    Workers with graphs of their own take their steps apart, and do without.
+    Workers with graphs of their own do their steps in several runs, and have no batch ahead.
     """
     away = tower.device.kind == "gpu" and source.device != tower.device
     alone = not isinstance(plan, WorkerPlan)
@@ -72,7 +78,14 @@ def is_staged(plan: Plan, tower: Tower, source: Placed, piece: Mapping[str, tf.T
 
 
 def stage(tower: Tower, source: Placed, piece: Mapping[str, tf.Tensor], ledger: Ledger) -> Staged:
-    """Put areas between a tower and `piece`, which comes from the device of `source`."""
+    """Put staging areas between a tower and its piece.
+
+    Args:
+        tower: The tower.
+        source: The place of the piece.
+        piece: The tensors of the inputs by name.
+        ledger: The ledger of the graph.
+    """
     scope, name = tower.op_name("input"), f"tfdeploy/clone_{tower.number}"
     beside, ticket = Placed(tower.device, tower.reason), "ticket"
     with ledger.place(source, "input"), tf.name_scope(f"{scope}/tickets/"):
@@ -95,7 +108,7 @@ def stage(tower: Tower, source: Placed, piece: Mapping[str, tf.Tensor], ledger: 
 
 
 def _ready(tickets: _Area, put: tf.Operation) -> tf.Tensor:
-    """Return a tensor that is there at once where there is a ticket, else after `put`."""
+    """Return a tensor that exists at once if there is a ticket, and else after `put`."""
     filled = tickets.is_filled()
     empty, full = tf.raw_ops.Switch(data=filled, pred=filled, name="has_one")
     with tf.control_dependencies([put]):
@@ -104,9 +117,11 @@ def _ready(tickets: _Area, put: tf.Operation) -> tf.Tensor:
 
 
 def time_after(waits: Mapping[int, tf.Tensor | None], updates: Sequence[tf.Operation]) -> None:
-    """Let waiting begin when the update of a clone is done: until then nothing was lost by it.
+    """Let the measured waiting begin when the update of a clone is done: no time is lost before that.
 
-    `updates` are by clone, or one for all.
+    Args:
+        waits: The seconds that each clone waits, or None if they are not measured.
+        updates: The updates of the clones, or one for all.
     """
     for clone, waited in waits.items():
         if waited is not None:

@@ -36,7 +36,7 @@ class Adagrad(Optimizer):
     def apply_sparse(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.IndexedSlices, scalars: Scalars
     ) -> tf.Operation:
-        """Apply the gradient of some rows; the others do not move."""
+        """Apply the gradient of some rows; the others do not change."""
         rows, indices = gradient.values, gradient.indices
         added = scatter_add(slots[0], indices, tf.square(rows))
         with tf.control_dependencies([added]):

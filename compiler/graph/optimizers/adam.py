@@ -16,17 +16,16 @@ from compiler.graph.variables.variables import SlotSpec
 
 @frozen
 class Adam(Optimizer):
-    """Steps of the size of the rate, by the ratio of two moments of the gradient.
+    """Steps of about the size of the rate, by the ratio of two moments of the gradient.
 
-    m <- b1 m + (1-b1) g; v <- b2 v + (1-b2) g^2;
-    w <- w - rate sqrt(1-b2^t) / (1-b1^t) m / (sqrt(v) + epsilon).
-    Under `amsgrad` the largest v so far takes the place of v in the last line.
+    m <- b1 m + (1-b1) g; v <- b2 v + (1-b2) g^2; w <- w - rate sqrt(1-b2^t) / (1-b1^t) m / (sqrt(v) +
+    epsilon). With `amsgrad` the largest v so far is used instead of v in the last formula.
     """
 
     SLOTS = ("Adam", "Adam_1")
 
     def slot_specs(self) -> tuple[SlotSpec, ...]:
-        """Return both moments, and the largest second moment where `amsgrad` is set."""
+        """Return both moments, and the largest second moment if `amsgrad` is set."""
         return super().slot_specs() + ((SlotSpec("Adam_2"),) if self.settings.amsgrad else ())
 
     def scalars(self, step: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -63,11 +62,11 @@ class Adam(Optimizer):
 
 
 def _complement_error(decay: float, dtype: Any) -> float:
-    """Return 1 - decay as Keras has it over 1 - decay as the fused op works it out in the variable's type.
+    """Return 1 - decay as Keras computes it over 1 - decay as the fused op computes it in its type.
 
-    For 0.999 in float32 that is 1 + 1.3e-5. A gradient scaled by its root gives Keras's second moments (their
-    decay alone remains as it is, which shows after thousands of steps and then in the fifth decimal); what
-    that does to the first moments is taken off the rate.
+    For 0.999 in float32 that is 1 + 1.3e-5. A gradient scaled by its root gives Keras's second moments, apart
+    from their decay, which shows after thousands of steps in the fifth decimal. The rate is corrected for the
+    change of the first moments.
     """
     rounded = np.array(decay, tf.as_dtype(dtype).as_numpy_dtype)
     kept = float(rounded.dtype.type(1) - rounded)

@@ -1,9 +1,9 @@
 """What every optimizer has: slots, scalars of the step, and ops that apply a gradient.
 
-Hyperparameters are read from Keras's own optimizer object, so names, defaults and refusals are Keras's.
-TensorFlow's `ResourceApply*` kernels do the update where their arithmetic is Keras's; they hold the
-variable's lock. Where it is not, the rule is composed of ops that each add to a variable under its lock, so
-that no update of another clone is lost.
+Hyperparameters are read from Keras's own optimizer object, so names, defaults and refused values are Keras's.
+TensorFlow's `ResourceApply*` kernels do the update if their arithmetic is Keras's; they hold the variable's
+lock. Otherwise the rule is composed of ops that each add to a variable under its lock, so that no update of
+another clone is lost.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ Scalars = Mapping[str, tf.Tensor]
 class Optimizer:
     """An update rule.
 
-    `settings` is Keras's optimizer object, read for its hyperparameters and never run; `learning_rate` is a
-    number or a Keras schedule.
+    Attributes:
+        settings: Keras's optimizer object, which is only read for its hyperparameters.
+        learning_rate: A number or a Keras schedule.
     """
 
     SLOTS: ClassVar[tuple[str, ...]] = ()
     FUSED: ClassVar[bool] = True
-    """Whether one op does a dense update, weight decay apart."""
+    """Whether one op does a dense update without weight decay."""
 
     settings: Any
     learning_rate: Any
 
     def slot_specs(self) -> tuple[SlotSpec, ...]:
-        """Return the slots that each trainable variable needs, in the order in which `apply` takes them."""
+        """Return the slots that each trainable variable needs, in the order of `slots` in `apply`."""
         return tuple(SlotSpec(each) for each in self.SLOTS)
 
     @property
@@ -58,8 +59,11 @@ class Optimizer:
     ) -> tf.Operation:
         """Return the op that ends an update.
 
-        `handle` is the variable's, `slots` are handles in the order of `slot_specs`. The indices of a sparse
-        gradient are distinct.
+        Args:
+            handle: The handle of the variable.
+            slots: The handles of its slots in the order of `slot_specs`.
+            gradient: The gradient; if it is sparse, its indices are distinct.
+            scalars: The numbers of the step.
         """
         before = self._decay_weights(handle, gradient.dtype, scalars)
         with tf.control_dependencies(before):
@@ -76,16 +80,16 @@ class Optimizer:
     def apply_sparse(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.IndexedSlices, scalars: Scalars
     ) -> tf.Operation:
-        """Apply the gradient of some rows, to the same result as a dense one that is zero elsewhere.
+        """Apply the gradient of some rows, with the same result as a dense one that is zero elsewhere.
 
-        Rules under which rows without a gradient move or decay as well have to touch the whole variable
-        anyway; for them one fused pass over a dense gradient, made here beside the variable, is the least
-        work. The others override this.
+        Rules by which rows without a gradient move or decay as well must change the whole variable. For them,
+        one fused pass over a dense gradient, made here beside the variable, is the least work. Other rules
+        override this.
         """
         return self.apply_dense(handle, slots, dense(handle, gradient), scalars)
 
     def _decay_weights(self, handle: tf.Tensor, dtype: Any, scalars: Scalars) -> list[tf.Operation]:
-        """Take `weight_decay * rate` of the weight away before the update, as Keras does."""
+        """Subtract `weight_decay * rate` of the weight before the update, as Keras does."""
         if not self.settings.weight_decay:
             return []
         weight = tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
@@ -119,7 +123,7 @@ def scatter_add(handle: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Op
 
 
 def scatter_sub(handle: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Operation:
-    """Take rows away from a variable under its lock."""
+    """Subtract rows from a variable under its lock."""
     return tf.raw_ops.ResourceScatterNdSub(
         ref=handle, indices=indices[:, tf.newaxis], updates=rows, use_locking=True
     )

@@ -13,11 +13,11 @@ from compiler.graph.variables.variables import SlotSpec
 
 @frozen
 class Ftrl(Optimizer):
-    """Weights that follow from sums of gradients alone.
+    """Weights that are a function of sums of gradients.
 
-    With p the power of the rate: n' = n + g^2; z <- z + g + 2 shrinkage w - (n'^-p - n^-p) / rate w;
-    w <- (clip(z, -l1, l1) - z) / (n'^-p / rate + 2 l2 + beta / rate).
-    So the first step forgets the initial value of every weight, of those without a gradient as well.
+    With p the power of the rate: n' = n + g^2; z <- z + g + 2 shrinkage w - (n'^-p - n^-p) / rate w; w <-
+    (clip(z, -l1, l1) - z) / (n'^-p / rate + 2 l2 + beta / rate). The first step therefore forgets the initial
+    value of every weight, also of those without a gradient.
     """
 
     def slot_specs(self) -> tuple[SlotSpec, ...]:

@@ -1,4 +1,4 @@
-"""From a call of the spec, `Adam(learning_rate = ...)`, to an update rule."""
+"""Make an update rule from a call of the spec, such as `Adam(learning_rate = ...)`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from dsl.schema import signatures
 def make_optimizer(call: ir.Call) -> Optimizer:
     """Return the update rule for a call of the spec.
 
-    Raises SpecError where it has no such argument, and where Keras refuses a value.
+    Raises:
+        SpecError: The optimizer has no such argument, or Keras refuses a value.
     """
     entry = OPTIMIZERS[call.name]
     arguments = _arguments(call)
@@ -31,7 +32,7 @@ def make_optimizer(call: ir.Call) -> Optimizer:
 
 
 def _arguments(call: ir.Call) -> dict[str, Any]:
-    """Return the arguments by name, whole numbers as floats where Keras insists on floats."""
+    """Return the arguments by name, with whole numbers as floats if Keras requires floats."""
     signature = signatures.find("optimizer", call.name)
     assert signature is not None
     names = [each.name for each in signature.positional]
@@ -47,7 +48,7 @@ def _arguments(call: ir.Call) -> dict[str, Any]:
 
 
 def _settings(call: ir.Call, maker: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    with tf.Graph().as_default():  # Keras makes variables for its step count, which are thrown away
+    with tf.Graph().as_default():  # Keras makes variables for its step count, which are not used
         try:
             return maker(**arguments)
         except (TypeError, ValueError) as fault:
@@ -57,7 +58,7 @@ def _settings(call: ir.Call, maker: Callable[..., Any], arguments: Mapping[str, 
 
 
 def _learning_rate(call: ir.Call, rate: Any) -> Any:
-    """Return the rate as a number or as a Keras schedule; Keras's default where the call does not say."""
+    """Return the rate as a number or as a Keras schedule; it is Keras's default if the call has none."""
     if isinstance(rate, ir.Call):
         return make(rate, "schedule")
     if rate is not None:

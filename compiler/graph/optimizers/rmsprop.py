@@ -15,13 +15,14 @@ from compiler.graph.variables.variables import SlotSpec
 class RMSprop(Optimizer):
     """s <- rho s + (1-rho) g^2; v <- momentum v + rate g / sqrt(s + epsilon); w <- w - v.
 
-    Centred, the square of the mean gradient a is taken off s in the root: a <- rho a + (1-rho) g.
+    If it is centred, the square of the mean gradient a is subtracted from s in the root: a <- rho a + (1-rho)
+    g.
     """
 
-    SLOTS = ("RMSProp", "RMSProp_1")  # the fused op keeps v even where there is no momentum
+    SLOTS = ("RMSProp", "RMSProp_1")  # the fused op keeps v even if there is no momentum
 
     def slot_specs(self) -> tuple[SlotSpec, ...]:
-        """Return the mean square and the velocity, and the mean gradient where `centered` is set."""
+        """Return the mean square and the velocity, and the mean gradient if `centered` is set."""
         return super().slot_specs() + ((SlotSpec("RMSProp_2"),) if self.settings.centered else ())
 
     def apply_dense(

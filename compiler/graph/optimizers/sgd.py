@@ -26,6 +26,6 @@ class GradientDescent(Optimizer):
     def apply_sparse(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.IndexedSlices, scalars: Scalars
     ) -> tf.Operation:
-        """Apply the gradient of some rows; the others do not move."""
+        """Apply the gradient of some rows; the others do not change."""
         del slots
         return scatter_sub(handle, gradient.indices, gradient.values * rate_for(gradient, scalars))

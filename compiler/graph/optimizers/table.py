@@ -1,4 +1,4 @@
-"""Which optimizers there are: name -> update rule and Keras's class."""
+"""The table of optimizers: for each name, its update rule and Keras's class."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from compiler.graph.optimizers.sgd import GradientDescent
 class Entry:
     """An optimizer of the language.
 
-    `rule` chooses the update rule by the settings of Keras's object; `defaults` are those that are not
-    Keras's own.
+    Attributes:
+        keras_class: Keras's class, which checks and holds the hyperparameters.
+        rule: Returns the update rule for the settings of Keras's object.
+        defaults: The defaults that differ from Keras's own.
     """
 
     keras_class: Callable[..., Any]

@@ -1,4 +1,4 @@
-"""The evaluation tower: the model as it predicts, for batches of any size, on its own device."""
+"""The evaluation tower: the model without training, for batches of any size, on its own device."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ SCOPE = "evaluation"
 
 
 def build_evaluation(assembly: Assembly, template: Template, training: Scores) -> Evaluation:
-    """Stamp the evaluation tower, reading the averaged weights where there are any.
+    """Stamp the evaluation tower, which reads the averaged weights if there are any.
 
-    `training` are the scores of a step, whose regularisation counts where the same weights are evaluated.
+    Args:
+        assembly: The graph under construction.
+        template: The tower for evaluation.
+        training: The scores of a step, whose regularization is used if the same weights are evaluated.
     """
     plan, ledger = assembly.plan, assembly.ledger
     placed = assembly.rulebook.evaluation(plan.towers[0].device)
@@ -50,7 +53,7 @@ def build_evaluation(assembly: Assembly, template: Template, training: Scores) -
 
 
 def _regularization(assembly: Assembly, placed: Placed, training: Scores) -> tf.Tensor:
-    """Return the penalty of the weights that are evaluated: no others count beside their loss."""
+    """Return the penalty of the weights that are evaluated."""
     variables, ledger = assembly.variables.values(), assembly.ledger
     if all(each.evaluated.handle is each.copies[0].handle for each in variables):
         return training.regularization

@@ -1,7 +1,7 @@
-"""Metrics of the global batch: the towers' states are added up, and Keras makes the result of the sum.
+"""Metrics of the global batch: the states of the towers are added up, and Keras computes the result.
 
-A Keras metric's state starts from zero and only ever has figures added to it, so what every tower's examples
-add may be summed over towers, and over batches.
+The state of a Keras metric starts from zero, and figures are only ever added to it. The contributions of
+towers, and of batches, may therefore be summed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def combine_metric(
 
 
 def metric_of(node: ObjectiveNode, states: Sequence[tf.Tensor], scope: str) -> MetricTensors:
-    """Return the metric that states add up to, made on the current device."""
+    """Return the metric for states that have been added up, made on the current device."""
     with tf.name_scope(f"{scope}/{node.name}/"), stateless():
         example = tf.TensorSpec((1, _width(states)), tf.float32)
         metric = metric_for(node.call, example, example)
@@ -40,5 +40,5 @@ def metric_of(node: ObjectiveNode, states: Sequence[tf.Tensor], scope: str) -> M
 
 
 def _width(states: Sequence[tf.Tensor]) -> int:
-    """Return how many classes or columns the states are about, which is 1 if they have no axis for them."""
+    """Return the number of classes or columns in the states, which is 1 if they have no axis for them."""
     return max((int(each.shape[-1]) for each in states if each.shape.rank), default=1)

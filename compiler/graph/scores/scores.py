@@ -1,4 +1,4 @@
-"""What a step tells about itself: loss and metrics, of the towers of one graph or of all workers."""
+"""The loss and metrics of a step, of the towers of one graph or of all workers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,14 @@ from compiler.graph.scores.metrics import combine_metric, metric_of
 
 @frozen
 class Scores:
-    """`data_loss` is the mean over the examples of a step, `total_loss` that with the `regularization`.
+    """The loss and metrics of a step.
 
-    `losses` are what the data loss is made of.
+    Attributes:
+        losses: The parts of the data loss.
+        data_loss: The mean loss over the examples of a step; a scalar.
+        regularization: The penalty of the weights; a scalar.
+        total_loss: The sum of both.
+        metrics: The metrics by name.
     """
 
     losses: tuple[LossSum, ...]
@@ -29,7 +34,7 @@ class Scores:
 
     @property
     def states(self) -> tuple[tf.Tensor, ...]:
-        """The states of the metrics, which may be added up over workers, as the parts of the loss may."""
+        """The states of the metrics, which may be added up over workers, like the parts of the loss."""
         return tuple(state for each in self.metrics.values() for state in each.states)
 
 
@@ -53,7 +58,14 @@ def scores_of(assembly: Assembly) -> Scores:
 def scores_of_all(
     assembly: Assembly, own: Scores, losses: Sequence[LossSum], states: Sequence[tf.Tensor]
 ) -> Scores:
-    """Return the scores of all workers from what their losses and states of metrics add up to."""
+    """Return the scores of all workers.
+
+    Args:
+        assembly: The graph under construction.
+        own: The scores of the towers of this graph.
+        losses: The sums of the parts of the loss over all workers.
+        states: The sums of the states of the metrics over all workers.
+    """
     with assembly.ledger.place(assembly.rulebook.optimizer(), "metric"):
         loss = tf.identity(data_loss(losses, "all_workers/loss"), name="all_workers/data_loss")
         total_loss = tf.add(loss, own.regularization, name="all_workers/total_loss")

@@ -1,7 +1,7 @@
-"""Summaries for TensorBoard: made where the `summaries` rule says, which is never a GPU by default.
+"""Summaries for TensorBoard, on the device that the `summaries` rule gives, which is never a GPU by default.
 
-With gradients comes what the tutorials and slim's `deploy` show, under the same tags: `clone_0/clone_loss`,
-`regularization_loss`, and `<variable>/gradient_norm`.
+With gradients there are also the summaries of TensorFlow-Slim's `deploy`, under the same tags:
+`clone_0/clone_loss`, `regularization_loss`, and `<variable>/gradient_norm`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,15 @@ def build_summaries(
     metrics: Mapping[str, MetricTensors],
     updates: Updates | None,
 ) -> tf.Tensor | None:
-    """Return one tensor with all summaries of a step; None where the spec wants none.
+    """Return one tensor with all summaries of a step, or None if the spec has none.
 
-    `parts` are those of the loss, by their tags. Gradients are those that the step of `updates` applies.
+    Args:
+        assembly: The graph under construction.
+        total_loss: The loss of the step with regularization.
+        parts: The parts of the loss by their tags.
+        rate: The learning rate, or None if the spec has no optimizer.
+        metrics: The metrics by name.
+        updates: The update of the step, whose gradients are summarized.
     """
     wanted = assembly.plan.spec.train.summaries
     if wanted == "none":
@@ -45,7 +51,7 @@ def build_summaries(
 
 
 def _gradients(assembly: Assembly, gradients: Mapping[str, tf.Tensor]) -> Iterator[tf.Tensor]:
-    """Yield the histogram of each gradient and its norm; zeros in a step that is skipped."""
+    """Yield the histogram of each gradient and its norm; they are zero in a step that is skipped."""
     for name, gradient in gradients.items():
         applied = gradient
         if assembly.applied is not None:

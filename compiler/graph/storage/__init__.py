@@ -1,1 +1,1 @@
-"""Weights in files: checkpoints, files of Keras, and a model of its own."""
+"""Weights in files: checkpoints, files that Keras has written, and the exported Keras model."""

@@ -1,4 +1,4 @@
-"""The trained model as an ordinary Keras model, which knows nothing of clones and devices."""
+"""The trained model as an ordinary Keras model, without clones and devices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 @frozen
 class PlainModel:
-    """A functional Keras model, and its variables by the names of the weights in `CompiledGraph.weights`."""
+    """A functional Keras model.
+
+    Attributes:
+        model: The model.
+        variables: Its variables by the names of the weights in `CompiledGraph.weights`.
+    """
 
     model: keras.Model
     variables: Mapping[str, Any]
@@ -31,8 +36,12 @@ class PlainModel:
 def keras_model(compiled: CompiledGraph, values: Mapping[str, np.ndarray], *, base: str = ".") -> keras.Model:
     """Return a functional Keras model from the inputs that the output needs to the output.
 
-    `values` are those of the weights, by their names in `CompiledGraph.weights`. Layers that only a loss
-    uses are left out. `base` is the folder in which `python(...)` looks for modules first.
+    Layers that only a loss uses are left out.
+
+    Args:
+        compiled: The graph.
+        values: The values of the weights by their names in `CompiledGraph.weights`.
+        base: The folder in which `python(...)` looks for modules first.
     """
     plain = plain_model(compiled, base=base)
     with tf.init_scope():
@@ -63,7 +72,7 @@ def plain_model(compiled: CompiledGraph, *, base: str = ".") -> PlainModel:
 
 
 def _variables(network: Network, compiled: CompiledGraph) -> dict[str, Any]:
-    """Return every variable of the layers in use under the name that the tracer gives it."""
+    """Return every variable of the layers in use, under the name that the tracer gives it."""
     tracer = Tracer(compiled.plan.model, compiled.seed)
     found: dict[str, Any] = {}
     for node, layer in zip(network.model.layers, network.layers, strict=True):
@@ -74,14 +83,16 @@ def _variables(network: Network, compiled: CompiledGraph) -> dict[str, Any]:
 
 
 def _name(name: str) -> str:
-    """Return a name that Keras takes for a model."""
+    """Return a name that Keras accepts for a model."""
     return name.replace("/", "_") or "model"
 
 
 def final_weights(compiled: CompiledGraph, read: Any) -> dict[str, np.ndarray]:
-    """Return the weights that evaluation uses: the averages where there are any, else the weights themselves.
+    """Return the weights that evaluation uses: their averages if there are any, else the weights themselves.
 
-    `read` maps a list of names of `CompiledGraph.saved` to their values.
+    Args:
+        compiled: The graph.
+        read: Maps a list of names of `CompiledGraph.saved` to their values.
     """
     names = {
         name: name if variable.average is None else f"{name}/ExponentialMovingAverage"

@@ -1,8 +1,8 @@
-"""Arrays of HDF5 files from strangers: only those whose bytes are in the file itself.
+"""Read arrays from untrusted HDF5 files: only those whose bytes are in the file itself.
 
 HDF5 can make an array of other files (external storage, virtual datasets, links), of a type without a size,
-and of chunks that unpack to any size. None of this is what Keras writes; all of it is refused before a byte
-of an array is read.
+and of chunks that unpack to any size. Keras writes none of this. All of it is refused before a byte of an
+array is read.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import numpy as np
 from attrs import frozen
 
 LARGEST_UNASKED = 1 << 20
-"""Bytes that an array may always have, however little of it the file holds."""
+"""The bytes that an array may always have, however few of them are in the file."""
 
 MOST_TIMES = 1100
-"""How many times its size in the file a larger array may have: deflate reaches 1,032."""
+"""The most that a larger array may be, as a multiple of its size in the file: deflate reaches 1,032."""
 
 
 class StrangeFileError(Exception):
-    """A file has in it what the files of Keras do not have; the message says what."""
+    """A file contains something that files of Keras do not contain; the message says what."""
 
 
 @frozen
 class Stored:
-    """An array of an open file that can be read safely: its shape is known, its numbers are not read yet."""
+    """An array of an open file that can be read safely. Its shape is known, but it has not been read."""
 
     shape: tuple[int, ...]
     kind: str
@@ -40,18 +40,28 @@ class Stored:
 
 @frozen
 class Contents:
-    """The arrays of a file by their paths in it, and the attribute `name` of groups called `vars`."""
+    """What an open file contains.
+
+    Attributes:
+        arrays: The arrays by their paths.
+        names: The attribute `name` of groups called `vars`, by their paths.
+    """
 
     arrays: dict[str, Stored]
     names: dict[str, str]
 
 
 def contents(store: h5py.File) -> Contents:
-    """Return what is in an open file. Raises StrangeFileError, and OSError for damage."""
+    """Return what an open file contains.
+
+    Raises:
+        StrangeFileError: The file contains something that files of Keras do not contain.
+        OSError: The file is damaged.
+    """
     links: list[tuple[str, bool]] = []
     store.visititems_links(lambda path, link: links.append((path, isinstance(link, h5py.HardLink))))
     found = Contents({}, {})
-    for path, is_own in links:  # what the visit itself calls must not raise: h5py does not pass that on
+    for path, is_own in links:  # the visitor must not raise, because h5py does not pass exceptions on
         if not is_own:
             raise StrangeFileError(f"`{path}` in it is a link to something else")
         item = store[path]
@@ -81,5 +91,9 @@ def _chunk_bytes(item: h5py.Dataset) -> int:
 
 
 def open_store(file: BinaryIO) -> h5py.File:
-    """Open the HDF5 file that `file` holds for reading. Raises OSError where it is none."""
+    """Open an HDF5 file for reading.
+
+    Raises:
+        OSError: The file is not an HDF5 file.
+    """
     return h5py.File(file, "r")

@@ -1,7 +1,7 @@
-"""Models of `keras.applications` with weights that others have trained.
+"""Models of `keras.applications` with pretrained weights.
 
-Keras reads these as it makes the model, and fetches them from the network first. Here a model is made without
-them, wherever a graph is only built; a run reads them before its first step.
+Keras downloads and reads the weights when it makes such a model. Here a model is made without them if only a
+graph is built; a run reads them before its first step.
 """
 
 from __future__ import annotations
@@ -35,10 +35,15 @@ if TYPE_CHECKING:
 
 
 def read_pretrained(compiled: CompiledGraph, base: str, say: Callable[[str], None]) -> dict[str, np.ndarray]:
-    """Return the weights of the applications that are to have some, by names in `CompiledGraph.weights`.
+    """Return the pretrained weights of applications, by their names in `CompiledGraph.weights`.
 
-    What is not on this machine is fetched, and `say` is told before. `base` is the folder of the spec. Raises
-    RunError where that fails, with the file that is wanted.
+    Args:
+        compiled: The graph.
+        base: The folder of the spec.
+        say: Called with a line of text before a file is downloaded.
+
+    Raises:
+        RunError: A file cannot be downloaded or read. The diagnostic names it.
     """
     found: dict[str, np.ndarray] = {}
     plan = compiled.plan
@@ -58,7 +63,7 @@ def read_pretrained(compiled: CompiledGraph, base: str, say: Callable[[str], Non
 
 
 def _wanted(node: LayerNode) -> str | None:
-    """Return the `weights` that the model of a step is to have, None for none."""
+    """Return the argument `weights` of the model of a step, or None if it has none."""
     if node.kind != "application":
         return None
     signature = inspect.signature(getattr(keras.applications, node.call.name.rpartition(".")[2]))
@@ -70,7 +75,7 @@ def _wanted(node: LayerNode) -> str | None:
 
 @contextmanager
 def _fetching(node: LayerNode, say: Callable[[str], None]) -> Iterator[None]:
-    """Tell what Keras fetches meanwhile, and what is missing where that fails."""
+    """Report the files that Keras downloads inside, and raise RunError if that fails."""
     real = file_utils.get_file
 
     def get_file(fname: str, origin: str, **options: Any) -> str:
@@ -78,7 +83,7 @@ def _fetching(node: LayerNode, say: Callable[[str], None]) -> Iterator[None]:
         if not target.exists():
             say(f"fetching the weights of `{node.call.name}`: {origin}")
         try:
-            with redirect_stdout(sys.stderr):  # where Keras draws its progress
+            with redirect_stdout(sys.stderr):  # Keras shows its progress there
                 return str(real(fname, origin, **options))
         except Exception as fault:  # Keras raises no other kind
             name, span = node.call.name, node.call.span
@@ -91,13 +96,13 @@ def _fetching(node: LayerNode, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def _reason(fault: Exception) -> str:
-    """Return why Keras could not fetch a file, which it says after the address."""
+    """Return why Keras could not download a file, which its message says after the address."""
     return str(fault).rpartition(" -- ")[2] or type(fault).__name__
 
 
 @contextmanager
 def _sound(path: Path, node: LayerNode) -> Iterator[None]:
-    """Refuse a file of the user's that has in it what files of weights do not have, before Keras reads it."""
+    """Refuse a user's file with contents that files of weights do not have, before Keras reads it."""
     if path.is_file():
         try:
             with open_regular(path) as file, open_store(file) as store:

@@ -1,7 +1,7 @@
-"""Ops that write a graph's variables to a checkpoint and take them back, in TensorFlow's own format.
+"""Ops that write the variables of a graph to a checkpoint and restore them, in TensorFlow's own format.
 
-Every variable is read on its own device; the files are written by the CPU of this process. A variable's
-name in the checkpoint depends on neither mode nor placement.
+Every variable is read on its own device; the files are written by the CPU of this process. The name of a
+variable in the checkpoint depends neither on mode nor on placement.
 """
 
 from __future__ import annotations
@@ -22,8 +22,14 @@ if TYPE_CHECKING:
 class Saving:
     """The ops for checkpoints of a graph.
 
-    Feed `path` with the prefix of the files. `reads` and `restores` are by the names of
-    `CompiledGraph.saved`; `finite` tells for each variable of floats whether all of them are finite.
+    Attributes:
+        path: A placeholder for the prefix of the files.
+        save_op: Writes a checkpoint.
+        written: The prefix of the files, which exists once they are written.
+        restore_op: Restores all variables.
+        reads: The values of the variables by the names of `CompiledGraph.saved`.
+        restores: The ops that restore each of them.
+        finite: For each variable of floats, whether all of them are finite.
     """
 
     path: tf.Tensor = field(repr=False)
@@ -45,7 +51,10 @@ class Saving:
 
 
 def add_saving(compiled: CompiledGraph) -> Saving:
-    """Add the ops to the graph; after restoring, `CompiledGraph.after_restore_op` makes copies equal."""
+    """Add the ops to a graph.
+
+    After restoring, run `CompiledGraph.after_restore_op`, which makes copies equal.
+    """
     ledger, plan = compiled.ledger, compiled.plan
     writer = plan.topology.first_cpu()
     here = Placed(writer, Reason(f"save -> {writer.ref}", "default"))

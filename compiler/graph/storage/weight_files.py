@@ -1,8 +1,8 @@
-"""Weights from a file that Keras has written: `.keras` or `.weights.h5`.
+"""Read weights from a file that Keras has written: `.keras` or `.weights.h5`.
 
-Only the arrays are read; no object of the file is made, so no code of it can run. Which array is which
-weight is found by writing a model of the spec to such a file as well, with a number in every weight that
-tells which it is.
+Only arrays are read. No object of the file is made, so none of its code can run. To find which array is which
+weight, a model of the spec is written to such a file as well, with a number in every weight that identifies
+it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,19 @@ VARIABLES = "vars"
 def read_weights(
     compiled: CompiledGraph, path: Path, span: Span | None, *, base: str
 ) -> dict[str, np.ndarray]:
-    """Return the values of the weights in the file `path`, by their names in `CompiledGraph.weights`.
+    """Return the values of the weights in a file, by their names in `CompiledGraph.weights`.
 
-    Raises RunError where the file cannot be read, or does not have exactly the weights that the output of the
-    model depends on, each in its shape. No number is read before that is known, and none of another file.
+    No number is read before the file is known to have exactly the weights that the output of the model
+    depends on, each with its shape.
+
+    Args:
+        compiled: The graph.
+        path: The file.
+        span: The place in the spec that names it.
+        base: The folder in which `python(...)` looks for modules first.
+
+    Raises:
+        RunError: The file cannot be read, or has other weights or shapes.
     """
     names = _layout(compiled, base)
     with _readable(path, span), _opened(path) as file, open_store(file) as store:
@@ -61,7 +70,7 @@ def read_weights(
 
 @contextmanager
 def _readable(path: Path, span: Span | None) -> Iterator[None]:
-    """Turn what reading a file of weights raises into a diagnostic."""
+    """Turn errors of reading a file of weights into a diagnostic."""
     try:
         yield
     except StrangeFileError as fault:
@@ -96,12 +105,12 @@ def _arrays(stored: Mapping[str, Stored], names: Mapping[str, str]) -> dict[str,
 
 
 def _is_random_state(array: Stored) -> bool:
-    """Whether an array is what a random layer keeps: a pair of whole numbers."""
+    """Whether an array is the state of a random layer: a pair of whole numbers."""
     return array.shape == (2,) and array.kind in "ui"
 
 
 def _key(path: str, names: Mapping[str, str]) -> str:
-    """Return where an array is, with the names of layers in place of the numbers that Keras gives them."""
+    """Return the path of an array, with names of layers instead of the numbers that Keras gives them."""
     parts = path.split("/")
     shown = []
     for at, part in enumerate(parts):
@@ -113,7 +122,7 @@ def _key(path: str, names: Mapping[str, str]) -> str:
 
 
 def _layout(compiled: CompiledGraph, base: str) -> dict[str, str]:
-    """Return which weight a file of this model has under which key."""
+    """Return the weight under each key of a file of this model."""
     plain = plain_model(compiled, base=base)
     names = list(plain.variables)
     for number, variable in enumerate(plain.variables.values()):

@@ -1,4 +1,4 @@
-"""Zip archives from strangers: regular files, with members that do not swell when they are unpacked."""
+"""Open untrusted zip archives: regular files, with members that are not much larger when unpacked."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LARGEST_UNASKED = 1 << 26
-"""Bytes that a member may always have when it is unpacked, however little it takes in the file."""
+"""The bytes that a member may always have when it is unpacked, however few are in the file."""
 
 MOST_TIMES = 200
-"""How many times its size in the file a larger member may have: deflate reaches 1,000, weights not 10."""
+"""The most that a larger member may be, as a multiple of its size in the file: deflate reaches 1,000."""
 
 
 class SwellingError(zipfile.BadZipFile):
-    """A member is so much larger unpacked than packed that nothing but a trap is."""
+    """A member is so much larger unpacked than packed that the archive must be malicious."""
 
 
 class ZipArchive(zipfile.ZipFile):
-    """The archive `path`, open for reading; closed, it closes its file.
+    """A zip archive that is open for reading. Closing it closes its file.
 
-    Raises OSError for what is no regular file, zipfile.BadZipFile for what is no archive, and
-    SwellingError when a member out of all proportion is opened.
+    Raises:
+        OSError: The path is not a regular file.
+        zipfile.BadZipFile: The file is not an archive.
     """
 
-    _file: BinaryIO | None = None  # also where it could not be opened: what is collected is closed
+    _file: BinaryIO | None = None  # closes the file also if it could not be opened as an archive
 
     def __init__(self, path: Path) -> None:
         self._file = open_regular(path)
@@ -39,7 +40,12 @@ class ZipArchive(zipfile.ZipFile):
             raise
 
     def open(self, name: str | zipfile.ZipInfo, *more: Any, **options: Any) -> IO[bytes]:
-        """Open a member. Raises KeyError where there is none, SwellingError where it swells."""
+        """Open a member.
+
+        Raises:
+            KeyError: There is no such member.
+            SwellingError: The member is far larger unpacked than packed.
+        """
         info = name if isinstance(name, zipfile.ZipInfo) else self.getinfo(name)
         require_proportion(info.file_size, info.compress_size)
         return super().open(info, *more, **options)
@@ -52,6 +58,6 @@ class ZipArchive(zipfile.ZipFile):
 
 
 def require_proportion(unpacked: int, packed: int) -> None:
-    """Raise SwellingError where so few bytes unpack to so many."""
+    """Raise SwellingError if so few bytes unpack to so many."""
     if unpacked > max(LARGEST_UNASKED, MOST_TIMES * packed):
         raise SwellingError(f"{packed:,} bytes would unpack to {unpacked:,}, out of all proportion")

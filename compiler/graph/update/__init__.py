@@ -1,4 +1,4 @@
-"""Update modes: one per file, one table of all."""
+"""Update modes: one in each file, and the table of all."""
 
 from __future__ import annotations
 

@@ -14,16 +14,16 @@ from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.unscale import Gate
 from compiler.graph.optimizers.base import Scalars
 from compiler.graph.update.mutex import take_turn
-from compiler.graph.update.remote_slots import apply_at_slots, slots_apart
+from compiler.graph.update.remote_slots import apply_at_slots, slots_are_remote
 from compiler.graph.update.statistics import new_statistic
 from compiler.graph.variables.variables import GraphVariable
 
 AVERAGE_RATE = "average_rate"
-"""The scalar of a step that says how far averages move, where that changes from step to step."""
+"""The name of the scalar by which averages move, if that changes from step to step."""
 
 
 def step_scalars(assembly: Assembly) -> Scalars:
-    """Return the learning rate and its like at this step, made once for all variables."""
+    """Return the learning rate and the other scalars of this step, made once for all variables."""
     assert assembly.optimizer is not None
     with tf.name_scope(f"{assembly.scope}/scalars/"):
         with assembly.ledger.place(assembly.step_place, "update"):
@@ -39,9 +39,16 @@ def step_scalars(assembly: Assembly) -> Scalars:
 def apply_gradients(
     assembly: Assembly, gradients: Sequence[SummedGradient], scalars: Scalars, gate: Gate | None = None
 ) -> list[tf.Operation]:
-    """Apply each gradient to every copy of its variable, beside the copy; return the ops that end it.
+    """Apply each gradient to every copy of its variable, on the device of the copy.
 
-    Behind a `gate` they run in good steps only.
+    Args:
+        assembly: The graph under construction.
+        gradients: The gradients.
+        scalars: The scalars of the step.
+        gate: Runs the ops in good steps only, or None if every step is good.
+
+    Returns:
+        The ops that end the updates.
     """
     return [
         _apply(assembly, each, copy, scalars, gate)
@@ -62,7 +69,7 @@ def _apply(
     with place, tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"), open_:
         turn = take_turn(variable.name, contested=_is_contested(assembly, variable, copy, value), after=value)
         with tf.control_dependencies([*turn.taken, *_reads(assembly, variable, copy)]):
-            if slots_apart(variable, copy):
+            if slots_are_remote(variable, copy):
                 applied = apply_at_slots(assembly, variable, copy, value, scalars)
             else:
                 applied = assembly.optimizer.apply(handle, slots, value, scalars)
@@ -74,21 +81,21 @@ def _apply(
 
 
 def _is_contested(assembly: Assembly, variable: GraphVariable, copy: int, gradient: Gradient) -> bool:
-    """Whether another update could come between the ops of this one, which one op leaves no room for."""
+    """Whether another update could run between the ops of this one, because it is more than one op."""
     assert assembly.optimizer is not None
-    alone = assembly.optimizer.is_one_op(gradient) and not slots_apart(variable, copy)
+    alone = assembly.optimizer.is_one_op(gradient) and not slots_are_remote(variable, copy)
     followed = variable.info.constraint is not None or variable.average is not None
     return assembly.plan.updates_meet and (followed or not alone)
 
 
 def _reads(assembly: Assembly, variable: GraphVariable, copy: int) -> list[tf.Operation]:
-    """Return the reads of a copy by the towers, which must be over before it changes."""
+    """Return the reads of a copy by the towers, which must end before it changes."""
     readers = [each for each in assembly.towers if variable.copy_of(each.tower.index) == copy]
     return [read for each in readers for read in each.reads(variable.name)]
 
 
 def _constrain(variable: GraphVariable, copy: int, applied: tf.Operation) -> tf.Operation:
-    """Project a weight as its Keras constraint asks, after the update."""
+    """Apply a weight's Keras constraint after the update."""
     handle = variable.copies[copy].handle
     with tf.control_dependencies([applied]):
         new = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.info.dtype)
@@ -96,9 +103,10 @@ def _constrain(variable: GraphVariable, copy: int, applied: tf.Operation) -> tf.
 
 
 def average_rate(decay: float, step: tf.Tensor) -> tf.Tensor:
-    """Return how far an average that warms up moves in the update after `step`: 1 less the decay there.
+    """Return one minus the decay of an average that warms up, for the update after `step`.
 
-    `n` counts that update, as `num_updates` does that TensorFlow's tutorials give to their averages.
+    The decay is min(decay, (1 + n) / (10 + n)). `n` counts that update, as `num_updates` in TensorFlow's
+    tutorials does.
     """
     n = tf.cast(step + 1, tf.float32)
     return tf.subtract(1.0, tf.minimum(decay, (1.0 + n) / (10.0 + n)), name=AVERAGE_RATE)
@@ -120,7 +128,7 @@ def _average(
 
 
 def update_statistics(assembly: Assembly, gate: Gate | None = None) -> list[tf.Operation]:
-    """Give every statistic (a moving mean, say) its new value; return the ops that end it."""
+    """Give every statistic, such as a moving mean, its new value; return the ops that end this."""
     ops = []
     for variable in assembly.variables.values():
         new = new_statistic(assembly, variable)
@@ -132,7 +140,7 @@ def update_statistics(assembly: Assembly, gate: Gate | None = None) -> list[tf.O
 def assign_statistic(
     assembly: Assembly, variable: GraphVariable, new: tf.Tensor, gate: Gate | None = None
 ) -> list[tf.Operation]:
-    """Give every copy of a statistic a new value."""
+    """Give every copy of a statistic a new value; return the ops that end this."""
     return [_assign(assembly, variable, copy, new, gate) for copy in range(len(variable.copies))]
 
 

@@ -1,8 +1,8 @@
 """Asynchronous update in one graph: every clone has a train op of its own over shared variables.
 
-Each op applies the clone's gradient when it is there, whatever the others do meanwhile. The updates of one
-variable are kept apart by a mutex, so that each is a whole, whatever ops it takes; gradients are computed,
-and weights read, beside them at any time. The global step counts updates.
+Each op applies the clone's gradient as soon as it is computed, whatever other clones do meanwhile. The
+updates of one variable exclude each other by a mutex, so that each is made as a whole. Gradients are
+computed, and weights are read, at the same time as updates. The global step counts updates.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from compiler.graph.update.step import Updates, build_update, count_update
 
 
 def build_async(assembly: Assembly) -> Updates:
-    """Add the update of each clone by itself; clone 0 alone moves the statistics of batch normalisation."""
+    """Add an update of its own for each clone. Only clone 0 changes the statistics of batch normalization."""
     ops, rates, updates = [], [], []
     for tower in assembly.towers:
         alone = assembly.alone(tower.tower.index)

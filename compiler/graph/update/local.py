@@ -1,7 +1,8 @@
-"""Local update: every clone trains its own copy; every so many steps the copies are averaged.
+"""Local update: every clone trains its own copy, and the copies are averaged every `average_every` steps.
 
-Between two averagings nothing goes from clone to clone. Averaging is a part of the step: ops that hang on a
-switch, which opens in every `average_every`-th step. The copies count by their share of the global batch.
+Between two averagings nothing is sent from clone to clone. Averaging is a part of the step: its ops depend on
+a switch that is open in every `average_every`-th step. The copies are weighted by their clones' shares of the
+global batch.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ from compiler.reasons import Placed
 
 @frozen
 class _Family:
-    """The copies of a weight, statistic or slot, one per clone; `first` where copy 0 speaks for all."""
+    """The copies of a weight, statistic or slot, one for each clone.
+
+    Attributes:
+        name: Its name.
+        copies: The variables.
+        places: Their places.
+        first: Whether all copies become equal to copy 0, and not to their mean.
+    """
 
     name: str
     copies: Sequence[Any]
@@ -48,7 +56,7 @@ def build_local(assembly: Assembly) -> Updates:
 
 
 def _average_when_due(assembly: Assembly, done: Mapping[int, Sequence[tf.Operation]]) -> tf.Operation:
-    """Return the op that ends the averaging, in the steps in which it is due, or the waiting for it."""
+    """Return the op that ends the averaging in the steps in which it is due, and the updates in others."""
     ledger, every = assembly.ledger, assembly.plan.update.average_every
     assert every is not None
     with ledger.place(assembly.step_place, "update"), tf.name_scope("average/"):
@@ -74,7 +82,7 @@ def _average_when_due(assembly: Assembly, done: Mapping[int, Sequence[tf.Operati
 
 
 def _families(assembly: Assembly) -> Iterator[_Family]:
-    """Yield what is made equal: weights, statistics, and slots where the spec asks for it."""
+    """Yield what is averaged: weights, statistics, and slots if the spec asks for it."""
     for variable in assembly.variables.values():
         yield _family(assembly, variable)
         if assembly.plan.update.average_slots:
@@ -84,7 +92,7 @@ def _families(assembly: Assembly) -> Iterator[_Family]:
 
 
 def _family(assembly: Assembly, variable: GraphVariable) -> _Family:
-    """Return the copies of a variable; those of statistics follow clone 0 unless their mean is wanted."""
+    """Return the copies of a variable; those of statistics follow clone 0 unless their mean is used."""
     is_float = tf.as_dtype(variable.info.dtype).is_floating
     follows_first = not variable.info.trainable and assembly.plan.update.batch_norm == "first"
     return _Family(
@@ -102,7 +110,7 @@ def _reduction(
     after: tf.Tensor,
     done: Mapping[int, Sequence[tf.Operation]],
 ) -> Reduction:
-    """Return the sum that is the mean of the copies: each one's value after its update, times its share."""
+    """Return the sum that is the mean of the copies: the value of each after its update, times its share."""
     plan, values = assembly.plan, []
     for tower, copy, place in zip(plan.towers, family.copies, family.places, strict=True):
         with (
@@ -137,7 +145,7 @@ def _assign(ledger: Ledger, family: _Family, copy: int, value: tf.Tensor) -> tf.
 
 
 def _publish(assembly: Assembly) -> tf.Operation:
-    """Return the op that writes what the copies come to together where it is evaluated and saved."""
+    """Return the op that writes the mean of the copies to the variables that are evaluated and saved."""
     written = [_publish_one(assembly, each) for each in assembly.variables.values()]
     with assembly.ledger.place(assembly.step_place, "save"), tf.control_dependencies(written):
         return tf.no_op(name="publish")

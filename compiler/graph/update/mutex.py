@@ -1,4 +1,4 @@
-"""A mutex for the updates of one variable, for modes in which several clones make them at any time."""
+"""A mutex for the updates of one variable, for modes in which several clones update it at any time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attrs import frozen
 
 @frozen
 class Turn:
-    """An update's turn at a variable: what is to have the variable to itself comes after `taken`."""
+    """The turn of an update at a variable. Ops that must exclude other updates come after `taken`."""
 
     taken: tuple[tf.Operation, ...] = ()
     _lock: Any = None
@@ -24,9 +24,13 @@ class Turn:
 
 
 def take_turn(key: str, *, contested: bool, after: Any = None) -> Turn:
-    """Wait, on the current device, until no other update works under `key`; not at all if not `contested`.
+    """Wait, on the current device, until no other update holds the mutex.
 
-    The turn begins when `after` (a tensor, or rows) is there, so that nobody waits for what is not ready.
+    Args:
+        key: The name of the mutex.
+        contested: Whether other updates are possible. If not, there is no waiting.
+        after: A tensor, or rows, that must exist before the turn begins, so that no update waits for one that
+            is not ready.
     """
     if not contested:
         return Turn()

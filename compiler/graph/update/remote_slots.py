@@ -1,7 +1,7 @@
-"""Updating a variable whose slots live on another device: the update is made where the slots are.
+"""The update of a variable whose slots are on another device, which is made on the device of the slots.
 
-A fused apply op works on variable and slots at once, and all of them must be on its device. So the weight is
-sent to the slots, updated there in a variable of its own, and sent back; the slots never travel.
+A fused apply op uses the variable and its slots at once, and all of them must be on its device. The weight is
+therefore sent to the slots, updated there in a variable of its own, and sent back. The slots are never sent.
 """
 
 from __future__ import annotations
@@ -14,17 +14,27 @@ from compiler.graph.optimizers.base import Scalars
 from compiler.graph.variables.variables import GraphVariable
 
 
-def slots_apart(variable: GraphVariable, copy: int) -> bool:
-    """Whether a copy of a variable has slots that are not on its device."""
+def slots_are_remote(variable: GraphVariable, copy: int) -> bool:
+    """Whether a copy of a variable has slots that are on another device."""
     return bool(variable.slots) and variable.slot_place(copy).device != variable.device_of(copy)
 
 
 def apply_at_slots(
     assembly: Assembly, variable: GraphVariable, copy: int, gradient: Gradient, scalars: Scalars
 ) -> tf.Operation:
-    """Apply a gradient to a copy of a variable, on the device of its slots; return the op that ends it.
+    """Apply a gradient to a copy of a variable, on the device of its slots.
 
-    To be called where ops are placed beside the variable, after the towers' reads.
+    Call it inside a place beside the variable, after the reads of the towers.
+
+    Args:
+        assembly: The graph under construction.
+        variable: The variable.
+        copy: The number of the copy.
+        gradient: The gradient.
+        scalars: The scalars of the step.
+
+    Returns:
+        The op that ends the update.
     """
     assert assembly.optimizer is not None
     home, dtype = variable.copies[copy].handle, variable.info.dtype
@@ -41,7 +51,7 @@ def apply_at_slots(
 
 
 def _own_weight(assembly: Assembly, variable: GraphVariable, copy: int) -> tf.Tensor:
-    """Return the handle of the variable in which the update is made; between updates it holds nothing.
+    """Return the handle of the variable in which the update is made; between updates it is not used.
 
     Clones that take turns at a variable share it.
     """

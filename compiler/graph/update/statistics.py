@@ -1,4 +1,4 @@
-"""New values of statistics (moving means of batch normalisation): clone 0's, or the mean of all clones'."""
+"""New values of statistics, such as moving means of batch normalization: those of clone 0, or their mean."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from compiler.graph.variables.variables import GraphVariable
 
 
 def new_statistic(assembly: Assembly, variable: GraphVariable) -> tf.Tensor | None:
-    """Return the value that a variable has after the step; None for what is no statistic.
+    """Return the value of a variable after the step, or None if it is not a statistic.
 
-    In a mean clones count by their examples. What is not a floating-point number has no mean, so there it is
-    clone 0's. Synchronized, the clones' statistics are equal.
+    In a mean, clones are weighted by their examples. A statistic that is not a floating-point number has no
+    mean, so its value is that of clone 0. Synchronized statistics are equal in all clones.
     """
     towers = [each for each in assembly.towers if variable.name in each.template.state_updates]
     if not towers:

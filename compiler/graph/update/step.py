@@ -1,4 +1,4 @@
-"""One update from beginning to end, for the towers and variables of an assembly: all, or one clone's."""
+"""One update from beginning to end, for all towers and variables of a graph or for those of one clone."""
 
 from __future__ import annotations
 
@@ -23,10 +23,15 @@ from compiler.graph.update.apply import apply_gradients, update_statistics
 class Updates:
     """What an update mode adds to a graph.
 
-    `train_op` does a step. `by_clone` are the ops of clones that update each by itself, in loops of their
-    own; then `train_op` runs each of them once. `publish_op` brings what is evaluated and saved up to date,
-    where that is not the weights themselves. `gradients` are those that a step applies, by variable (of rows
-    their elements), under `local` and `async` those of clone 0.
+    Attributes:
+        train_op: Does a step.
+        learning_rate: The learning rate of the step; a scalar.
+        by_clone: The ops of clones that update each by itself, in loops of their own. `train_op` then runs
+            each of them once.
+        publish_op: Updates the variables that are evaluated and saved, if these are not the weights
+            themselves.
+        gradients: The gradients that a step applies, by variable; for rows, their elements. With `local` and
+            `async`, those of clone 0.
     """
 
     train_op: tf.Operation
@@ -38,7 +43,12 @@ class Updates:
 
 @frozen
 class Update:
-    """One update: the ops that end it, and the gradients that it applies, by variable."""
+    """One update.
+
+    Attributes:
+        done: The ops that end it.
+        gradients: The gradients that it applies, by variable.
+    """
 
     done: Sequence[tf.Operation]
     gradients: Mapping[str, tf.Tensor]
@@ -47,7 +57,10 @@ class Update:
 def build_update(assembly: Assembly, scalars: Scalars, *, statistics: bool = True) -> Update:
     """Sum, condition and apply the gradients of the towers.
 
-    `statistics` is whether those of batch normalisation get new values, too.
+    Args:
+        assembly: The graph under construction.
+        scalars: The scalars of the step.
+        statistics: Whether the statistics of batch normalization get new values, too.
     """
     scale, gradients = assembly.loss_scale, sum_gradients(assembly)
     gradients = join_parts(assembly, gradients, own_inverses(assembly))
@@ -65,14 +78,14 @@ def build_update(assembly: Assembly, scalars: Scalars, *, statistics: bool = Tru
 
 
 def applied_values(gradients: Sequence[SummedGradient]) -> dict[str, tf.Tensor]:
-    """Return by variable the elements of the gradients of the first copies."""
+    """Return the elements of the gradients of the first copies, by variable."""
     return {each.variable.name: values_of(each.copies[0]) for each in gradients}
 
 
 def count_update(assembly: Assembly, done: Sequence[tf.Operation], name: str = "train_step") -> tf.Operation:
-    """Return the op that counts the global step up when all of `done` is, unless the step was skipped.
+    """Return the op that increments the global step after `done`, unless the step was skipped.
 
-    Counting is atomic.
+    It is atomic.
     """
     with assembly.ledger.place(assembly.step_place, "update"), tf.control_dependencies(done):
         one = tf.constant(1, tf.int64) if assembly.applied is None else tf.cast(assembly.applied, tf.int64)

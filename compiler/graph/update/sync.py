@@ -1,4 +1,4 @@
-"""Synchronous update: every clone's gradient at the same weights, summed, applied once."""
+"""Synchronous update: the gradients of all clones, at the same weights, are summed and applied once."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Variables of the graph: made, saved, loaded and exported."""
+"""The variables of a graph."""

@@ -1,7 +1,7 @@
-"""Variables written as nodes, all at once: making a tf.Variable op by op takes a thousandth of a second.
+"""Variables written as nodes, all at once, because making a tf.Variable op by op takes a millisecond.
 
-What comes out is what `tf.compat.v1.Variable` makes: a handle, the op that gives it its first value, a read
-for checkpoints and fetches, and the question whether it has a value.
+The nodes are those of `tf.compat.v1.Variable`: a handle, the op that assigns the first value, a read for
+checkpoints and fetches, and an op that tells whether the variable has a value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INT32 = tf.int32.as_datatype_enum
 
 
 Initial: TypeAlias = Callable[[], tf.Tensor] | float | str
-"""What makes the first value, the number that all elements are, or a variable that starts from the same."""
+"""A function that makes the first value, the number that all elements are, or a variable with that value."""
 
 
 @frozen
@@ -36,7 +36,7 @@ class _Wanted:
 
 @define
 class VariableWriter:
-    """Collects variables, and adds them to the graph when it has all."""
+    """Collects variables, and adds them to the graph together."""
 
     graph: tf.Graph = field(repr=False)
     ledger: Ledger = field(repr=False)
@@ -45,13 +45,22 @@ class VariableWriter:
     _outside: dict[str, tf.Tensor] = field(factory=dict, repr=False)
 
     def add(self, name: str, shape: Sequence[int], dtype: str, initial: Initial, placed: Placed) -> None:
-        """Ask for a variable. The first value is made on its device, or taken from a variable before it."""
+        """Ask for a variable.
+
+        Args:
+            name: Its name.
+            shape: Its shape.
+            dtype: The name of its type.
+            initial: A function that makes the first value on the variable's device, the number that all its
+                elements are, or a variable with the same first value.
+            placed: Its place.
+        """
         self._wanted.append(_Wanted(name, tuple(shape), dtype, initial, placed))
 
     def finish(self) -> dict[str, Any]:
         """Add everything to the graph; return the tf.Variables by name.
 
-        Handles come first: nodes cannot be imported under names that others have as their scope.
+        Handles are added first, because nodes cannot be imported under names that others have as their scope.
         """
         for each in self._wanted:
             self._handle(each)
@@ -80,7 +89,7 @@ class VariableWriter:
         read.attr["dtype"].type = kind
 
     def _assign(self, wanted: _Wanted, known: Mapping[str, str]) -> str:
-        """Write what gives a variable its first value; return the tensor of that."""
+        """Write the op that assigns the first value; return the tensor of that value."""
         name, initial = wanted.name, wanted.initial
         if isinstance(initial, float):
             value = self._filled(wanted, initial)
@@ -96,7 +105,7 @@ class VariableWriter:
         return value if ":" in value else f"{value}:0"
 
     def _given(self, tensor: str) -> str:
-        """Return what a node calls a tensor that is in the graph."""
+        """Return the name that nodes use for a tensor that is already in the graph."""
         self._outside[tensor] = self.graph.get_tensor_by_name(tensor)
         return tensor.removesuffix(":0")
 

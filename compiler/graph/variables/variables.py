@@ -1,4 +1,4 @@
-"""Variables: made once, under names that no mode or placement changes, on the devices that the rules give."""
+"""Variables on the devices that the rules give, under names that depend neither on mode nor on placement."""
 
 from __future__ import annotations
 
@@ -19,13 +19,18 @@ from compiler.plan import Plan, VariableInfo, VariablePlacement
 from compiler.reasons import Placed, Reason
 from compiler.topology import Device
 
-AVERAGE = "ExponentialMovingAverage"  # ends the name of a moving average
-MEAN = "mean"  # and that of what copies that are trained separately come to
+AVERAGE = "ExponentialMovingAverage"  # suffix of the name of a moving average
+MEAN = "mean"  # suffix of the name of the mean of copies
 
 
 @frozen
 class SlotSpec:
-    """A slot of an optimizer: the suffix of its name, and the value that its elements start from."""
+    """A slot of an optimizer.
+
+    Attributes:
+        suffix: The suffix of its name.
+        initial: The first value of its elements.
+    """
 
     suffix: str
     initial: float = 0.0
@@ -35,9 +40,13 @@ class SlotSpec:
 class GraphVariable:
     """A variable of the model in the graph.
 
-    `copies` holds one tf.Variable, or one per clone where the variable is replicated; `slots` maps a suffix
-    to the slot of each copy; `average` is the moving average of copy 0; `mean`, of copies that are trained
-    each by itself, holds what they come to together.
+    Attributes:
+        info: What is known of the weight.
+        placement: The places of the variable.
+        copies: One tf.Variable, or one for each clone if the variable is replicated.
+        slots: The slots of each copy, by their suffixes.
+        average: The moving average of copy 0, or None.
+        mean: The mean of copies that are trained separately, or None.
     """
 
     info: WeightInfo
@@ -58,23 +67,23 @@ class GraphVariable:
         return len(self.placement.copies) > 0
 
     def copy_of(self, clone: int) -> int:
-        """Return which copy clone `clone` reads."""
+        """Return the number of the copy that a clone reads."""
         return clone if self.replicated else 0
 
     def device_of(self, copy: int) -> Device:
-        """Return where a copy lives."""
+        """Return the device of a copy."""
         return self.placement.copies[copy] if self.replicated else self.placement.placed.device
 
     def placed(self, copy: int = 0) -> Placed:
-        """Return where a copy lives, and why."""
+        """Return the place of a copy."""
         return Placed(self.device_of(copy), self.placement.placed.reason)
 
     def beside(self, copy: int = 0) -> Placed:
-        """Return the same place for an op that is there because the variable is."""
+        """Return the place of an op that is on the device of a copy because it follows the variable."""
         return Placed(self.device_of(copy), following(self.name, self.placement.placed))
 
     def slot_place(self, copy: int) -> Placed:
-        """Return where the slots of a copy live: with it, unless a rule for slots says otherwise."""
+        """Return the place of the slots of a copy: with it, unless a rule for slots decides otherwise."""
         slots = self.placement.slots
         return self.beside(copy) if slots.reason.kind == "follows" else slots
 
@@ -85,13 +94,13 @@ class GraphVariable:
 
     @property
     def evaluated(self) -> WeightSource:
-        """What is evaluated and exported: its average, the mean of its copies, or the weight itself."""
+        """The tf.Variable that is evaluated and exported: average, mean of the copies, or the weight."""
         if self.average is not None:
             return WeightSource(self.average.handle, self.slot_place(0))
         return WeightSource(self.kept.handle, self.placed())
 
     def alone(self, clone: int) -> GraphVariable:
-        """Return the variable as clone `clone` sees it: its own copy as the only one."""
+        """Return the variable for the update of one clone: with the clone's own copy as the only one."""
         copy = self.copy_of(clone)
         updates = self.placement.updates
         placement = evolve(
@@ -110,7 +119,7 @@ class GraphVariable:
         )
 
     def source(self, clone: int) -> WeightSource:
-        """Return what clone `clone` reads."""
+        """Return the tf.Variable that a clone reads."""
         copy = self.copy_of(clone)
         return WeightSource(self.copies[copy].handle, self.placed(copy))
 
@@ -118,7 +127,14 @@ class GraphVariable:
 def place_variables(
     weights: Mapping[str, WeightInfo], plan: Plan, rulebook: Rulebook, slot_count: int
 ) -> tuple[VariablePlacement, ...]:
-    """Decide where each weight lives; `slot_count` slots of its size come with each trainable one."""
+    """Decide the place of each weight.
+
+    Args:
+        weights: The weights by name.
+        plan: The plan.
+        rulebook: The rules of the spec.
+        slot_count: The number of slots, each of the size of its weight, that every trainable weight has.
+    """
     infos = [
         VariableInfo(
             name=weight.name,
@@ -137,7 +153,7 @@ def place_variables(
 
 
 def _copied(placement: VariablePlacement, plan: Plan) -> VariablePlacement:
-    """Give every clone a copy of a variable: where a rule puts the variable, or else on its own device."""
+    """Give every clone a copy of a variable, on the device of a rule, or else on the clone's device."""
     if placement.copies:
         return placement
     if placement.placed.reason.kind == "rule":
@@ -199,7 +215,7 @@ def _copy_name(name: str, copy: int) -> str:
 
 
 def _take(variable: GraphVariable, found: Mapping[str, Any], slots: Sequence[SlotSpec]) -> None:
-    """Let a variable have its parts from all those that were made."""
+    """Set the parts of a variable from all variables that were made."""
     name, copies = variable.name, range(len(variable.placement.copies) or 1)
     variable.copies = [found[_copy_name(name, copy)] for copy in copies]
     if variable.info.trainable:
@@ -211,7 +227,15 @@ def _take(variable: GraphVariable, found: Mapping[str, Any], slots: Sequence[Slo
 
 
 def create_variable(name: str, initial: Any, placed: Placed, ledger: Ledger, dtype: Any = None) -> Any:
-    """Make one tf.Variable; `initial` is a tensor, or a function that makes one on the variable's device."""
+    """Make one tf.Variable.
+
+    Args:
+        name: Its name.
+        initial: Its first value, or a function that makes it on the variable's device.
+        placed: Its place.
+        ledger: The ledger of the graph.
+        dtype: Its type, by default that of `initial`.
+    """
 
     def role(op: Any) -> Role:
         if op.type == "VarHandleOp":

@@ -1,1 +1,1 @@
-"""Workers that have a graph of their own: what they agree on, and how their gradients meet."""
+"""Workers that have a graph of their own: the state that they share, and the exchange of their gradients."""

@@ -1,8 +1,8 @@
-"""What workers with graphs of their own agree on: variables beside the global step, and ops on them.
+"""The state that workers with graphs of their own share: variables beside the global step, and ops on them.
 
-The workers never talk to each other. Each reads and changes a few numbers on the task that has the global
-step, by runs that touch that task alone, so that a worker may vanish between any two of them. A `generation`
-is the stretch between two openings by the chief: what a worker does for an earlier one does not count.
+The workers do not communicate with each other. Each reads and changes a few numbers on the task of the global
+step, in runs that use that task alone, so that a worker may be lost between any two of them. A `generation`
+is the time between two openings by the chief. What a worker does for an earlier generation does not count.
 """
 
 from __future__ import annotations
@@ -31,11 +31,20 @@ NEVER = -1
 class State:
     """The numbers at one moment.
 
-    `phase` is CLOSED, OPEN or FINISHED. `lost` is the generation in which a worker has found variables gone.
-    `examples` are those of all steps. In sync, `tick` changes with every
-    step and `arrived` has, for each worker, the tick of its newest gradient. In async, `begun` counts the
-    updates that were claimed, of which no more than `limit` may be; `claimed` and `done` are those of each
-    worker, and `life` changes when what it has claimed is taken from it. `left` tells who has ended.
+    Attributes:
+        generation: The number of the generation.
+        phase: CLOSED, OPEN or FINISHED.
+        lost: The generation in which a worker has found that variables are lost.
+        tick: In sync, a number that changes with every step.
+        global_step: The global step.
+        examples: The examples of all steps so far.
+        begun: In async, the number of updates that have been claimed.
+        limit: In async, the most updates that may be claimed.
+        claimed: In async, the updates that each worker has claimed.
+        done: In async, the updates that each worker has made.
+        life: In async, a number for each worker that changes when its claims are revoked.
+        arrived: In sync, for each worker, the tick of its newest gradient.
+        left: For each worker, whether it has ended.
     """
 
     generation: int
@@ -64,15 +73,24 @@ class State:
 
 @frozen
 class Coordination:
-    """Ops of one worker's graph.
+    """The ops on the shared state in one worker's graph.
 
-    Feed `mine` with the generation that the worker works in and its life, `given` with what an op of the
-    chief wants. `state` is a vector that `State.of` reads. `claim` claims an update if there is one to be
-    had, and gives 1 or 0 before the state; `join` begins a new life of the worker, and gives back what it
-    claimed in the one before; `leave` says that it has ended, `lose` that variables of the generation are
-    gone. Of the chief: `announce` ([generation]) stops all others; `open` ([generation, step, examples]) lets
-    them go on from a step; `allow` ([limit]) lets updates begin up to a number; `freeze` none beyond those
-    begun; `revoke` ([worker]) does for another what `join` does; `end` tells that training is over.
+    Attributes:
+        placed: The place of the variables.
+        mine: A placeholder for the generation and the life in which the worker works.
+        given: A placeholder for the arguments of an op of the chief.
+        state: A vector that `State.of` reads.
+        claim: Claims an update if one may be claimed. The result is 1 or 0, followed by the state.
+        join: Begins a new life of the worker, and gives back what it claimed in the one before.
+        leave: Sets that the worker has ended.
+        lose: Sets that variables of the generation are lost.
+        announce: Chief, [generation]: stops all other workers.
+        open: Chief, [generation, step, examples]: lets them continue from a step.
+        allow: Chief, [limit]: lets updates be claimed up to a number.
+        freeze: Chief: lets no further update be claimed.
+        revoke: Chief, [worker]: does for another worker what `join` does.
+        end: Chief: sets that training is over.
+        table: The variables.
     """
 
     placed: Placed
@@ -124,9 +142,17 @@ class Coordination:
 
 @frozen
 class Table:
-    """The variables, and the pieces of which the ops are made.
+    """The variables, and the parts of which the ops are made.
 
-    With `staleness`, a worker may claim no update that would put it further ahead of the slowest.
+    Attributes:
+        variables: The variables by name.
+        placed: Their place.
+        ledger: The ledger of the graph.
+        worker: The number of the worker.
+        workers: The number of workers.
+        batch: The examples of an update of the worker.
+        staleness: How far a worker may be ahead of the slowest one, or None for any distance.
+        mine: The placeholder for the generation and the life of the worker.
     """
 
     variables: dict[str, Any] = field(repr=False)
@@ -140,7 +166,7 @@ class Table:
 
     @classmethod
     def create(cls, global_step: Any, placed: Placed, ledger: Ledger, plan: WorkerPlan) -> Table:
-        """Make what is not there yet; the global step is."""
+        """Make the variables, except the global step."""
         worker = plan.worker
         made: dict[str, Any] = {"global_step": global_step}
         for name in (*SINGLE, *PER_WORKER):
@@ -153,7 +179,7 @@ class Table:
 
     @contextmanager
     def at(self, name: str, after: Sequence[Any] = ()) -> Iterator[None]:
-        """Make ops beside the variables, after others."""
+        """Create ops beside the variables, after other ops."""
         scope = f"{SCOPE}/{name}/" if name else f"{SCOPE}/"
         with (
             self.ledger.place(self.placed, "update"),
@@ -163,21 +189,21 @@ class Table:
             yield
 
     def read(self, name: str) -> tf.Tensor:
-        """Read a variable; to be called inside `at`."""
+        """Read a variable. Call it inside `at`."""
         return tf.raw_ops.ReadVariableOp(resource=self.variables[name].handle, dtype=tf.int64)
 
     def assign(self, name: str, value: Any) -> tf.Operation:
-        """Give a variable a value; to be called inside `at`."""
+        """Give a variable a value. Call it inside `at`."""
         shape = () if name in SINGLE else (self.workers,)
         value = tf.broadcast_to(tf.cast(value, tf.int64), shape)
         return tf.raw_ops.AssignVariableOp(resource=self.variables[name].handle, value=value)
 
     def add_own(self, name: str, value: tf.Tensor) -> tf.Operation:
-        """Add to the worker's own element of a vector; to be called inside `at`."""
+        """Add to the worker's own element of a vector. Call it inside `at`."""
         return self.add(name, value, self.worker)
 
     def add(self, name: str, value: tf.Tensor, worker: Any) -> tf.Operation:
-        """Add to a worker's element of a vector; to be called inside `at`."""
+        """Add to a worker's element of a vector. Call it inside `at`."""
         return tf.raw_ops.ResourceScatterAdd(
             resource=self.variables[name].handle, indices=[worker], updates=[value]
         )
@@ -200,7 +226,7 @@ class Table:
         return last[0]
 
     def read_all(self, scope: str, after: Sequence[Any] = (), first: Sequence[tf.Tensor] = ()) -> tf.Tensor:
-        """Return all numbers as one vector, behind those of `first`."""
+        """Return all numbers as one vector, after those of `first`."""
         with self.at(scope, after):
             parts = [tf.reshape(each, [-1]) for each in first]
             parts += [tf.reshape(self.read(name), [-1]) for name in (*SINGLE, *PER_WORKER)]
@@ -228,12 +254,12 @@ class Table:
         )
 
     def is_current(self) -> tf.Tensor:
-        """Return whether the worker's generation and life go on; to be called inside `at`."""
+        """Return whether the worker's generation and life are the current ones. Call it inside `at`."""
         same = tf.equal(self.read("generation"), self.mine[0])
         return same & tf.equal(self.read("life")[self.worker], self.mine[1])
 
     def claim(self, scope: str, after: Sequence[Any] = ()) -> tf.Tensor:
-        """Return [1 or 0, *state]: whether the worker may begin an update. No other claim comes between."""
+        """Return [1 or 0, *state]: whether the worker may begin an update. Other claims wait meanwhile."""
         with self.at(scope, after):
             turn = take_turn(SCOPE, contested=True)
         with self.at(scope, turn.taken):
@@ -262,7 +288,7 @@ class Table:
             return self.add_own("done", one)
 
     def step(self, one: Any) -> list[tf.Operation]:
-        """Return ops that count a step, and its examples, if `one` is 1; to be called inside `at`."""
+        """Return ops that count a step and its examples if `one` is 1. Call it inside `at`."""
         return [
             tf.raw_ops.AssignAddVariableOp(
                 resource=self.variables["global_step"].handle, value=one, name="train_step"
@@ -273,7 +299,7 @@ class Table:
         ]
 
     def renew(self, scope: str, worker: Any) -> tf.Operation:
-        """Return the op that begins a new life of a worker, without what it has claimed and never made."""
+        """Return the op that begins a new life of a worker, and gives back its unused claims."""
         with self.at(scope):
             turn = take_turn(SCOPE, contested=True)
         with self.at(scope, turn.taken):
@@ -287,7 +313,7 @@ class Table:
             return turn.ended(tf.no_op())
 
     def freeze(self) -> tf.Operation:
-        """Return the op after which no update is claimed any more."""
+        """Return the op after which no update can be claimed."""
         with self.at("freeze"):
             turn = take_turn(SCOPE, contested=True)
         with self.at("freeze", turn.taken):

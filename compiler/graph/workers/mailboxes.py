@@ -1,8 +1,8 @@
 """Mailboxes: what each worker leaves for the chief in a synchronous step, beside the variables concerned.
 
-Every worker writes its part into boxes of its own, whole, as often as it likes; nothing is added up before
-the chief takes it. So a worker that writes late, twice or not at all does no harm, the sum has an order, and
-no op ever waits for another worker.
+Every worker writes its part into boxes of its own, as a whole, as often as it likes. Nothing is added up
+before the chief takes it. A worker that writes late, twice or not at all therefore does no harm, the order of
+the sum is fixed, and no op ever waits for another worker.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ SCOPE = "mail"
 class Box:
     """The boxes of all workers for one tensor, or for rows of one table.
 
-    `shape` is that of the tensor, or of a table of which rows are sent.
+    Attributes:
+        name: The name of the boxes.
+        dtype: The type of the tensor.
+        shape: The shape of the tensor, or of the table.
+        placed: The place of the boxes.
+        ledger: The ledger of the graph.
+        sparse: Whether rows are sent.
     """
 
     name: str
@@ -36,7 +42,7 @@ class Box:
     _handles: dict[str, tf.Tensor] = field(factory=dict, init=False, repr=False)
 
     def put(self, worker: int, value: Any) -> list[tf.Operation]:
-        """Return the ops that put a value into the box of `worker`."""
+        """Return the ops that put a value into the box of a worker."""
         with self.ledger.place(self.placed, "aggregate"), tf.name_scope(self._scope(worker)):
             if not self.sparse:
                 return [tf.raw_ops.AssignVariableOp(resource=self._handle(worker, "value"), value=value)]
@@ -47,7 +53,7 @@ class Box:
             ]
 
     def clear(self, workers: int) -> list[tf.Operation]:
-        """Return the ops that put nothing into the boxes of all workers: zeros, or no rows."""
+        """Return the ops that empty the boxes of all workers: they hold zeros, or no rows."""
         with self.ledger.place(self.placed, "aggregate"), tf.name_scope(f"{SCOPE}/{self.name}/"):
             nothing: Any = tf.zeros((0, *self.shape[1:]) if self.sparse else self.shape, self.dtype)
             if self.sparse:
@@ -55,7 +61,14 @@ class Box:
         return [op for worker in range(workers) for op in self.put(worker, nothing)]
 
     def take(self, worker: int, weight: tf.Tensor | None = None) -> Any:
-        """Return what is in the box of `worker`, times `weight`; nothing of it counts where that is zero."""
+        """Return the contents of a worker's box times a weight.
+
+        If the weight is zero, the result is zero whatever the contents are.
+
+        Args:
+            worker: The number of the worker.
+            weight: The weight, or None for one.
+        """
         with self.ledger.place(self.placed, "aggregate"), tf.name_scope(self._scope(worker)):
             if not self.sparse:
                 return self._weighted(self._read(worker, "value", self.dtype, self.shape), weight)
@@ -63,13 +76,18 @@ class Box:
             indices = self._read(worker, "indices", tf.int64, (None,))
             if (
                 weight is not None
-            ):  # a box that is written meanwhile may have rows of one step, indices of another
+            ):  # a box that is being written may have rows of one step and indices of another
                 count = tf.minimum(tf.shape(rows)[0], tf.shape(indices)[0])
                 rows, indices = self._weighted(rows[:count], weight), indices[:count]
             return tf.IndexedSlices(rows, indices)
 
     def total(self, workers: int, weights: Sequence[tf.Tensor] | None = None) -> Any:
-        """Return the sum of all boxes; rows have distinct indices."""
+        """Return the sum of all boxes; rows have distinct indices.
+
+        Args:
+            workers: The number of workers.
+            weights: The weight of each, or None for ones.
+        """
         parts = [self.take(worker, None if weights is None else weights[worker]) for worker in range(workers)]
         with self.ledger.place(self.placed, "aggregate"), tf.name_scope(f"{SCOPE}/{self.name}/"):
             if self.sparse:

@@ -1,8 +1,8 @@
-"""Updates of a worker that has a graph of its own, over variables that all workers share.
+"""Updates by a worker that has a graph of its own, of variables that all workers share.
 
-Async: the worker sums its own clones' gradients and applies them when it has them. Sync: it puts them into
-its mailboxes and stamps them with the step that they belong to; when enough workers have done so, the chief
-takes the sum, applies it once, and begins the next step. A gradient of another step is never taken.
+Async: the worker sums its own clones' gradients and applies them as soon as it has them. Sync: it puts them
+into its mailboxes and marks them with the step that they belong to. When enough workers have done so, the
+chief takes the sum, applies it once, and begins the next step. A gradient of another step is never used.
 """
 
 from __future__ import annotations
@@ -27,20 +27,32 @@ from compiler.graph.workers.mailboxes import Box
 from compiler.plan import Worker, WorkerPlan
 
 REPORTED = 4
-"""What a worker tells before its metrics: updates made, both losses, examples a second."""
+"""The numbers in a report before the metrics: updates made, both losses, examples a second."""
 
 
 @frozen
 class WorkerExchange:
-    """What a worker runs in place of a plain train op.
+    """What a worker runs instead of a plain train op.
 
-    Async: `step` does an update, if the generation still is the worker's, and claims the next; it gives what
-    `Coordination.claim` gives. Sync: feed `tick`, and run `post` to put the gradients where the chief takes
-    them; the chief runs `apply` when enough have arrived, with `present` fed where workers may be spared (one
-    for each that has arrived, zero for the others), and `clear` before the first step of all. `losses` and
-    `states` (of metrics) are the sums of those of all workers; `gradients` are what an update applies.
-    `chief_ops` are the names of what the chief alone has. In async a worker feeds `report` with numbers about
-    itself, as many as `told` has columns, and runs `tell`; the chief reads `told`, a row for each worker.
+    Attributes:
+        worker: The worker.
+        coordination: The state that the workers share.
+        step: Async: does an update if the worker's generation is still current, and claims the next one. The
+            result is that of `Coordination.claim`.
+        tick: Sync: a placeholder for the step of the gradients.
+        post: Sync: puts the gradients into the mailboxes.
+        apply: Sync, chief: applies the gradients. Run it when enough have arrived.
+        present: Sync, chief: a placeholder for one for each worker that has arrived and zero for the others,
+            if workers may be missing.
+        clear: Sync, chief: empties the mailboxes before the first step.
+        learning_rate: The learning rate of the step; a scalar.
+        losses: The sums of the parts of the loss over all workers.
+        states: The sums of the states of the metrics over all workers.
+        gradients: The gradients that an update applies.
+        chief_ops: The names of the ops that only the chief has.
+        report: Async: a placeholder for numbers about the worker.
+        send_report: Async: writes them into the worker's row of `reports`.
+        reports: Async: the reports, with one row for each worker.
     """
 
     worker: Worker
@@ -57,12 +69,12 @@ class WorkerExchange:
     gradients: Mapping[str, tf.Tensor] = field(factory=dict, repr=False)
     chief_ops: frozenset[str] = field(default=frozenset(), repr=False)
     report: tf.Tensor | None = field(default=None, repr=False)
-    tell: tf.Operation | None = field(default=None, repr=False)
-    told: tf.Tensor | None = field(default=None, repr=False)
+    send_report: tf.Operation | None = field(default=None, repr=False)
+    reports: tf.Tensor | None = field(default=None, repr=False)
 
     @property
     def updates(self) -> Updates:
-        """The same as other update modes have it: the train op of this graph alone."""
+        """The record that other update modes return, with the train op of this graph alone."""
         return Updates(self.ends[-1], self.learning_rate, gradients=self.gradients)
 
     @property
@@ -95,13 +107,15 @@ def _build_async(assembly: Assembly, plan: WorkerPlan, coordination: Coordinatio
     update = build_update(assembly, scalars, statistics=worker.is_chief)
     step = table.claim("next", [table.count(update.done)])
     width = REPORTED + len(plan.model.metrics)
-    with table.at("told"):
+    with table.at("reports"):
         report = tf.compat.v1.placeholder_with_default(tf.zeros((width,)), (width,), name="report")
         shape = (worker.count, width)
-        told = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=shape, shared_name="cluster/told")
-        tell = tf.raw_ops.ResourceScatterUpdate(resource=told, indices=[worker.index], updates=[report])
-        clear = tf.raw_ops.AssignVariableOp(resource=told, value=tf.zeros(shape))
-        read = tf.raw_ops.ReadVariableOp(resource=told, dtype=tf.float32)
+        reports = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=shape, shared_name="cluster/reports")
+        send_report = tf.raw_ops.ResourceScatterUpdate(
+            resource=reports, indices=[worker.index], updates=[report]
+        )
+        clear = tf.raw_ops.AssignVariableOp(resource=reports, value=tf.zeros(shape))
+        read = tf.raw_ops.ReadVariableOp(resource=reports, dtype=tf.float32)
     return WorkerExchange(
         worker,
         coordination,
@@ -110,8 +124,8 @@ def _build_async(assembly: Assembly, plan: WorkerPlan, coordination: Coordinatio
         clear=clear,
         gradients=update.gradients,
         report=report,
-        tell=tell,
-        told=read,
+        send_report=send_report,
+        reports=read,
     )
 
 
@@ -136,7 +150,7 @@ class _Sync:
         self.weights: list[tf.Tensor] | None = None
 
     def build(self) -> WorkerExchange:
-        """Add what is posted and, for the chief, what becomes of it."""
+        """Add what is posted and, for the chief, what is done with it."""
         gradients, statistics, report = self._gradients(), self._statistics(), self._report()
         posted = [
             op
@@ -181,7 +195,7 @@ class _Sync:
 
     @property
     def chief(self) -> Assembly:
-        """The assembly without towers: what the chief applies has come out of mailboxes."""
+        """The assembly without towers, because the chief takes its gradients from mailboxes."""
         return evolve(self.assembly, towers=[])
 
     @property
@@ -202,9 +216,9 @@ class _Sync:
         return Box(name, tf.as_dtype(info.dtype), info.shape, placed, self.assembly.ledger, sparse=sparse)
 
     def _statistics(self) -> dict[str, tuple[Box, tf.Tensor]]:
-        """Return by name the boxes of statistics, and what the worker puts there: its part of their mean.
+        """Return the boxes of statistics by name, and what the worker puts there: its part of their mean.
 
-        Where they are clone 0's, only the chief has something to put.
+        If statistics are those of clone 0, only the chief puts something there.
         """
         found: dict[str, tuple[Box, tf.Tensor]] = {}
         mean = self.plan.update.batch_norm == "mean"
@@ -225,7 +239,7 @@ class _Sync:
         return Box("report", tf.float32, (size,), self.assembly.step_place, self.assembly.ledger)
 
     def _weigh(self) -> None:
-        """Where workers may be spared, let each that is present count as much more as others are missing."""
+        """If workers may be missing, give each that is present a larger weight, to make up for those."""
         if not self.plan.update.backup:
             return
         count = self.worker.count
@@ -241,7 +255,7 @@ class _Sync:
     def _conditioned(
         self, gradients: Sequence[tuple[Box, SummedGradient]], losses: Sequence[LossSum]
     ) -> list[SummedGradient]:
-        """Take the sums over all workers; return them as they are applied."""
+        """Take the sums over all workers; return the gradients as they are applied."""
         chief = self.chief
         summed = [
             evolve(each, copies=(box.total(self.worker.count, self.weights),)) for box, each in gradients
@@ -250,7 +264,7 @@ class _Sync:
         return clip_gradients(chief, regularize_gradients(chief, summed))
 
     def _inverses(self, losses: Sequence[LossSum]) -> list[tf.Tensor | None]:
-        """Return what the sums for each part of the loss are multiplied by: one over its weight, if any."""
+        """Return the factors on the sums of each part of the loss: one over its weight, if it has one."""
         weights = [each.weight for each in losses]
         if self.plan.update.reduce == "sum" or not any(each is not None for each in weights):
             return [None] * len(weights)
@@ -258,7 +272,7 @@ class _Sync:
             return inverse_weights(weights)
 
     def _new_statistics(self, boxes: Mapping[str, Box]) -> list[tf.Operation]:
-        """Return the ops that give every statistic what the workers have put into its boxes."""
+        """Return the ops that give every statistic the value that the workers have put into its boxes."""
         done: list[tf.Operation] = []
         for name, box in boxes.items():
             mean = self.plan.update.batch_norm == "mean" and box.dtype.is_floating
@@ -267,7 +281,7 @@ class _Sync:
         return done
 
     def _begin_next(self, done: Sequence[tf.Operation]) -> tf.Operation:
-        """Return the op that begins the next step when all of `done` is, the taking of the scores too."""
+        """Return the op that begins the next step after `done`, and after the scores have been taken."""
         table = self.coordination.table
         with table.at("applied", done):
             one = tf.constant(1, tf.int64)
@@ -281,7 +295,7 @@ class _Sync:
             return tf.no_op()
 
     def _all_scores(self, report: Box) -> tuple[tuple[LossSum, ...], tuple[tf.Tensor, ...]]:
-        """Return the parts of the loss, and states of metrics, of all workers whose gradients are taken."""
+        """Return the parts of the loss, and states of metrics, of all workers whose gradients are used."""
         total = report.total(self.worker.count, self.here)
         with self.coordination.table.at("scores"):
             sizes = [each.shape.num_elements() or 0 for each in self.scores]

@@ -46,7 +46,7 @@ class UpdateReporter:
         speed = (self._made - self._told_at) * compiled.plan.own_batch / max(now - self._since, 1e-9)
         self._told_at, self._since = self._made, now
         report = [self._made, loss, data_loss, speed, *map(float, metrics)]
-        self.group.engine.session.run(exchange.tell, {exchange.report: report})
+        self.group.engine.session.run(exchange.send_report, {exchange.report: report})
         return numbers
 
 
@@ -60,10 +60,10 @@ class UpdateReports:
     def new_reports(self) -> Iterator[tuple[str, float, float, float, dict[str, float]]]:
         """Yield worker, loss, loss without regularisation, examples a second and metrics of new tellings."""
         exchange, worker = self.group.exchange, self.group.worker
-        if exchange.told is None:
+        if exchange.reports is None:
             return
         names = list(self.group.engine.compiled.metrics)
-        for index, row in enumerate(self.group.engine.session.run(exchange.told)):
+        for index, row in enumerate(self.group.engine.session.run(exchange.reports)):
             numbers = list(map(float, row))
             (made, loss, data_loss, speed), metrics = numbers[:REPORTED], numbers[REPORTED:]
             if index == worker.index or made in (0.0, self._seen.get(index)) or not math.isfinite(loss):

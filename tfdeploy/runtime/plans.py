@@ -1,4 +1,4 @@
-"""From a spec to its graph, on this machine."""
+"""Makes the plan and the graph of a spec on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 def require_trainable(spec: ir.Spec) -> None:
-    """Raise SpecError for what training needs and the spec lacks."""
+    """Raise SpecError if the spec lacks something that training needs.
+
+    Raises:
+        SpecError: If there is no training data, no optimizer, or neither steps nor epochs.
+    """
     found = []
     if spec.data is None or spec.data.train is None:
         found.append(no_training_data(spec))
@@ -33,7 +37,12 @@ def require_trainable(spec: ir.Spec) -> None:
 
 
 def no_training_data(spec: ir.Spec, missing: str = "`data.train`") -> Diagnostic:
-    """Return the error of a spec without training data, which shows what to write for its inputs."""
+    """Return the error about a spec without training data, which shows what to write for its inputs.
+
+    Args:
+        spec: The spec.
+        missing: What the spec lacks, as the message names it.
+    """
     inputs = {
         each.name: len(each.value.shape or ())
         for each in spec.model.bindings
@@ -51,9 +60,19 @@ def folder_of(spec: ir.Spec) -> Path:
 def plan_of(
     spec: ir.Spec, *, emulate: bool = False, verbose: bool = False, membership: Membership | None = None
 ) -> Plan:
-    """Return the plan of a spec here; starts TensorFlow if the spec leaves it to find the devices.
+    """Return the plan of a spec on this machine.
 
-    If every worker has a graph of its own, that is the one of the task of `membership`, or the chief's.
+    TensorFlow is started if the spec does not say which devices there are.
+
+    Args:
+        spec: The spec.
+        emulate: Whether every declared device is a logical CPU of this process.
+        verbose: Whether TensorFlow's own messages are shown.
+        membership: The part of this process in a cluster. If every worker has a graph of its own, the plan is
+            that of this task, or that of the chief if this is None.
+
+    Raises:
+        SpecError: If the spec does not fit its devices.
     """
     devices = spec.devices
     open_ended = not devices.jobs and devices.gpu is None and devices.cpu is None
@@ -62,7 +81,7 @@ def plan_of(
 
 
 def _number(membership: Membership | None) -> int:
-    """Return which of the workers a task is, in the order of declaration."""
+    """Return the number of a task among the workers, in the order of declaration."""
     if membership is None or membership.task is None:
         return 0
     workers = [each for each in membership.cluster.tasks if each.job != PARAMETER_SERVER]
@@ -70,15 +89,18 @@ def _number(membership: Membership | None) -> int:
 
 
 def count_gpus(*, verbose: bool = False) -> int:
-    """Return how many GPUs TensorFlow finds here."""
+    """Return how many GPUs TensorFlow finds on this machine."""
     tf = start_tensorflow(verbose=verbose)
     return len(tf.config.list_physical_devices("GPU"))
 
 
 def require_devices(plan: Plan, *, verbose: bool = False) -> None:
-    """Raise SpecError if this machine does not have every GPU of the plan.
+    """Check that this machine has every GPU of the plan.
 
-    Emulation has devices of its own, and with soft placement TensorFlow finds others.
+    Nothing is checked for emulated devices, or with soft placement, by which TensorFlow chooses others.
+
+    Raises:
+        SpecError: If a GPU is missing.
     """
     options = plan.spec.devices
     if plan.emulate or options.soft_placement:
@@ -97,7 +119,16 @@ def require_devices(plan: Plan, *, verbose: bool = False) -> None:
 
 
 def graph_of(plan: Plan, *, seed: int | None = None, verbose: bool = False) -> CompiledGraph:
-    """Return the graph of a plan; `seed` is used if the spec has none."""
+    """Start TensorFlow and return the graph of a plan.
+
+    Args:
+        plan: The plan.
+        seed: The seed of the run if the spec has none.
+        verbose: Whether TensorFlow's own messages are shown.
+
+    Raises:
+        SpecError: If the graph cannot be built.
+    """
     tf = start_tensorflow(verbose=verbose)
     if plan.spec.train.deterministic:
         tf.config.experimental.enable_op_determinism()

@@ -1,8 +1,8 @@
-"""Starting TensorFlow without its chatter.
+"""Starts TensorFlow without the messages that it writes while it is imported.
 
-TensorFlow and the libraries it loads write to standard error before any setting of theirs counts, so while
-they are imported the file descriptor itself goes to a temporary file, which is shown only if the import
-fails.
+TensorFlow and the libraries that it loads write to standard error before any of their settings takes effect.
+So the file descriptor itself is redirected to a temporary file during the import. The file is shown only if
+the import fails.
 """
 
 from __future__ import annotations
@@ -17,11 +17,18 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FATAL_ONLY = "3"  # what TensorFlow logs as errors is raised as well, or of no consequence
+FATAL_ONLY = "3"  # what TensorFlow logs as an error is also raised, or has no consequence
 
 
 def start_tensorflow(*, verbose: bool = False) -> Any:
-    """Import TensorFlow, and Keras on top of it, and return the module; silent unless `verbose`."""
+    """Import TensorFlow and Keras.
+
+    Args:
+        verbose: Whether the messages that they write meanwhile are shown.
+
+    Returns:
+        The module `tensorflow`.
+    """
     os.environ["KERAS_BACKEND"] = "tensorflow"
     if verbose or "tensorflow" in sys.modules:
         import tensorflow as tf
@@ -33,14 +40,14 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
         import tensorflow as tf
 
         del keras
-        tf.config.list_physical_devices()  # looking for GPUs is what some of the chatter is about
+        tf.config.list_physical_devices()  # some messages are written when TensorFlow looks for GPUs
     tf.get_logger().setLevel("ERROR")
     return tf
 
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """Send what is written to descriptor 2 to a file, and pass it on if the block fails."""
+    """Redirect descriptor 2 to a file during the block, and write out the file if the block fails."""
     sys.stderr.flush()
     with tempfile.TemporaryFile() as kept:
         before = os.dup(2)

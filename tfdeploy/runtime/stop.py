@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: the first ends a run after its step and a checkpoint, the second at once.
+"""SIGINT and SIGTERM: the first signal ends a run after its step and a checkpoint, the second at once.
 
 A signal does not raise an exception at the point where it arrives, because TensorFlow might swallow that. It
 is stored, and the run checks for it at the points where it can stop.
@@ -41,12 +41,12 @@ class Terminated(SystemExit):
 
 
 _CLEANING: list[Callable[[], None]] = []
-"""What `end_now` calls before it ends the process."""
+"""What `end_process` calls before it ends the process."""
 
 
 @contextmanager
 def cleanup(clean: Callable[[], None]) -> Iterator[None]:
-    """Call `clean` at the end of the block, also if `end_now` ends the process; it must be quick."""
+    """Call `clean`, which must be quick, at the end of the block, also if `end_process` ends it."""
     _CLEANING.append(clean)
     try:
         yield
@@ -56,7 +56,11 @@ def cleanup(clean: Callable[[], None]) -> Iterator[None]:
 
 
 def end_process(code: int) -> NoReturn:
-    """End the process at once, whatever its threads are doing."""
+    """End the process at once, whatever its threads are doing.
+
+    Args:
+        code: The exit code of the process.
+    """
     for clean in reversed(_CLEANING):
         with suppress(Exception):
             clean()
@@ -64,14 +68,19 @@ def end_process(code: int) -> NoReturn:
 
 
 class StopSignals:
-    """Watches for both signals while it is entered; `received` is the first that came.
+    """Handles SIGINT and SIGTERM while it is entered. Outside Python's main thread, signals are left alone.
 
-    `arrived` is the first too, with when it came (`time.monotonic()`); it is known even if the main thread
-    sits in TensorFlow, if the process is the run's own.
+    A second signal calls the handler that was installed before, unless the process exists for this run
+    alone. Then it ends the process, even while the main thread is inside TensorFlow, because a thread reads
+    the numbers of the signals as they arrive.
 
-    With `own_process` a second one ends the process, even if the main thread sits in TensorFlow: a
-    thread of its own reads the numbers of signals as they arrive. Else the second does what it did before
-    this was entered. Outside the main thread of Python signals are left alone.
+    Args:
+        own_process: Whether the process exists for this run alone.
+
+    Attributes:
+        received: The first signal, as soon as the main thread has handled it.
+        arrived: The first signal and when it arrived (`time.monotonic()`). With `own_process` it is known
+            even while the main thread is inside TensorFlow; otherwise it is always None.
     """
 
     def __init__(self, *, own_process: bool = False) -> None:
@@ -112,7 +121,7 @@ class StopSignals:
             before(number, frame)
 
     def _end_at_second(self, end: socket.socket) -> None:
-        """Read numbers of signals until the other end is closed; end the process at the second of ours."""
+        """Read numbers of signals until the other end is closed; end the process at the second signal."""
         with end:
             while data := end.recv(16):
                 for number in data:
@@ -122,7 +131,15 @@ class StopSignals:
                         self.arrived = signal.Signals(number), time.monotonic()
 
     def check(self, result: Result | None = None) -> None:
-        """Raise Interrupted or Terminated, with the result so far, if a signal has come."""
+        """Raise the exception of the signal that has been received, if there is one.
+
+        Args:
+            result: The outcome of the run so far, which the exception carries.
+
+        Raises:
+            Interrupted: If SIGINT was received.
+            Terminated: If SIGTERM was received.
+        """
         if self.received is signal.SIGINT:
             raise Interrupted(result)
         if self.received is signal.SIGTERM:

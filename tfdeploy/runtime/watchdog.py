@@ -1,7 +1,8 @@
-"""The progress of a run: what it is doing, and since when; a thread reports a lack of progress.
+"""The activity of a run, and a watchdog that reports if the activity makes no progress.
 
 The main thread may be inside TensorFlow for as long as a step takes, and a step may wait for ever: for a
-source of data that blocks, or a server that is stopped. So the thread also ends such a run at a signal.
+source of data that blocks, or for a server that is stopped. So the watchdog's thread also ends such a run if
+a signal comes.
 """
 
 from __future__ import annotations
@@ -29,20 +30,24 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.show.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
 
-LEAST = 10.0  # seconds without progress that are not reported
+LEAST = 10.0  # seconds without progress before the first report
 AT_FIRST = 30.0  # the same for an activity that this process does for the first time
-USUALLY = 5  # so many times the longest duration so far are not reported either
-GROWTH = 2  # a report is repeated when the wait is so many times as long
-TO_END = 3.0  # seconds in which a run may end by itself at a signal
+USUALLY = 5  # an activity may last this many times as long as the longest one of its kind so far
+GROWTH = 2  # a report is repeated when the wait is this many times as long
+TO_END = 3.0  # seconds in which a run may end by itself after a signal
 LOOK_EVERY = 0.25
 
 
 @define
 class Activity:
-    """What a run is doing. `note_progress` notes progress; `causes` tell what the run may be waiting for.
+    """What a run is doing, and since when.
 
-    Each cause has a name, and yields sentences, each with the part of the spec that it is about. `last_step`
-    is the step of the newest checkpoint. No progress is expected while the run does nothing that may wait.
+    Attributes:
+        what: What the run does, in words that fit into a sentence, such as `step 7`.
+        span: The part of the spec that this is about.
+        last_step: The step of the newest checkpoint; None if there is none yet.
+        causes: Functions by name, each of which yields likely reasons for a wait: a sentence and the part of
+            the spec that it is about.
     """
 
     what: str = "the run"
@@ -56,7 +61,13 @@ class Activity:
 
     @contextmanager
     def doing(self, what: str, span: Span | None = None, kind: str | None = None) -> Iterator[None]:
-        """Say what the run does in this block; activities of one `kind` take about equally long."""
+        """Set what the run does during the block.
+
+        Args:
+            what: The activity, in words that fit into a sentence.
+            span: The part of the spec that it is about.
+            kind: Activities of one kind take about equally long; by default `what` itself.
+        """
         before = self.what, self.span, self._kind
         self.what, self.span, self._kind = what, span, what if kind is None else kind
         self._begin()
@@ -86,12 +97,12 @@ class Activity:
 
     @property
     def patience(self) -> float:
-        """The seconds without progress that are not reported."""
+        """The seconds without progress before a report; infinite if no activity has been set."""
         longest = self._longest.get(self._kind) if self._kind else math.inf
         return AT_FIRST if longest is None else max(LEAST, USUALLY * longest)
 
     def reasons(self) -> tuple[Span | None, tuple[str, ...]]:
-        """Return the part of the spec that the run waits for, and the likely reasons."""
+        """Return the part of the spec that the run waits for, and sentences with the likely reasons."""
         found = [each for cause in tuple(self.causes.values()) for each in cause()]
         span = next((span for _, span in found if span is not None), self.span)
         used = max(0.0, time.process_time() - self._used)
@@ -100,7 +111,10 @@ class Activity:
 
 
 class Watchdog:
-    """Reports a lack of progress; a signal then ends the process, if it is there for this run alone."""
+    """Reports a lack of progress from a thread, and ends the process if a signal comes meanwhile.
+
+    The process is ended only if it exists for this run alone; see `StopSignals`.
+    """
 
     def __init__(self, activity: Activity, stop: StopSignals, reporter: Reporter) -> None:
         self._activity, self._stop, self._reporter = activity, stop, reporter
@@ -109,7 +123,7 @@ class Watchdog:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Watch the run from a thread."""
+        """Watch the run from a thread during the block."""
         thread = threading.Thread(target=self._watch, daemon=True, name="watchdog")
         thread.start()
         try:
@@ -133,7 +147,7 @@ class Watchdog:
                 self._end(arrived[0], idle)
 
     def _end(self, number: Signals, idle: float) -> None:
-        """End the process, because its activity cannot be ended otherwise."""
+        """End the process, because its activity cannot be ended in another way."""
         activity, (span, reasons) = self._activity, self._activity.reasons()
         what, words, last = activity.what, duration(idle), activity.last_step
         self._reporter.warn(errors.ended_without_progress(number.name, what, words, last, span, *reasons))
@@ -141,7 +155,7 @@ class Watchdog:
 
 
 def waiting_for(source: Source) -> Cause:
-    """Return a cause that tells that the run waits for an example of a source of data."""
+    """Return a cause for `Activity.causes`: the run waits for an example of `source`."""
 
     def cause() -> Iterator[tuple[str, Span | None]]:
         asked = source.asked

@@ -1,4 +1,4 @@
-"""The run directory: where each of its files is, whose it is, and clearing it for a run that starts again."""
+"""The run directory: the paths of its files, whether it may be used, and how it is cleared."""
 
 from __future__ import annotations
 
@@ -31,13 +31,17 @@ RUNS = Path("runs")
 
 @frozen
 class RunDirectory:
-    """`train.directory`, relative to where the command runs; `runs/NAME` if NAME.tfdeploy has none."""
+    """The directory `train.directory` of a spec, or `runs/NAME` if NAME.tfdeploy gives none.
+
+    Attributes:
+        path: The directory, relative to the working directory of the process.
+    """
 
     path: Path
 
     @classmethod
     def of(cls, spec: ir.Spec) -> RunDirectory:
-        """Return the directory of a spec, which need not be there."""
+        """Return the directory of a spec, which need not exist."""
         if spec.train.directory is not None:
             return cls(Path(spec.train.directory))
         return cls(RUNS / (Path(spec.path).stem or "spec"))
@@ -54,27 +58,27 @@ class RunDirectory:
 
     @property
     def history(self) -> Path:
-        """A line per logged step and evaluation."""
+        """The history: a line for each logged step and each evaluation."""
         return self.path / "history.jsonl"
 
     @property
     def store(self) -> Store:
-        """The checkpoints."""
+        """The folder of the checkpoints."""
         return Store(self.path / "checkpoints")
 
     @property
     def events(self) -> Path:
-        """TensorBoard's files."""
+        """The folder of TensorBoard's files."""
         return self.path / "events"
 
     @property
     def profile(self) -> Path:
-        """Profiles of steps, if they were asked for."""
+        """The folder of the profiles of steps, if there are any."""
         return self.path / "profile"
 
     @property
     def cluster(self) -> Path:
-        """The addresses of the tasks that were started for the run, as long as they run."""
+        """The addresses of the tasks that were started for the run, while they run."""
         return self.path / "cluster.json"
 
     @property
@@ -84,18 +88,19 @@ class RunDirectory:
 
     @property
     def result(self) -> Path:
-        """What the run came to."""
+        """The outcome of the run."""
         return self.path / "result.json"
 
     @property
     def mark(self) -> Path:
-        """What says that the directory is a run's."""
+        """The file by which the directory is recognised as a run's."""
         return self.path / MARKER
 
     def make(self, spec: ir.Spec) -> None:
-        """Make the directory if it is not there, and mark it as a run's.
+        """Make the directory if it does not exist, and mark it as a run's.
 
-        Raises RunError if it cannot be made, holds the spec, or is a folder of something else.
+        Raises:
+            RunError: If it cannot be made, contains the spec, or contains files of others.
         """
         span = spec.train.span_of("directory")
         try:
@@ -113,18 +118,18 @@ class RunDirectory:
             write_atomically(self.mark, MARKER_TEXT)
 
     def _require_apart(self, spec: ir.Spec, span: Span | None, *, is_own: bool) -> None:
-        """Raise RunError if the spec is in the directory, unless it is the one that a run left there."""
+        """Raise RunError if the directory contains the spec, unless a run has written the spec there."""
         if is_own and self.holds_as_its_own(spec):
             return
         if self.path.resolve() in Path(spec.path).resolve().parents:
             raise RunError(errors.directory_holds_spec(str(self.path), spec.path, span))
 
     def holds_as_its_own(self, spec: ir.Spec) -> bool:
-        """Whether `spec` is the very file in which runs keep the spec as it ran."""
+        """Whether `spec` is the file in which runs keep the spec as it ran."""
         return Path(spec.path).resolve() == self.path.resolve() / self.spec.name
 
     def _require_no_links(self, span: Span | None) -> None:
-        """Raise RunError for folders in it that are links: what they lead to is not the run's to change."""
+        """Raise RunError if a folder in it is a symbolic link, because its target may belong to others."""
         splits = (self.events / name for name in SPLITS)
         for path in (self.store.directory, self.profile, self.events, *splits):
             if path.is_symlink():
@@ -132,7 +137,7 @@ class RunDirectory:
                 raise RunError(errors.directory_unusable(str(self.path), reason, span))
 
     def clear(self, spec: ir.Spec) -> None:
-        """Remove what an earlier run has left, and nothing else; also not `spec`, which is to be run."""
+        """Remove the files of earlier runs, and nothing else. `spec`, which is about to run, is kept."""
         for path in (self.result, self.model, self.history, self.placement):
             path.unlink(missing_ok=True)
         if not self.holds_as_its_own(spec):
@@ -142,13 +147,13 @@ class RunDirectory:
             for path in (self.events / split).glob("*"):
                 if is_events_file(path.name):
                     path.unlink(missing_ok=True)
-            with suppress(OSError):  # somebody else's file is in it
+            with suppress(OSError):  # it contains a file of others
                 (self.events / split).rmdir()
         with suppress(OSError):
             self.events.rmdir()
 
     def tidy(self) -> None:
-        """Remove what is half written, and the result of an earlier run that is now to be taken further."""
+        """Remove incomplete files, and the result of an earlier run that is continued now."""
         names = {path.name for path in self._whole_files}
         remove_partial(self.path, lambda name: name in names)
         self.result.unlink(missing_ok=True)

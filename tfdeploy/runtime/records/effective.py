@@ -1,6 +1,6 @@
-"""The spec as it ran, as a spec that can be run again from anywhere: it names its files by absolute paths.
+"""The spec as it ran, as a spec that can be run again from any folder, because its paths are absolute.
 
-Modules of `python(...)` are the exception; they are looked up beside a spec, or among the installed ones.
+Modules of `python(...)` are an exception: they are searched beside a spec and among the installed modules.
 """
 
 from __future__ import annotations
@@ -26,13 +26,18 @@ FILES: dict[str, tuple[str, ...]] = {
     "cifar10": ("path",),
     "mnist": ("images", "labels"),
 }
-"""The arguments of each source that name files, which are its first ones."""
+"""The arguments of each source that name files. They are its first arguments."""
 
 
 def effective_text(spec: ir.Spec, directory: Path | None = None) -> str:
-    """Return the spec with includes, constants, overrides and defaults filled in, its paths made absolute.
+    """Return the text of the spec with includes, constants, overrides and defaults filled in.
 
-    `directory` is the run directory if the spec leaves that open.
+    Args:
+        spec: The spec. Relative paths start from its folder.
+        directory: The run directory if the spec does not give one.
+
+    Returns:
+        The text, in which all paths are absolute.
     """
     base = Path(spec.path).parent.absolute()
     where = spec.train.directory if spec.train.directory is not None else directory
@@ -43,9 +48,12 @@ def effective_text(spec: ir.Spec, directory: Path | None = None) -> str:
 
 
 def with_paths(spec: ir.Spec, moved: Callable[[str], str], directory: str | None) -> ir.Spec:
-    """Return the spec with every path to a file of data or weights as `moved` gives it.
+    """Return the spec with other paths.
 
-    `directory` becomes the run directory.
+    Args:
+        spec: The spec.
+        moved: Returns the new path for each path to a file of data or weights.
+        directory: The new run directory.
     """
     weights = None if spec.train.weights is None else moved(spec.train.weights)
     train = evolve(spec.train, directory=directory, weights=weights)
@@ -53,7 +61,7 @@ def with_paths(spec: ir.Spec, moved: Callable[[str], str], directory: str | None
 
 
 def files_of(spec: ir.Spec) -> list[Path]:
-    """Return the files of data and weights that a spec names and that are there, globs filled in."""
+    """Return the existing files of data and weights that a spec names, with globs expanded."""
     base = Path(spec.path).parent
     named: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Files of a run directory: replaced whole, so that a reader, or the next run, never finds half of one."""
+"""Files that are replaced as a whole, so that neither a reader nor the next run finds an incomplete one."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give the name of a file to write to, which takes the place of `path` when the block ends well.
+    """Yield the name of a file to write to, which replaces `path` when the block ends without an error.
 
-    Raises RunError if the operating system refuses; what was there before is kept then.
+    Raises:
+        RunError: If the operating system refuses. The earlier file is kept then.
     """
     beside = temporary_name(path)
     try:
@@ -42,18 +43,18 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def temporary_name(path: Path) -> Path:
-    """Return a name beside `path` that no other file has, under which to write what will be `path`."""
+    """Return a unique name beside `path`, under which a file is written before it is renamed."""
     return path.with_name(f"{PARTIAL}{secrets.token_hex(4)}-{path.name}")
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace the file `path` by one that holds `text`. Raises RunError if it cannot be written."""
+    """Replace the file `path` by one with the content `text`; raises RunError if it cannot be written."""
     with replacing(path) as beside:
         beside.write_text(text, encoding="utf-8")
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Wait until a file, or the list of files of a folder, is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -62,13 +63,24 @@ def sync(path: Path) -> None:
 
 
 def write_fault(path: Path, fault: OSError, last_good: int | None = None) -> Diagnostic:
-    """Say why a file of the run could not be written."""
+    """Return the diagnostic about a file of the run that could not be written.
+
+    Args:
+        path: The file.
+        fault: The error of the operating system.
+        last_good: The step of the newest checkpoint, if there is one.
+    """
     reason = (fault.strerror or str(fault)).lower()
     return errors.cannot_write(str(path), reason, last_good, full=fault.errno in FULL)
 
 
 def remove_partial(directory: Path, is_own: Callable[[str], bool]) -> None:
-    """Remove what a run that was killed has left half written of files that `is_own` knows by their names."""
+    """Remove the incomplete files that a killed run has left.
+
+    Args:
+        directory: The folder of the files.
+        is_own: Whether a run writes files of a name.
+    """
     for path in directory.glob(f"{PARTIAL}*"):
         found = _PARTIAL.fullmatch(path.name)
         if found is not None and is_own(found["name"]):
@@ -76,6 +88,6 @@ def remove_partial(directory: Path, is_own: Callable[[str], bool]) -> None:
 
 
 def is_partial(name: str, of: str) -> bool:
-    """Whether `name` is one under which the file `of` is written before it is whole."""
+    """Whether `name` is a temporary name of the file `of`; see `temporary_name`."""
     found = _PARTIAL.fullmatch(name)
     return found is not None and found["name"] == of

@@ -1,7 +1,7 @@
-"""`history.jsonl`: a line per logged step and per evaluation, appended as they come.
+"""`history.jsonl`: a line for each logged step and each evaluation, appended as they happen.
 
-A process that is killed can leave a line cut short, and lines of steps after the last checkpoint. Both are
-taken out before a run goes on, so that the file always reads as the story of one run.
+A process that is killed can leave an incomplete line, and lines of steps after the last checkpoint. Both are
+removed before a run continues, so that the file always reads as the history of one run.
 """
 
 from __future__ import annotations
@@ -36,10 +36,18 @@ def _now() -> str:
 class HistoryRecord:
     """A logged step, or an evaluation after it.
 
-    `loss` includes the regularisation term, `data_loss` does not; `examples_per_second` is the speed since
-    the last logged step, or that of the evaluation. `data_waiting` is the part of the time since the last
-    logged step in which the examples of a step were not there yet; None if that is not known. `worker` is
-    the worker that made the step, if workers update independently of each other.
+    Attributes:
+        step: The global step.
+        split: The split of the examples: `train` for a step, another one for an evaluation.
+        loss: The loss with regularisation.
+        data_loss: The loss without regularisation.
+        metrics: The values of the metrics by name.
+        examples_per_second: The speed since the last logged step, or that of the evaluation.
+        learning_rate: The learning rate of the step.
+        data_waiting: The share of the time since the last logged step, from 0 to 1, in which a step waited
+            for its examples; None if it is not known.
+        worker: The worker that has made the step, if workers update independently of each other.
+        time: When the record was made, in UTC (ISO 8601).
     """
 
     step: Count
@@ -54,12 +62,12 @@ class HistoryRecord:
     time: str = field(factory=_now)
 
     def to_json(self) -> str:
-        """Return the line as it stands in the file; numbers that are not finite become null."""
+        """Return the line of the file; numbers that are not finite are null."""
         return to_json(self)
 
     @classmethod
     def read(cls, text: bytes) -> HistoryRecord | None:
-        """Return the line that `text` is, None if it is broken."""
+        """Return the record of a line, or None if the line is no such record."""
         try:
             return parse_record(text, cls)
         except BadRecord:
@@ -67,10 +75,14 @@ class HistoryRecord:
 
 
 class History:
-    """The file, open for appending; `records` are those that were there and are kept.
+    """The file of the history, to which records are appended. Methods raise RunError if it cannot be written.
 
-    With the `presence` of its directory it is found out before each line whether the file is still there.
-    Raises RunError if it cannot be written.
+    Args:
+        path: The file.
+        guard: Checks before each line that the file and its directory still exist; None for no check.
+
+    Attributes:
+        records: The records of earlier processes that `repair` has kept.
     """
 
     def __init__(self, path: Path, guard: DirectoryGuard | None = None) -> None:
@@ -80,9 +92,11 @@ class History:
         self._descriptor: int | None = None
 
     def repair(self, last_step: int) -> int:
-        """Keep the lines up to `last_step`, in whole; return how many broken ones there were.
+        """Remove damaged lines, and those of steps after `last_step`.
 
-        One broken line at the end is what a kill leaves, and is not counted.
+        Returns:
+            The number of damaged lines. A last line that is incomplete is not counted, because a killed
+            process leaves one.
         """
         try:
             texts = read_regular(self.path).splitlines()
@@ -101,11 +115,11 @@ class History:
         return found[:-1].count(None)
 
     def last(self, split: SplitName) -> HistoryRecord | None:
-        """Return the last line of a split among those that were there."""
+        """Return the last of `records` that is of a split; None if there is none."""
         return next((record for record in reversed(self.records) if record.split == split), None)
 
     def append(self, record: HistoryRecord) -> None:
-        """Add a line, in one write."""
+        """Append the line of a record, in one write if the system permits."""
         self.require()
         try:
             if self._descriptor is None:
@@ -118,7 +132,7 @@ class History:
             raise RunError(write_fault(self.path, fault)) from fault
 
     def require(self) -> None:
-        """Raise RunError if the file, or the run directory with it, was removed or renamed."""
+        """Raise RunError if the file or the run directory was removed or renamed."""
         if self.guard is None:
             return
         if self._descriptor is None:

@@ -36,7 +36,7 @@ _HOW = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 
 @contextmanager
 def locked(directory: Path, span: Span | None = None) -> Iterator[None]:
-    """Hold the lock of `directory`.
+    """Hold the lock of `directory` during the block.
 
     Raises:
         RunError: If another process holds the lock, which is named, or the lock file cannot be used.
@@ -57,7 +57,7 @@ def locked(directory: Path, span: Span | None = None) -> Iterator[None]:
         except BlockingIOError as held:
             raise RunError(errors.directory_in_use(str(directory), _holder(descriptor), span)) from held
         os.ftruncate(descriptor, 0)
-        with suppress(OSError):  # on a full disk it is held all the same, by nobody knows whom
+        with suppress(OSError):  # on a full disk the lock is held without the number of its process
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         try:
             yield
@@ -68,7 +68,7 @@ def locked(directory: Path, span: Span | None = None) -> Iterator[None]:
 
 
 def _is_lock(descriptor: int) -> bool:
-    """Whether an open file is a regular one that is empty or names a process: no other file is emptied."""
+    """Whether an open file is regular, and is empty or names a process. No other file may be emptied."""
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         return False
     text = os.pread(descriptor, LONGEST, 0).decode("ascii", "replace").strip()
@@ -81,30 +81,36 @@ def _holder(descriptor: int) -> int | None:
 
 
 OPEN_FILES = Path("/proc/self/fd")
-"""Where Linux tells what has become of the names of open files."""
+"""The folder in which Linux lists the present names of open files."""
 
 
 @frozen
 class DirectoryGuard:
-    """The run directory `path`, held open by `descriptor`; `span` is where the spec names it."""
+    """The run directory, which is held open so that it is noticed if it is moved or removed.
+
+    Attributes:
+        path: The directory.
+        descriptor: The descriptor that holds it open.
+        span: The place in the spec that names it.
+    """
 
     path: Path
     descriptor: int
     span: Span | None = None
 
     def require(self) -> None:
-        """Raise RunError if the directory was renamed, removed or replaced; it says where it is now."""
+        """Raise RunError if the directory was renamed, removed or replaced."""
         if not is_open_as(self.path, self.descriptor):
             raise RunError(errors.directory_gone(str(self.path), self._now(), self.span))
 
     def require_file(self, path: Path, descriptor: int) -> None:
-        """Raise RunError if the directory, or the open file in it that was `path`, is not there any more."""
+        """Raise RunError if the directory, or the open file `path` in it, was renamed or removed."""
         self.require()
         if not is_open_as(path, descriptor):
             raise RunError(errors.file_gone(str(path), self.span))
 
     def _now(self) -> str | None:
-        """Return where the directory is now, None if it was removed or nobody knows."""
+        """Return the present path of the directory; None if it was removed or the path is not known."""
         try:
             found = (OPEN_FILES / str(self.descriptor)).readlink()
         except OSError:
@@ -114,7 +120,7 @@ class DirectoryGuard:
 
 @contextmanager
 def guard_directory(path: Path, span: Span | None = None) -> Iterator[DirectoryGuard]:
-    """Hold the directory `path` open. Raises RunError if that cannot be."""
+    """Hold the directory `path` open during the block; raises RunError if it cannot be opened."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as fault:
@@ -127,7 +133,7 @@ def guard_directory(path: Path, span: Span | None = None) -> Iterator[DirectoryG
 
 
 def is_open_as(path: Path, descriptor: int) -> bool:
-    """Whether `path` is the very file or folder that `descriptor` has open."""
+    """Whether `path` names the file or folder that `descriptor` has open."""
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except OSError:

@@ -1,7 +1,7 @@
-"""Files that commands write where the user says: never over what is read, nor over what others have written.
+"""Files of the user's choice that commands write. Files that are read, and files of others, are not replaced.
 
-Each kind of file that the tool writes is known by something in it, so that a command can be repeated. All
-else that is there is replaced only if the user insists.
+Each kind of file that the tool writes is recognised by its content, so that a command can be repeated. Any
+other file is replaced only with `--force`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from dsl import ir
 
 GENERATOR = "made by tfdeploy"
-"""What pages, pictures and archives of the tool have in them."""
+"""The text by which pages, pictures and archives of the tool are recognised."""
 
 _START = 4096
-"""Bytes in which the sign of a text is looked for."""
+"""The number of bytes in which that text is searched."""
 
 _IMAGES = {".jpg", ".jpeg", ".png"}
 """The endings of files that `images` reads."""
@@ -45,7 +45,11 @@ GRAPH_MARK_TEXT = "`tfdeploy compile` keeps its files in this folder, and replac
 
 @frozen
 class InputFiles:
-    """The files that a command reads, which none of its outputs may replace."""
+    """The files that a command reads, which none of its outputs may replace.
+
+    Attributes:
+        paths: The files.
+    """
 
     paths: tuple[Path, ...]
 
@@ -55,20 +59,29 @@ class InputFiles:
         return cls((Path(spec.path), *map(Path, (*spec.includes, *more)), *files_of(spec), *_named(spec)))
 
     def require_not_input(self, output: Path) -> None:
-        """Raise RunError if `output` is one of the files, under whatever name."""
+        """Raise RunError if `output` is one of the files, also under another name."""
         for path in self.paths:
             if _same(path, output):
                 raise RunError(errors.output_is_read(str(output), str(path)))
 
 
 def require_free(output: Path, is_own: Callable[[Path], bool], *, force: bool) -> None:
-    """Raise RunError if `output` is there and `is_own` does not know it, unless the user insists."""
+    """Check that a file may be written.
+
+    Args:
+        output: The file.
+        is_own: Whether an existing file was written by the same command.
+        force: Whether every existing file may be replaced.
+
+    Raises:
+        RunError: If another file would be replaced.
+    """
     if not force and output.is_file() and not is_own(output):
         raise RunError(errors.foreign_output(str(output)))
 
 
 def write_output(output: Path, text: str) -> None:
-    """Write a text whole to a file, or to the pipe or device that stands there. Raises RunError."""
+    """Replace a file by a text, or write the text to a pipe or device; raises RunError if that fails."""
     try:
         is_stream = output.exists() and not stat.S_ISREG(output.stat().st_mode) and not output.is_dir()
         if is_stream:
@@ -80,12 +93,12 @@ def write_output(output: Path, text: str) -> None:
 
 
 def link_target(output: Path) -> Path:
-    """Return the file to write: a symbolic link stays one, and what it leads to is replaced."""
+    """Return the file to write: the target of a symbolic link, so that the link itself is kept."""
     return output.resolve() if output.is_symlink() else output
 
 
 def is_own_text(path: Path) -> bool:
-    """Whether a text has near its start what texts of the tool have there."""
+    """Whether a file begins like the pages and pictures that the tool writes."""
     try:
         with open_regular(path) as file:
             return GENERATOR.encode() in file.read(_START)
@@ -94,7 +107,7 @@ def is_own_text(path: Path) -> bool:
 
 
 def is_own_predictions(path: Path, name: str) -> bool:
-    """Whether a file has predictions of the output `name`: a table by its header, an archive by its note."""
+    """Whether a file has predictions of the output `name`, by a table's header or an archive's comment."""
     try:
         if path.suffix == ".npz":
             with open_regular(path) as file, zipfile.ZipFile(file) as archive:
@@ -115,7 +128,7 @@ def require_free_folder(folder: Path, *, force: bool) -> None:
 
 
 def _was_compiled(folder: Path) -> bool:
-    """Whether a `compile` that left no mark has written the folder."""
+    """Whether a `compile` of an earlier version, which wrote no marker, has written the folder."""
     whole = all((folder / name).is_file() for name in GRAPH_FILES)
     return whole and is_json_object(folder / "placement.json", OF_PLACEMENT)
 

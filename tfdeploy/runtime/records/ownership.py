@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 MARKER = ".tfdeploy-run"
 MARKER_TEXT = "Runs of tfdeploy keep their files in this folder, and remove from it those of earlier runs.\n"
 GRAPH = "graph.pb"
-"""The file that `compile` writes, and no run."""
+"""A file that `compile` writes, and a run does not."""
 
 _UNOWNED = frozenset({LOCK, "lost+found"})
-"""What may be in a folder that is as good as empty: a lock, and what a new file system has in it."""
+"""Names that do not count in an otherwise empty folder: a lock, and the folder of a new file system."""
 
 _MANIFEST = re.compile(r"model\.ckpt-\d+\.json")
 _OF_RESULT = {"status", "steps", "examples_per_second", "seconds", "directory"}
@@ -40,13 +40,13 @@ def is_marked(folder: Path) -> bool:
 
 
 def foreign_names(folder: Path) -> list[str]:
-    """Return the names of what is in a folder without a mark, in order. Raises OSError."""
+    """Return the sorted names of the files of others in a folder without a marker; raises OSError."""
     names = sorted(path.name for path in folder.iterdir())
     return [name for name in names if name not in _UNOWNED and not is_partial(name, MARKER)]
 
 
 def was_written_by_a_run(folder: Path) -> bool:
-    """Whether a run of a version that left no mark has written the folder. Raises OSError."""
+    """Whether a run of an earlier version, which wrote no marker, has written the folder; raises OSError."""
     if is_json_object(folder / "result.json", _OF_RESULT):
         return True
     checkpoints = folder / "checkpoints"
@@ -75,10 +75,10 @@ _NAME = re.compile(r"events\.out\.tfevents\.\d+\.\d+")
 
 
 def new_events_name() -> str:
-    """Return a name for a file of events: of this moment and this process."""
+    """Return a new name for a file of events, made of the time and the number of this process."""
     return f"events.out.tfevents.{time.time_ns():019d}.{os.getpid()}"
 
 
 def is_events_file(name: str) -> bool:
-    """Whether `name` is one that `new_events_name` gives."""
+    """Whether `name` has the form that `new_events_name` returns."""
     return _NAME.fullmatch(name) is not None

@@ -17,10 +17,15 @@ MILLISECONDS = {DIGITS: 3}
 
 @frozen
 class Seconds:
-    """How many seconds of a run went where. `train` is the steps alone, without the first one.
+    """The seconds that the parts of a run have taken.
 
-    `data_waiting` is the part of `train` in which the examples of a step were not there yet; None if that
-    is not known.
+    Attributes:
+        compile: Building the graph.
+        first_step: The first step; None if there was none.
+        train: All other steps.
+        evaluate: Evaluations.
+        checkpoint: Writing checkpoints.
+        data_waiting: The part of `train` in which steps waited for their examples; None if it is not known.
     """
 
     compile: float = field(metadata=MILLISECONDS)
@@ -35,7 +40,12 @@ class Seconds:
 class Scores:
     """The scores of an evaluation.
 
-    `loss` includes the regularisation, `data_loss` is the mean over examples.
+    Attributes:
+        loss: The loss with regularisation.
+        data_loss: The loss without regularisation, as a mean over the examples.
+        metrics: The values of the metrics by name.
+        examples: The number of examples.
+        seconds: The seconds that the evaluation has taken.
     """
 
     loss: float
@@ -47,7 +57,13 @@ class Scores:
 
 @frozen
 class SplitResult:
-    """Scores over all `examples` of a split, with the averaged weights if `ema` is set."""
+    """Scores over all examples of a split, with the averaged weights if the spec sets `ema`.
+
+    Attributes:
+        loss: The loss with regularisation.
+        metrics: The values of the metrics by name.
+        examples: The number of examples.
+    """
 
     loss: Measured
     metrics: Mapping[str, Measured]
@@ -61,7 +77,14 @@ class SplitResult:
 
 @frozen
 class Best:
-    """The best evaluation: its step and the value of the score; `goal` is `highest` or `lowest`."""
+    """The best evaluation of a run.
+
+    Attributes:
+        step: The global step of the evaluation.
+        goal: Whether the highest or the lowest value is the best.
+        score: The name of the score: `loss`, or a metric.
+        value: The value of the score.
+    """
 
     step: Count
     goal: Goal
@@ -73,9 +96,21 @@ class Best:
 class Result:
     """The outcome of a run.
 
-    `steps` is the global step reached, `loss` (regularisation included) and `metrics` are those of the last
-    logged step, None if there is none; `model` is the path of the trained model. If the spec asks for
-    the best, `validation`, `test` and `model` are those of the step of `best`.
+    Attributes:
+        status: Whether the run has finished, or which signal has ended it.
+        steps: The global step that was reached.
+        loss: The loss with regularisation at the last logged step; None if no step was logged.
+        metrics: The values of the metrics at that step, by name.
+        test: The scores on the split `test`, at the step of `best` if there is one.
+        validation: The same for the split `validation`.
+        examples_per_second: The speed of the steps after the first one.
+        seconds: The seconds that the parts of the run have taken.
+        directory: The run directory.
+        model: The path of the trained model, at the step of `best` if there is one; None if the run has not
+            finished.
+        resumed_from: The step of the checkpoint from which the run has continued; None for a new run.
+        best: The best evaluation, if the spec asks for the best.
+        stopped_early: Whether the run has ended because `patience` was exhausted.
     """
 
     status: Status
@@ -99,7 +134,13 @@ class Result:
 
 @frozen
 class Evaluated:
-    """The scores of a checkpoint on splits, by their names."""
+    """The scores of a checkpoint.
+
+    Attributes:
+        checkpoint: The path by which TensorFlow knows the checkpoint.
+        step: Its global step.
+        splits: The scores on each split, by name.
+    """
 
     checkpoint: str
     step: int
@@ -112,7 +153,7 @@ class Evaluated:
 
 @define
 class Clock:
-    """Seconds of a run, added up as they pass."""
+    """Adds up the seconds of a run; the attributes are those of `Seconds`, and the number of examples."""
 
     compile: float = 0.0
     first_step: float | None = None
@@ -123,7 +164,13 @@ class Clock:
     data_waiting: float | None = None
 
     def took(self, examples: int, seconds: float, waited: float | None = None) -> None:
-        """Take down a step after the first, which has waited for its examples for a while."""
+        """Add the time of a step after the first one.
+
+        Args:
+            examples: The number of examples of the step.
+            seconds: The seconds that it has taken.
+            waited: The seconds of these in which it waited for its examples; None if they are not measured.
+        """
         self.examples += examples
         self.train += seconds
         if waited is not None:
@@ -136,12 +183,12 @@ class Clock:
 
     @property
     def waiting(self) -> float | None:
-        """The part of the training time that was spent waiting for data; None if that is not known."""
+        """The share of the training time in which steps waited for data; None if it is not known."""
         if self.data_waiting is None or self.train <= 0:
             return None
         return min(self.data_waiting / self.train, 1.0)
 
     @property
     def examples_per_second(self) -> float | None:
-        """The speed of the steps after the first; None before there is any."""
+        """The speed of the steps after the first one; None if there is none."""
         return self.examples / self.train if self.train > 0 else None

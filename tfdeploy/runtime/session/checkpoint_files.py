@@ -20,13 +20,17 @@ Run = Callable[..., Any]
 
 
 class CheckpointFiles(Protocol):
-    """Writes variables to the files of a prefix, and takes them from there."""
+    """Writes variables to the files of a checkpoint, and reads them from there.
+
+    `run` is `Session.run` of the session that has the variables, `prefix` the path by which TensorFlow knows
+    the checkpoint.
+    """
 
     def write(self, run: Run, saving: Saving, prefix: str) -> None:
-        """Write all variables. Raises tf.errors.OpError."""
+        """Write all variables; raises tf.errors.OpError."""
 
     def read(self, run: Run, saving: Saving, prefix: str, names: Sequence[str]) -> None:
-        """Give the variables called `names` the values that the files have. Raises tf.errors.OpError."""
+        """Set the variables `names` to the values in the files; raises tf.errors.OpError."""
 
 
 class ServerFiles:
@@ -37,13 +41,17 @@ class ServerFiles:
         run(saving.written, {saving.path: prefix})
 
     def read(self, run: Run, saving: Saving, prefix: str, names: Sequence[str]) -> None:
-        """Take the values from the files, each on the device of its variable."""
+        """Read each value on the device of its variable."""
         run([saving.restores[name] for name in names], {saving.path: prefix})
 
 
 @frozen
 class ClientFiles:
-    """This process writes and reads the files; `initializers` give variables values that are fed."""
+    """This process writes and reads the files.
+
+    Attributes:
+        initializers: The op of each variable that sets it to a value that is fed, by the variable's name.
+    """
 
     initializers: Mapping[str, tf.Operation]
 

@@ -1,4 +1,4 @@
-"""Writing checkpoints of a session and going on from them."""
+"""Writes checkpoints of a session, and restores them."""
 
 from __future__ import annotations
 
@@ -32,18 +32,24 @@ NOT_DAMAGE = (
     tf.errors.UnavailableError,
     tf.errors.DeadlineExceededError,
 )
-"""What can keep a checkpoint from being read without its being damaged."""
+"""Errors that may happen while a checkpoint is read although it is not damaged."""
 
 
 class DamagedCheckpoint(Exception):  # noqa: N818 no error of the caller's
-    """A checkpoint whose tensors cannot be had, or are not those of its manifest; the message says why."""
+    """The tensors of a checkpoint cannot be read, or are not those of its manifest; the message says why."""
 
 
 @define
 class Checkpoints:
-    """The checkpoints of one run; `newest` is the last one that was written or gone on from.
+    """The checkpoints of one run.
 
-    With the `presence` of the run directory, nothing is written if that has gone.
+    Attributes:
+        store: The folder of the checkpoints.
+        engine: The session whose variables are saved and restored.
+        keep: How many of the newest checkpoints are kept.
+        newest: The last checkpoint that was written or resumed from.
+        best_step: The step of the checkpoint of the best evaluation, which is kept as well.
+        guard: Checks before each write that the run directory has not been removed; None for no check.
     """
 
     store: Store
@@ -56,10 +62,19 @@ class Checkpoints:
     # --- writing ------------------------------------------------------------------------------------------
 
     def save(self, step: int, examples: int) -> float:
-        """Write a checkpoint and drop the oldest beyond `keep`; return the seconds it took.
+        """Write a checkpoint, and remove the oldest ones beyond `keep`.
 
-        Raises RunError if weights are not finite or the files cannot be written; the checkpoints there
-        are stay. One of the same step is not written again, unless somebody has removed or damaged it.
+        A checkpoint of the same step is not written again, unless it has been removed or damaged.
+
+        Args:
+            step: The global step.
+            examples: The number of examples consumed since the start of the run.
+
+        Returns:
+            The seconds that it took.
+
+        Raises:
+            RunError: If weights are not finite, or the files cannot be written. Earlier checkpoints are kept.
         """
         begun = time.perf_counter()
         if self.guard is not None:
@@ -91,7 +106,7 @@ class Checkpoints:
             engine.files.write(engine.session.run, engine.saving, str(prefix))
             for path in self.store.files(step):
                 sync(path)
-            sync(self.store.directory)  # a manifest that counts must not be on the disk before their names
+            sync(self.store.directory)  # the manifest must not reach the disk before the names of these files
         except (tf.errors.OpError, OSError) as fault:
             self.store.remove(step)
             if is_lost_task(fault, self.engine.lost):
@@ -110,7 +125,7 @@ class Checkpoints:
         )
 
     def _tell_tensorflow(self) -> None:
-        """Write the file by which `tf.train.latest_checkpoint` finds the newest."""
+        """Write the file by which `tf.train.latest_checkpoint` finds the newest checkpoint."""
         prefixes = [str(each.prefix) for each in reversed(self.store.whole())]
         try:
             tf.compat.v1.train.update_checkpoint_state(str(self.store.directory), prefixes[-1], prefixes)
@@ -122,13 +137,19 @@ class Checkpoints:
         """The step of the newest checkpoint."""
         return None if self.newest is None else self.newest.step
 
-    # --- going on -----------------------------------------------------------------------------------------
+    # --- restoring ----------------------------------------------------------------------------------------
 
     def latest(self, warn: Callable[[Diagnostic], None]) -> Checkpoint | None:
-        """Take the variables from the newest checkpoint that can be read; return it, or None.
+        """Restore the newest checkpoint that can be read.
 
-        Those that are damaged are passed over with a warning. Raises RunError if all of them are, or if
-        one is of another model.
+        Args:
+            warn: Called with a warning about each damaged checkpoint, which is passed over.
+
+        Returns:
+            The checkpoint; None if there is none.
+
+        Raises:
+            RunError: If all checkpoints are damaged, or one is of another model.
         """
         steps = self.store.steps()
         for step in steps:
@@ -146,7 +167,7 @@ class Checkpoints:
         return None
 
     def resume(self, warn: Callable[[Diagnostic], None]) -> Checkpoint | None:
-        """Go on from `latest`: whatever is newer is removed, since its steps will be made again."""
+        """Restore `latest`, and remove all that is newer, because those steps will be made again."""
         found = self.latest(warn)
         if found is not None:
             self.store.remove_after(found.step)
@@ -154,10 +175,15 @@ class Checkpoints:
         return found
 
     def restore(self, checkpoint: Checkpoint, warn: Callable[[Diagnostic], None]) -> None:
-        """Take the variables from `checkpoint`; what it lacks of slots and averages starts anew.
+        """Restore the variables from `checkpoint`. Slots and averages that it lacks are initialised.
 
-        Raises Damaged if that cannot be (some variables may have been taken then), and RunError if it is of
-        another model.
+        Args:
+            checkpoint: The checkpoint.
+            warn: Called with a warning about what it lacks.
+
+        Raises:
+            DamagedCheckpoint: If it cannot be read. Some variables may have been restored by then.
+            RunError: If it is of another model.
         """
         saving, session = self.engine.saving, self.engine.session
         prefix = str(checkpoint.prefix)
@@ -179,9 +205,11 @@ class Checkpoints:
             warn(errors.starts_anew(prefix, missing))
 
     def _missing(self, checkpoint: Checkpoint) -> list[str]:
-        """Return the slots and averages that are lacking.
+        """Return the slots and averages that a checkpoint lacks.
 
-        Raises RunError if the model is another, and Damaged if the step is.
+        Raises:
+            RunError: If it is of another model.
+            DamagedCheckpoint: If it is of another step than its manifest says.
         """
         compiled = self.engine.compiled
         reader = tf.train.load_checkpoint(str(checkpoint.prefix))

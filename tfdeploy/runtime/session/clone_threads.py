@@ -17,11 +17,14 @@ T = TypeVar("T")
 
 
 class CloneThreads(Generic[T]):
-    """Threads that make updates, as many as `allow` says; what each gives is taken one by one.
+    """A thread for each clone that makes updates, as many in all as `allow` permits.
 
-    `update` makes one update of a loop; it is also told whether it is the first of that clone. `staleness` is
-    the bound on the lead of the fastest clone over the slowest. What an update raises is raised to who waits
-    for results, and no further update begins.
+    If an update raises an exception, no further update begins, and `result` raises the exception.
+
+    Args:
+        loops: The training ops of each clone.
+        update: Makes one update of a clone; the second argument is whether it is the first one of the clone.
+        staleness: The most updates by which a clone may be ahead of the slowest one; None for no bound.
     """
 
     def __init__(
@@ -42,11 +45,11 @@ class CloneThreads(Generic[T]):
             thread.start()
 
     def allow(self, until: int) -> None:
-        """Let updates up to number `until`, counted from the first, begin."""
+        """Permit updates up to number `until`, counted from the first one, to begin."""
         self.tickets.allow(until)
 
     def result(self) -> T:
-        """Wait for the next update that ends, and return what it gave."""
+        """Wait until an update ends, and return its result."""
         found = self._results.get()
         self._taken += 1
         if isinstance(found, BaseException):
@@ -55,7 +58,7 @@ class CloneThreads(Generic[T]):
         return found
 
     def settle(self) -> list[T]:
-        """Let no further update begin, wait for those at work, and return what is left of results."""
+        """Permit no further updates, wait for those that have begun, and return the remaining results."""
         self.tickets.allow(0)
         found = []
         while self._taken < self.tickets.begun:
@@ -63,7 +66,7 @@ class CloneThreads(Generic[T]):
         return found
 
     def close(self) -> None:
-        """Make no more updates, and wait until none is under way."""
+        """End the threads, and wait until no update is running."""
         self.tickets.close()
         for thread in self._threads:
             if thread is not threading.current_thread():
@@ -85,11 +88,15 @@ class CloneThreads(Generic[T]):
 
 @define
 class Tickets:
-    """A ticket for every update that may be made; threads of clones take them.
+    """Decides which clone may begin an update: each update needs a ticket, which the clone's thread takes.
 
-    `staleness` bounds the lead: a clone that would, after its next update, have made more than so many
-    more than another has to wait for that one. The slowest never waits, so all end. `begun` counts the
-    tickets that were taken, `made` the updates of each clone that have ended.
+    Attributes:
+        clones: The number of clones.
+        staleness: The most updates by which a clone may be ahead of another one. A clone that would be
+            further ahead after its next update waits. The slowest clone never waits, so all updates end.
+        begun: The number of tickets that were taken.
+        made: The number of updates of each clone that have ended.
+        largest_lead: The most updates by which a clone has been ahead of another one so far.
     """
 
     clones: int
@@ -105,13 +112,13 @@ class Tickets:
         self.made = [0] * self.clones
 
     def allow(self, until: int) -> None:
-        """Let updates up to number `until` begin, and no further ones."""
+        """Permit updates up to number `until` to begin, and no further ones."""
         with self._changed:
             self._until = until
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Give out no more tickets, and let go those that wait for one."""
+        """Give out no more tickets; threads that wait for one continue without."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -126,7 +133,7 @@ class Tickets:
             return True
 
     def give_back(self, clone: int) -> None:
-        """Tell that an update of `clone` has been made."""
+        """Note that an update of `clone` has ended."""
         with self._changed:
             self.made[clone] += 1
             self.largest_lead = max(self.largest_lead, max(self.made) - min(self.made))

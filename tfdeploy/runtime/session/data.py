@@ -1,4 +1,4 @@
-"""The data of a spec, opened and looked at."""
+"""Opens the data of a spec and feeds it to the graph."""
 
 from __future__ import annotations
 
@@ -37,9 +37,18 @@ def open_stream(
     training: bool = False,
     seed: int | None = None,
 ) -> Stream:
-    """Open a split that is to feed `inputs`, in `training` or not, and look at its first example.
+    """Open a split and check its first example.
 
-    Raises RunError or SpecError if its data is amiss.
+    Args:
+        plan: The plan of the spec.
+        split: The split.
+        inputs: The inputs of the model that the split feeds.
+        training: Whether the examples are for training.
+        seed: The seed of shuffles without one of their own.
+
+    Raises:
+        RunError: If files are missing or damaged.
+        SpecError: If the data does not fit its transforms or the inputs.
     """
     options = StreamOptions(
         base=folder_of(plan.spec),
@@ -53,9 +62,12 @@ def open_stream(
 
 
 def require_readable(streams: Iterable[Stream], membership: Membership | None) -> None:
-    """Raise RunError for streams that need Python if the servers of a cluster's tasks read them.
+    """Check that the servers of a cluster can read the streams without Python.
 
-    They do if this process is the client of one graph, and no task itself.
+    The servers read the data if this process is the client of one graph, and not a task itself.
+
+    Raises:
+        RunError: If a stream needs Python.
     """
     if membership is None or membership.task is not None:
         return
@@ -69,9 +81,12 @@ def require_readable(streams: Iterable[Stream], membership: Membership | None) -
 
 
 def feed_training(engine: Engine, stream: Stream, consumed: int) -> None:
-    """Start all pipes of the training data after the first `consumed` examples, counted over all passes.
+    """Start all input pipes of the training data.
 
-    A pipe that has a shard of the data gets that, without its part of what is consumed.
+    Args:
+        engine: The session with the pipes.
+        stream: The training data. A pipe with a shard reads its share of it.
+        consumed: How many examples were consumed before, over all passes and shards. They are skipped.
     """
     for pipe in engine.compiled.train_inputs:
         parts = 1 if pipe.shard is None else pipe.shard[1]

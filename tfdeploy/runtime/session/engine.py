@@ -1,4 +1,4 @@
-"""A compiled graph in a session: initialise it, feed it, make steps, evaluate.
+"""A compiled graph in a session: it is initialised, fed, trained and evaluated.
 
 What runs once (the first step, initialisation, the first evaluation) also asks TensorFlow where it has put
 each op, which the placement map then shows.
@@ -36,8 +36,13 @@ AVERAGE = "/ExponentialMovingAverage"  # ends the name of a weight's moving aver
 class StepReport:
     """The report of a logged step.
 
-    `loss` includes the regularisation, `summary` is a serialised Summary, `waited` is the time until the
-    examples of the step were there, in seconds; None if it is not measured.
+    Attributes:
+        loss: The loss with regularisation.
+        data_loss: The loss without regularisation.
+        metrics: The values of the metrics by name.
+        learning_rate: The learning rate of the step; None if the report is of one clone alone.
+        summary: A serialised `tf.compat.v1.Summary`, if the graph makes one.
+        waited: The seconds until the examples of the step were ready; None if they are not measured.
     """
 
     loss: float
@@ -50,15 +55,22 @@ class StepReport:
 
 @define
 class Engine:
-    """A session on a compiled graph that can train; `saving` are its ops for checkpoints.
+    """A session on a compiled graph that can train.
 
-    `monitor` looks after the tasks of a cluster, `lost` asks whether one was lost since the session was
-    opened. `activity` is told of all progress.
-
-    `applied` is false if the last step was skipped, which happens under `mixed_float16`: its gradients
-    were not finite, and it has changed nothing but the scale of the loss. `waited` is how long the last step
-    has waited for its examples, in seconds; None if that is not measured. `assigned` gives the full name of
-    the device on which TensorFlow ran each op, by op name, as far as `traced` has seen it.
+    Attributes:
+        compiled: The graph.
+        session: The session.
+        saving: The ops for checkpoints.
+        monitor: Monitors the tasks of a cluster; None without one.
+        activity: Is notified of all progress.
+        lost: Returns whether a task was lost since the session was opened; None without a cluster.
+        files: Writes and reads the files of checkpoints.
+        applied: Whether the last step changed the variables. Under `mixed_float16` a step whose gradients
+            are not finite is skipped, and changes the scale of the loss alone.
+        waited: The seconds that the last step has waited for its examples; None if they are not measured.
+        assigned: The full name of the device on which TensorFlow ran each op, by op name, as far as `traced`
+            has seen it.
+        on_run_metadata: If it is set, steps are run with times of every op, and it is called with them.
     """
 
     compiled: CompiledGraph = field(repr=False)
@@ -91,18 +103,18 @@ class Engine:
         self.traced(self.compiled.init_op)
 
     def progress(self) -> None:
-        """Tell those who look on that things go on."""
+        """Note progress, so that neither the watchdog nor the monitor reports a wait."""
         self.activity.note_progress()
         if self.monitor is not None:
             self.monitor.progress()
 
     def close(self) -> None:
-        """End the session, as far as the server that has it still knows it."""
+        """Close the session, also if its server is gone."""
         with suppress(tf.errors.OpError):
             self.session.close()
 
     def traced(self, fetches: Any, feed: Mapping[Any, Any] | None = None) -> Any:
-        """Run `fetches` once and take down on which devices TensorFlow has put the ops."""
+        """Run `fetches` once, return their values, and note on which devices TensorFlow has run the ops."""
         metadata = tf.compat.v1.RunMetadata()
         options = tf.compat.v1.RunOptions(output_partition_graphs=True)
         values = self.session.run(fetches, feed, options=options, run_metadata=metadata)
@@ -110,13 +122,13 @@ class Engine:
         return values
 
     def assign(self, values: Mapping[str, Any]) -> None:
-        """Give variables, by their names in a checkpoint, new values."""
+        """Set variables, by their names in a checkpoint, to new values."""
         initializers = {name: self.compiled.saved[name].initializer for name in values}
         feed = {op.inputs[1]: values[name] for name, op in initializers.items()}
         self.session.run(list(initializers.values()), feed)
 
     def start_from(self, weights: Mapping[str, Any]) -> None:
-        """Give weights new values, their moving averages and all copies too."""
+        """Set weights, their moving averages and all of their copies to new values."""
         averages = {f"{name}{AVERAGE}": value for name, value in weights.items()}
         saved = {
             **weights,
@@ -133,7 +145,7 @@ class Engine:
     # --- data ---------------------------------------------------------------------------------------------
 
     def feed(self, pipe: InputPipe, stream: Stream, *, training: bool) -> None:
-        """Start `pipe` from the beginning of `stream`: endless in training, else one whole pass."""
+        """Start `pipe` at the beginning of `stream`, which is repeated endlessly in training."""
         batch = pipe.size if pipe.size is not None else self.compiled.plan.towers[0].batch
         if stream not in self._starters:
             self._starters[stream] = pipe.attach(
@@ -145,7 +157,7 @@ class Engine:
     # --- steps --------------------------------------------------------------------------------------------
 
     def step(self) -> float:
-        """Do one step and return its loss over the global batch, without regularisation."""
+        """Make one step and return its loss over the global batch, without regularisation."""
         if self._plain is None:
             compiled = self.compiled
             fetches = [compiled.data_loss, compiled.train_op, self._waits, self._whether_applied]
@@ -155,7 +167,7 @@ class Engine:
         return float(loss)
 
     def logged_step(self, *, traced: bool = False) -> StepReport:
-        """Do one step and return what it tells."""
+        """Make one step and return its report; `traced` also notes the devices of its ops."""
         fetches = self._logged_fetches()
         if traced:
             values = self.traced(fetches)
@@ -171,9 +183,13 @@ class Engine:
         return self._report(values)
 
     def evaluate_batch(self) -> tuple[int, list[list[Any]], dict[str, list[Any]]]:
-        """Return size, parts of the loss and states of metrics for the next batch of the evaluation's data.
+        """Evaluate the next batch of the evaluation's data.
 
-        Raises tf.errors.OutOfRangeError after the last.
+        Returns:
+            The number of examples, the parts of the loss, and the states of each metric by its name.
+
+        Raises:
+            tf.errors.OutOfRangeError: If there is no further batch.
         """
         evaluation = self.compiled.evaluation
         states = {name: list(metric.states) for name, metric in evaluation.metrics.items()}
@@ -188,7 +204,7 @@ class Engine:
         return int(count), parts, values
 
     def loop_step(self, loop: TrainLoop, *, traced: bool = False) -> StepReport:
-        """Let one clone do an update by itself (async); may be called from several threads."""
+        """Make an update of one clone alone (async). May be called from several threads."""
         metrics = [each.result for each in loop.metrics.values()]
         fetches = [loop.train_op, loop.loss, loop.data_loss, metrics, _timed(*_present(loop.waited))]
         run = self._loops.get(loop.clone)
@@ -203,7 +219,7 @@ class Engine:
         return StepReport(float(loss), float(data_loss), scores, None, waited=_longest(waits))
 
     def publish(self) -> None:
-        """Bring what is evaluated and saved up to date, if clones train copies of their own (local)."""
+        """Bring the shared variables up to date, if clones train copies of their own (local)."""
         if self.compiled.publish_op is not None:
             self.session.run(self.compiled.publish_op)
 
@@ -239,7 +255,7 @@ class Engine:
         return StepReport(float(total), float(data), metrics, rate, summary, self.waited)
 
     def global_step(self) -> int:
-        """Return how many steps the variables have seen."""
+        """Return the global step."""
         return int(self.session.run(self.saving.reads["global_step"]))
 
 
@@ -248,7 +264,7 @@ def _present(*fetches: Any) -> list[Any]:
 
 
 def _timed(*waits: Any) -> list[Any]:
-    """Return what takes the time; nothing in a process with deterministic ops, which know no time."""
+    """Return `waits`; nothing in a process with deterministic ops, for which TensorFlow has no clock."""
     return [] if is_op_determinism_enabled() else list(waits)
 
 

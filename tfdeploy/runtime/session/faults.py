@@ -1,4 +1,8 @@
-"""What TensorFlow refuses while a graph runs, told in terms of the spec: the data, the clone, the layer."""
+"""Errors of TensorFlow while a graph runs, as diagnostics that name the data, the clone and the layer.
+
+Whether an error means that a task of a cluster was lost is decided by its status code, and by asking the
+tasks if the code leaves that open.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,13 @@ FULL = ("no space left", "quota exceeded", "file too large")
 
 
 def refused(path: Path, fault: Exception, last_good: int | None = None) -> RunError:
-    """Say why a file or folder of the run could not be written; `last_good` is the step of a checkpoint."""
+    """Return the error about a file or folder of the run that could not be written.
+
+    Args:
+        path: The file or folder.
+        fault: The error of TensorFlow or of the operating system.
+        last_good: The step of the newest checkpoint, if there is one.
+    """
     reason = reason_of(fault).rpartition("; ")[2].lower()  # without the name of a temporary file
     full = any(word in reason for word in FULL)
     return RunError(errors.cannot_write(str(path), reason, last_good, full=full))
@@ -37,10 +47,15 @@ def located(
     stream: Stream | None = None,
     lost: Callable[[], bool] | None = None,
 ) -> Iterator[None]:
-    """Turn an error of TensorFlow into a RunError that names what of the spec it comes from.
+    """Turn an error of TensorFlow in the block into a RunError that names a part of the spec.
 
-    If `stream` was read inside, its data is looked at first. That a task of a cluster is lost, which
-    `lost` is asked about, says nothing of the spec, and is left as it is.
+    An error that means that a task of a cluster was lost is raised unchanged.
+
+    Args:
+        doing: What the block does, in words that fit into a sentence.
+        compiled: The graph that is run.
+        stream: The data that the block reads, which is searched for a fault first; None if it reads none.
+        lost: Returns whether a task of the cluster was lost; None without a cluster.
     """
     try:
         yield
@@ -63,9 +78,9 @@ def _diagnostic(doing: str, compiled: CompiledGraph, fault: tf.errors.OpError) -
 
 
 def _layer(compiled: CompiledGraph, name: str | None, clone: int | None) -> tuple[str | None, Span | None]:
-    """Return the layer that an op belongs to, by its name inside the tower, and where the spec has it.
+    """Return the layer that an op belongs to, by its name in the tower, and its place in the spec.
 
-    What belongs to a loss or a metric is in no layer, but the spec has it all the same.
+    An op of a loss or of a metric is in no layer, but has a place in the spec.
     """
     if name is None:
         return None, None
@@ -97,22 +112,25 @@ ALWAYS = (
     tf.errors.DeadlineExceededError,
     tf.errors.FailedPreconditionError,
 )
-"""The codes of a connection that breaks, of a session that a server does not know any more, of a wait that
-took too long, and of variables that have no values: nothing of a spec, nor of its data, ends in these."""
+"""The status codes of a connection that breaks, of a session that a server does not know any more, of a wait
+that took too long, and of variables without values. No fault of a spec or of its data has these codes."""
 
 SOMETIMES = (
     tf.errors.NotFoundError,
     tf.errors.InternalError,
     tf.errors.UnknownError,
 )
-"""The codes of a resource that a server does not have any more, or of half an answer; and of files that are
-missing, of Python code that fails, of ops that give up."""
+"""The status codes of a resource that a server does not have any more, or of an incomplete answer; but also
+of files that are missing, of Python code that fails, and of ops that fail."""
 
 
 def is_lost_task(fault: BaseException, lost: Callable[[], bool] | None) -> bool:
-    """Whether `fault` comes of a task of a cluster that is gone, or has come back without its variables.
+    """Whether an error means that a task of a cluster was lost, or was started again without its variables.
 
-    If its code leaves that open, `lost` asks the tasks; it is None if all is in one process.
+    Args:
+        fault: The error.
+        lost: Asks the tasks whether one was lost, which is decisive if the status code of the error is not;
+            None if the run needs this process alone.
     """
     if lost is None:
         return False
@@ -126,7 +144,7 @@ _BEHIND = re.compile(r"\n\t ?\[\[|\nOriginal stack trace|\nErrors may have origi
 
 
 def reason_of(fault: Exception) -> str:
-    """Return what TensorFlow or the operating system says went wrong, on one line."""
+    """Return the reason that TensorFlow or the operating system gives for an error, on one line."""
     if isinstance(fault, OSError):
         return (fault.strerror or str(fault)).lower()
     text = fault.message if isinstance(fault, tf.errors.OpError) else str(fault)

@@ -1,4 +1,4 @@
-"""What an engine knows of the processes that it depends on."""
+"""The protocol by which an engine knows whether the processes that it depends on are running."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ if TYPE_CHECKING:
 
 
 class AbsentTask(Protocol):
-    """Somebody who did not answer."""
+    """A task that did not answer."""
 
     @property
     def words(self) -> str:
-        """Who it is, for how long it has been missing, and why."""
+        """Which task it is, for how long it has been missing, and why, in words."""
 
 
 class HealthMonitor(Protocol):
-    """Looks after the other workers and servers of a run while training goes on."""
+    """Monitors the other workers and servers of a run during training."""
 
     @property
     def timed_out(self) -> BaseException | None:
-        """The error that ends all waiting for the others; None as long as there is none."""
+        """The error that ends all waiting for the others; None if there is none."""
 
     @property
     def absent(self) -> Sequence[AbsentTask]:
-        """Those who did not answer when they were last asked."""
+        """The tasks that did not answer when they were last asked."""
 
     def progress(self) -> None:
-        """Note that training goes on, so that nobody need be asked."""
+        """Note that training makes progress, so that no task has to be asked."""
 
     def during(self, doing: str) -> AbstractContextManager[None]:
-        """Look after the others in the background; `doing` says what this process waits for meanwhile."""
+        """Monitor the others from a thread during the block; `doing` is what this process waits for."""

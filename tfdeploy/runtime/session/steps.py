@@ -1,6 +1,6 @@
-"""Making steps: one after the other, or, if clones update each by itself, in a thread for each clone.
+"""Makes steps: one after the other, or in a thread for each clone if clones update independently.
 
-The caller takes finished steps one by one. Before it looks at the variables it lets the steps in hand end.
+The caller takes finished steps one by one. Before it reads the variables it waits until no step is running.
 """
 
 from __future__ import annotations
@@ -17,15 +17,21 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import TrainLoop
     from tfdeploy.runtime.session.engine import Engine, StepReport
 
-MOST_SKIPPED = 40  # steps on end; each halves the scale of the loss, which starts from 2^15
+MOST_SKIPPED = 40  # steps in a row; each halves the scale of the loss, which starts from 2^15
 
 
 @frozen
 class StepResult:
-    """A step that is done: its examples, its loss, and what it tells if that was asked for.
+    """A step that is done, or several steps of different workers together.
 
-    If other workers count into the same global step, it may be `steps` of them together, or none yet.
-    `waited` are the seconds of it without data (of several clones, the mean); None if that is not taken.
+    Attributes:
+        examples: The number of examples.
+        loss: The loss without regularisation.
+        report: The report of the step, if it was asked for.
+        waited: The seconds in which the step has waited for data, as a mean over the clones; None if they are
+            not measured.
+        steps: By how many the global step has moved. It may be 0 or more than 1 if other workers count into
+            the same global step.
     """
 
     examples: int
@@ -36,32 +42,35 @@ class StepResult:
 
 
 class Steps(Protocol):
-    """Makes steps; `stride` is by how many the global step may move from one to the next."""
+    """Makes steps; `stride` is the most by which the global step may move in one call of `next`."""
 
     stride: int
 
     def next(self, *, logged: bool, until: int) -> StepResult:
-        """Return the next step that is done; `logged` asks for its report.
+        """Return the next step that is done.
 
-        No step is begun beyond number `until`, counted from where these steps started.
+        Args:
+            logged: Whether the report of the step is needed.
+            until: The number of the last step that may begin, counted from the first one that this object has
+                made.
         """
 
     def settle(self) -> list[StepResult]:
-        """Let the steps in hand end, and return them; no further one is begun before `next`."""
+        """Wait for the steps that have begun, and return them. The next step begins when `next` is called."""
 
     def close(self) -> None:
         """Make no more steps."""
 
 
 def make_steps(engine: Engine) -> Steps:
-    """Return what makes the steps of a graph of all clones (for a worker with its own see `chief_steps`)."""
+    """Return what makes the steps of a graph with all clones."""
     if engine.compiled.train_loops:
         return AsyncSteps(engine)
     return SyncSteps(engine)
 
 
 class SyncSteps:
-    """A step is made when it is asked for; all clones take part in each."""
+    """Makes a step, with all clones, whenever `next` is called."""
 
     stride = 1
 
@@ -71,10 +80,13 @@ class SyncSteps:
         self._first = True
 
     def next(self, *, logged: bool, until: int) -> StepResult:
-        """Make a step. The first is traced and tells about itself in any case.
+        """Make a step. The first one is traced and always has a report.
 
-        Under loss scaling a step may be skipped; then the next one takes its place, and the examples of both
-        count. Raises RunError if there is no end to that.
+        Under loss scaling a step may be skipped. Then another one is made, and the examples of both are
+        counted.
+
+        Raises:
+            RunError: If too many steps in a row are skipped.
         """
         del until
         done = self._once(logged=logged)
@@ -98,7 +110,7 @@ class SyncSteps:
         return StepResult(self._examples, report.loss, report, report.waited)
 
     def settle(self) -> list[StepResult]:
-        """Return nothing: no step is ever in hand."""
+        """Return nothing, because no step is running between two calls of `next`."""
         return []
 
     def close(self) -> None:
@@ -106,7 +118,7 @@ class SyncSteps:
 
 
 class AsyncSteps:
-    """Every clone makes updates in a thread of its own, whatever the others do."""
+    """Every clone makes updates in a thread of its own, independently of the others."""
 
     stride = 1
 
@@ -119,17 +131,17 @@ class AsyncSteps:
         )
 
     def next(self, *, logged: bool, until: int) -> StepResult:
-        """Wait for an update of any clone; each tells about itself."""
+        """Wait for an update of any clone; each has a report."""
         del logged
         self._threads.allow(until)
         return self._threads.result()
 
     def settle(self) -> list[StepResult]:
-        """Wait until no clone is at work; their threads wait too."""
+        """Wait until no clone makes an update, and keep their threads from beginning others."""
         return self._threads.settle()
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End the threads."""
         self._threads.close()
 
 

@@ -1,9 +1,9 @@
-"""The start of a process that a launcher has started: it never outlives the launcher.
+"""The script by which a launcher starts a process that ends with the launcher.
 
-Run as a script, `child.py PIPE PARENT COMMAND ...`: PIPE is a descriptor whose other end the launcher alone
-has, PARENT its process. Linux is asked to kill this process when the launcher ends, which works however
-that ends and also while this process is stopped; and a thread waits for the pipe to be closed, which works
-if that request is not honoured. Then the command of tfdeploy is run.
+It is run as `child.py PIPE PARENT COMMAND ...`. PIPE is a descriptor whose other end only the launcher has,
+and PARENT is the launcher's process. Linux is asked to kill this process when the launcher ends, which works
+however the launcher ends, and also while this process is stopped. In addition a thread waits until the pipe
+is closed, in case that request is not honoured. Then the command of tfdeploy is run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ ORPHANED = 128 + signal.SIGKILL
 
 
 def follow(pipe: int, parent: int) -> None:
-    """Let this process end when the process `parent` does."""
+    """Make this process end when its parent ends.
+
+    Args:
+        pipe: A descriptor whose other end only the parent has.
+        parent: The number of the parent's process.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0) != 0:
         sys.stderr.write(f"no signal at the launcher's end: {os.strerror(ctypes.get_errno())}\n")
@@ -43,7 +48,7 @@ def main() -> None:
     sys.argv = ["tfdeploy", *sys.argv[3:]]
     root = str(Path(__file__).resolve().parents[3])
     if sys.path[0:1] == [str(Path(__file__).resolve().parent)]:
-        del sys.path[0]  # the folder of this script, whose modules are not to be found by their bare names
+        del sys.path[0]  # the folder of this script: its modules must not be imported by their bare names
     from importlib.util import find_spec
 
     if find_spec("tfdeploy") is None:

@@ -1,4 +1,4 @@
-"""A run on a cluster of this machine's own processes: from starting the tasks to what the run came to."""
+"""A run on a cluster of processes of this machine, from starting the tasks to the outcome of the run."""
 
 from __future__ import annotations
 
@@ -38,9 +38,15 @@ FAULT = 2
 
 
 class TaskOutput:
-    """Passes on what tasks say, with their names before each line, by `emit`, one line at a time.
+    """Writes the output of all tasks line by line, with the name of the task before each line.
 
-    The result that the chief writes as JSON is kept in `result` and not passed on.
+    Args:
+        spec: The spec.
+        emit: Writes a line to one of the two streams. It is called for one line at a time.
+
+    Attributes:
+        result: The result of the run as JSON, which the chief has written. It is not passed on.
+        closed: The error of `emit`, if the reader of the output has closed it.
     """
 
     def __init__(self, spec: ir.Spec, emit: Callable[[str, Stream], None]) -> None:
@@ -54,14 +60,14 @@ class TaskOutput:
         self._one_line = threading.Lock()
 
     def on_line(self, task: Task, line: str, stream: Stream) -> None:
-        """Take a line of a task."""
+        """Handle a line that a task has written."""
         if task == self._chief and stream == "stdout" and is_result(line):
             self.result = line
         else:
             self._pass_on(f"{task.ref:<{self._width}} | {line}", stream)
 
     def say(self, text: str) -> None:
-        """Say something of the launcher's own."""
+        """Write a line of the launcher's own."""
         self._pass_on(text, "stdout")
 
     def _pass_on(self, text: str, stream: Stream) -> None:
@@ -91,7 +97,7 @@ def is_result(line: str) -> bool:
 
 
 def require_launchable(spec: ir.Spec) -> None:
-    """Raise SpecError for what is wrong with a spec, once and before every task finds it."""
+    """Raise the SpecError of a spec that cannot be run, once and before every task reports it."""
     require_trainable(spec)
     plan_of(spec)
 
@@ -99,7 +105,16 @@ def require_launchable(spec: ir.Spec) -> None:
 def run_client(command: TaskCommand, options: RunOptions, output: TaskOutput) -> Result:
     """Train in one graph: all tasks are servers, and this process is their client.
 
-    Raises what a run raises, and RunError if a task has ended for good.
+    Args:
+        command: How the tasks are started.
+        options: The options of the run.
+        output: Handles the output of the tasks.
+
+    Returns:
+        The outcome of the run.
+
+    Raises:
+        RunError: If a task has ended and cannot be started again; otherwise as `start.run`.
     """
     from tfdeploy.runtime.train import start
 
@@ -111,8 +126,10 @@ def run_client(command: TaskCommand, options: RunOptions, output: TaskOutput) ->
 class LaunchOutcome:
     """How a run of workers has ended.
 
-    `code` is the exit code of the chief, which leads the training, or of the task that has ended the run;
-    `failure` says which that was. `result` is the chief's, as JSON.
+    Attributes:
+        code: The exit code of the chief, or of the task that has ended the run.
+        failure: The diagnostic about the task that has ended the run; None if the chief has ended it.
+        result: The result of the chief as JSON, if it has written one.
     """
 
     code: int
@@ -121,10 +138,17 @@ class LaunchOutcome:
 
 
 def run_workers(command: TaskCommand, output: TaskOutput, *, own_process: bool = False) -> LaunchOutcome:
-    """Train in a graph for each worker, and return how that has ended, when no process is left.
+    """Train with a graph for each worker, and return when all processes have ended.
 
-    A signal is passed on to the chief, which writes a checkpoint. Raises BrokenPipeError if nobody reads
-    any more.
+    A signal is passed on to the chief, which writes a checkpoint.
+
+    Args:
+        command: How the tasks are started.
+        output: Handles the output of the tasks.
+        own_process: Whether this process exists for this run alone.
+
+    Raises:
+        BrokenPipeError: If the reader of the output has closed it.
     """
     with (
         StopSignals(own_process=own_process) as stop,
@@ -150,10 +174,18 @@ def run_workers(command: TaskCommand, output: TaskOutput, *, own_process: bool =
 
 
 def run_on_cluster(spec: ir.Spec, options: RunOptions, task: str | None = None) -> Result:
-    """Train a spec with jobs, as `tfdeploy.run` does: as what this process, or `task`, is of its cluster.
+    """Train a spec with jobs, for `tfdeploy.run`.
 
-    If nothing says where the tasks are, all are started on this machine, from a file that is written for
-    them, and the reporter is told as notes what they say. See `start.run` for what it raises.
+    If the addresses of the tasks are not known, all tasks are started on this machine with a copy of the
+    spec, and their output becomes notes of the reporter.
+
+    Args:
+        spec: The spec.
+        options: The options of the run.
+        task: The task of this process, such as `worker:1`.
+
+    Returns:
+        The outcome of the run. See `start.run` for the errors.
     """
     from tfdeploy.runtime.train import start
 
@@ -178,14 +210,23 @@ def _launch(spec: ir.Spec, options: RunOptions) -> Result:
         raise Interrupted(result)
     if ended.code == BASE + signal.SIGTERM:
         raise Terminated(result)
-    assert result is not None  # a chief that ends well has said what the run came to
+    assert result is not None  # a chief that ends without an error has written its result
     options.reporter.finished(result)
     return result
 
 
 @contextmanager
 def copied_spec(spec: ir.Spec, flags: Sequence[str], options: RunOptions) -> Iterator[TaskCommand]:
-    """Write a spec, with all that was changed in it, where other processes can read it for a while."""
+    """Write the spec, with its overrides, to a temporary file during the block.
+
+    Args:
+        spec: The spec.
+        flags: The options of the command line that all tasks get.
+        options: The options of the run.
+
+    Yields:
+        How tasks are started with this file.
+    """
     chief = ("--profile", str(options.profile)) if options.profile else ()
     folder_of_modules = ("--modules", str(folder_of(spec).absolute()))
     folder = tempfile.mkdtemp(prefix="tfdeploy-")
@@ -196,9 +237,9 @@ def copied_spec(spec: ir.Spec, flags: Sequence[str], options: RunOptions) -> Ite
 
 
 def _flags(spec: ir.Spec, options: RunOptions) -> list[str]:
-    """Return the options with which tasks read a spec that Python has loaded.
+    """Return the options of the command line for tasks that read a spec which Python has loaded.
 
-    They may run Python code only if the spec asks for it, which then was allowed when it was loaded.
+    Tasks may load Python code only if the spec does, which was allowed when it was loaded.
     """
     text = effective_text(spec, RunDirectory.of(spec).path)
     asks = not grammar.read(spec.path, text=text, allow_python=False).spec
@@ -206,5 +247,5 @@ def _flags(spec: ir.Spec, options: RunOptions) -> list[str]:
 
 
 def result_of(text: str) -> Result:
-    """Return the result that `is_result` has found in a line."""
+    """Return the result in a line of the chief; raises BadRecord if it is none."""
     return parse_record(text, Result)

@@ -1,7 +1,7 @@
-"""All tasks of a cluster as processes of this machine: started, started again, and ended with the run.
+"""Starts all tasks of a cluster as processes of this machine, restarts them, and ends them with the run.
 
-The launcher needs no TensorFlow. It keeps the ports for its tasks as long as it runs, so that a task that is
-started again has its place, gives them their addresses by TF_CONFIG, and passes on what they say.
+The launcher needs no TensorFlow. It reserves the ports of its tasks while it runs, so that a task that is
+started again gets the same address. It gives tasks their addresses by TF_CONFIG, and passes on their output.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from dsl import ir
     from dsl.diagnostics import Diagnostic
 
-QUICK = 20.0  # a task that ends sooner has ended early
-MOST_EARLY = 5  # so often in a row is once too often
+QUICK = 20.0  # seconds; a task that ends sooner has ended early
+MOST_EARLY = 5  # a task that ends early this many times in a row is not started again
 GRACE = 5.0
 FINISHING = 10.0
-SHUTDOWN_TIME = 30.0  # seconds that a run has for ending after it has told its servers that it is over
+SHUTDOWN_TIME = 30.0  # seconds that a run has for ending after it has shut down its servers
 POLL = 0.1
 PAUSE = 0.5
 KEPT_LINES = 12
-FINAL = {0, 1, 2}  # its work is done, or it has said what is wrong; all other ends are accidents
-# A server's work is done when the run is over, which it may be told in error: see `Launcher._too_soon`.
+FINAL = {0, 1, 2}  # exit codes of a task that is done or has reported an error; others are accidents
+# A server ends with code 0 when it is shut down, perhaps too early: see `Launcher._handle_end_of_server`.
 GPUS = "CUDA_VISIBLE_DEVICES"
 
 Stream: TypeAlias = Literal["stdout", "stderr"]
@@ -51,11 +51,17 @@ Hear: TypeAlias = "Callable[[Task, str, Stream], None]"
 
 @frozen
 class TaskCommand:
-    """How tasks are started: the spec as they read it, its file, and the options that all of them get.
+    """How the tasks of a cluster are started.
 
-    `resume`, `chief_options` and `trainer_options` are for those that train; one that is started again always
-    resumes. `later` is for tasks that are started again: it does not matter to them that the file has been
-    changed meanwhile.
+    Attributes:
+        spec: The spec as the tasks read it.
+        path: The file of the spec.
+        options: The options of the command line that all tasks get.
+        resume: The value of `--resume` for tasks that train. A task that is started again always resumes.
+        chief_options: Further options for the chief.
+        trainer_options: Further options for tasks that train.
+        later: How tasks are started again, with a copy of the spec that is not changed meanwhile; None if it
+            makes no difference.
     """
 
     spec: ir.Spec
@@ -67,7 +73,7 @@ class TaskCommand:
     later: TaskCommand | None = None
 
     def arguments(self, task: Task, chief: Task, *, again: bool) -> list[str]:
-        """Return the command of tfdeploy that runs a task."""
+        """Return the arguments of `tfdeploy` that run a task; `again` if it has been started before."""
         common = ["--task", task.ref, *self.options]
         if is_server(self.spec, task):
             return ["serve", self.path, *common]
@@ -77,11 +83,18 @@ class TaskCommand:
 
 
 class Launcher:
-    """Starts every task of a spec's cluster when it is entered, and leaves none behind.
+    """Starts every task of a spec's cluster when it is entered, and ends all of them when it is left.
 
-    `hear` is told what tasks write, line by line, from threads; `say` what the launcher does about them. What
-    ends the run is left in `failure` and, as an exit code, in `failed`; `over` has the codes of all tasks
-    that are done.
+    Args:
+        command: How the tasks are started.
+        on_line: Called from threads with each line that a task writes, and its stream.
+        say: Called with a sentence about each restart.
+
+    Attributes:
+        failure: The diagnostic about the task that has ended the run; None if there is none.
+        failed: The exit code of that task.
+        finished: The exit codes of all tasks that are done.
+        ending: Whether the run is about to end, so that no task is started again.
     """
 
     def __init__(self, command: TaskCommand, on_line: Hear, say: Callable[[str], None]) -> None:
@@ -94,7 +107,9 @@ class Launcher:
         self._stack = ExitStack()
         self._children: dict[Task, TaskProcess] = {}
         self._due: dict[Task, float] = {}
-        self._ended: dict[int, float] = {}  # when servers have ended of themselves, by their processes
+        self._ended: dict[
+            int, float
+        ] = {}  # when servers have ended by themselves, by the numbers of their processes
         self._last_words: dict[Task, deque[str]] = {}
         self._lock = threading.Lock()
         self._leaving = threading.Event()
@@ -124,14 +139,14 @@ class Launcher:
                 task_processes.wait(list(self._children.values()), FINISHING)
 
     def end_all(self) -> None:
-        """Leave no process behind."""
+        """End all processes."""
         self.ending = True
         with self._lock:
             task_processes.stop(list(self._children.values()), GRACE)
 
     @property
     def client(self) -> Membership:
-        """What the launcher's own process is: no task, but a client of all."""
+        """The membership of the launcher's own process, which is no task but a client of all tasks."""
         return Membership(
             self.cluster,
             None,
@@ -179,7 +194,7 @@ class Launcher:
         return on_line
 
     def check_tasks(self) -> None:
-        """See who has ended, and start again who should not have."""
+        """Find the tasks that have ended, and start those again that should be running."""
         with self._lock:
             for task, child in self._children.items():
                 code = child.ended()
@@ -187,7 +202,7 @@ class Launcher:
                     self._handle_end(task, child, code)
 
     def _handle_end(self, task: Task, child: TaskProcess, code: int) -> None:
-        """Do what the end of a task calls for."""
+        """Handle the end of a process: the task is done, or is started again."""
         if self.ending:
             self._finish_task(task, code)
         elif task in self._due:
@@ -204,9 +219,9 @@ class Launcher:
                 self._restart(task, child, code)
 
     def _handle_end_of_server(self, task: Task, child: TaskProcess) -> None:
-        """Start a server again that has ended of itself, if the run goes on without it.
+        """Start a server again that has ended by itself, if the run continues without it.
 
-        The run tells its servers that it is over when it is about to end, and then has a while for that.
+        The run shuts down its servers when it is about to end, and then has some time to end.
         """
         self._ended.setdefault(child.process.pid, time.monotonic())
         if self.cluster.chief in self.finished and not is_server(self.command.spec, self.cluster.chief):
@@ -220,7 +235,7 @@ class Launcher:
             self._fail(task, code, task_processes.describe_exit(code))
 
     def _restart(self, task: Task, child: TaskProcess, code: int) -> None:
-        """Start a task again soon, unless it has ended early too often."""
+        """Start a task again after a pause, unless it has ended early too often."""
         child.early = child.early + 1 if child.lived < QUICK else 1
         if child.early >= MOST_EARLY:
             how = task_processes.describe_exit(code)
@@ -232,13 +247,13 @@ class Launcher:
         self._due[task] = time.monotonic() + PAUSE * (child.early - 1)
 
     def _fail(self, task: Task, code: int, how: str) -> None:
-        """Take down which task ends the run, and the last that it has written to standard error."""
+        """Note which task ends the run, and the last lines that it has written to standard error."""
         self.failed = code
         self.failure = errors.task_failed(task.ref, how, *self._last_words[task])
 
     @contextmanager
     def supervised(self) -> Iterator[None]:
-        """Look after the tasks from a thread, while this one does something else."""
+        """Call `check_tasks` from a thread during the block."""
         finished = threading.Event()
 
         def check_tasks() -> None:
@@ -255,17 +270,25 @@ class Launcher:
 
 
 def _reserved(stack: ExitStack) -> str:
-    """Return a free address on the loopback device; nobody else is given its port until the stack closes."""
+    """Return a free address on the loopback device, whose port is reserved until the stack is closed."""
     taken = stack.enter_context(socket.socket())
-    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # so that a server can have it all the same
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # so that the server can use it nevertheless
     taken.bind((LOOPBACK, 0))
     return f"{LOOPBACK}:{taken.getsockname()[1]}"
 
 
 def gpus_of(spec: ir.Spec, task: Task, visible: str | None) -> str | None:
-    """Return which of this machine's GPUs are a task's own, None if that is left open.
+    """Return which of this machine's GPUs belong to a task, in the form of CUDA_VISIBLE_DEVICES.
 
-    Tasks take GPUs one after the other, of those that `visible` lists if the environment limits them.
+    Tasks get GPUs one after the other, in the order of the jobs.
+
+    Args:
+        spec: The spec.
+        task: The task.
+        visible: The GPUs to which the environment limits this process; None for all.
+
+    Returns:
+        The list; None if the spec itself lists GPUs, or gives the task none.
     """
     if spec.devices.visible is not None:
         return None

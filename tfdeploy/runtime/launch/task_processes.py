@@ -1,4 +1,4 @@
-"""Processes of a launcher, one for each task: started, listened to, and ended."""
+"""The processes that a launcher starts, one for each task: starts them, reads their output, and ends them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LAST_WORDS = 2.0
 
 
 class ParentPipe:
-    """A pipe whose writing end is this process's alone: it closes when the process ends, whatever ends it."""
+    """A pipe whose writing end only this process has, so that it is closed when the process ends."""
 
     def __init__(self) -> None:
         self.read, self._write = os.pipe()
@@ -37,7 +37,16 @@ class ParentPipe:
 
 @define
 class TaskProcess:
-    """A task's process. `starts` counts how often it was started, `early` how many in a row ended early."""
+    """The process of a task.
+
+    Attributes:
+        task: The task.
+        process: The process.
+        begun: When it was started (`time.monotonic()`).
+        starts: How often the task was started.
+        early: How many of its processes in a row have ended soon after their start.
+        readers: The threads that read the output.
+    """
 
     task: Task
     process: subprocess.Popen[str]
@@ -56,12 +65,12 @@ class TaskProcess:
         return self.process.poll()
 
     def send(self, number: int) -> None:
-        """Send a signal, which a stopped process hears too; nothing happens if the process has ended."""
+        """Send a signal, and continue the process if it is stopped; does nothing if the process has ended."""
         self.process.send_signal(number)
         self.process.send_signal(signal.SIGCONT)
 
     def wait_for_output(self) -> None:
-        """Wait a moment for what it has written before it ended."""
+        """Wait a moment until the output of the ended process has been read."""
         for each in self.readers:
             each.join(LAST_WORDS)
 
@@ -75,9 +84,15 @@ def start(
 ) -> TaskProcess:
     """Start `tfdeploy ARGUMENTS` for a task.
 
-    `hear` is called, from threads, with each line and the stream to which it was written. The process is in a
-    session of its own: Ctrl-C in a terminal is for the launcher to pass on. To be called from a thread that
-    stays as long as the process shall: with it Linux ends the process.
+    The process is in a session of its own, so that Ctrl-C in a terminal reaches the launcher alone. Linux
+    ends the process with the thread that calls this function, so that thread must live as long as it.
+
+    Args:
+        task: The task.
+        arguments: The arguments of `tfdeploy`.
+        environment: The environment variables of the process.
+        pipe: The pipe that tells the process when this process has ended.
+        on_line: Called from threads with each line of output and the stream to which it was written.
     """
     process = subprocess.Popen(
         [sys.executable, str(SCRIPT), str(pipe.read), str(os.getpid()), *arguments],
@@ -109,9 +124,12 @@ def _read(
 
 
 def stop(children: Sequence[TaskProcess], grace: float, *, politely: bool = True) -> None:
-    """End processes: by SIGTERM, and by SIGKILL after `grace` seconds; stopped ones too.
+    """End processes, and return when all have ended.
 
-    Returns when all have ended, so that none is left.
+    Args:
+        children: The processes. They are ended even if they are stopped.
+        grace: The seconds between SIGTERM and SIGKILL.
+        politely: Whether SIGTERM is sent before SIGKILL.
     """
     running = [each for each in children if each.ended() is None]
     if politely:
@@ -128,7 +146,7 @@ def stop(children: Sequence[TaskProcess], grace: float, *, politely: bool = True
 
 
 def wait(children: Sequence[TaskProcess], seconds: float) -> bool:
-    """Wait for processes to end; return whether all have."""
+    """Wait up to `seconds` for processes to end; return whether all have ended."""
     end = time.monotonic() + seconds
     while any(each.ended() is None for each in children):
         if time.monotonic() > end:
@@ -138,7 +156,7 @@ def wait(children: Sequence[TaskProcess], seconds: float) -> bool:
 
 
 def describe_exit(code: int) -> str:
-    """Say how a process has ended."""
+    """Return how a process has ended, in words, from its exit code or minus the number of its signal."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:

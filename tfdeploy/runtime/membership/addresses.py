@@ -1,4 +1,4 @@
-"""The tasks of a cluster and where they are: no TensorFlow is needed to know that."""
+"""The tasks of a cluster and their addresses, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ PARAMETER_SERVER = "ps"
 _REF = re.compile(r"(?P<job>[A-Za-z_]\w*):(?P<index>\d+)")
 
 GivenBy: TypeAlias = Literal["launch", "spec", "TF_CONFIG"]
-"""Who says where the tasks are: the launcher on this machine, `hosts` in the spec, or the environment."""
+"""What gives the addresses of the tasks: the launcher, `hosts` in the spec, or the environment."""
 
 
 @frozen(order=True)
 class Task:
-    """One task of a job."""
+    """One task of a job.
+
+    Attributes:
+        job: The name of the job.
+        index: The number of the task in its job, from 0.
+    """
 
     job: str
     index: int
 
     @property
     def ref(self) -> str:
-        """The name that options and messages use: `worker:1`."""
+        """The name of the task in options and messages, such as `worker:1`."""
         return f"{self.job}:{self.index}"
 
     @property
@@ -40,7 +45,7 @@ class Task:
 
     @classmethod
     def parse(cls, text: str) -> Task:
-        """Read `worker:1`. Raises ValueError for anything else."""
+        """Read a task of the form `worker:1`; raises ValueError for any other text."""
         found = _REF.fullmatch(text.strip())
         if found is None:
             raise ValueError(f"{text!r} is not of the form JOB:INDEX, as in worker:1")
@@ -49,7 +54,11 @@ class Task:
 
 @frozen
 class Cluster:
-    """Where every task is: `jobs` has the `host:port` of each task of each job, in the spec's order."""
+    """The addresses of all tasks.
+
+    Attributes:
+        jobs: The `host:port` of each task of each job, in the order of the spec.
+    """
 
     jobs: Mapping[str, tuple[str, ...]]
 
@@ -68,7 +77,7 @@ class Cluster:
         return isinstance(task, Task) and 0 <= task.index < len(self.jobs.get(task.job, ()))
 
     def address(self, task: Task) -> str:
-        """Return the `host:port` of a task; a KeyError or IndexError if there is no such task."""
+        """Return the `host:port` of a task; raises KeyError or IndexError if there is no such task."""
         return self.jobs[task.job][task.index]
 
     @property
@@ -85,13 +94,18 @@ class Cluster:
 
 @frozen
 class Membership:
-    """What a process knows of its cluster: its own task (None: a client that is no task), and the spec.
+    """The part of a process in a cluster.
 
-    `spec_sha256` is the fingerprint of the spec that all processes of a run must have in common. With
-    `listen_everywhere` the task's server may listen at every address if its own leads to none of this
-    machine's. `trouble`
-    tells why waiting for tasks is of no use any more, if somebody knows: the launcher that started them.
-    `launcher` is the process of that; `secret` is what the processes of the run share, if it is needed.
+    Attributes:
+        cluster: The addresses of all tasks.
+        task: The task of this process; None for a client, which is no task.
+        spec_sha256: The fingerprint of the spec, which must be the same for all processes of a run.
+        given_by: What gives the addresses.
+        launch_failure: Returns why waiting for tasks cannot help any more, if the launcher has given up one.
+        listen_everywhere: Whether the server of this task may listen at every address, if its own host leads
+            to none of this machine's addresses.
+        launcher: The number of the launcher's process; None if there is none.
+        secret: The secret that the processes of the run share; None if it is not needed.
     """
 
     cluster: Cluster

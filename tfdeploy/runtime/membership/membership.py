@@ -20,17 +20,25 @@ if TYPE_CHECKING:
     from dsl import ir
 
 LAUNCHER = "TFDEPLOY_LAUNCHER"
-"""The environment variable that tells a task which process has started it and looks after it."""
+"""The environment variable with the number of the launcher's process."""
 
 
 def find_membership(
     spec: ir.Spec, environment: Mapping[str, str], task: Task | None = None
 ) -> Membership | None:
-    """Return what this process is of the spec's cluster; None if nothing says where the tasks are.
+    """Return the part of this process in the spec's cluster.
 
-    TF_CONFIG in `environment` tells where they are before `hosts` in the spec do, and which task this is
-    unless `task` says that. Raises SpecError or RunError for a TF_CONFIG that does not fit, a task that there
-    is not, and a task without a cluster.
+    Args:
+        spec: The spec.
+        environment: The environment variables. TF_CONFIG precedes `hosts` in the spec.
+        task: The task of this process; by default the one that TF_CONFIG names.
+
+    Returns:
+        The membership; None if the addresses of the tasks are not known.
+
+    Raises:
+        SpecError: If there is no such task, or `task` is given and the addresses are not known.
+        RunError: If TF_CONFIG does not fit the spec or `task`.
     """
     given = _environment(spec, environment)
     cluster = given.cluster if given is not None else hosts_of(spec)
@@ -49,9 +57,10 @@ def find_membership(
 
 
 def with_run_secret(membership: Membership, environment: Mapping[str, str]) -> Membership:
-    """Return the membership of a process that takes part in a run, with the secret of that, and its launcher.
+    """Add the secret of the run, and the launcher, to the membership of a process.
 
-    Raises RunError if the secret cannot be had.
+    Raises:
+        RunError: If the secret can be neither read nor made.
     """
     launcher = environment.get(LAUNCHER, "")
     return evolve(
@@ -67,7 +76,7 @@ def _environment(spec: ir.Spec, environment: Mapping[str, str]) -> TfConfig | No
 
 
 def hosts_of(spec: ir.Spec) -> Cluster | None:
-    """Return the cluster that the spec gives hosts to, None if a job has none."""
+    """Return the cluster that `hosts` in the spec describe; None if a job has no hosts."""
     jobs = spec.devices.jobs
     if not jobs or not all(job.hosts for job in jobs):
         return None
@@ -83,20 +92,20 @@ def _require_task(spec: ir.Spec, task: Task) -> None:
 
 
 def is_server(spec: ir.Spec, task: Task) -> bool:
-    """Whether a task is a plain server: any in one graph, parameter servers if workers have their own."""
+    """Whether a task only serves: every task in one graph, else parameter servers alone."""
     return replication_of(spec) == "in_graph" or task.job == PARAMETER_SERVER
 
 
 def require_server(spec: ir.Spec, task: Task) -> None:
-    """Raise SpecError if `task` is not run by `serve`."""
+    """Raise SpecError if `task` is not run by `tfdeploy serve`."""
     if not is_server(spec, task):
         _refuse(spec, task)
 
 
 def require_trainer(spec: ir.Spec, membership: Membership) -> None:
-    """Raise SpecError if this process does not train: `serve` is for plain servers.
+    """Raise SpecError if this process does not train.
 
-    In one graph the client trains, which is no task; if workers have graphs of their own, each of these.
+    In one graph the client trains, which is no task. If workers have graphs of their own, each one trains.
     """
     task, jobs = membership.task, spec.devices.jobs
     if task is not None and is_server(spec, task):

@@ -1,10 +1,11 @@
-"""The secret that the processes of a run share, by which a server knows who may tell it that the run is over.
+"""The secret that the processes of a run share, and by which a server knows who may shut it down.
 
-It is kept in a file that only its user can read. The launcher makes one for each of its runs; if tasks are
+It is kept in a file that only its user can read. The launcher makes one for each of its runs. If tasks are
 started one by one, it is the file that the environment variable TFDEPLOY_SECRET_FILE names, else one in the
-user's own folder. Whoever needs it first makes it, so storage that all tasks share is enough. It never
-travels: a server is sent a word that only those can make who have the secret, and that is of no use for
-another server, nor for the same one when it is started again.
+user's configuration folder. The first process that needs the secret makes it, so storage that all tasks share
+is enough. The secret is never sent: a server gets a shutdown token, which can be made only with the secret,
+and which is not valid for another server, nor for the same server after a restart. The token is an HMAC (RFC
+2104) with SHA-256.
 """
 
 from __future__ import annotations
@@ -44,22 +45,23 @@ class Secret:
 
     @property
     def public_digest(self) -> str:
-        """What may be shown of it: it differs between secrets, and does not tell them."""
+        """A digest that may be shown: it differs between secrets, and does not reveal them."""
         return sha256(b"mark" + self._value).hexdigest()[:MARK]
 
     def shutdown_token(self, incarnation: str) -> str:
-        """Return the word by which the server of this incarnation is told that the run is over."""
+        """Return the token that shuts down the server with this incarnation."""
         return hmac.new(self._value, incarnation.encode(), sha256).hexdigest()
 
     def is_shutdown_token(self, shutdown_token: str, incarnation: str) -> bool:
-        """Whether `word` is that word."""
+        """Whether a text is the token that shuts down the server with this incarnation."""
         return hmac.compare_digest(shutdown_token.encode(), self.shutdown_token(incarnation).encode())
 
 
 def secret_of(environment: Mapping[str, str]) -> Secret:
-    """Return the secret that the environment names, or this user's own; it is made if there is none.
+    """Return the secret that the environment names, or this user's own. It is made if there is none.
 
-    Raises RunError if its file cannot be had, or if others can read it.
+    Raises:
+        RunError: If its file can be neither read nor made, or if others can read it.
     """
     path = path_of(environment)
     with suppress(FileNotFoundError):
@@ -76,7 +78,7 @@ def secret_of(environment: Mapping[str, str]) -> Secret:
 
 
 def path_of(environment: Mapping[str, str]) -> Path:
-    """Return the file of the secret, which need not be there."""
+    """Return the file of the secret, which need not exist."""
     if environment.get(VARIABLE):
         return Path(environment[VARIABLE])
     home = environment.get("XDG_CONFIG_HOME") or str(Path(environment.get("HOME") or Path.home()) / ".config")
@@ -85,7 +87,7 @@ def path_of(environment: Mapping[str, str]) -> Path:
 
 @contextmanager
 def own_secret() -> Iterator[Path]:
-    """Make a new secret for a while; return its file."""
+    """Make a new secret, and yield its file, which is removed when the block ends."""
     folder = tempfile.mkdtemp(prefix="tfdeploy-")  # which only this user can enter
     with cleanup(lambda: shutil.rmtree(folder, ignore_errors=True)):
         path = Path(folder) / "secret"
@@ -94,7 +96,7 @@ def own_secret() -> Iterator[Path]:
 
 
 def _make(path: Path) -> None:
-    """Write a new secret, whole or not at all; one that another process has just written stays."""
+    """Write a new secret as a whole; one that another process has just written is kept."""
     descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=".partial-")  # readable by this user alone
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:

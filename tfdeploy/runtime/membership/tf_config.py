@@ -1,8 +1,8 @@
-"""TF_CONFIG: the environment variable by which cluster managers tell each process where it is.
+"""TF_CONFIG: the environment variable by which cluster managers give each process the addresses of all tasks.
 
 Kubeflow's training operator sets it in every pod: `{"cluster": {job: ["host:port", ...]}, "task": {"type":
 job, "index": number}}`. It calls the first worker `chief` or `master`, as a job of one task beside `worker`.
-What the variable holds is never shown: environments hold secrets, and a slip may put one here.
+The value of the variable is never shown, because a secret may have been put there by mistake.
 """
 
 from __future__ import annotations
@@ -46,16 +46,29 @@ class _Config:
 
 @frozen
 class TfConfig:
-    """What TF_CONFIG says, in the words of the spec; `task` is None for a process that is no task."""
+    """The content of TF_CONFIG, with the names of jobs in the spec.
+
+    Attributes:
+        cluster: The addresses of all tasks.
+        task: The task of this process; None if it is no task.
+    """
 
     cluster: Cluster
     task: Task | None
 
 
 def read_tf_config(text: str, jobs: tuple[ir.Job, ...]) -> TfConfig | None:
-    """Read the text of TF_CONFIG for a spec with `jobs`; None if it names no cluster.
+    """Read the text of TF_CONFIG for a spec.
 
-    Raises RunError if it is not of the form, or does not have the spec's jobs with their tasks.
+    Args:
+        text: The value of the variable.
+        jobs: The jobs of the spec.
+
+    Returns:
+        The content; None if it names no cluster.
+
+    Raises:
+        RunError: If it does not have the right form, or its jobs and tasks are not those of the spec.
     """
     found = _read(text)
     task = _task(found.task)
@@ -80,7 +93,7 @@ def read_tf_config(text: str, jobs: tuple[ir.Job, ...]) -> TfConfig | None:
 
 
 def to_tf_config(cluster: Cluster, task: Task | None) -> str:
-    """Return the text of TF_CONFIG for a task, or for a client that is none."""
+    """Return the text of TF_CONFIG for a task, or for a client, which is no task."""
     config: dict[str, Any] = {"cluster": {job: list(each) for job, each in cluster.jobs.items()}}
     if task is not None:
         config["task"] = {"type": task.job, "index": task.index}
@@ -107,7 +120,7 @@ def _task(written: _TaskEntry | None) -> Task | None:
 
 
 def _moved(task: Task | None, chief: str, first: str) -> Task | None:
-    """Return the task in the spec's numbering, in which the chief comes before the others of its job."""
+    """Return the task with its number in the spec, where the chief is the first task of its job."""
     if task is None or task.job not in {chief, first}:
         return task
     return Task(first, task.index if task.job == chief else task.index + 1)

@@ -1,4 +1,4 @@
-"""The best evaluation of a run, by a score that the spec names, and how long ago it was."""
+"""The best evaluation of a run, by a score that the spec names, and how many evaluations ago it was."""
 
 from __future__ import annotations
 
@@ -25,7 +25,16 @@ LOSS = "loss"
 
 @define
 class BestTracker:
-    """Compares evaluations of one split. `since` counts those in a row that were no better than the best."""
+    """Compares the evaluations of one split.
+
+    Attributes:
+        goal: Whether the highest or the lowest value is the best.
+        score: The name of the score: `loss`, or a metric.
+        patience: The number of evaluations without a better one after which training ends; None for no limit.
+        path: The file in which the best evaluation is kept.
+        best: The best evaluation so far.
+        since: The number of evaluations since the best one.
+    """
 
     goal: Goal
     score: str
@@ -36,7 +45,7 @@ class BestTracker:
 
     @classmethod
     def of(cls, train: ir.Train, path: Path) -> Self | None:
-        """Return the tracker that a spec asks for, which keeps its best in the file `path`; None for none."""
+        """Return the tracker that a spec asks for, with the file `path`; None if it asks for none."""
         if train.best is None:
             return None
         call = train.best
@@ -45,11 +54,11 @@ class BestTracker:
 
     @property
     def is_over(self) -> bool:
-        """Whether the patience is at its end."""
+        """Whether training is to end because the patience is exhausted."""
         return self.patience is not None and self.since >= self.patience
 
     def compare(self, step: int, loss: float, metrics: Mapping[str, float]) -> bool:
-        """Compare an evaluation; return whether it is the best so far."""
+        """Compare an evaluation with the best one, and return whether it is better."""
         value = {LOSS: loss, **metrics}.get(self.score, math.nan)
         if not self._beats(value):
             self.since += 1
@@ -66,30 +75,40 @@ class BestTracker:
         return value > self.best.value if self.goal == "highest" else value < self.best.value
 
     def save(self) -> None:
-        """Write the best down, once its checkpoint is on the disk."""
+        """Write the best evaluation to its file, once its checkpoint is on the disk."""
         if self.best is not None:
             write_atomically(self.path, to_json(self.best) + "\n")
 
     def resume(
-        self, last_step: int, lines: list[HistoryRecord], split: SplitName, warn: Callable[[Diagnostic], None]
+        self,
+        last_step: int,
+        records: list[HistoryRecord],
+        split: SplitName,
+        warn: Callable[[Diagnostic], None],
     ) -> None:
-        """Go on with the tracker of a run that goes on after `last_step`; `lines` are its history so far.
+        """Continue with the best evaluation that an earlier process has kept.
 
-        A best of another score, or of a step that was lost, does not count; one that cannot be read does not
-        either, with a warning.
+        One of another score, or of a step that has to be made again, is ignored.
+
+        Args:
+            last_step: The step of the checkpoint from which the run continues.
+            records: The history up to that step.
+            split: The split whose evaluations are compared.
+            warn: Called with a warning if the file cannot be read.
         """
         found = read_best(self.path, warn)
         if found is None:
             return
         if (found.goal, found.score) == (self.goal, self.score) and found.step <= last_step:
             self.best = found
-            self.since = sum(each.split == split and each.step > found.step for each in lines)
+            self.since = sum(each.split == split and each.step > found.step for each in records)
 
 
 def read_best(path: Path, warn: Callable[[Diagnostic], None]) -> Best | None:
-    """Return the best that a run has written down in `path`.
+    """Return the best evaluation that a run has kept in the file `path`.
 
-    None if there is none, and, with a warning, if it cannot be read.
+    Returns:
+        The evaluation; None if there is no file, or if it cannot be read, in which case `warn` is called.
     """
     try:
         return read_record(path, Best)

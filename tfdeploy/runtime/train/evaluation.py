@@ -1,7 +1,7 @@
-"""Evaluation: one pass over a split, right to the last example, and the evaluations of a run.
+"""Evaluation: one pass over all examples of a split, and the evaluations of a run.
 
-States of metrics and losses are added up over batches as float64, so neither the size of a batch nor a
-last, smaller one changes the result.
+States of metrics and losses are added up over batches as float64, so that neither the size of the batches nor
+a last, smaller batch changes the result.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 SPLITS: tuple[SplitName, ...] = ("validation", "test")
 
 Parts: TypeAlias = Sequence[Sequence[Any]]
-"""The parts of the loss of a batch: each the value, and, if it is to be divided by a weight, that weight."""
+"""The parts of the loss of a batch: for each its value and, if it is to be divided by one, a weight."""
 
 
 class Stopped(Exception):  # noqa: N818  # it is no fault
-    """An evaluation was left before its end, because the process is to stop."""
+    """An evaluation has ended early because the run is to stop."""
 
 
 @define
@@ -68,9 +68,15 @@ class _Sums:
 
 
 def evaluate(engine: Engine, stream: Stream, *, stop: Callable[[], bool] = lambda: False) -> Scores:
-    """Return the scores of one pass over `stream`.
+    """Evaluate one pass over a stream.
 
-    Raises Stopped if `stop` says so between two batches.
+    Args:
+        engine: The session with the evaluation tower.
+        stream: The examples.
+        stop: Returns whether to end early. It is called before each batch.
+
+    Raises:
+        Stopped: If `stop` has returned true.
     """
     evaluation = engine.compiled.evaluation
     begun = time.perf_counter()
@@ -87,10 +93,10 @@ def evaluate(engine: Engine, stream: Stream, *, stop: Callable[[], bool] = lambd
 
 
 def _batches(engine: Engine, stop: Callable[[], bool]) -> Iterator[tuple[int, Parts, dict[str, list[Any]]]]:
-    """Yield what each batch gives.
+    """Yield the number of examples, the parts of the loss and the metric states of each batch.
 
-    If the ops of a batch do not fill the cores, several batches are at work at a time. They draw from one
-    stream, and whichever comes first takes the next examples, so a deterministic run has one.
+    If the ops of a batch do not use all cores, several batches are evaluated at a time. They read from one
+    stream in an order that is not fixed, so a deterministic run evaluates one at a time.
     """
     plan = engine.compiled.plan
     several = 1 if plan.spec.train.deterministic else batches_at_once(plan)
@@ -122,7 +128,19 @@ def _result(engine: Engine, metric: MetricTensors, states: list[Any]) -> Any:
 
 @define
 class Evaluations:
-    """Evaluates splits and takes down what comes out; `scores` are the latest of each, with their step."""
+    """Evaluates the splits of a run, and records the scores in its history and its event files.
+
+    Attributes:
+        engine: The session with the evaluation tower.
+        streams: The examples of each split, by name.
+        history: The history of the run.
+        events: The event files of the run.
+        reporter: Is called with the scores.
+        stop: The signals of the process. An evaluation ends early if one has been received.
+        clock: Adds up the seconds of evaluations.
+        tracker: Compares the evaluations of the watched split; None if the spec does not ask for the best.
+        scores: The latest scores of each split, and their step.
+    """
 
     engine: Engine
     streams: Mapping[SplitName, Stream]
@@ -136,7 +154,7 @@ class Evaluations:
 
     @property
     def watched(self) -> SplitName | None:
-        """The split that is evaluated during training: validation, or test if there is no other."""
+        """The split that is evaluated during training: `validation`, else `test`, else None."""
         return next((name for name in SPLITS if name in self.streams), None)
 
     def watch(self, step: int) -> bool:
@@ -149,7 +167,7 @@ class Evaluations:
         return self.tracker.compare(step, scores.loss, scores.metrics)
 
     def complete(self, step: int) -> None:
-        """Evaluate every split that has not been after `step`."""
+        """Evaluate every split that has not been evaluated after `step`."""
         for name in SPLITS:
             if name in self.streams and not self._has(name, step):
                 self.evaluate(name, step)
@@ -158,11 +176,11 @@ class Evaluations:
         return split in self.scores and self.scores[split][0] == step
 
     def _noted(self, split: SplitName, step: int) -> bool:
-        """Whether an earlier process has evaluated after `step`, with these very weights."""
+        """Whether an earlier process has evaluated the split after `step`, with the same weights."""
         return any((each.split, each.step) == (split, step) for each in self.history.records)
 
     def evaluate(self, split: SplitName, step: int) -> Scores | None:
-        """Evaluate a split with the present weights, those after `step`; None if a signal ended it."""
+        """Evaluate a split with the present weights, those after `step`; None if a signal has come."""
         stream = self.streams[split]
         self.engine.publish()
         try:
@@ -188,7 +206,7 @@ class Evaluations:
             metrics=scores.metrics,
             examples_per_second=scores.examples / scores.seconds,
         )
-        if not self._noted(split, step):  # else a finished run is being run again
+        if not self._noted(split, step):  # otherwise a finished run is being run again
             self.history.append(record)
             self.events.write(record)
         self.reporter.evaluated(record, scores.examples)

@@ -1,7 +1,7 @@
 """TensorBoard's files: `events/train`, `events/validation` and `events/test`, one run of TensorBoard each.
 
-They are written as records, one after the other, and not by TensorFlow's own writer, whose thread dies with
-words of its own if the disk is full.
+They are written record by record, and not by TensorFlow's own writer, whose thread ends with an error message
+of its own if the disk is full.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ VERSION = "brain.Event:2"  # of the format
 
 @define
 class _Writer:
-    """A file of events, which is made when the first comes; everything is in it as soon as it is written.
+    """A file of events, which is made for the first event, and flushed after each.
 
-    Raises RunError if the file cannot be written.
+    Methods raise RunError if the file cannot be written.
     """
 
     path: Path
@@ -44,7 +44,7 @@ class _Writer:
 
     def write(self, **event: Any) -> None:
         if self._file is not None and not self.path.exists():
-            self.close()  # somebody has removed what there was; what follows has a file again
+            self.close()  # the file has been removed; later events are written to a new one
         try:
             if self._file is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,11 +66,15 @@ class _Writer:
 
 @define
 class Events:
-    """Writers by split, opened when they are first needed; nothing is written if `wanted` is false.
+    """The event files of a run, each of which is opened when it is first needed.
 
-    `purge_from` is the first step that this process will make: of what an earlier one wrote, TensorBoard
-    leaves out the steps from there on. With the `presence` of the run directory, nothing is written if that
-    has gone.
+    Attributes:
+        directory: The folder with a folder of event files for each split.
+        graph: The graph of the run.
+        wanted: Whether anything is written.
+        purge_from: The first step that this process will make. TensorBoard ignores what earlier processes
+            have written about this step and later ones.
+        guard: Checks before each event that the run directory still exists; None for no check.
     """
 
     directory: Path
@@ -81,7 +85,7 @@ class Events:
     _writers: dict[str, _Writer] = field(factory=dict, repr=False)
 
     def write(self, record: HistoryRecord, summary: bytes | None = None) -> None:
-        """Write the scalars of a line of the history; `summary` is what the graph made in that step."""
+        """Write the scalars of a record, and the serialised `summary` that the graph has made."""
         if not self.wanted:
             return
         writer = self._writer(record.split)
@@ -101,7 +105,7 @@ class Events:
         writer.write(step=step, summary=v1.Summary(value=values))
 
     def _rest(self, writer: _Writer, summary: bytes, scalars: Mapping[str, float], step: int) -> None:
-        """Write what a summary that the graph made has beside the scalars of the line."""
+        """Write those values of a summary that are not among the scalars of the record."""
         found = v1.Summary.FromString(summary)
         for each in found.value:
             each.tag = each.tag.removeprefix(SCOPE)

@@ -1,4 +1,4 @@
-"""The training loop: steps, what is logged, evaluations and checkpoints in between."""
+"""The training loop: steps, log lines, evaluations and checkpoints."""
 
 from __future__ import annotations
 
@@ -37,11 +37,24 @@ if TYPE_CHECKING:
 
 @define
 class Trainer:
-    """Everything that a run needs to make steps.
+    """Makes the steps of a run.
 
-    `group` is the chief's view of all workers with graphs of their own; None if one graph has all clones.
-    `stream` is the training data; `step` and `examples` count from the start of the run. `after_first` is
-    called when this process has made its first step.
+    Attributes:
+        engine: The session.
+        stream: The training data.
+        evaluations: Evaluates during training.
+        checkpoints: Writes checkpoints.
+        history: The history of the run.
+        events: The event files of the run.
+        reporter: Is called with the progress.
+        stop: The signals of the process, which end the loop after a step.
+        clock: Adds up the seconds of the run.
+        after_first: Is called when this process has made its first step.
+        step: The global step.
+        examples: The number of examples consumed since the start of the run.
+        last_record: The last record of a step in the history.
+        group: The chief's view of all workers; None if one graph has all clones.
+        profile: Profiles steps; None if that is not wanted.
     """
 
     engine: Engine
@@ -71,11 +84,11 @@ class Trainer:
 
     @property
     def tracker(self) -> BestTracker | None:
-        """What compares evaluations, if the spec asks for the best."""
+        """Compares evaluations; None if the spec does not ask for the best."""
         return self.evaluations.tracker
 
     def train(self, last: int) -> None:
-        """Make steps up to number `last`, until the patience or a signal ends it; then write a checkpoint."""
+        """Make steps up to number `last`, unless the patience or a signal ends training before."""
         with closing(chief_steps(self.group) if self.group is not None else make_steps(self.engine)) as steps:
             self._all_steps(steps, last)
         if self.tracker is not None and self.stop.received is None:
@@ -89,7 +102,7 @@ class Trainer:
         saving = Period.of(spec.checkpoint_every) if spec.checkpoint_every is not None else AdaptivePeriod()
         start = self.step
         if evaluating.steps is not None and start and evaluating.due(start):
-            self._watch()  # what an end of the process at this very step may have kept from being done
+            self._watch()  # the process may have ended at this step before it has evaluated
         while self.step < last and not self._is_over():
             pauses = [each.next_after(self.step) for each in (evaluating, saving)]
             until = min(last, *(last if each is None else each for each in pauses))
@@ -114,7 +127,7 @@ class Trainer:
                 saving.took(spent)
 
     def _watch(self) -> None:
-        """Evaluate; keep the checkpoint of what is the best so far."""
+        """Evaluate, and keep the checkpoint if the evaluation is the best so far."""
         if self.evaluations.watch(self.step) and self.tracker is not None:
             self.checkpoints.best_step = self.step
             self.save()
@@ -123,7 +136,7 @@ class Trainer:
     # --- steps --------------------------------------------------------------------------------------------
 
     def _next(self, steps: Steps, until: int, last: int) -> None:
-        """Make a step, or wait for one, and take down what it tells."""
+        """Make a step, or wait for one, and record it."""
         first = self.clock.first_step is None
         if self.profile is not None and not first:
             self.profile.before()
@@ -143,7 +156,7 @@ class Trainer:
             self.profile = None
 
     def _settle(self, steps: Steps, last: int) -> None:
-        """Let the steps in hand end."""
+        """Wait for the steps that have begun, and record them."""
         begun = time.perf_counter()
         with self.engine.activity.doing("the steps in hand", kind="step"), self._located():
             finished = steps.settle()
@@ -153,7 +166,7 @@ class Trainer:
             self._count(done, last)
 
     def _took(self, done: StepResult, spent: float) -> None:
-        """Take down the time of a step."""
+        """Add the time of a step, and report it once if much of the time is spent waiting for data."""
         for clock in (self.clock, self._window):
             clock.took(done.examples, spent, done.waited)
         share = self._waiting.notice(self.clock)
@@ -161,7 +174,7 @@ class Trainer:
             self.reporter.waiting(share, remedy(self.stream.split))
 
     def _is_due(self, step: int, last: int) -> bool:
-        """Whether `step` is to be logged, or is the first that can be after one that was to be."""
+        """Whether `step` is to be logged, or a step that was skipped over was to be."""
         every = self.engine.compiled.plan.spec.train.log_every
         return step // every > self._logged // every or step >= last
 
@@ -169,7 +182,7 @@ class Trainer:
         return located(f"step {self.step + 1}", self.engine.compiled, self.stream, self.engine.lost)
 
     def _count(self, done: StepResult, last: int) -> None:
-        """Take down that a step was made; raise RunError if its loss is not finite."""
+        """Count a step, and log it if that is due; raise RunError if its loss is not finite."""
         if not math.isfinite(done.loss):
             span = self.engine.compiled.plan.spec.model.span_of("loss")
             raise RunError(errors.loss_not_finite(self.step + 1, done.loss, self.checkpoints.last_step, span))
@@ -201,7 +214,7 @@ class Trainer:
         self._log_others()
 
     def _log_others(self) -> None:
-        """Take down what other workers tell about updates of their own."""
+        """Add the reports of other workers about their own updates to the history."""
         if self._told is None:
             return
         for worker, loss, data_loss, speed, metrics in self._told.new_reports():
@@ -223,17 +236,17 @@ class Trainer:
 
 
 MUCH = 0.25  # of the training time
-TELLING = 5.0  # seconds of training, from which on the share tells something
+TELLING = 5.0  # seconds of training, before which the share means little
 
 
 @define
 class Waiting:
-    """Notices, once, that steps wait for data."""
+    """Notices once that steps wait much for data."""
 
     _said: bool = False
 
     def notice(self, clock: Clock) -> float | None:
-        """Return the share of the training time that was spent waiting, when that is to be said."""
+        """Return the share of the training time spent waiting, if it is to be reported; else None."""
         if self._said or clock.train < TELLING:
             return None
         share = clock.waiting
@@ -244,7 +257,7 @@ class Waiting:
 
 
 def remedy(train: ir.Split) -> str:
-    """Return what can be done if reading `train` is slower than the steps."""
+    """Return an advice for training data that is read more slowly than steps are made."""
     names = [call.name for call in train.transforms]
     if train.source.name == "python":
         slow = f"the source `{train.source.name}` yields examples one by one"

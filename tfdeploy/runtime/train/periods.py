@@ -1,4 +1,4 @@
-"""When something is due that happens every so many steps or seconds, and how many steps a run has."""
+"""When evaluations and checkpoints are due, and how many steps a run has."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ SHARE = 0.02
 
 @define
 class Period:
-    """A count of steps, or of seconds since the last time."""
+    """Says when something is due that is done every so many steps, or every so many seconds.
+
+    Attributes:
+        steps: The number of steps; None if seconds count.
+        seconds: The number of seconds; None if steps count. If both are None, it is never due.
+        clock: Returns the present time in seconds.
+    """
 
     steps: int | None = None
     seconds: float | None = None
@@ -39,7 +45,7 @@ class Period:
         return cls() if every is None else cls(every.steps, every.seconds)
 
     def due(self, step: int) -> bool:
-        """Whether it is time after `step`."""
+        """Whether it is due after `step`."""
         if self.steps is not None:
             return step % self.steps == 0
         return self.seconds is not None and self.clock() - self._last >= self.seconds
@@ -55,25 +61,30 @@ class Period:
 
 @define
 class AdaptivePeriod(Period):
-    """The period if a spec gives none: every 5 seconds, or less often if that took over 2 % of the time.
-
-    The time that it takes is measured as it goes.
-    """
+    """The period if a spec gives none: every 5 seconds, or less often if that took over 2 % of the time."""
 
     seconds: float | None = SHORTEST_PAUSE
 
     def took(self, seconds: float) -> None:
-        """Tell how long the last one took."""
+        """Adapt the period to the seconds that the last time has taken."""
         self.seconds = max(SHORTEST_PAUSE, seconds / SHARE)
 
 
 def total_steps(plan: Plan, size: int | None, step: int = 0, examples: int = 0) -> int:
-    """Return how many steps the spec of `plan` asks for, `size` being the examples of an epoch.
+    """Return the global step at which training ends.
 
-    `step` and `examples` are what an earlier part of the run came to, perhaps with another number of clones:
-    epochs are counted by the examples that were seen. A last batch that epochs do not fill is left out.
-    Raises SpecError if neither steps nor epochs are given, RunError if an epoch has no known or no
-    sufficient size.
+    Epochs are counted by the examples that were consumed, because an earlier part of the run may have had
+    another number of clones. A last batch that the epochs do not fill is left out.
+
+    Args:
+        plan: The plan of the spec.
+        size: The number of examples of an epoch; None if it is not known.
+        step: The global step reached so far.
+        examples: The number of examples consumed so far.
+
+    Raises:
+        SpecError: If the spec gives neither steps nor epochs.
+        RunError: If the epochs have no known size, or too few examples for a step.
     """
     spec, train = plan.spec, plan.spec.train
     if train.steps is not None:
@@ -94,7 +105,7 @@ def total_steps(plan: Plan, size: int | None, step: int = 0, examples: int = 0) 
 
 
 def left_out(plan: Plan, size: int | None, examples: int = 0) -> int:
-    """Return how many examples of the last epoch do not fill a step; see `total_steps` for the arguments."""
+    """Return the number of examples of the last epoch that do not fill a step; see `total_steps`."""
     train, concurrent = plan.spec.train, plan.concurrent_steps
     if train.steps is not None or train.epochs is None or size is None:
         return 0

@@ -1,7 +1,7 @@
 """Profiles of a few steps, for TensorBoard's profiler and for Chrome's trace viewer.
 
-The steps are made twice as many: the first half under TensorFlow's profiler, the second with the times of
-every op, from which the trace with a track for each device is made. Neither can be had together with the
+Twice as many steps are profiled: the first half by TensorFlow's profiler, the second half with the times of
+every op, from which a trace with a track for each device is made. The two kinds of profile exclude each
 other.
 """
 
@@ -27,7 +27,13 @@ TRACE = "trace.json"
 
 @define
 class Profile:
-    """Profiles `steps` steps after the first into `directory`; call `before` and `after` around each step."""
+    """Profiles steps after the first one; `before` and `after` are to be called around each step.
+
+    Attributes:
+        engine: The session.
+        directory: The folder for the profiles.
+        steps: How many steps are profiled for each of the two kinds of profile.
+    """
 
     engine: Engine = field(repr=False)
     directory: Path
@@ -37,7 +43,7 @@ class Profile:
     _events: list[dict[str, Any]] = field(factory=list, repr=False)
 
     def before(self) -> None:
-        """Prepare what the next step calls for."""
+        """Start or change the profiler, if that is due before the next step."""
         if self._made == 0:
             try:
                 self.directory.mkdir(exist_ok=True)
@@ -50,7 +56,7 @@ class Profile:
             self.engine.on_run_metadata = self._take
 
     def after(self) -> bool:
-        """Count a step; return whether that was the last, and everything is written."""
+        """Count a step, and return whether it was the last one and the profiles are written."""
         self._made += 1
         if self._made < 2 * self.steps:
             return False
@@ -58,7 +64,7 @@ class Profile:
         return True
 
     def close(self) -> None:
-        """Write what there is so far."""
+        """Write the profiles of the steps so far."""
         self.engine.on_run_metadata = None
         self._stop()
         if self._events:

@@ -64,13 +64,27 @@ if TYPE_CHECKING:
 
 
 UNWRITABLE = "TFD733"
-MOST_FRUITLESS = 10  # attempts on end to go on, without a step, while all tasks answer
+MOST_FRUITLESS = 10  # attempts in a row to continue that end without a step while all tasks answer
 
 
 def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
-    """Train `spec` in its run directory, which is locked meanwhile, and return what it came to.
+    """Train a spec in its run directory, which is locked meanwhile.
 
-    A worker of a cluster that is not its chief has no run directory; its result tells the step alone.
+    A worker of a cluster that is not the chief has no run directory, and its result has the step alone.
+
+    Args:
+        spec: The spec.
+        options: The options of the run.
+        stop: The signals of the process.
+
+    Returns:
+        The outcome of the run.
+
+    Raises:
+        SpecError: If the spec does not fit its devices or its data.
+        RunError: If the run cannot continue.
+        Interrupted: If SIGINT has ended the run.
+        Terminated: If SIGTERM has ended the run.
     """
     plan = plan_of(spec, emulate=options.emulate, verbose=options.verbose, membership=options.membership)
     require_devices(plan, verbose=options.verbose)
@@ -96,12 +110,12 @@ def _run_in_directory(plan: Plan, options: RunOptions, stop: StopSignals, activi
             return _Run(plan, directory, guard, options, stop, seed, activity).run()
         except RunError as error:
             if error.diagnostic.code == UNWRITABLE:
-                guard.require()  # that it is gone says more than that something cannot be written there
+                guard.require()  # if the directory is gone, that is the better message
             raise
 
 
 def _choose_seed(spec: ir.Spec, directory: RunDirectory, resume: Resume) -> int:
-    """Return the seed of the spec, else that of the run that is gone on with, else a new one."""
+    """Return the seed of the spec, else that of the run that is continued, else a new one."""
     if spec.train.seed is not None:
         return spec.train.seed
     whole = directory.store.whole() if resume != "never" else []
@@ -133,7 +147,7 @@ class _Run:
         streams = {name: self._open(name, split) for name, split in splits_of(self.spec).items()}
         self.activity.causes |= {name: waiting_for(each.source) for name, each in streams.items()}
         require_readable(streams.values(), self.options.membership)
-        total_steps(self.plan, streams["train"].size)  # what is wrong with it is said before all else
+        total_steps(self.plan, streams["train"].size)  # raises the errors about the number of steps first
         self.stop.check()
         with target_for(self.plan, self.options, self.stop, streams["train"]) as open_target:
             compiled = self._compile()
@@ -163,7 +177,7 @@ class _Run:
     def _train_on(
         self, compiled: CompiledGraph, target: SessionTarget, streams: Mapping[SplitName, Stream]
     ) -> Result:
-        """Train, from the newest checkpoint again if a task of the cluster was lost and has come back."""
+        """Train, and continue from the newest checkpoint whenever a task was lost and has come back."""
         saving, fruitless, why = add_saving(compiled), 0, "to start training"
         while True:
             target.wait_for_tasks(why, self.stop.check)
@@ -253,9 +267,9 @@ class _Run:
 
     @staticmethod
     def _save_what_is_there(trainer: Trainer) -> None:
-        """Write a checkpoint if a worker was missing for too long; the variables are not on it.
+        """Write a checkpoint after a worker was missing for too long, which does not have the variables.
 
-        In one graph a step may have ended half way then, and the last checkpoint stands.
+        In one graph the last step may be incomplete, so no checkpoint is written.
         """
         group = trainer.group
         if group is not None:
@@ -265,7 +279,7 @@ class _Run:
                 trainer.save()
 
     def _repaired_history(self, checkpoints: Checkpoints) -> History:
-        """Return the history up to the step that is gone on from."""
+        """Return the history up to the step from which the run continues."""
         history = History(self.directory.history, self.guard)
         broken = history.repair(checkpoints.last_step or 0)
         if broken:
@@ -273,7 +287,7 @@ class _Run:
         return history
 
     def _resume(self, checkpoints: Checkpoints, wanted: Resume) -> int | None:
-        """Go on from the newest checkpoint if that is wanted; return its step, None for a fresh start."""
+        """Restore the newest checkpoint if that is wanted, and return its step; None for a new run."""
         if wanted == "never":
             self._require_weights_elsewhere()
             self.directory.clear(self.spec)
@@ -286,13 +300,13 @@ class _Run:
         return found.step
 
     def _require_weights_elsewhere(self) -> None:
-        """Raise RunError if the weights to start from are the model of the run that is to be removed."""
+        """Raise RunError if the run is to start from the weights of a model that is about to be removed."""
         train, model = self.spec.train, self.directory.model
         if train.weights is not None and (folder_of(self.spec) / train.weights).resolve() == model.resolve():
             raise RunError(output_is_read(str(model), train.weights, train.span_of("weights")))
 
     def _start_from_weights(self, engine: Engine) -> None:
-        """Give the model the weights that the spec wants it to start from."""
+        """Set the weights from which the spec wants training to start."""
         train = self.spec.train
         pretrained = read_pretrained(engine.compiled, str(folder_of(self.spec)), self.reporter.note)
         if pretrained:
@@ -307,7 +321,7 @@ class _Run:
         spare = left_out(self.plan, trainer.stream.size, trainer.examples)
         self.reporter.started(StepRange(trainer.step, last, str(self.directory.path), spare))
         there = self.directory.spec.exists() and self.directory.placement.exists()
-        if trainer.step < last or not there:  # else they are of the run that is over
+        if trainer.step < last or not there:  # otherwise they are those of the run that has ended
             if not self.directory.holds_as_its_own(self.spec):
                 self._write(self.directory.spec, effective_text(self.spec, self.directory.path))
             self._write_placement(engine)
@@ -326,7 +340,7 @@ class _Run:
         return self._finish(trainer, "finished", resumed, shown)
 
     def _go_to_best(self, trainer: Trainer) -> int:
-        """Take the variables of the best checkpoint, if the spec asks for it; return their step."""
+        """Restore the best checkpoint if the spec asks for it; return the step of the variables."""
         best = trainer.tracker.best if trainer.tracker is not None else None
         if best is None or best.step == trainer.step:
             return trainer.step
@@ -344,13 +358,13 @@ class _Run:
         return best.step
 
     def _check(self, trainer: Trainer, resumed: int | None) -> None:
-        """End the run if a signal has come; a checkpoint has been written by now."""
+        """End the run if a signal has been received. A checkpoint has been written by now."""
         if self.stop.received is not None:
             status: Status = "interrupted" if self.stop.received.name == "SIGINT" else "terminated"
             self.stop.check(self._finish(trainer, status, resumed))
 
     def _show_placement(self, engine: Engine, events: Events, step: int) -> None:
-        """Write the map, now that it is known where the ops ran, and warn if that is not as asked."""
+        """Write the map with the devices on which ops have run, and warn if others were asked for."""
         placement = map_placement(engine.compiled, self.assigned, self.memory)
         self._write(self.directory.placement, placement.to_json())
         events.show_placement(placement, step)
@@ -381,7 +395,7 @@ class _Run:
     def _finish(
         self, trainer: Trainer, status: Status, resumed: int | None, shown: int | None = None
     ) -> Result:
-        """Write what the run came to, with the map as far as it is known by now."""
+        """Write the outcome of the run, and the placement map as far as it is known by now."""
         if self.clock.first_step is not None:
             self._write_placement(trainer.engine)
         record = trainer.last_record or trainer.history.last("train")
@@ -411,7 +425,7 @@ class _Run:
         return result
 
     def _require_files(self, trainer: Trainer, *, finished: bool) -> None:
-        """Raise RunError if what this run has written is not there any more."""
+        """Raise RunError if a file that this run has written does not exist any more."""
         trainer.history.require()
         newest = trainer.checkpoints.newest
         wanted = [self.directory.spec, self.directory.placement]

@@ -21,7 +21,17 @@ if TYPE_CHECKING:
 
 
 def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, activity: Activity) -> Result:
-    """Train as a worker that is not the chief; the result tells how far training had come, and no more."""
+    """Train as a worker that is not the chief.
+
+    Args:
+        plan: The plan of this worker.
+        options: The options of the run.
+        stop: The signals of the process.
+        activity: What the run is doing.
+
+    Returns:
+        A result that has the global step at the end and the seconds, and nothing else.
+    """
     clock, spec = Clock(), plan.spec
     train = splits_of(spec)["train"]
     with activity.doing("the first example of `train`", train.source.span):

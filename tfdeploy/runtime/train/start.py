@@ -1,4 +1,4 @@
-"""Where runs start: what needs no TensorFlow is checked first, signals are watched from the beginning."""
+"""Starts a run. What needs no TensorFlow is checked first, and signals are handled from the beginning."""
 
 from __future__ import annotations
 
@@ -15,10 +15,20 @@ if TYPE_CHECKING:
 
 
 def run(spec: ir.Spec, options: RunOptions) -> Result:
-    """Train `spec` in its run directory and return what it came to.
+    """Train a spec in its run directory.
 
-    Raises SpecError, RunError, and Interrupted or Terminated if a signal has ended the run; `result.json`
-    is written in the latter case too, if training had begun.
+    Args:
+        spec: The spec.
+        options: The options of the run.
+
+    Returns:
+        The outcome of the run.
+
+    Raises:
+        SpecError: If the spec cannot be trained as it is.
+        RunError: If the run cannot continue.
+        Interrupted: If SIGINT has ended the run. If training had begun, `result.json` is written.
+        Terminated: If SIGTERM has ended the run, in the same way.
     """
     require_trainable(spec)
     with StopSignals(own_process=options.own_process) as stop:

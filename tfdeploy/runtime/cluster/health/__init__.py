@@ -1,1 +1,1 @@
-"""Whether the tasks of a cluster are there."""
+"""The health of a cluster: which of its tasks are running."""

@@ -1,6 +1,6 @@
-"""Health of the tasks of a cluster: waits for them before training, and looks after them during training.
+"""Waits for the tasks of a cluster before training, and monitors them during training.
 
-Waiting is never silent: each missing task is named, with its host, the reason, and how long it is missing.
+While it waits, each missing task is reported with its host, the reason, and how long it has been missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 2.0
 SAY_AFTER = 5.0
-GROWTH = 2  # what is said is said again when the wait is so many times as long
+GROWTH = 2  # a report is repeated when the wait is this many times as long
 LOOK_EVERY = 1.0
 HOPELESS_AFTER = 6.0
 LOST = {"unknown host", "unreachable", "foreign"}
@@ -40,7 +40,15 @@ POLL = 0.25
 
 @frozen
 class MissingTask:
-    """A task that does not answer: `since` is when it last did, or all went well (`time.monotonic()`)."""
+    """A task that does not answer.
+
+    Attributes:
+        task: The task.
+        address: Its `host:port`.
+        reason: Why there is no answer, in words.
+        since: When it last answered, or when training last made progress (`time.monotonic()`).
+        kind: The kind of failure; see `NoAnswer`.
+    """
 
     task: Task
     address: str
@@ -55,17 +63,24 @@ class MissingTask:
 
     @property
     def words(self) -> str:
-        """What is known of it: `worker:1 at 10.0.0.2:2222 for 12.0 s: nothing listens there`."""
+        """The task in words: `worker:1 at 10.0.0.2:2222 for 12.0 s: nothing listens there`."""
         return f"{self.task.ref} at {self.address} for {duration(self.seconds)}: {self.reason}"
 
 
 class TaskMonitor:
-    """Looks after the tasks `needed`; calls `say` with a sentence for each task that is missing or back.
+    """Monitors tasks of a cluster. Tasks are asked in parallel, so that asking takes as long as the slowest.
 
-    `absent` are those that did not answer when they were last looked for. `check` is called while it waits,
-    and may raise. `timeout` is for how many seconds a task may be missing;
-    `spec` is what messages point into. Tasks are looked at in parallel, so that a look takes as long as the
-    slowest.
+    Args:
+        membership: The part of this process in the cluster.
+        needed: The tasks to monitor. The task of this process itself is left out.
+        say: Called with a sentence for each task that is missing or is back.
+        timeout: The seconds that a task may be missing.
+        spec: The spec into which messages point; None for messages without places.
+
+    Attributes:
+        timed_out: The error that has ended the waiting during training; None if there is none.
+        check: Called while it waits; it may raise an exception.
+        absent: The tasks that did not answer when they were last asked.
     """
 
     def __init__(
@@ -93,13 +108,14 @@ class TaskMonitor:
         self._reported_after = 0.0  # for how long someone had been missing when that was said
         self._progress = self._last_well = time.monotonic()
 
-    # --- looking ------------------------------------------------------------------------------------------
+    # --- asking -------------------------------------------------------------------------------------------
 
     def missing(self, patience: float = PATIENCE) -> tuple[MissingTask, ...]:
-        """Look now, and return who does not answer within `patience` seconds.
+        """Ask all tasks now, and return those that do not answer within `patience` seconds.
 
-        Raises RunError for what will not get right: another task or program at an address, another spec or
-        version, a host that cannot be reached and never was, a task that its launcher has given up.
+        Raises:
+            RunError: If waiting cannot help: another task or program answers at an address, a task runs
+                another spec or version, a host has never been reached, or the launcher has given up a task.
         """
         launch_failure = (
             self.membership.launch_failure() if self.membership.launch_failure is not None else None
@@ -136,7 +152,7 @@ class TaskMonitor:
         return missing
 
     def _unnamed_server(self, task: Task, address: str) -> NoAnswer:
-        """Return why a server that has not said who it is does not count; it may just be starting."""
+        """Return why a server without an identity does not count: it may be starting."""
         since = self._unnamed.setdefault(task, time.monotonic())
         if time.monotonic() - since > HOPELESS_AFTER:
             found = "a TensorFlow server that tfdeploy has not started"
@@ -144,7 +160,7 @@ class TaskMonitor:
         return NoAnswer("silent", "it is starting")
 
     def _wrong(self, task: Task, address: str, found: Answer) -> Diagnostic | None:
-        """Return what is wrong with the server that answers; None if it is the task that is wanted."""
+        """Return the diagnostic about a server that is not the task that is wanted; None if it is."""
         if found.task != task:
             return errors.wrong_task(task.ref, address, f"`{found.task.ref}`", self._host_span(task))
         identity = found.identity
@@ -164,10 +180,10 @@ class TaskMonitor:
         return None
 
     def _failure_for_good(self, missing: MissingTask) -> Diagnostic | None:
-        """Return what is wrong if waiting is of no use: something else answers, or there never was a way.
+        """Return the diagnostic if waiting cannot help: something else answers, or a host was never reached.
 
-        A task that has answered may come back, and names that TF_CONFIG gives may come to be known only when
-        a machine has been found for them.
+        A task that has answered before may come back, and names from TF_CONFIG may become known only when a
+        machine has been found for them.
         """
         task, address, span = missing.task, missing.address, self._host_span(missing.task)
         if missing.kind not in LOST or missing.seconds < HOPELESS_AFTER or task in self._answered:
@@ -179,17 +195,22 @@ class TaskMonitor:
         return errors.unreachable(task.ref, address, missing.reason, span)
 
     def _host_span(self, task: Task) -> Span | None:
-        """Return where the spec has the address of a task."""
+        """Return the place of a task's address in the spec."""
         jobs = self.spec.devices.jobs if self.spec is not None else ()
         return next((each.span_of("hosts") for each in jobs if each.name == task.job and each.hosts), None)
 
     # --- waiting ------------------------------------------------------------------------------------------
 
     def require(self, why: str) -> None:
-        """Wait until every needed task answers; `why` is what for, as in `to start training`.
+        """Wait until every needed task answers.
 
-        Says who is missing after a moment, and again whenever the wait has doubled. Raises RunError at once
-        for what will not get right, and if someone has been missing for `timeout` seconds.
+        Missing tasks are reported after some seconds, and again whenever the wait has doubled.
+
+        Args:
+            why: What is waited for, such as `to start training`.
+
+        Raises:
+            RunError: If waiting cannot help, or a task has been missing for `timeout` seconds.
         """
         self._last_well = time.monotonic()
         while found := self.missing():
@@ -202,10 +223,10 @@ class TaskMonitor:
         self.progress()
 
     def lost(self) -> bool:
-        """Whether a needed task is gone, or has been started again since all were there; asked now."""
+        """Ask the tasks whether one is missing, or was started again since all of them answered."""
         try:
             return bool(self.missing()) or self._seen != self._known
-        except RunError:  # which whoever waits for the task will be told as well
+        except RunError:  # which is raised again when the task is waited for
             return True
 
     def _raise_if_too_long(self, found: Sequence[MissingTask], why: str) -> None:
@@ -216,7 +237,7 @@ class TaskMonitor:
             raise RunError(errors.tasks_missing(words, why, duration(self.timeout), span))
 
     def _report_missing(self, found: Sequence[MissingTask], why: str) -> None:
-        """Say who is missing, a line for each of the first few, and who is back."""
+        """Report the missing tasks, with a line for each of the first few, and those that are back."""
         self._report_returned(found)
         self._reported_after = _longest(found)
         for each in found[:MOST_NAMED]:
@@ -226,31 +247,34 @@ class TaskMonitor:
         self._reported.update(each.task for each in found)
 
     def _is_news(self, found: Sequence[MissingTask]) -> bool:
-        """Whether someone is missing of whom it was not said, or for much longer than when it was said."""
+        """Whether a missing task was not reported yet, or the wait is much longer than at the last report."""
         return _longest(found) >= GROWTH * self._reported_after or any(
             each.task not in self._reported for each in found
         )
 
     def _report_returned(self, found: Sequence[MissingTask]) -> None:
-        """Say which of the tasks that were reported missing are back."""
+        """Report which of the tasks that were reported missing are back."""
         back = self._reported - {each.task for each in found}
         for task in sorted(back):
             self.say(f"{task.ref} at {self.membership.cluster.address(task)} is back")
         self._reported -= back
 
-    # --- looking on ---------------------------------------------------------------------------------------
+    # --- monitoring -------------------------------------------------------------------------------------
 
     def progress(self) -> None:
-        """Note that training goes on; as long as this is called often enough, no task is asked."""
+        """Note that training makes progress. As long as this is called often enough, no task is asked."""
         self.absent = ()
         self._progress = self._last_well = time.monotonic()
 
     @contextmanager
     def during(self, doing: str) -> Iterator[None]:
-        """Look on from a thread while something is done that may have to wait for tasks.
+        """Monitor the tasks from a thread during a block that may have to wait for them.
 
-        When `progress()` has not been called for some seconds, it is said who is missing. What will not get
-        right, and a task that is missing for too long, is left in `timed_out` for the one who waits.
+        If `progress()` has not been called for some seconds, missing tasks are reported. An error that
+        waiting cannot help, or a task that is missing for too long, is stored in `timed_out`.
+
+        Args:
+            doing: What the block waits for, such as `for step 7`.
         """
         over = threading.Event()
         self.timed_out = None
@@ -292,5 +316,5 @@ class TaskMonitor:
 
 
 def _longest(found: Sequence[MissingTask]) -> float:
-    """Return for how many seconds the one has been missing that has been so for longest."""
+    """Return for how many seconds the task has been missing that has been missing longest."""
     return max(each.seconds for each in found)

@@ -1,4 +1,4 @@
-"""How each task of a cluster is, a line for each; also of one that runs as processes of this machine."""
+"""The status of each task of a cluster, also of one that a launcher has started on this machine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,14 @@ AT_ONCE = 32
 
 @frozen
 class TaskStatus:
-    """How a task is, in words; `well` if it is there and runs the same spec."""
+    """The status of a task.
+
+    Attributes:
+        task: The task.
+        address: Its `host:port`.
+        well: Whether it is running, and runs the same spec.
+        words: The status in words.
+    """
 
     task: Task
     address: str
@@ -45,9 +52,15 @@ class TaskStatus:
 
 @frozen
 class ClusterRecord:
-    """The record of `cluster.json`: the process that has started the tasks, and where these are.
+    """The record of `cluster.json`.
 
-    Raises ValueError for what can be no tasks, or no addresses of theirs.
+    Attributes:
+        process: The process that has started the tasks.
+        spec_sha256: The fingerprint of the spec.
+        jobs: The `host:port` of each task of each job.
+
+    Raises:
+        ValueError: If there are no tasks, or a name or an address is not valid.
     """
 
     process: Count
@@ -65,9 +78,9 @@ class ClusterRecord:
 
 @contextmanager
 def cluster_record(directory: RunDirectory, membership: Membership | None) -> Iterator[None]:
-    """Keep in the run directory where the tasks are that a launcher has started, while they train.
+    """Keep the addresses of tasks that a launcher has started in the run directory, during the block.
 
-    To be entered by the process that has the lock of the directory, so that a second run leaves this alone.
+    The process must have the lock of the directory, so that a second run does not replace the file.
     """
     if membership is None or membership.launcher is None:
         yield
@@ -79,21 +92,28 @@ def cluster_record(directory: RunDirectory, membership: Membership | None) -> It
 
 
 def _read_record(spec: ir.Spec) -> Membership | None:
-    """Return the cluster that a process has started for the spec and looks after, None if there is none."""
+    """Return the cluster that a launcher has started for the spec; None if there is none."""
     try:
         found = read_record(RunDirectory.of(spec).cluster, ClusterRecord)
         os.kill(found.process, 0)
     except (OSError, BadRecord, OverflowError):
-        return None  # left by one that was killed, damaged, or none at all
+        return None  # there is no file, or it is damaged, or a launcher that was killed has left it
     return Membership(Cluster(found.jobs), None, found.spec_sha256)
 
 
 def cluster_status(
     spec: ir.Spec, environment: Mapping[str, str], *, verbose: bool = False
 ) -> list[TaskStatus]:
-    """Return how every task of the spec's cluster is, in order.
+    """Return the status of every task of the spec's cluster, in order.
 
-    Raises SpecError or RunError if nothing says where the tasks are, or TF_CONFIG is wrong.
+    Args:
+        spec: The spec.
+        environment: The environment variables, of which TF_CONFIG is read.
+        verbose: Whether TensorFlow's own messages are shown.
+
+    Raises:
+        SpecError: If the addresses of the tasks are not known.
+        RunError: If TF_CONFIG does not fit the spec.
     """
     known = find_membership(spec, environment) or _read_record(spec)
     if known is None:

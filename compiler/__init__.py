@@ -1,4 +1,4 @@
-"""From the IR of a spec to a plan, and from the plan to a TensorFlow multi-tower graph.
+"""From the IR of a spec to a plan, and from the plan to a TensorFlow graph of several towers.
 
 Everything outside `compiler.graph` works without TensorFlow.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 NOTHING = "."
-"""What stands for zero in a table, so that the figures that matter stand out."""
+"""The text for zero in a table, so that other figures are seen at once."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024

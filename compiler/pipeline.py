@@ -1,6 +1,6 @@
-"""The pipeline up to the plan: checks first, all of them, then passes, each a plain function.
+"""From a spec to a plan: all checks, then passes, each of which is a plain function.
 
-Nothing here imports TensorFlow. `compiler.graph.build` goes on from the plan.
+Nothing here imports TensorFlow. `compiler.graph.build` continues from the plan.
 """
 
 from __future__ import annotations
@@ -50,7 +50,12 @@ def make_plan(spec: ir.Spec, *, emulate: bool = False, visible_gpus: int = 0, wo
 
 
 def for_worker(plan: Plan, index: int) -> WorkerPlan:
-    """Return the plan for the graph of worker number `index`, from the plan of all or of another worker."""
+    """Return the plan for the graph of one worker.
+
+    Args:
+        plan: The plan of all workers, or of another worker.
+        index: The number of the worker.
+    """
     workers = workers_of(plan.all_towers, plan.topology)
     host, towers = workers[index]
     return WorkerPlan(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Tower:
     """The part of a graph that belongs to one clone.
 
-    Args:
+    Attributes:
         index: Its number among the towers of its graph.
         scope: The name scope of its ops; empty if the graph has only this tower.
         devices: Its device, or its group of devices.
@@ -49,7 +49,7 @@ class Tower:
 class Worker:
     """A worker that has a graph of its own (`replication = between_graph`).
 
-    Args:
+    Attributes:
         index: Its number among the workers, in the order of declaration; worker 0 is the chief.
         host: Its task.
         everyone: The towers of all workers, one tuple for each worker.
@@ -79,7 +79,7 @@ class Worker:
 class Plan:
     """A checked spec with its model flattened, its devices listed and its towers laid out.
 
-    Args:
+    Attributes:
         spec: The spec.
         model: Its model, flattened into layers.
         topology: The devices.
@@ -141,11 +141,11 @@ class Plan:
 
     @property
     def update(self) -> ir.Update:
-        """How gradients become weights."""
+        """The block `update`, which says how gradients change weights."""
         return self.spec.update
 
     def tensorflow_device(self, device: Device) -> str:
-        """Return the name under which the session knows `device`."""
+        """Return the name of a device in the session."""
         return device.emulated_name if self.emulate else device.tensorflow_name
 
 
@@ -153,7 +153,7 @@ class Plan:
 class WorkerPlan(Plan):
     """The plan of a worker that has a graph of its own; its `towers` are the towers of this worker.
 
-    Args:
+    Attributes:
         worker: The worker.
     """
 
@@ -166,7 +166,7 @@ class WorkerPlan(Plan):
 
     @property
     def clones_update_alone(self) -> bool:
-        """False: the clones of a worker update the weights together."""
+        """False, because the clones of a worker update the weights together."""
         return False
 
     @property
@@ -189,7 +189,16 @@ class WorkerPlan(Plan):
 
 @frozen
 class VariableInfo:
-    """What placement needs to know about a variable; `slot_bytes` is the size of all its slots together."""
+    """What placement needs to know about a variable.
+
+    Attributes:
+        name: Its name.
+        shape: Its shape.
+        dtype: The name of its type.
+        bytes: Its size.
+        trainable: Whether gradients change it.
+        slot_bytes: The size of all its slots together.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -201,14 +210,14 @@ class VariableInfo:
 
 @frozen
 class VariablePlacement:
-    """Where the parts of a variable are placed.
+    """The places of the parts of a variable.
 
-    Args:
+    Attributes:
         info: The variable.
         placed: The place of the variable, or of its first copy.
         slots: The place of its slots.
         copies: The devices of all its copies, one for each clone, if the variable is replicated.
-        updates: The place where its gradients are summed; None if that is beside the variable.
+        updates: The place where its gradients are summed, or None if that is beside the variable.
     """
 
     info: VariableInfo

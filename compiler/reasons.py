@@ -1,4 +1,4 @@
-"""Where something was placed, and the reason for it."""
+"""The place of a thing, and the reason for it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Kind = Literal["rule", "default", "follows"]
 
 @frozen
 class Reason:
-    """What put something on its device: a rule of the spec, a default, or a thing that it follows.
+    """What put a thing on its device: a rule of the spec, a default, or another thing that it follows.
 
-    Args:
-        text: The rule as it is written in the spec, or as a default would be written there. For a thing that
-            follows another, the name of the other: a variable, or an op inside its tower.
+    Attributes:
+        text: The rule as it is written in the spec, or the default as it would be written there. For a thing
+            that follows another, the name of the other: a variable, or an op inside its tower.
         kind: Which of the three it is.
-        rule: The rule that decided in the end; None if that was a default.
+        rule: The rule that decided in the end, or None if a default did.
         beaten: The rules that matched as well but come earlier in the spec.
         cause: The reason for the place of the thing that is followed.
     """

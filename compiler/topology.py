@@ -1,4 +1,4 @@
-"""The devices that a spec declares, and which of them a pattern such as `worker[1].gpu[0..3]` means."""
+"""The devices of a spec, and which of them a pattern such as `worker[1].gpu[0..3]` means."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ Host: TypeAlias = tuple[str | None, int]
 
 @frozen
 class Device:
-    """One device; `job` is None on this machine, and `ordinal` its position in the order of declaration."""
+    """One device.
+
+    Attributes:
+        kind: `cpu` or `gpu`.
+        index: Its number among the devices of its kind in its process.
+        job: The job of its process, or None on this machine.
+        task: The number of its process in the job.
+        ordinal: Its position in the order of declaration.
+    """
 
     kind: Literal["gpu", "cpu"]
     index: int
@@ -46,7 +54,7 @@ class Device:
 
     @property
     def emulated_name(self) -> str:
-        """The logical CPU of this process that stands for the device under `--emulate`."""
+        """The logical CPU of this process that is used instead of the device with `--emulate`."""
         return f"/job:{LOCAL_JOB}/replica:0/task:0/device:CPU:{self.ordinal}"
 
 
@@ -54,9 +62,9 @@ class Device:
 class Topology:
     """All devices of a deployment.
 
-    Args:
+    Attributes:
         devices: The devices in the order of declaration, with the CPUs of a task before its GPUs.
-        home: The task whose graph is being made, if every worker has a graph of its own; else None.
+        home: The task whose graph is being made, if each worker has a graph of its own; else None.
     """
 
     devices: tuple[Device, ...]
@@ -106,7 +114,7 @@ class Topology:
         return evolve(self, home=None).first_cpu()
 
     def near(self, devices: Sequence[Device]) -> tuple[Device, ...]:
-        """Return the `devices` that belong to the worker whose graph is being made, if any; else all."""
+        """Return the devices that belong to the worker whose graph is being made, or all if none does."""
         own = tuple(each for each in devices if self.home is not None and each.host == self.home)
         return own or tuple(devices)
 
@@ -119,7 +127,9 @@ class Topology:
 def declare(devices: ir.Devices, visible_gpus: int) -> Topology:
     """Return the devices of a `devices` block.
 
-    `visible_gpus` is the number of GPUs of this machine; it is used if the block does not give a number.
+    Args:
+        devices: The block.
+        visible_gpus: The number of GPUs of this machine, which is used if the block gives no number.
     """
     listed: list[Device] = []
 

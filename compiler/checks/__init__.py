@@ -1,4 +1,4 @@
-"""Checks of a spec against its devices, one rule per file."""
+"""Checks of a spec against its devices, one check in each file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from compiler import topology
 from compiler.checks.batches import batches_fit_clones
-from compiler.checks.compatibility import choices_go_together
+from compiler.checks.compatibility import choices_are_compatible
 from compiler.checks.data_files import data_is_there
 from compiler.checks.groups import groups_fit_devices
 from compiler.checks.link import link_is_used
@@ -21,7 +21,7 @@ from dsl.diagnostics import Diagnostic
 Check = Callable[[ir.Spec, topology.Topology], Iterable[Diagnostic]]
 
 CHECKS_OF_THE_SPEC: tuple[Check, ...] = (
-    choices_go_together,
+    choices_are_compatible,
     targets_name_devices,
     groups_fit_devices,
     batches_fit_clones,
@@ -29,7 +29,7 @@ CHECKS_OF_THE_SPEC: tuple[Check, ...] = (
     workers_are_whole,
     link_is_used,
 )
-"""Those that need neither this machine nor a graph, so that `check` can make them."""
+"""The checks that need neither this machine nor a graph, which `check` makes."""
 
 CHECKS: tuple[Check, ...] = (model_has_a_loss, *CHECKS_OF_THE_SPEC)
 
@@ -44,7 +44,7 @@ def check_spec(spec: ir.Spec) -> list[Diagnostic]:
     declared = spec.devices.jobs or spec.devices.gpu is not None or spec.devices.cpu is not None
     devices = topology.declare(spec.devices, 0)
     strange: list[Diagnostic] = []
-    for check in CHECKS_OF_THE_SPEC if declared else (choices_go_together, link_is_used):
+    for check in CHECKS_OF_THE_SPEC if declared else (choices_are_compatible, link_is_used):
         found = list(check(spec, devices))
         if any(each.is_error for each in found):
             return found

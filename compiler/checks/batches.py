@@ -1,4 +1,4 @@
-"""The examples of a step come out even over the clones."""
+"""Check that the examples of a step can be divided among the clones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsl.errors.planning import plan as errors
 
 
 def batches_fit_clones(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
-    """Report a global batch that does not divide, or a list of batches of another length than the clones."""
+    """Report a global batch that the clones do not divide, or a list with another number of batches."""
     clones, count = spec.clones, clone_count(spec, topology)
     if isinstance(clones.batch, tuple) and len(clones.batch) != count:
         yield errors.batch_list_length(len(clones.batch), count, clones.span_of("batch"))

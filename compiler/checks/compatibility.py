@@ -1,4 +1,4 @@
-"""What the spec asks for goes together, by the one table of what does not."""
+"""Check that a spec combines no values that cannot be combined, by the table of these."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dsl.errors.planning import plan_modes as errors
 from dsl.source import Span
 
 
-def choices_go_together(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
-    """Report every conflict that can be seen before the model is traced."""
+def choices_are_compatible(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
+    """Report every conflict that can be found before the model is traced."""
     del topology
     facts = facts_of(spec)
     for each in conflicts(facts):
@@ -21,7 +21,12 @@ def choices_go_together(spec: ir.Spec, topology: Topology) -> Iterator[Diagnosti
 
 
 def gradients_can_be_summed(spec: ir.Spec, sparse: Sequence[str]) -> Iterator[Diagnostic]:
-    """Report what the tracing brought to light; `sparse` are the weights whose gradients are rows."""
+    """Report the conflicts that are only known after the model has been traced.
+
+    Args:
+        spec: The spec.
+        sparse: The names of the weights whose gradients are rows.
+    """
     facts = facts_of(spec, sparse=bool(sparse))
     for each in conflicts(facts):
         if any(aspect == "gradients" for aspect, _ in each.when):
@@ -42,7 +47,7 @@ def _diagnostic(spec: ir.Spec, found: Conflict, facts: Facts, notes: tuple[str, 
 
 
 def _place(spec: ir.Spec, aspect: Aspect, values: Sequence[str]) -> Span | None:
-    """Return the place where an aspect is written; None if it has its default."""
+    """Return the place in the spec where an aspect is written, or None if it has its default."""
     if aspect == "variables":
         rules = (rule for rule in variable_rules(spec) if layout_of(rule.target) in values)
         return next((rule.target.span or rule.span for rule in rules), None)

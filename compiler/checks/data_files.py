@@ -1,4 +1,4 @@
-"""Data files exist, and CSV files have the columns that the spec names.
+"""Check that data files exist, and that CSV files have the columns that the spec names.
 
 A spec is often checked on a machine that does not have its data. A missing file is therefore only a warning,
 and nothing is reported if the folder that should hold it is missing too. A missing column of a CSV file is an
@@ -24,7 +24,7 @@ from dsl.source import Span
 from dsl.suggest import nearest
 
 PATHS = {"images": ("path",), "mnist": ("images", "labels")}
-"""The arguments of sources that are files or folders; of others it is `path`."""
+"""The arguments of sources that are files or folders; for other sources it is `path`."""
 
 WITHOUT_FILES = {"python", "synthetic"}
 HEADER = 1 << 20  # bytes within which a header ends
@@ -38,14 +38,14 @@ def data_is_there(spec: ir.Spec) -> Iterator[Diagnostic]:
         span = spec.data.span if spec.data is not None else spec.train.span
         yield evolve(plan_errors.nothing_to_train_on(span, "`data.train`"), severity=Severity.WARNING)
     if spec.data is None or not Path(spec.path).is_file():
-        return  # what standard input says starts from no folder
+        return  # a spec from standard input has no folder
     base = Path(spec.path).parent
     for split in (spec.data.train, spec.data.validation, spec.data.test):
         if split is not None and split.source.name not in WITHOUT_FILES:
             try:
                 yield from _source(split.source, base)
             except (OSError, ValueError):
-                continue  # a run says better what is wrong with such a file
+                continue  # a run reports better what is wrong with such a file
 
 
 def _source(source: ir.Call, base: Path) -> Iterator[Diagnostic]:
@@ -66,7 +66,7 @@ def _source(source: ir.Call, base: Path) -> Iterator[Diagnostic]:
 
 
 def _arguments(source: ir.Call) -> tuple[dict[str, ir.Value], dict[str, Span]]:
-    """Return the arguments of a source by name, and where they stand."""
+    """Return the arguments of a source by name, and their places in the spec."""
     names = next(
         ([each.name for each in known.positional] for known in SOURCES if known.name == source.name), []
     )
@@ -79,7 +79,7 @@ def _files(path: Path) -> list[Path]:
         return [path]
     if not _is_glob(str(path)):
         return []
-    import glob  # which most specs do not need
+    import glob  # imported here because most specs do not need it
 
     return sorted(map(Path, glob.glob(str(path))))  # noqa: PTH207 absolute ones, too
 
@@ -97,7 +97,7 @@ def _missing(source: str, path: Path, span: Span | None) -> Diagnostic:
 
 
 def _columns(source: ir.Call, path: Path) -> Iterator[Diagnostic]:
-    """Report the columns that the header lacks, unless that is no header: then a run says so."""
+    """Report the columns that the header lacks. If the first line is no header, a run reports that."""
     header = _header(path)
     if len(header) < 2 or all(re.fullmatch(r"[-+.0-9eE]+", name) for name in header):  # noqa: PLR2004 no commas
         return
@@ -142,7 +142,7 @@ def _quoted(text: str) -> list[str]:
 
 
 def _unpacked(file: BinaryIO) -> bytes:
-    import gzip  # which most specs do not need
+    import gzip  # imported here because most specs do not need it
 
     try:
         with gzip.open(file) as unpacked:

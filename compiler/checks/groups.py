@@ -1,4 +1,4 @@
-"""Groups of devices can be filled, and `group[k]` names one of a group's devices."""
+"""Check that groups of devices can be filled, and that `group[k]` names one of a group's devices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsl.errors.planning import plan as errors
 
 
 def groups_fit_devices(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
-    """Report a group that cannot be filled once, and a member index beyond the group's size."""
+    """Report a group for which there are too few devices, and an index beyond the size of a group."""
     book = Rulebook(spec.place.rules, topology)
     reason = book.decide("clones")
     size = 1

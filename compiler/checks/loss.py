@@ -1,4 +1,4 @@
-"""A model that is compiled has a loss: towers are made of a forward and a backward pass."""
+"""Check that a model that is compiled has a loss, because towers have a forward and a backward pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules with globs match something, and decide something; known once the model's names are."""
+"""Check that rules with globs match something and decide something, once the model's names are known."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dsl.errors.meaning import lint
 from dsl.errors.planning import plan as errors
 from dsl.suggest import nearest_paths
 
-Names = Mapping[str, Collection[str]]  # what the globs of a role are matched against
+Names = Mapping[str, Collection[str]]  # role -> the names that its globs can match
 
 
 def rules_match(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]:
-    """Report every rule whose glob matches none of the names of its role, with the nearest ones."""
+    """Report every rule whose glob matches none of the names of its role, with the nearest names."""
     for rule in rules:
         pattern, known = rule.selector.pattern, names.get(rule.selector.role)
         if pattern is not None and known is not None and not _matching(rule, known):
@@ -24,10 +24,10 @@ def rules_match(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]:
 
 
 def rules_decide(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]:
-    """Warn of every rule that never wins, because later rules match everything that it matches.
+    """Warn of every rule that never decides, because later rules match everything that it matches.
 
-    Rules that are followed by a rule for the same glob, or for everything, are left out: reading the spec
-    has reported these.
+    A rule that is followed by a rule for the same glob, or for everything, is left out because it has been
+    reported when the spec was read.
     """
     for at, rule in enumerate(rules):
         if any(_is_plainly_over(later, rule) for later in rules[at + 1 :]):
@@ -42,7 +42,7 @@ def rules_decide(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]
 
 
 def _is_plainly_over(later: ir.Rule, rule: ir.Rule) -> bool:
-    """Whether a later rule takes all that a rule takes whatever names there are."""
+    """Whether a later rule matches everything that a rule matches, whatever names there are."""
     selector = later.selector
     return selector.role == rule.selector.role and selector.pattern in (None, "*", rule.selector.pattern)
 

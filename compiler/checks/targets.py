@@ -1,4 +1,4 @@
-"""Every placement names at least one device."""
+"""Check that every placement names at least one device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsl.errors.planning import plan as errors
 
 
 def targets_name_devices(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
-    """Report a rule whose set of devices is empty, and clones that no device is left for."""
+    """Report a rule whose set of devices is empty, and clones without a device."""
     for rule in spec.place.rules:
         target = rule.target
         devices = target if isinstance(target, ir.DeviceSet) else getattr(target, "devices", None)

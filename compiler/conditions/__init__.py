@@ -1,1 +1,1 @@
-"""What a spec expects of its placement, and whether the memory suffices."""
+"""Conditions of a spec on its compiled graph: what it expects of the placement, and its limits of memory."""

@@ -1,4 +1,4 @@
-"""The memory that a step needs, held against what the spec says there is: `warnings_of(compiled, memory)`.
+"""Compare the memory that a step needs with the memory that the spec gives.
 
 `gpu_memory` is the memory of each GPU, `cpu_memory` the memory of each machine. If neither is given, nothing
 is forecast, because a forecast takes seconds for large graphs.
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def has_limits(spec: ir.Spec) -> bool:
-    """Whether the spec says how much memory there is."""
+    """Whether the spec gives the memory of its devices."""
     return spec.devices.gpu_memory is not None or spec.devices.cpu_memory is not None
 
 
 def forecast_if_needed(compiled: CompiledGraph) -> dict[str, StepMemory]:
-    """Return what a step needs on each device if the spec has limits or conditions for it, else nothing."""
+    """Return the peak of a step on each device if the spec has limits or conditions for it, else nothing."""
     spec = compiled.plan.spec
     return forecast_step_memory(compiled) if has_limits(spec) or needs_memory(spec) else {}
 
@@ -38,7 +38,9 @@ def forecast_if_needed(compiled: CompiledGraph) -> dict[str, StepMemory]:
 def warnings_of(compiled: CompiledGraph, memory: Mapping[str, StepMemory]) -> tuple[Diagnostic, ...]:
     """Return the warnings about a compiled spec, also about devices with too little memory.
 
-    `memory` is the forecast of a step, without which a spec that has limits cannot be judged.
+    Args:
+        compiled: The graph.
+        memory: The forecast of a step, which is needed if the spec has limits.
     """
     spec = compiled.plan.spec
     if not has_limits(spec):
@@ -47,7 +49,7 @@ def warnings_of(compiled: CompiledGraph, memory: Mapping[str, StepMemory]) -> tu
 
 
 def too_full(spec: ir.Spec, placement: PlacementMap) -> tuple[Diagnostic, ...]:
-    """Return a warning for each GPU or machine whose forecast is above its memory; alike ones share one."""
+    """Return a warning for each GPU or machine whose forecast exceeds its memory; equal ones share one."""
     alike: dict[tuple[str, int], list[Pool]] = {}
     for pool in pools(placement):
         if pool.excess > 0:

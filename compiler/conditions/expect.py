@@ -1,8 +1,7 @@
-"""The conditions of `expect`, held against a compiled placement: `require_expectations(compiled, memory)`.
+"""Compare the conditions of `expect` with a compiled placement.
 
-`check_expectations(plan, placement)` returns a diagnostic (TFD531 to TFD534) for every condition that does
-not hold, with the figure and what contributes most to it. `memory(...)` needs a map with a forecast, which
-`needs_memory(spec)` tells beforehand; `require_expectations` raises SpecError.
+For each condition that is not met there is a diagnostic (TFD531 to TFD534), with the figure and the largest
+of its parts. `memory(...)` needs a map with a forecast.
 """
 
 from __future__ import annotations
@@ -38,7 +37,13 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 
 @frozen
 class Figure:
-    """What a condition is about, as a number and in words, and what makes it up, the largest part first."""
+    """What a condition is about.
+
+    Attributes:
+        value: The figure as a number: a ratio, bytes, or a count.
+        text: The figure in words.
+        parts: What it is made of, the largest part first.
+    """
 
     value: float
     text: str
@@ -46,14 +51,16 @@ class Figure:
 
 
 def needs_memory(spec: ir.Spec) -> bool:
-    """Whether a condition asks for the memory of devices, which has to be forecast."""
+    """Whether a condition is about the memory of devices, which must be forecast."""
     return any(each.function == "memory" for each in spec.expect.conditions)
 
 
 def require_expectations(compiled: CompiledGraph, memory: Mapping[str, StepMemory]) -> None:
     """Raise SpecError for the conditions of the spec that its compiled graph does not meet.
 
-    `memory` is the forecast of a step by device, which conditions on `memory(...)` need.
+    Args:
+        compiled: The graph.
+        memory: The forecast of a step by device, which conditions on `memory(...)` need.
     """
     if not compiled.plan.spec.expect.conditions:
         return
@@ -63,7 +70,7 @@ def require_expectations(compiled: CompiledGraph, memory: Mapping[str, StepMemor
 
 
 def check_expectations(plan: Plan, placement: PlacementMap) -> tuple[Diagnostic, ...]:
-    """Return a diagnostic for each condition that does not hold."""
+    """Return a diagnostic for each condition that is not met."""
     return tuple(
         errors.not_met(condition, figure.text, figure.parts)
         for condition in plan.spec.expect.conditions
@@ -72,7 +79,7 @@ def check_expectations(plan: Plan, placement: PlacementMap) -> tuple[Diagnostic,
 
 
 def _failing(condition: ir.Condition, figures: Iterable[Figure]) -> Iterator[Figure]:
-    """Yield the figure that is furthest from what the condition asks for, if any fails it."""
+    """Yield the figure that is furthest from the condition, if any figure does not meet it."""
     holds = _COMPARE[condition.operator]
     failing = [each for each in figures if not holds(each.value, condition.value)]
     if failing:
@@ -83,7 +90,7 @@ def _failing(condition: ir.Condition, figures: Iterable[Figure]) -> Iterator[Fig
 
 
 def _imbalance(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[Figure]:
-    """Say how far the fullest of the devices that variables are spread over is above their mean."""
+    """Return how far the fullest of the devices with variables is above their mean."""
     del condition
     book = Rulebook(plan.spec.place.rules, plan.topology)
     names = [each.name for each in placement.variables]
@@ -101,7 +108,7 @@ def _imbalance(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> 
 
 
 def largest_variables(ref: str, placement: PlacementMap) -> list[str]:
-    """Say which variables, with their slots, are the largest on a device; nothing if it has none."""
+    """Return a note with the largest variables on a device, slots included; no note if it has none."""
     held = {
         each.name: (each.bytes if ref in (each.device, *each.copies) else 0)
         + sum(slot.bytes for slot in each.slots if slot.device == ref)
@@ -113,7 +120,7 @@ def largest_variables(ref: str, placement: PlacementMap) -> list[str]:
 
 
 def _memory(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[Figure]:
-    """Say what each of the devices needs for a step."""
+    """Return the memory that each of the devices needs for a step."""
     refs = _refs(condition.arguments[0], plan)
     return [_device_memory(each) for each in placement.devices if each.ref in refs]
 
@@ -125,7 +132,11 @@ def _device_memory(device: MapDevice) -> Figure:
 
 
 def memory_parts(device: MapDevice) -> list[str]:
-    """Say what the forecast for a device is made of, with the largest tensors of its peak."""
+    """Return notes on the parts of the forecast for a device, with the largest tensors of its peak.
+
+    Raises:
+        ValueError: The map has no forecast.
+    """
     if device.memory_bytes is None or device.step_bytes is None:
         raise ValueError("the map has no forecast of memory")
     held = device.variable_bytes + device.other_bytes
@@ -135,7 +146,7 @@ def memory_parts(device: MapDevice) -> list[str]:
 
 
 def _traffic(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[Figure]:
-    """Say what goes from the first devices to the second in a step."""
+    """Return what a step sends from the first devices to the second."""
     sources, targets = (_refs(each, plan) for each in condition.arguments)
     links = [
         each for each in placement.transfers if each.from_device in sources and each.to_device in targets
@@ -162,11 +173,11 @@ def _tensors(what: str, tensors: Sequence[MapTensor]) -> list[str]:
 
 
 def _ops(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[Figure]:
-    """Count the ops on the devices whose names, in the graph or inside their tower, match the glob."""
+    """Return the number of ops on the devices whose names, in the graph or in their tower, match the glob."""
     refs, glob = _refs(condition.arguments[0], plan), condition.arguments[1]
     assert isinstance(glob, str)
     found = [each for each in placement.ops if each.requested in refs and _matches(each, glob, plan)]
-    if isinstance(plan, WorkerPlan):  # the ops of one worker are listed, and the others have the same
+    if isinstance(plan, WorkerPlan):  # the map lists the ops of one worker; the others have the same
         twins = Counter(twin for ref, twin in plan.twins.items() if ref in refs)
         own = [each for each in placement.ops if _matches(each, glob, plan)]
         found += [each for each in own for _ in range(twins[each.requested])]

@@ -1,1 +1,1 @@
-"""The placement map: its records, its file, and questions that are answered from it."""
+"""The placement map: its records, its file, and explanations of places."""

@@ -1,4 +1,4 @@
-"""Records that say why an op or a variable is where it is."""
+"""Records that explain why an op or a variable is on its device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Kind = Literal["op", "variable"]
 
 @frozen
 class Link:
-    """One thing of a chain: where it is, and what put it there."""
+    """One thing of a chain of things that follow each other, with its device and the reason for it."""
 
     kind: Kind
     name: str
@@ -24,9 +24,17 @@ class Link:
 
 @frozen
 class Explanation:
-    """Why something is where it is. `role`, `type` and `clone` are those of `placement.json`.
+    """The reason why a thing is on its device.
 
-    `requested` is the device's name in specs, `assigned` what TensorFlow made of it (None before a step).
+    Attributes:
+        kind: `op` or `variable`.
+        name: Its name in the graph.
+        type: The type of the op, as in `placement.json`.
+        role: What the op is for, as in `placement.json`.
+        clone: The number of its clone, or None.
+        requested: The name in specs of the device that the compiler asked for.
+        assigned: The device on which TensorFlow put it, or None before a step.
+        chain: The thing itself, and each thing that the one before follows.
     """
 
     kind: Kind
@@ -45,5 +53,5 @@ class Explanation:
 
     @property
     def beaten(self) -> tuple[ir.Rule, ...]:
-        """The rules that matched and lost, those that came closest to winning first."""
+        """The rules that matched and did not decide, in the order of their precedence."""
         return tuple(dict.fromkeys(rule for link in self.chain for rule in reversed(link.reason.beaten)))

@@ -1,6 +1,6 @@
 """The placement map: the device of every op and variable, and the line of the spec that put it there.
 
-These records are `placement.json`; fields may be added within a major format version, none is removed.
+These records are `placement.json`. Fields may be added within a major format version; none is removed.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ from dsl.files.typed_json import NAME, Count
 
 FORMAT_VERSION = "1.0"
 LIMIT = 1 << 28
-"""The largest map that is read, in bytes; the map of ResNet-50 on eight GPUs has a twentieth of it."""
+"""The largest map that is read, in bytes; the map of ResNet-50 on eight GPUs is a twentieth of that."""
 
 
 @frozen
 class RuleRef:
-    """What placed a thing: a rule, a default, or what it follows.
+    """What placed a thing: a rule, a default, or another thing that it follows.
 
-    `text` is the rule, the default, or the name of what is followed; `decided_by` is the rule or default that
-    placed what is followed, in the end. `file`, `line` and `column` are the place of the rule, None for a
-    default.
+    Attributes:
+        file: The file of the rule, or None for a default.
+        line: The line of the rule, from 1.
+        column: The column of the rule, from 1.
+        text: The rule, the default, or the name of the thing that is followed.
+        reason: Which of the three it is.
+        decided_by: The rule or default that placed the thing that is followed.
     """
 
     file: str | None
@@ -48,7 +52,7 @@ class RuleRef:
 
 @frozen
 class MapSpec:
-    """Which spec the map is of."""
+    """The spec of a map."""
 
     path: str
     sha256: str
@@ -67,7 +71,7 @@ class MapMode:
 
 @frozen
 class MapTensor:
-    """A tensor of a step, as TensorFlow names it, and its bytes."""
+    """A tensor of a step, by its name in TensorFlow, and its bytes."""
 
     name: str
     bytes: Count
@@ -75,13 +79,20 @@ class MapTensor:
 
 @frozen
 class MapDevice:
-    """A device, and what is on it.
+    """A device and what is on it.
 
-    `other_bytes` are those of what is neither a variable of the model nor a slot: the global step, say.
-    `step_bytes` forecasts what the tensors of a step need at their peak, `memory_bytes` that with all of the
-    former, and `largest` are the largest tensors of the peak; None and empty if nothing was forecast.
-    `memory_limit` is the memory of a GPU, or of the machine whose CPU devices share it, as far as the spec
-    says it.
+    Attributes:
+        ref: Its name in specs.
+        device: Its name in TensorFlow.
+        ops: The number of ops.
+        variable_bytes: The bytes of the model's variables.
+        slot_bytes: The bytes of their slots.
+        other_bytes: The bytes of other variables, such as the global step.
+        step_bytes: The forecast peak of the tensors of a step, or None if nothing was forecast.
+        memory_bytes: The forecast with all of the former, or None.
+        largest: The largest tensors of the peak.
+        memory_limit: The memory of a GPU, or of the machine whose CPU devices share it, or None if the spec
+            does not give it.
     """
 
     ref: str
@@ -132,7 +143,7 @@ class MapVariable:
 
 @frozen
 class MapOp:
-    """An op: `requested` by the compiler, `assigned` by TensorFlow (None before it has run)."""
+    """An op, with the device that the compiler requested and the one that TensorFlow assigned in a run."""
 
     name: str
     type: str
@@ -145,9 +156,15 @@ class MapOp:
 
 @frozen
 class MapTransfer:
-    """Tensors that a step sends between two devices; `bytes_unknown` counts those of unknown size.
+    """Tensors that a step sends between two devices.
 
-    `largest` are the largest of those whose size is known.
+    Attributes:
+        from_device: The device that sends them.
+        to_device: The device that receives them.
+        tensors: Their number.
+        bytes: The bytes of those whose size is known.
+        bytes_unknown: The number of those whose size is unknown.
+        largest: The largest of those whose size is known.
     """
 
     from_device: str = field(metadata={NAME: "from"})
@@ -160,7 +177,13 @@ class MapTransfer:
 
 @frozen
 class MapWorker:
-    """A worker with a graph of its own, and its clones; the ops that are listed are those of one of them."""
+    """A worker with a graph of its own, and its clones.
+
+    Attributes:
+        task: Its task.
+        clones: The numbers of its clones.
+        listed: Whether the map lists the ops of its graph.
+    """
 
     task: str
     clones: tuple[Count, ...]
@@ -171,9 +194,19 @@ class MapWorker:
 class PlacementMap:
     """The whole map.
 
-    `workers` are the workers that have graphs of their own; it is empty if one graph has all clones. With
-    workers, `ops` are the ops of the chief's graph, which the other graphs resemble, while devices, clones
-    and transfers cover all tasks.
+    Attributes:
+        spec: The spec.
+        tensorflow: The version of TensorFlow.
+        mode: How the graph updates its weights.
+        devices: The devices.
+        clones: The towers.
+        variables: The variables.
+        ops: The ops. With `workers`, those of the chief's graph, which the other graphs resemble, while
+            devices, clones and transfers are those of all tasks.
+        transfers: What a step sends between devices.
+        misplaced: The ops that TensorFlow put elsewhere than requested.
+        workers: The workers that have graphs of their own; empty if one graph has all clones.
+        format_version: The version of the format.
     """
 
     spec: MapSpec
@@ -189,7 +222,7 @@ class PlacementMap:
     format_version: str = FORMAT_VERSION
 
     def to_json(self) -> str:
-        """Return the text of `placement.json`: format version first, one op or variable a line."""
+        """Return the text of `placement.json`: format version first, one op or variable in each line."""
         fields = _plain(self)
         fields = {"format_version": fields.pop("format_version"), **fields}
         return (

@@ -1,4 +1,4 @@
-"""What a training step runs, as records: which ops, and which tensors go from op to op."""
+"""The part of a graph that a training step runs, as records: its ops, and the tensors between them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from attrs import field, frozen
 
 @frozen
 class Edge:
-    """A tensor from one op to another, by their names.
+    """A tensor from one op to another.
 
-    `bytes` is None if the size is not known before a step. A `handle` only refers to a resource and is never
-    sent to another device.
+    Attributes:
+        source: The name of the op that makes it.
+        target: The name of the op that uses it.
+        tensor: Its name.
+        bytes: Its size, or None if that is not known before a step.
+        handle: Whether it only refers to a resource, so that it is never sent to another device.
     """
 
     source: str

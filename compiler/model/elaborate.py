@@ -1,7 +1,7 @@
-"""IR of a model -> flat graph of layer calls.
+"""From the IR of a model to a flat graph of layer calls.
 
-`layer` blocks are expanded where they are used, `repeat` is unrolled, shared layers are called several times,
-and every layer gets a name that depends on the spec alone.
+`layer` blocks are expanded at each use, `repeat` is unrolled, shared layers are called several times, and
+every layer gets a name that depends only on the spec.
 """
 
 from __future__ import annotations
@@ -19,14 +19,21 @@ from dsl.values import CannotCalculateError, calculate, negate
 
 
 def elaborate(spec: ir.Spec) -> ModelGraph:
-    """Return the model of `spec`, which has passed the checks of the language, as a graph of layers."""
+    """Return the model of a spec as a flat graph of layer calls.
+
+    Args:
+        spec: A spec that has passed the checks of the language.
+
+    Raises:
+        SpecError: An expression of layer parameters has no value.
+    """
     builder = _Builder({block.name: block for block in spec.layers})
     return builder.model(spec.model)
 
 
 @define
 class _Scope:
-    """What names mean in one instance of a block: tensors, shared layers, parameters."""
+    """The meaning of names in one instance of a block: tensors, shared layers, and parameters."""
 
     prefix: str
     values: dict[str, int] = field(factory=dict)
@@ -128,7 +135,7 @@ class _Builder:
         return inputs[0]
 
     def _shared(self, step: ir.Step, scope: _Scope) -> int:
-        """Return the one layer of a `layer(...)` binding, made at its first use."""
+        """Return the one layer of a `layer(...)` binding, which is made at its first use."""
         name = step.call.name
         if name not in scope.shared_layers:
             scope.shared_layers[name] = self._layer(scope.shared[name], scope, default_name=name)
@@ -146,7 +153,7 @@ class _Builder:
         return len(self.layers) - 1
 
     def _unique(self, path: str) -> str:
-        """Return `path`, with a number added if it is taken; `a/b` and `a_b` are the same name to Keras."""
+        """Return `path`, with a number added if it is taken; `a/b` and `a_b` are the same name in Keras."""
         candidate, number = path, 0
         while candidate.replace("/", "_") in self.taken:
             number += 1
@@ -201,7 +208,7 @@ def _evaluate(value: ir.Value, parameters: Mapping[str, ir.Value]) -> ir.Value:
 
 
 def _calculated(expression: ir.Arithmetic, left: ir.Value, right: ir.Value) -> int | float:
-    """Return the value of an expression; raise SpecError if it has none, as a division by zero."""
+    """Return the value of an expression; raise SpecError if it has none, as a division by zero has."""
     try:
         found = negate(left) if right is None else calculate(expression.operator, left, right)
     except CannotCalculateError as reason:
@@ -217,7 +224,7 @@ def _plain_number(value: object) -> int | float:
 
 
 def _maker(kind: str, call: ir.Call) -> str:
-    """Return the bare name of what makes a layer: a Keras class, an application, a function of the user's."""
+    """Return the name of the maker of a layer: a Keras class, an application, or a user's function."""
     path = str(call.args[0]) if kind == "python" else call.name
     return path.rpartition(":")[2].rpartition(".")[2]
 

@@ -1,4 +1,4 @@
-"""Shapes of what Keras's layers give, without Keras: those that people use most, as far as this is certain.
+"""The output shapes of Keras's layers without Keras, for common layers and as far as they are certain.
 
 All shapes are without the batch axis. A rule raises `ShapeError` only for a shape that Keras certainly
 refuses, and returns None if it cannot tell.
@@ -50,7 +50,7 @@ def shape_after(call: ir.Call, shapes: Sequence[Shape]) -> Shape | None:
 
 
 class _UnknownError(Exception):
-    """Arguments of which a rule knows no shape."""
+    """The arguments are such that a rule does not know the shape."""
 
 
 # --- arguments --------------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ def _sizes(value: object, count: int) -> tuple[int, ...]:
 
 
 def _sides(value: object, count: int) -> list[tuple[int, int]]:
-    """Return how much is added or cut off before and after each of `count` axes."""
+    """Return the sizes that are added or removed before and after each of `count` axes."""
     if isinstance(value, tuple) and count == 1 and len(value) == 2:  # noqa: PLR2004 before and after
         return [(_whole(value[0], 0), _whole(value[1], 0))]
     items = value if isinstance(value, tuple) else (value,) * count
@@ -131,7 +131,7 @@ def _same_ranked(rank: int) -> Rule:
 
 def _rescaling(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
     if any(isinstance(arguments[each], tuple) for each in ("scale", "offset")):
-        raise _UnknownError  # which may broadcast
+        raise _UnknownError  # lists may broadcast
     return _one(shapes)
 
 
@@ -315,7 +315,7 @@ def _merged(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
     for sizes in zip(*shapes, strict=True):
         wide = set(sizes) - {1}
         if len(wide) > 1:
-            raise ShapeError(f"sizes {' and '.join(map(str, sorted(wide)))} of an axis do not go together")
+            raise ShapeError(f"sizes {' and '.join(map(str, sorted(wide)))} of an axis differ")
         merged.append(max(wide, default=1))
     return tuple(merged)
 
@@ -326,7 +326,7 @@ def _concatenated(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
     if len(shapes) < 2 or not isinstance(axis, int) or axis == 0:  # noqa: PLR2004
         raise _UnknownError
     if len(ranks) > 1:
-        raise ShapeError("tensors of different numbers of axes cannot be put together")
+        raise ShapeError("tensors with different numbers of axes cannot be concatenated")
     at = axis - 1 if axis > 0 else axis + max(ranks)
     if not 0 <= at < max(ranks):
         raise _UnknownError
@@ -395,4 +395,4 @@ RULES: Mapping[str, Rule] = {
         )
     },
 }
-"""The rules of layers by the name that Keras has for them; of all other layers the shape is not known."""
+"""The rules by the names of layers in Keras. The shapes of other layers are not known."""

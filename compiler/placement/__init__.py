@@ -1,1 +1,1 @@
-"""Devices, the rules that place things on them, and where each variable goes."""
+"""The rules that place things on devices, and the place of each variable."""

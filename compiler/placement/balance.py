@@ -1,8 +1,9 @@
-"""Spreading variables over devices by size.
+"""Spread variables over devices by size.
 
-Longest processing time first (Graham, 1969): the largest variable goes to the least loaded device, which is
-at most 4/3 of the best split. Then variables of the fullest device are exchanged with others as long as that
-helps. The result does not depend on the order in which variables were created.
+Longest processing time first (Graham, Bounds on multiprocessing timing anomalies, 1969): the largest variable
+goes to the least loaded device, which is at most 4/3 of the best split. Then variables of the fullest device
+are exchanged with others as long as that helps. The result does not depend on the order in which variables
+were created.
 """
 
 from __future__ import annotations
@@ -14,13 +15,20 @@ from attrs import define
 
 from compiler.topology import Device
 
-ROUNDS_PER_VARIABLE = 4  # more exchanges than this were never seen to help
+ROUNDS_PER_VARIABLE = 4  # further exchanges have never been found to help
 
 
 def spread_by_bytes(
     names: Sequence[str], weights: Sequence[int], devices: Sequence[Device], load: Mapping[Device, int]
 ) -> list[Device]:
-    """Return a device for each variable; `load` is what devices carry already, weights and load in bytes."""
+    """Return a device for each variable.
+
+    Args:
+        names: The names of the variables.
+        weights: The bytes of each.
+        devices: The devices.
+        load: The bytes that devices hold already.
+    """
     shelves = [_Shelf(device, load.get(device, 0)) for device in dict.fromkeys(devices)]
     order = sorted(range(len(names)), key=lambda at: (-weights[at], names[at]))
     for at in order:

@@ -1,9 +1,9 @@
-"""Placement rules: which rule decides for a thing, and which device it gives.
+"""Placement rules: the rule that decides the place of a thing, and the device that it gives.
 
-Rules are read top to bottom and the last one that matches wins. If none matches, the defaults are those of
-slim's `model_deploy`: clones on the GPUs (or on the CPUs if there are none), variables on the CPU or
-round-robin over the parameter servers, inputs and the optimizer's arithmetic on the worker's CPU, updates
-with the variable.
+Rules are read from top to bottom, and the last one that matches decides. If none matches, the defaults are
+those of TensorFlow-Slim's `model_deploy`: clones on the GPUs (or on the CPUs if there are none), variables on
+the CPU or round-robin over the parameter servers, inputs and the optimizer's arithmetic on the worker's CPU,
+updates beside their variables.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ if TYPE_CHECKING:
 
 @frozen
 class Rulebook:
-    """The rules of a `place` block, asked for one thing at a time."""
+    """The rules of a `place` block, and the devices."""
 
     rules: tuple[ir.Rule, ...]
     topology: Topology
 
     def decide(self, role: str, name: str | None = None, forward: str | None = None) -> Reason | None:
-        """Return the rule that wins for `role` (and `name`, if its rules have globs), or None.
+        """Return the rule that decides for a role, or None if none matches.
 
-        A gradient op is also matched by the name of the op that it differentiates, `forward`; if the
-        winner matches that name alone, the gradient follows its forward op.
+        Args:
+            role: The role.
+            name: The name of the thing, if rules of the role have globs.
+            forward: The op that a gradient op differentiates, whose name also matches. If the rule matches
+                that name alone, the gradient follows its forward op.
         """
         matching = [
             rule
@@ -68,9 +71,9 @@ class Rulebook:
     # --- single roles -------------------------------------------------------------------------------------
 
     def inputs(self, tower: Tower | None = None) -> Placed:
-        """Return the place where data is read, for all clones together or for `tower` alone.
+        """Return the place where data is read, for all clones or for one tower.
 
-        The towers take the devices of a rule in turn; without a rule, data is read on CPU 0 of the worker.
+        The towers use the devices of a rule in turn. Without a rule, data is read on CPU 0 of the worker.
         """
         if tower is None:
             return self._single("inputs", self.topology.first_cpu())
@@ -85,9 +88,10 @@ class Rulebook:
         return self._single("evaluation", default)
 
     def optimizer(self) -> Placed:
-        """Return the place of the arithmetic of a step that belongs to no variable: CPU 0 of the worker.
+        """Return the place of a step's arithmetic that belongs to no variable: CPU 0 of the worker.
 
-        This is the learning rate, the total loss and the metrics; slim calls it the optimizer's device.
+        This is the learning rate, the total loss and the metrics. TensorFlow-Slim calls it the optimizer's
+        device.
         """
         device = self.topology.first_cpu()
         return Placed(device, Reason(f"optimizer -> {device.ref}", "default"))
@@ -119,7 +123,7 @@ class Rulebook:
     # --- ops of a tower -----------------------------------------------------------------------------------
 
     def op(self, name: str, tower: Tower, forward: str | None = None) -> Placed | None:
-        """Return the place that a rule `ops(...)` gives to an op of a tower; None if no rule matches.
+        """Return the place that a rule `ops(...)` gives to an op of a tower, or None if no rule matches.
 
         Args:
             name: The name of the op inside the tower.
@@ -130,9 +134,9 @@ class Rulebook:
         return None if reason is None else Placed(self.op_device(reason, tower), reason)
 
     def decide_op(self, name: str, tower: Tower, forward: str | None = None) -> Reason | None:
-        """Return the rule `ops(...)` that wins for an op; the answer is the same for every clone.
+        """Return the rule `ops(...)` that decides for an op; the answer is the same for every clone.
 
-        A rule for `evaluation` takes the whole of its tower.
+        A rule for `evaluation` decides for the whole evaluation tower.
         """
         rule = tower.reason.rule
         if rule is not None and rule.selector.role == "evaluation":
@@ -140,7 +144,7 @@ class Rulebook:
         return self.decide("ops", name, forward)
 
     def op_device(self, reason: Reason, tower: Tower) -> Device:
-        """Return the device that a decision of `decide_op` means in `tower`."""
+        """Return the device in `tower` that a decision of `decide_op` means."""
         target = target_of(reason)
         if isinstance(target, ir.GroupMember):
             return tower.devices[target.index]
@@ -157,17 +161,21 @@ class Rulebook:
 
 
 def following(name: str, placed: Placed) -> Reason:
-    """Return the reason of what sits somewhere because the thing called `name` is `placed` there."""
+    """Return the reason of a thing that is somewhere because the thing called `name` is `placed` there."""
     return Reason(name, "follows", placed.reason.rule, cause=placed.reason)
 
 
 def rule_text(rule: ir.Rule) -> str:
-    """Return a rule as it stands in the spec, white space folded."""
+    """Return a rule as it is written in the spec, with white space folded."""
     return " ".join(rule.span.text.split()) if rule.span is not None else ""
 
 
 def target_of(reason: Reason) -> ir.Target:
-    """Return the target of the rule that decided; a default has none, which is a ValueError."""
+    """Return the target of the rule that decided.
+
+    Raises:
+        ValueError: A default decided, which has no target.
+    """
     if reason.rule is None:
         raise ValueError("a default has no rule to take a target from")
     return reason.rule.target

@@ -1,4 +1,4 @@
-"""Placement of variables, their slots and updates; all are placed together because they share devices."""
+"""The places of variables, their slots and updates, which are decided together because they share devices."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def homes_of(book: Rulebook, names: Sequence[str], towers: Sequence[Tower]) -> t
 
 
 def _deal(book: Rulebook, role: str, infos: Sequence[VariableInfo]) -> list[Placed | None]:
-    """Return the place that the rules of one role give to each variable; None if no rule matches."""
+    """Return the place that the rules of one role give to each variable, or None if no rule matches."""
     turns: dict[ir.Rule | None, count[int]] = {}
     dealt: list[Placed | None] = []
     for info in infos:
@@ -82,7 +82,7 @@ def _deal(book: Rulebook, role: str, infos: Sequence[VariableInfo]) -> list[Plac
 
 @define
 class _Homes:
-    """The variables' own devices; `weights` are the bytes that each brings along."""
+    """The variables' own devices; `weights` are the bytes that each variable adds to its device."""
 
     book: Rulebook
     infos: Sequence[VariableInfo]
@@ -91,7 +91,7 @@ class _Homes:
     load: dict[Device, int] = field(factory=dict)
 
     def carry(self, device: Device, weight: int) -> None:
-        """Note that a device carries `weight` more bytes."""
+        """Note that a device holds `weight` more bytes."""
         self.load[device] = self.load.get(device, 0) + weight
 
     def place(self) -> list[tuple[Placed, tuple[Device, ...]]]:

@@ -1,4 +1,4 @@
-"""Choosing ops of a placement map by glob."""
+"""Choose ops of a placement map by glob."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ def matcher(glob: str) -> Callable[[str], bool]:
 def choose_ops(
     placement: PlacementMap, glob: str | None = None, *, only_misplaced: bool = False
 ) -> tuple[MapOp, ...]:
-    """Return the ops whose name, or whose name inside its tower, matches `glob`."""
+    """Return ops of a map.
+
+    Args:
+        placement: The map.
+        glob: Chooses ops whose name in the graph, or in the tower, matches; None for all.
+        only_misplaced: Whether to choose misplaced ops only.
+    """
     ops: Iterable[MapOp] = placement.misplaced if only_misplaced else placement.ops
     if glob is None:
         return tuple(ops)

@@ -1,4 +1,4 @@
-"""Many devices in little room: alike ones taken together, or all of a host or job added up."""
+"""Combine devices so that many of them fit a view: equal ones in one column, or the sums of a host or job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from compiler.report import refs
 
 @frozen
 class Group:
-    """One or several devices shown as one: with the figures of `each`, or with their `sum`."""
+    """One or several devices shown as one.
+
+    Attributes:
+        label: Their name.
+        devices: The names of the devices.
+        figures: Whether the figures are those of each, which are equal, or the sum.
+    """
 
     label: str
     devices: tuple[str, ...]
@@ -25,9 +31,14 @@ class Group:
 
 
 def groupings(devices: Sequence[str], figures: Callable[[str], Hashable]) -> Iterator[tuple[Group, ...]]:
-    """Yield ways to show `devices`, from the plainest to the tersest.
+    """Yield groupings of devices, from the most to the least detailed.
 
-    Each on its own; those of a kind and job with equal `figures` together; sums per host; sums per job.
+    Each device by itself; devices of a kind and job with equal figures combined; sums for each host; sums for
+    each job.
+
+    Args:
+        devices: The names of the devices.
+        figures: Returns the figures of a device.
     """
     yield tuple(Group(each, (each,)) for each in devices)
     yield _together(devices, lambda ref: (refs.parse(ref).job_kind, figures(ref)), "each")
@@ -49,7 +60,13 @@ def first_that_fits(
     figures: Callable[[str], Hashable],
     fits: Callable[[tuple[Group, ...]], bool],
 ) -> tuple[Group, ...]:
-    """Return the plainest grouping that fits, or the tersest if none does."""
+    """Return the most detailed grouping that fits, or the least detailed if none does.
+
+    Args:
+        devices: The names of the devices.
+        figures: Returns the figures of a device.
+        fits: Whether a grouping fits.
+    """
     last: tuple[Group, ...] = ()
     for last in groupings(devices, figures):
         if fits(last):

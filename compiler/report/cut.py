@@ -1,4 +1,4 @@
-"""Cutting a tree of scopes into not too many parts."""
+"""Cut a tree of scopes into a limited number of parts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from attrs import frozen
 from compiler.report.scopes import Scope
 
 LITTLE = 0.05
-"""The parts of a scope that share a name for want of room hold at most this share of its ops."""
+"""The small parts of a scope that are combined have at most this share of its ops."""
 
 
 @frozen(eq=False)
 class Part:
-    """A whole scope, or (`own`) the ops directly in it, or several small `members` under one name."""
+    """A part of a tree.
+
+    Attributes:
+        scope: The scope.
+        own: Whether the part is only the ops directly in the scope.
+        members: The small scopes that share the part, if it is not a whole scope.
+    """
 
     scope: Scope
     own: bool = False
@@ -23,7 +29,7 @@ class Part:
 
     @property
     def counts(self) -> Counter[str]:
-        """Its ops per key."""
+        """The number of its ops for each key."""
         return self.scope.own if self.own else self.scope.counts
 
     @property
@@ -33,7 +39,7 @@ class Part:
 
 
 def number_of_keys(part: Part) -> int:
-    """Return how many keys the ops of a part have."""
+    """Return the number of keys of the ops of a part."""
     return len(part.counts)
 
 
@@ -43,10 +49,15 @@ def cut(
     worth_opening: Callable[[Scope], bool] = lambda _: True,
     cost: Callable[[Part], int] = number_of_keys,
 ) -> list[Part]:
-    """Cut a tree so that all parts together cost at most `limit`, the largest scopes opened first.
+    """Cut a tree so that all parts together cost at most `limit`, by opening the largest scopes first.
 
-    Scopes of one size are opened together or not at all, so that clones that are alike stay alike.
-    `worth_opening` says of a scope whether opening it tells anything.
+    Scopes of one size are all opened or not, so that equal clones are shown equally.
+
+    Args:
+        root: The tree.
+        limit: The most that all parts may cost together.
+        worth_opening: Whether opening a scope would show anything new.
+        cost: Returns the cost of a part.
     """
     parts = [Part(root)]
     waiting = {root.total: [parts[0]]} if worth_opening(root) else {}
@@ -71,7 +82,7 @@ def cut(
 
 
 def _largest(scope: Scope, room: int, cost: Callable[[Part], int]) -> list[Part]:
-    """Open a scope that holds too many: its largest parts, and one part for the others, which hold little."""
+    """Open a scope with too many parts: its largest parts, and one part for the others, which are small."""
     inside = opened(scope)
     ranked = sorted(inside, key=lambda part: -part.counts.total())
     for kept in range(1, len(ranked)):
@@ -103,7 +114,7 @@ def opened(scope: Scope) -> list[Part]:
 
 
 def finder(parts: Sequence[Part]) -> Callable[[str], Part | None]:
-    """Return a function that finds the part that holds an op, by the op's name in the tree."""
+    """Return a function that finds the part of an op by the name of the op in the tree."""
     known: dict[str, Part | None] = {}
     for part in parts:
         known |= {scope.path: part for scope in part.members or (part.scope,)}

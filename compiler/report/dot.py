@@ -1,4 +1,4 @@
-"""The step as a graph for Graphviz: scopes as nodes, devices as clusters, tensors counted on the edges."""
+"""The step as a graph for Graphviz: nodes are scopes, clusters are devices, edges count tensors."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from compiler.report.cut import Part, cut, finder
 MOST_NODES = 60
 
 FOLD_FROM = 3
-"""From so many clones on, those that are alike are drawn as one, and their devices as one cluster."""
+"""If there are so many clones, equal ones are drawn as one, and their devices as one cluster."""
 
 MOST_CLUSTERS = 15
-"""Of more clusters than this, those of a host or job are taken together."""
+"""If there are more clusters than this, those of a host or job are combined."""
 
 
 @frozen
 class Node:
-    """A part of the tree on one device, or on several shown as one."""
+    """A part of the tree on one device, or on several that are shown as one."""
 
     name: str
     label: str
@@ -33,20 +33,20 @@ class Node:
 
 @define
 class Flow:
-    """Tensors that are sent to another device on the way from node to node, by name, with their bytes."""
+    """Tensors that are sent to another device between two nodes, by name, with their bytes."""
 
     tensors: dict[str, int | None] = field(factory=dict)
 
     @property
     def label(self) -> str:
-        """How many tensors there are, and how many bytes."""
+        """The number of tensors and of bytes."""
         known = [each for each in self.tensors.values() if each is not None]
         unknown = len(self.tensors) - len(known)
         return f"{plural(len(self.tensors), 'tensor')}\n{size_of_known(sum(known), unknown)}"
 
 
 def dot(placement: PlacementMap, step: StepGraph) -> str:
-    """Return the text of a DOT file of at most MOST_NODES nodes, as far as there are not more devices."""
+    """Return the text of a DOT file of at most MOST_NODES nodes, unless there are more devices."""
     ops = {op.name: op for op in placement.ops if op.name in step.ops}
     named = scopes.fold(placement, FOLD_FROM)
     root = scopes.tree_of(ops.values(), named)
@@ -73,7 +73,7 @@ def dot(placement: PlacementMap, step: StepGraph) -> str:
 
 
 def _clusters(placement: PlacementMap, root: scopes.Scope) -> tuple[Group, ...]:
-    """Return the devices in clusters: few enough that each can have a few nodes."""
+    """Return the devices in clusters, so few that each can have several nodes."""
     devices = [each.ref for each in placement.devices if root.counts[each.ref]]
     counted = [scope for _, scope in root.walk(root.depth)]
     return first_that_fits(

@@ -1,4 +1,4 @@
-"""Names of devices, one or many: `gpu[0..7]`, `worker[*].gpu[0..3]`."""
+"""Names of one or several devices: `gpu[0..7]`, `worker[*].gpu[0..3]`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REF = re.compile(r"(?:(?P<job>\w+)\[(?P<task>\d+)\]\.)?(?P<kind>\w+)\[(?P<index
 
 @frozen
 class Ref:
-    """A device's name in its parts; `task` is 0 for this machine's devices, which have no job."""
+    """The parts of a device's name; `task` is 0 for devices of this machine, which have no job."""
 
     job: str
     task: int
@@ -31,7 +31,7 @@ class Ref:
 
 
 def parse(ref: str) -> Ref:
-    """Return the parts of a device's name; a name of another form is a kind of its own."""
+    """Return the parts of a device's name; a name of another form is a kind by itself."""
     match = _REF.fullmatch(ref)
     if match is None:
         return Ref("", 0, ref, 0)

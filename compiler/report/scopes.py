@@ -1,4 +1,4 @@
-"""The ops of a placement map as a tree of scopes, counted per device."""
+"""The ops of a placement map as a tree of scopes, counted by device."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ from compiler.report import refs
 T = TypeVar("T")
 
 FOLD_FROM = 5
-"""From so many clones on, those that are alike are shown as one."""
+"""If there are so many clones, equal ones are shown as one."""
 
 
 @define
 class Scope:
-    """A scope; `counts` are its ops per key, those of inner scopes too, and `own` those directly in it.
+    """A scope of the tree.
 
-    The key is the device asked for, or what else the tree was built with.
+    Attributes:
+        name: Its name.
+        path: The names of the scopes around it, and its own.
+        counts: The number of its ops, with those of inner scopes, by key. The key is the device asked for, or
+            another one with which the tree was built.
+        own: The number of ops directly in it, by key.
+        children: The scopes directly in it.
     """
 
     name: str
@@ -32,12 +38,12 @@ class Scope:
 
     @property
     def total(self) -> int:
-        """How many ops there are, in all keys."""
+        """The number of ops, of all keys."""
         return self.counts.total()
 
     @property
     def depth(self) -> int:
-        """How many levels of scopes there are inside this one."""
+        """The number of levels of scopes inside this one."""
         return 1 + max(each.depth for each in self.children.values()) if self.children else 0
 
     def walk(self, depth: int, level: int = 0) -> Iterator[tuple[int, Scope]]:
@@ -54,17 +60,23 @@ def requested(op: MapOp) -> str:
 
 
 def op_name(op: MapOp) -> str:
-    """Return the name of the op as it is."""
+    """Return the name of the op."""
     return op.name
 
 
 def tree_of(ops: Iterable[MapOp], name: Callable[[MapOp], str] = op_name) -> Scope:
-    """Return the root of the tree of `ops`, counted per device asked for."""
+    """Return the root of the tree of ops, counted by the device asked for."""
     return build(ops, name, requested)
 
 
 def build(things: Iterable[T], name: Callable[[T], str], key: Callable[[T], str]) -> Scope:
-    """Return the root of a tree of things with names; `name` says where one is filed, `key` how it counts."""
+    """Return the root of a tree of named things.
+
+    Args:
+        things: The things.
+        name: Returns the name by which a thing is put into the tree.
+        key: Returns the key by which it is counted.
+    """
     root = Scope("", "")
     known: dict[str, Scope] = {"": root}
     for each in things:
@@ -94,7 +106,7 @@ def _add_up(scope: Scope) -> None:
 
 
 def inner_name(op: MapOp, scopes: Mapping[int, str]) -> str:
-    """Return the name of an op inside its tower; `scopes` are those of the clones, empty for an only one."""
+    """Return the name of an op inside its tower; `scopes` are those of the clones, empty for a single one."""
     scope = scopes.get(op.clone, "") if op.clone is not None else ""
     return op.name.removeprefix(f"{scope}/") if scope else op.name
 
@@ -105,9 +117,9 @@ def clone_scopes(placement: PlacementMap) -> dict[int, str]:
 
 
 def fold(placement: PlacementMap, from_count: int = FOLD_FROM) -> Callable[[MapOp], str]:
-    """Return a function that names an op under one scope for all clones alike: `clone_1..7/conv1/Conv2D`.
+    """Return a function that names ops of equal clones under one scope: `clone_1..7/conv1/Conv2D`.
 
-    Clones are alike if the names inside them are. Fewer than `from_count` clones are not combined.
+    Clones are equal if the names inside them are. Fewer than `from_count` clones are not combined.
     """
     scopes = clone_scopes(placement)
     if len(scopes) < from_count:

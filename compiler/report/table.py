@@ -26,13 +26,13 @@ def column_widths(rows: Iterable[Sequence[str]]) -> list[int]:
 
 
 def width_of(rows: Iterable[Sequence[str]]) -> int:
-    """Return how wide the table would be."""
+    """Return the width of the table in characters."""
     widths = column_widths(rows)
     return sum(widths) + len(GAP) * (len(widths) - 1)
 
 
 def shorten(text: str, width: int) -> str:
-    """Cut the middle out of a text that is wider than `width`: both ends of a name tell the most."""
+    """Remove the middle of a text that is wider than `width`, because the ends of a name say the most."""
     if len(text) <= width:
         return text
     room = max(width - len(CUT), 2)

@@ -1,4 +1,4 @@
-"""What each device holds and moves, from a placement map."""
+"""The bytes that each device holds, sends and receives, from a placement map."""
 
 from __future__ import annotations
 
@@ -12,10 +12,17 @@ from compiler.report.columns import Group
 
 @frozen
 class Totals:
-    """The figures of a device, or of several added up.
+    """The figures of a device, or the sums of several.
 
-    `memory` is the forecast of what a step needs in all, None if there is none. Bytes in and out are per
-    step; `in_unknown` and `out_unknown` count tensors whose size is not known before a step.
+    Attributes:
+        ops: The number of ops.
+        variables: The bytes of variables.
+        slots: The bytes of slots.
+        memory: The forecast of the memory that a step needs, or None if there is none.
+        bytes_in: The bytes received in a step.
+        in_unknown: The number of received tensors of unknown size.
+        bytes_out: The bytes sent in a step.
+        out_unknown: The number of sent tensors of unknown size.
     """
 
     ops: int = 0
@@ -59,7 +66,7 @@ def device_totals(placement: PlacementMap) -> dict[str, Totals]:
 
 
 def of_group(group: Group, totals: dict[str, Totals]) -> Totals:
-    """Return the figures that stand for a group of devices: those of each, or their sum."""
+    """Return the figures that are shown for a group of devices: those of each, or their sum."""
     if group.figures == "each":
         return totals[group.devices[0]]
     return add_up([totals[each] for each in group.devices])

@@ -1,4 +1,4 @@
-"""What of a placement map is to be shown, and how wide."""
+"""What is shown of a placement map, and how."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from compiler.report.ink import Ink
 
 @frozen
 class View:
-    """`depth` None chooses one that fits a screen; `width` is in characters.
+    """What is shown of a placement map, and how.
 
-    `every_clone` shows every clone by itself, also those that are alike and would be shown as one.
+    Attributes:
+        depth: The levels of scopes, or None for as many as fit a screen.
+        glob: Chooses the ops that are shown, or None for all.
+        only_misplaced: Whether only misplaced ops are shown.
+        every_clone: Whether equal clones are shown separately.
+        width: The width in characters.
+        color: Whether text is coloured.
     """
 
     depth: int | None = None
@@ -23,10 +29,10 @@ class View:
 
     @property
     def ink(self) -> Ink:
-        """What text is styled with."""
+        """The styles of text."""
         return Ink(self.color)
 
     def nothing(self) -> str:
-        """Say that no op is to be shown."""
+        """Return the message that there is no op to show."""
         kind = "misplaced op" if self.only_misplaced else "op"
         return f"no {kind} matches {self.glob}" if self.glob is not None else f"no {kind}"

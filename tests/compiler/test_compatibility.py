@@ -34,7 +34,7 @@ def test_both_places_are_pointed_at() -> None:
     assert found(spec("variables -> replicated", update__mode="async")) == [
         (
             "TFD520",
-            "`variables -> replicated` does not go with `mode = async`",
+            "`variables -> replicated` cannot be combined with `mode = async`",
             "replicated",
             ("async",),
         )
@@ -47,9 +47,9 @@ def test_all_conflicts_are_reported_at_once() -> None:
         update__mode="async", update__aggregate="ring", update__pack="4KiB", update__batch_norm="mean"
     )
     assert [(code, message) for code, message, _, _ in found(broken)] == [
-        ("TFD521", "`aggregate = ring` does not go with `mode = async`"),
-        ("TFD521", "`pack` does not go with `mode = async`"),
-        ("TFD524", "`batch_norm = mean` does not go with `mode = async`"),
+        ("TFD521", "`aggregate = ring` cannot be combined with `mode = async`"),
+        ("TFD521", "`pack` cannot be combined with `mode = async`"),
+        ("TFD524", "`batch_norm = mean` cannot be combined with `mode = async`"),
     ]
 
 
@@ -111,7 +111,7 @@ devices {
     (only,) = refusal.value.diagnostics
     assert (only.code, only.message) == (
         "TFD774",
-        "`aggregate = collective` does not go with the tasks of a cluster",
+        "`aggregate = collective` cannot be combined with the tasks of a cluster",
     )
     assert only.span is not None
     assert only.span.text == "collective"

@@ -1,1 +1,1 @@
-"""Two placement maps compared."""
+"""The differences between two placement maps."""

@@ -1,4 +1,4 @@
-"""Many changes in few lines: by scope, clones together, devices of a kind together."""
+"""Describe many changes in few lines: by scope, with equal clones and devices of one kind combined."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from compiler.report.scopes import Scope
 from compiler.report.table import shorten
 
 LINES = 20
-"""How many lines the ops that changed may take."""
+"""The most lines about ops."""
 
 WIDEST = 44
 """Names of scopes are cut to this many characters."""
@@ -25,7 +25,7 @@ CLONES = "clone_*"
 
 @frozen
 class Line:
-    """Ops of one scope that went from devices of a kind to devices of a kind."""
+    """Ops of one scope that moved from devices of a kind to devices of a kind."""
 
     scope: str
     ops: int
@@ -34,7 +34,7 @@ class Line:
 
     @property
     def way(self) -> str:
-        """From where to where, in words."""
+        """The devices before and after, in words."""
         if not self.after:
             return f"was on {refs.label(self.before)}"
         if not self.before:
@@ -46,7 +46,7 @@ class Line:
 
 @frozen
 class Way:
-    """What a change is counted by: its clone, and from where to where."""
+    """What changes are counted by: the clone, and the devices before and after."""
 
     clone: int | None
     before: tuple[str, ...]
@@ -54,7 +54,7 @@ class Way:
 
     @property
     def family(self) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
-        """The kinds of devices before and after: ways of one family share a line."""
+        """The kinds of devices before and after; ways of one family share a line."""
         before, after = (
             tuple(dict.fromkeys(refs.parse(each).job_kind for each in side))
             for side in (self.before, self.after)
@@ -63,7 +63,7 @@ class Way:
 
 
 def lines_of(changes: Sequence[Change], limit: int = LINES) -> list[Line]:
-    """Return at most `limit` lines that say what became of all the ops, as far as that can be."""
+    """Return at most `limit` lines that describe the changes of all ops, as far as that is possible."""
     ways: dict[str, Way] = {}
 
     def key(change: Change) -> str:
@@ -74,11 +74,11 @@ def lines_of(changes: Sequence[Change], limit: int = LINES) -> list[Line]:
     root = scopes.build(changes, _filed, key)
 
     def is_mixed(scope: Scope) -> bool:
-        """Whether ops of one clone went different ways, which opening the scope may tell apart."""
+        """Whether ops of one clone moved in different ways, which opening the scope may separate."""
         if not scope.path:
             return True
         if not all(ways[each].before and ways[each].after for each in scope.counts):
-            return False  # of what was or will not be there, the scope says enough
+            return False  # the scope is enough for ops that only one map has
         starts = Counter((ways[each].clone, ways[each].family) for each in scope.counts)
         return max(starts.values(), default=0) > 1 or len({way[1] for way in starts}) > 1
 
@@ -90,7 +90,7 @@ def lines_of(changes: Sequence[Change], limit: int = LINES) -> list[Line]:
 
 
 def change_lines(changes: Sequence[Change], limit: int = LINES) -> list[str]:
-    """Return the same as text, in columns: scope, number of ops, from where to where."""
+    """Return the lines as text, in columns: scope, number of ops, devices before and after."""
     rows = [(shorten(line.scope, WIDEST), count(line.ops), line.way) for line in lines_of(changes, limit)]
     widths = [max(len(row[at]) for row in rows) for at in (0, 1)]
     return [f"  {scope:{widths[0]}}  {number:>{widths[1]}}  {way}" for scope, number, way in rows]
@@ -101,7 +101,7 @@ def _filed(change: Change) -> str:
 
 
 def _tops(parts: Iterable[Part]) -> Iterator[Part]:
-    """Put what is the whole tree under the scope that holds all of it."""
+    """Name a part that is the whole tree by the scope that holds all of it."""
     for part in parts:
         scope = part.scope
         while not part.own and part.members is None and not scope.own and len(scope.children) == 1:

@@ -1,4 +1,4 @@
-"""Two placement maps compared: what moved, appeared and vanished, and the bytes of devices and links."""
+"""Compare two placement maps: what was moved, added and removed, and the bytes of devices and links."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ K = TypeVar("K", bound=Hashable)
 
 @frozen
 class Change:
-    """A thing that has moved, or that only one map has: `before` or `after` is empty if a map lacks it.
+    """A thing that has moved, or that only one map has.
 
-    `inner` is its name inside its tower, or its name if it belongs to no clone. A variable with copies has
-    several devices.
+    Attributes:
+        name: Its name in the graph.
+        inner: Its name inside its tower, or its name if it belongs to no clone.
+        clone: The number of its clone, or None.
+        before: Its devices in the first map, several for a variable with copies; empty if the map lacks it.
+        after: Its devices in the second map, likewise.
+        bytes: Its size.
     """
 
     name: str
@@ -31,7 +36,7 @@ class Change:
 
     @property
     def moved(self) -> bool:
-        """Whether it is there before and after."""
+        """Whether both maps have it."""
         return bool(self.before and self.after)
 
 
@@ -56,7 +61,7 @@ class LinkChange:
 
 @frozen
 class Comparison:
-    """Everything in which two maps differ. `variables` has the slots as well."""
+    """All differences between two maps; `variables` includes slots."""
 
     spec_before: MapSpec
     spec_after: MapSpec
@@ -77,8 +82,8 @@ class Comparison:
 def compare(before: PlacementMap, after: PlacementMap) -> Comparison:
     """Return the differences between two maps.
 
-    An op is known again by its clone, its name inside its tower, and its type: clone 0 of one clone, which
-    has no scope, is clone 0 of several.
+    An op is identified by its clone, its name inside its tower, and its type. The only clone of one map,
+    which has no scope, is clone 0 of the other.
     """
     return Comparison(
         spec_before=before.spec,
@@ -155,5 +160,5 @@ def _traffic(transfer: MapTransfer | None) -> tuple[int, int, int] | None:
 
 
 def _both(old: Mapping[K, object], new: Mapping[K, object]) -> Iterable[K]:
-    """Return the keys of both, those of the first before those that only the second has."""
+    """Return the keys of both, first those of `old`."""
     return dict.fromkeys((*old, *new))

@@ -1,4 +1,4 @@
-"""Two placement maps compared, for programs."""
+"""The differences between two placement maps as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMAT_VERSION = "1.0"
 
 
 def diff_json(comparison: Comparison) -> str:
-    """Return one JSON object; `before` and `after` are null for what is not there."""
+    """Return one JSON object; `before` and `after` are null for what a map lacks."""
     whole = {
         "format_version": FORMAT_VERSION,
         "different": comparison.different,

@@ -1,4 +1,4 @@
-"""Two placement maps compared, for a terminal."""
+"""The differences between two placement maps as text for a terminal."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from compiler.report.table import table
 from compiler.report.totals import Totals
 
 ROWS = 20
-"""How many variables, devices and links are listed at most."""
+"""The most variables, devices and links that are listed."""
 
 WIDTH = 80
-"""Variables that went the same way are named as long as the line is not longer than this."""
+"""The length of a line that names variables which moved in the same way."""
 
 
 def diff_text(comparison: Comparison, ink: Ink) -> str:
@@ -62,7 +62,7 @@ def _ops(title: str, changes: Sequence[Change], ink: Ink) -> list[str]:
 
 
 def _variables(changes: Sequence[Change], ink: Ink) -> Iterator[str]:
-    """Say which variables and slots went which way, those with most bytes first."""
+    """Yield lines about the variables and slots that moved, those with most bytes first."""
     ways: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Change]] = {}
     for each in changes:
         ways.setdefault((each.before, each.after), []).append(each)
@@ -164,7 +164,7 @@ def _link_row(members: Sequence[LinkChange]) -> tuple[int, tuple[str, ...]]:
 
 
 def _alike(changes: Sequence[LinkChange]) -> list[list[LinkChange]]:
-    """Take links with equal figures together: from one device to those of a kind, or from those to one."""
+    """Combine links with equal figures: from one device to those of a kind, or from those to one."""
     by_source: dict[object, list[LinkChange]] = {}
     for each in changes:
         kind = refs.parse(each.to_device).job_kind

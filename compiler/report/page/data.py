@@ -1,4 +1,4 @@
-"""The placement map as the page wants it: names as a tree, everything that recurs by number."""
+"""The data of the page of a placement map: names as a tree, and numbers for everything that recurs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NONE = -1
 
 @define
 class Numbers:
-    """Numbers for values, given as they come."""
+    """Numbers for values, in the order in which they are first seen."""
 
     given: dict[Hashable, int] = field(factory=dict)
 
@@ -47,7 +47,7 @@ class Tables:
         return self.kinds.of((op.type, op.role, clone, self.places.of(op.requested), assigned))
 
     def rule(self, op: MapOp) -> int:
-        """Return the number of what placed an op."""
+        """Return the number of the rule that placed an op."""
         rule = op.rule
         file = NONE if rule.file is None else self.files.of(rule.file)
         return self.rules.of(
@@ -56,7 +56,12 @@ class Tables:
 
 
 def page_data(placement: PlacementMap, lines: Lines) -> dict[str, Any]:
-    """Return what the page's scripts read; `lines` are those of the spec that are quoted."""
+    """Return the data that the page's scripts read.
+
+    Args:
+        placement: The map.
+        lines: The lines of the spec that are shown.
+    """
     tables = Tables(Numbers({each.ref: at for at, each in enumerate(placement.devices)}))
     tree = _tree(placement, tables)
     mode = placement.mode

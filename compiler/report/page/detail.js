@@ -85,7 +85,7 @@ const decisionOf = (rule) => rule[5] || rule[1];
 function explainDecision(rule, before = "") {
   const text = make("code", {}, decisionOf(rule));
   if (rule[2] >= 0) return [make("p", {}, `${before}the rule `, text), ...quote(rule)];
-  return [make("p", {}, `${before}the default `, text, ": no rule speaks for it")];
+  return [make("p", {}, `${before}the default `, text, ": no rule matches it")];
 }
 
 // What an op follows is named as inside its tower, or as in the whole graph.

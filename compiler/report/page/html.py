@@ -1,4 +1,7 @@
-"""The placement map as one self-contained page: no network, no library; nothing of a spec becomes markup."""
+"""The placement map as one self-contained page, which uses no network and no library.
+
+No text of a spec becomes markup.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,16 @@ from compiler.report.page.data import page_data
 from compiler.report.page.spec_lines import Lines
 
 SCRIPTS = ("model.js", "table.js", "detail.js", "main.js")
-"""In the order in which they build on each other."""
+"""The scripts, each after those that it uses."""
 
 
 def html_page(placement: PlacementMap, lines: Lines) -> str:
-    """Return the page; `lines` are those of the spec that it quotes."""
+    """Return the page.
+
+    Args:
+        placement: The map.
+        lines: The lines of the spec that are shown.
+    """
     data = page_data(placement, lines)
     style = _asset("page.css")
     script = '"use strict";\n(() => {\n' + "\n".join(map(_asset, SCRIPTS)) + "})();\n"
@@ -41,12 +49,12 @@ def _asset(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """Return the source by which a content security policy knows an inline script or style."""
+    """Return the source expression of an inline script or style for a content security policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _embedded(data: Any) -> str:
-    """Return JSON that can stand in a script element: no character that could end it or start a comment."""
+    """Return JSON for a script element, without characters that could end it or start a comment."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

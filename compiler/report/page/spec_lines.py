@@ -1,4 +1,4 @@
-"""The lines of the spec that a placement map points at."""
+"""The lines of the spec to which a placement map refers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dsl import ir
 from dsl.files.regular import read_regular
 
 Lines = Mapping[str, Mapping[int, str]]
-"""By file and number (from 1)."""
+"""Lines of specs by file and number, from 1."""
 
 AROUND = 3
-"""How many lines before and after one that is pointed at are kept."""
+"""The number of lines that are shown before and after that of a rule."""
 
 
 def rules_of(placement: PlacementMap) -> Iterable[RuleRef]:
@@ -23,7 +23,12 @@ def rules_of(placement: PlacementMap) -> Iterable[RuleRef]:
 
 
 def lines_of(placement: PlacementMap, texts: Mapping[str, str]) -> Lines:
-    """Return the lines of `texts` (by file) that the map's rules stand on, and those around them."""
+    """Return the lines of the map's rules, and those around them.
+
+    Args:
+        placement: The map.
+        texts: The texts of the specs by their files.
+    """
     found: dict[str, dict[int, str]] = {}
     split = {file: text.removesuffix("\n").replace("\r\n", "\n").split("\n") for file, text in texts.items()}
     for rule in rules_of(placement):
@@ -35,13 +40,13 @@ def lines_of(placement: PlacementMap, texts: Mapping[str, str]) -> Lines:
 
 
 def texts_of(spec: ir.Spec) -> dict[str, str]:
-    """Return the texts in which the rules of a spec stand, by their names."""
+    """Return the texts that contain the rules of a spec, by their files."""
     sources = {rule.span.source for rule in spec.place.rules if rule.span is not None}
     return {each.name: each.text for each in sources}
 
 
 def texts_on_disk(placement: PlacementMap) -> dict[str, str]:
-    """Return the text of the spec if the file still exists and is the one that the map was made from."""
+    """Return the text of the spec if the file still exists and is the one from which the map was made."""
     try:
         raw = read_regular(placement.spec.path)
     except OSError:

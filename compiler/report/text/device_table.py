@@ -1,4 +1,4 @@
-"""What each device holds and moves, as a table."""
+"""The bytes that each device holds, sends and receives, as a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from compiler.report.totals import Totals, add_up, device_totals, of_group
 from compiler.report.view import View
 
 MANY = 16
-"""Of more devices than this, those with equal figures share a row."""
+"""If there are more devices than this, those with equal figures share a row."""
 
 
 def device_table(placement: PlacementMap, view: View) -> list[str]:
@@ -33,7 +33,7 @@ def device_table(placement: PlacementMap, view: View) -> list[str]:
 
 
 def _fitted(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
-    """Return the lines of a table; a name that leaves too little room stands on a line before its figures."""
+    """Return the lines of a table; a name that leaves too little room is on a line before its figures."""
     room = width - width_of([row[1:] for row in rows]) - len(GAP)
     long = [row[0] if len(row[0]) > room else "" for row in rows]
     short = [("" if name else row[0], *row[1:]) for name, row in zip(long, rows, strict=True)]

@@ -1,4 +1,4 @@
-"""How full each GPU and each machine is by the forecast, if the spec says how much memory there is."""
+"""The forecast of each GPU and each machine in percent of its memory, if the spec gives its memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from compiler.report.view import View
 
 @frozen
 class Pool:
-    """Memory of one place: a GPU's, or a machine's, which all its CPU devices share. Sizes are in bytes."""
+    """The memory of a GPU, or of a machine, which all its CPU devices share.
+
+    Attributes:
+        devices: The devices.
+        needed: The bytes of the forecast.
+        limit: The bytes that there are.
+    """
 
     devices: tuple[MapDevice, ...]
     needed: int
@@ -21,12 +27,12 @@ class Pool:
 
     @property
     def excess(self) -> int:
-        """How much more is needed than there is; zero or less if it is enough."""
+        """The bytes that are missing; zero or less if the memory suffices."""
         return self.needed - self.limit
 
 
 def pools(placement: PlacementMap) -> tuple[Pool, ...]:
-    """Return every place whose memory the spec gives and for which there is a forecast."""
+    """Return every GPU and machine whose memory the spec gives and for which there is a forecast."""
     together: dict[str, list[MapDevice]] = {}
     for each in placement.devices:
         name = refs.parse(each.ref)
@@ -40,7 +46,7 @@ def pools(placement: PlacementMap) -> tuple[Pool, ...]:
 
 
 def fullness(placement: PlacementMap, view: View) -> list[str]:
-    """Return a line for each place with its own figures; nothing if the spec does not say what there is."""
+    """Return a line for each GPU and machine; nothing if the spec does not give their memory."""
     alike: dict[tuple[str, int, int], list[Pool]] = {}
     for pool in pools(placement):
         kind = refs.parse(pool.devices[0].ref).job_kind

@@ -1,4 +1,4 @@
-"""Scopes by devices: how many ops of each scope are on each device."""
+"""A table of scopes and devices: the number of ops of each scope on each device."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from compiler.report.table import GAP, shorten, table, width_of
 from compiler.report.view import View
 
 SCREEN = 40
-"""If no depth is asked for, scopes are opened as long as they take no more rows than this."""
+"""The most rows if no depth is asked for."""
 
 NARROWEST = 24
-"""A scope's name keeps at least this many characters, however many devices there are."""
+"""The characters that a scope's name has at least, however many devices there are."""
 
 Row = tuple[int, Scope]
 
 
 def matrix(placement: PlacementMap, view: View) -> list[str]:
-    """Return the lines of the matrix of the ops that `view` chooses, by the devices asked for."""
+    """Return the lines of the table of the ops that `view` chooses, by the devices asked for."""
     ops = choose_ops(placement, view.glob, only_misplaced=view.only_misplaced)
     if not ops:
         return [view.nothing()]
@@ -45,7 +45,7 @@ def fitting_depth(root: Scope) -> int:
 
 
 def _columns(devices: Sequence[str], shown: Sequence[Row], root: Scope, view: View) -> tuple[Group, ...]:
-    """Return the columns: each device if there is room, else several together."""
+    """Return the columns: each device if there is room, else several combined."""
     counted = [scope for _, scope in shown] + [root]
     label = max((len(_label(row)) for row in shown), default=0)
     room = view.width - min(NARROWEST, label) - len(GAP)
@@ -69,7 +69,7 @@ def _lines(shown: Sequence[Row], root: Scope, groups: Sequence[Group], view: Vie
 
 
 def _cells(groups: Sequence[Group], counted: Sequence[Scope]) -> list[tuple[str, ...]]:
-    """Return the two rows of the head and a row per scope, without the scopes' names."""
+    """Return the two rows of the head and a row for each scope, without the names of the scopes."""
     head = [tuple(each.label for each in groups), tuple(each.note for each in groups)]
     return head + [tuple(count(_figure(each, scope)) for each in groups) for scope in counted]
 
@@ -88,7 +88,7 @@ def _label(row: Row) -> str:
 def _remarks(
     placement: PlacementMap, devices: Sequence[str], root: Scope, depth: int, *, chosen: bool
 ) -> Iterator[str]:
-    """Say what the matrix leaves out."""
+    """Return notes on what the table leaves out."""
     others = [each for each in placement.devices if each.ref not in devices]
     alike = [each.ref for each in others if placement.workers and each.ops]
     idle = [each.ref for each in others if each.ref not in alike]

@@ -1,4 +1,4 @@
-"""Every op with its device, its role and what put it there."""
+"""A list of all ops with device, role, and the reason for the device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compiler.report.view import View
 
 
 def op_list(placement: PlacementMap, view: View) -> Iterator[str]:
-    """Yield a line per op that `view` chooses: device, role, name, reason; in the order of the graph."""
+    """Yield a line for each op that `view` chooses, in the order of the graph: device, role, name, reason."""
     ops = choose_ops(placement, view.glob, only_misplaced=view.only_misplaced)
     if not ops:
         yield view.nothing()
@@ -25,7 +25,7 @@ def op_list(placement: PlacementMap, view: View) -> Iterator[str]:
 
 
 def reason(rule: RuleRef, spec: str) -> str:
-    """Return what put a thing where it is, in one line: `clones -> gpu[*] (line 16)`.
+    """Return the reason for a place in one line: `clones -> gpu[*] (line 16)`.
 
     The file is named if it is not `spec`.
     """

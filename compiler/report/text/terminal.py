@@ -1,4 +1,4 @@
-"""The placement map in a terminal: what it is of, what each device holds, then scopes by devices."""
+"""The placement map in a terminal: a headline, a table of devices, and a table of scopes and devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MISPLACED_SHOWN = 10
 
 
 def terminal_map(placement: PlacementMap, view: View) -> str:
-    """Return the map as text, in lines of at most `view.width` characters as far as names allow."""
+    """Return the map as text, in lines of at most `view.width` characters unless names are longer."""
     blocks = [
         headline(placement),
         device_table(placement, view),
@@ -30,7 +30,7 @@ def terminal_map(placement: PlacementMap, view: View) -> str:
 
 
 def headline(placement: PlacementMap) -> list[str]:
-    """Return what the map is of, in a few lines."""
+    """Return a few lines that say what the map is of."""
     mode = placement.mode
     counts = plural(len(placement.ops), "op"), plural(len(placement.variables), "variable")
     listed = next((each.task for each in placement.workers if each.listed), None)
@@ -47,7 +47,7 @@ def headline(placement: PlacementMap) -> list[str]:
 
 
 def _sorts_of_clones(placement: PlacementMap) -> list[tuple[int, int]]:
-    """Return the different (devices of a clone, examples of a clone) that there are."""
+    """Return the different pairs of (devices of a clone, examples of a clone)."""
     return list(dict.fromkeys((len(each.devices), each.batch) for each in placement.clones))
 
 
@@ -63,7 +63,7 @@ def _clones(placement: PlacementMap, members: int, batch: int) -> str:
 
 
 def misplaced(placement: PlacementMap, view: View) -> list[str]:
-    """Return the ops that are elsewhere than asked, or that there are none; nothing before a step has run."""
+    """Return lines about the ops that are not where they were requested; nothing before a step has run."""
     ran = sum(op.assigned is not None for op in placement.ops)
     if not ran:
         return []

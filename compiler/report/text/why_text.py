@@ -1,4 +1,4 @@
-"""Why things are where they are: the deciding rule as it stands in the spec, with the rules that it beat."""
+"""The reasons for places: the deciding rule as it is written in the spec, and the rules that it overrides."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dsl.diagnostics import Diagnostic, Label, Severity
 from dsl.formats.human import human
 
 NAMED = 8
-"""How many of the things that one rule placed are named."""
+"""The most things placed by one rule that are named."""
 
 
 def why_text(found: Sequence[Explanation], ink: Ink) -> str:
-    """Return the text for what a name or glob means; a paragraph for each rule or default that decided."""
+    """Return the explanations as text, with a paragraph for each rule or default that decided."""
     if len(found) == 1:
         return "".join(f"{line}\n" for line in _single(found[0], ink))
     groups: dict[tuple[Reason, tuple[ir.Rule, ...]], list[Explanation]] = {}
@@ -62,17 +62,17 @@ def _link(each: Explanation) -> str:
 
 
 def _decision(each: Explanation, ink: Ink) -> Iterator[str]:
-    """Yield the rule in its place in the spec, or the default that took the place of one."""
+    """Yield the lines of the rule in the spec, or one line about the default."""
     reason, beaten = each.decider, each.beaten
     if reason.rule is None or reason.rule.span is None:
-        yield f"  placed by the default `{reason.text}`: no rule speaks for it"
+        yield f"  placed by the default `{reason.text}`: no rule matches it"
         return
     labels = [Label(rule.span, "matches too, and comes earlier") for rule in beaten if rule.span is not None]
     yield from frame(reason.rule, tuple(labels), ink)
 
 
 def frame(rule: ir.Rule, labels: tuple[Label, ...], ink: Ink) -> list[str]:
-    """Return the lines of a rule as a diagnostic would show them, without the head of a diagnostic."""
+    """Return the lines of a rule as a diagnostic shows them, without the head of a diagnostic."""
     shown = Diagnostic("", "", "", rule.span, "placed by this rule", severity=Severity.WARNING, labels=labels)
     (text,) = human([shown], color=ink.color)
     return text.splitlines()[1:]

@@ -123,7 +123,7 @@ def test_sums_are_by_the_rule_for_updates_and_apply_ops_with_their_variable(
 
 
 def test_a_default_says_which(compiled: Any) -> None:
-    """What no rule speaks for is explained by the default, as it would be written."""
+    """What no rule matches is explained by the default, as it would be written."""
     found = only(compiled, "input/next")
     assert (found.decider.kind, found.decider.text) == ("default", "inputs -> cpu[0]")
     assert (found.decider.rule, found.beaten) == (None, ())

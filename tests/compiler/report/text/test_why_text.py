@@ -85,7 +85,7 @@ def test_a_default() -> None:
     assert why_text([op], Ink()) == (
         "input/next is on cpu[0]\n"
         "  MatMul, forward op\n"
-        "  placed by the default `inputs -> cpu[0]`: no rule speaks for it\n"
+        "  placed by the default `inputs -> cpu[0]`: no rule matches it\n"
     )
 
 
@@ -110,5 +110,5 @@ def test_many_things_by_what_decided() -> None:
         "\n"
         "1 op placed by `inputs -> cpu[0]`\n"
         "  gpu[0]  b/read follows logits/kernel\n"
-        "  placed by the default `inputs -> cpu[0]`: no rule speaks for it\n"
+        "  placed by the default `inputs -> cpu[0]`: no rule matches it\n"
     )

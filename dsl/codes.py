@@ -120,6 +120,7 @@ _ROWS = (
     Code("TFD543", "too-many-backups", "a step that would wait for no worker"),
     Code("TFD544", "uneven-workers", "backup workers with batches of another size"),
     Code("TFD545", "device-of-another-worker", "ops of a worker's graph on another worker"),
+    Code("TFD546", "too-large-for-memory", "variables or tensors that the memory cannot hold", "plan"),
     Code("TFD555", "several-outputs", "a layer that gives more than one tensor", "plan"),
     # TFD6xx: lint.
     Code("TFD601", "unused-binding", "a binding that nothing uses"),

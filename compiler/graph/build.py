@@ -19,6 +19,7 @@ from compiler.graph.gradients.weighting import tower_loss
 from compiler.graph.inputs.feeding import Feeds, feed_towers
 from compiler.graph.inputs.staging import time_after
 from compiler.graph.inspect.own_devices import require_own_devices
+from compiler.graph.inspect.room import require_holdable
 from compiler.graph.inspect.verify_placement import verify_placement
 from compiler.graph.ledger import Ledger
 from compiler.graph.loss_scale import LossScale
@@ -77,6 +78,7 @@ def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
     optimizer = make_optimizer(plan.update.optimizer) if plan.update.optimizer is not None else None
     traced = traces.of(plan, seed)
     weights = with_regularizers(traced.weights, plan.model.regularize)
+    require_holdable(plan, weights)
     _require_gradients(plan, weights, traced.templates)
     warnings = _check_rules(plan, weights, traced.templates)
     with tf.Graph().as_default():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
 
 LARGEST = 5
-_PLENTY = 1 << 50  # bytes of memory: the simulated devices never run out of it
+_PLENTY = 1 << 62  # bytes of memory: the simulated devices never run out of it
 TAKEN = "Unstage"
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from compiler.graph.tower.network.network import first_sentence
@@ -26,6 +27,16 @@ _REFUSALS = (
 )
 _OURS = str(Path(__file__).parents[1])
 _RANK = re.compile(r"expected (min_)?ndim=(\d+), found ndim=(\d+)")
+_OF_AN_AXIS = (
+    keras.layers.BatchNormalization,
+    keras.layers.GroupNormalization,
+    keras.layers.LayerNormalization,
+    keras.layers.RMSNormalization,
+    keras.layers.Softmax,
+    keras.layers.UnitNormalization,
+)
+"""Layers that would take the examples of a batch for the features of one if an example is a single number."""
+
 _OF_LISTS = re.compile(r"'(?:list|tuple)' object has no attribute")
 
 
@@ -65,6 +76,8 @@ def check_call(layer: Any, step: str, values: Sequence[Any], span: Span | None) 
         values: The tensors that reach it, with their batch axis.
         span: The place of the step in the spec.
     """
+    if len(values) == 1 and values[0].shape.rank == 1 and isinstance(layer, _OF_AN_AXIS):
+        raise SpecError([_diagnosed(step, values, ValueError("expected min_ndim=2, found ndim=1"), span)])
     wanted = layer.input_spec
     if len(values) != 1 or not hasattr(wanted, "min_ndim"):
         return

@@ -124,6 +124,33 @@ def batch_too_large(batch: int, name: str, shape: Sequence[int], most: int, span
     )
 
 
+def weights_too_large(
+    total: str, name: str, shape: Sequence[int], largest: str, reason: str, span: Span | None
+) -> Diagnostic:
+    """Report weights that cannot be held; `name`, `shape` and `largest` are of the largest of them."""
+    return error(
+        "TFD546",
+        f"the variables of the model take {total}, and {reason}",
+        span,
+        text=f"its `{name}` is `[{', '.join(map(str, shape))}]`, {largest}",
+        help="make the layer smaller, or spread the variables over several machines",
+    )
+
+
+def batch_without_room(
+    name: str, shape: Sequence[int], needed: str, reason: str, span: Span | None
+) -> Diagnostic:
+    """Report a batch with which one tensor (`name`) and the variables need more than there is."""
+    return error(
+        "TFD546",
+        f"a tensor of {needed} has no room beside the variables: {reason}",
+        span,
+        text="makes it this large",
+        notes=(f"it is the output of `{name}`, `[{', '.join(map(str, shape))}]`",),
+        help="use a smaller batch, or `accumulate` several of them",
+    )
+
+
 def several_outputs(step: str, count: int, span: Span | None) -> Diagnostic:
     """Report a layer that gives several tensors, of which a flow can hold one."""
     return error(

@@ -13,6 +13,7 @@ from attrs import field, frozen
 from compiler.conditions.capacity import forecast_if_needed, warnings_of
 from compiler.conditions.expect import require_expectations
 from compiler.graph.inspect.mapping import map_placement
+from compiler.graph.inspect.room import require_room
 from compiler.graph.randomness import draw_seed
 from compiler.graph.storage.export import final_weights, keras_model
 from compiler.graph.storage.pretrained import read_pretrained
@@ -25,6 +26,7 @@ from dsl.errors.running import running as errors
 from dsl.errors.running.outputs import output_is_read
 from tfdeploy.runtime.cluster.health.status import cluster_record
 from tfdeploy.runtime.cluster.workers.choose_target import target_for
+from tfdeploy.runtime.memory import memory_limit
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
@@ -164,6 +166,7 @@ class _Run:
         begun = time.perf_counter()
         with self.reporter.busy(f"building the graph of {self.plan.model.name}"):
             compiled = graph_of(self.plan, seed=self.seed, verbose=self.options.verbose)
+            require_room(compiled, memory_limit())
             self.memory.update(forecast_if_needed(compiled))
             strange = warnings_of(compiled, self.memory)
         for each in strange:

@@ -143,3 +143,14 @@ def test_metrics_that_make_their_variables_late() -> None:
         metric = getattr(keras.metrics, name)(**given)
         metric.update_state(arrays["label"], predictions)
         np.testing.assert_allclose(found[key], np.asarray(metric.result()), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "layer", ["BatchNormalization", "LayerNormalization", "RMSNormalization", "Softmax", "UnitNormalization"]
+)
+def test_a_single_number_has_no_axis_to_normalize(layer: str) -> None:
+    """Keras would take the examples of a batch for features, and make weights as many as a batch has."""
+    diagnostic = refused(
+        f"x -> Flatten() -> Dense(1) -> Reshape([]) -> {layer}() -> Reshape([1]) -> Dense(2)"
+    )
+    assert diagnostic.message == f"`{layer}` takes 1 axis or more for each example, not 0"

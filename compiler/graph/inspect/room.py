@@ -1,0 +1,107 @@
+"""How large the variables of a graph are, held against what a process can hold, before any is made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from compiler.figures import size
+from compiler.graph.dtypes import size_in_bytes
+from compiler.graph.tower.template import WeightInfo
+from compiler.plan import Plan
+from dsl.diagnostics import Diagnostic, SpecError
+from dsl.errors.planning import plan as errors
+from dsl.source import Span
+
+if TYPE_CHECKING:
+    from compiler.graph.compiled import CompiledGraph
+
+MOST = 1 << 47
+"""The most bytes that a process can address, on any machine that TensorFlow runs on."""
+
+
+def require_holdable(plan: Plan, weights: Mapping[str, WeightInfo]) -> None:
+    """Raise SpecError if the weights of a model have more bytes than any process can hold.
+
+    Args:
+        plan: The plan, which knows where the layers stand in the spec.
+        weights: The weights by name.
+
+    Raises:
+        SpecError: At the step with the largest weight.
+    """
+    total = sum(each.bytes for each in weights.values())
+    if total > MOST:
+        raise SpecError([_told(plan, weights, total, f"no process can hold more than {size(MOST)}")])
+
+
+def require_room(compiled: CompiledGraph, limit: int) -> None:
+    """Raise SpecError if the CPU devices of this process cannot hold what a training run allocates at once.
+
+    That is every variable with its slots, copies and averages, and the largest tensor that a tower computes.
+    What else a step needs comes on top of it, so that what passes may still be too large.
+
+    Args:
+        compiled: The graph; devices of jobs count if they are emulated.
+        limit: The memory of this process in bytes.
+
+    Raises:
+        SpecError: At the step with the largest weight, or at the batch.
+    """
+    plan = compiled.plan
+    own = {each.ref for each in plan.topology.select("cpu") if plan.emulate or each.job is None}
+    total = sum(count for ref, count in variable_bytes(compiled).items() if ref in own or plan.emulate)
+    there = f"there are {size(limit)} of memory here"
+    if total > limit:
+        raise SpecError([_told(plan, compiled.weights, total, there)])
+    largest, name, shape = _largest_tensor(compiled, own)
+    if total + largest > limit:
+        clones = plan.spec.clones
+        span = clones.span_of("batch" if clones.batch is not None else "global_batch") or clones.span
+        raise SpecError([errors.batch_without_room(name, shape, size(largest), there, span)])
+
+
+def variable_bytes(compiled: CompiledGraph) -> Counter[str]:
+    """Return the bytes of the variables on each device, with slots, copies, averages and means."""
+    found: Counter[str] = Counter()
+    for variable in compiled.variables.values():
+        own = variable.info.bytes
+        for copy in range(len(variable.copies)):
+            found[variable.device_of(copy).ref] += own
+            found[variable.slot_place(copy).device.ref] += own * len(variable.slots)
+        if variable.average is not None:
+            found[variable.slot_place(0).device.ref] += own
+        if variable.mean is not None:
+            found[variable.placement.placed.device.ref] += own
+    return found
+
+
+def _largest_tensor(compiled: CompiledGraph, own: set[str]) -> tuple[int, str, tuple[int, ...]]:
+    """Return the bytes, the op and the shape of the largest tensor that a tower computes on the devices."""
+    largest: tuple[int, str, tuple[int, ...]] = (0, "", ())
+    for name, entry in compiled.ledger.entries.items():
+        if entry.role != "forward" or entry.device.ref not in own:
+            continue
+        op = compiled.graph.get_operation_by_name(name)
+        for made in op.outputs if op.type not in _NEVER_MADE else ():
+            if made.shape.is_fully_defined():
+                shape = tuple(made.shape.as_list())
+                largest = max(largest, (size_in_bytes(shape, made.dtype.name) or 0, name, shape))
+    return largest
+
+
+_NEVER_MADE = {"BroadcastTo", "Fill", "OnesLike", "Placeholder", "VarHandleOp", "ZerosLike"}
+"""Types of ops whose outputs TensorFlow may leave out when it optimizes a graph."""
+
+
+def _told(plan: Plan, weights: Mapping[str, WeightInfo], total: int, reason: str) -> Diagnostic:
+    largest = max(weights.values(), key=lambda each: each.bytes)
+    paths = {number: each.path for number, each in enumerate(plan.model.layers)}
+    spans: list[Span | None] = [
+        each.span for each in plan.model.calls if largest.name.startswith(f"{paths[each.layer]}/")
+    ]
+    span = spans[0] if spans else plan.spec.model.span
+    return errors.weights_too_large(
+        size(total), largest.name, largest.shape, size(largest.bytes), reason, span
+    )

@@ -1,0 +1,105 @@
+"""What no memory can hold is refused before anything is allocated, at its place in the spec."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from compiler.graph.build import compile_graph
+from compiler.graph.inspect.forecast import forecast_step_memory
+from compiler.graph.inspect.room import require_room, variable_bytes
+from compiler.pipeline import make_plan
+from dsl.diagnostics import Diagnostic, SpecError
+from tests.support import spec_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from compiler.graph.compiled import CompiledGraph
+
+LIMIT = 6 << 30
+TEXT = """
+tfdeploy = 1
+model "m" {{
+  x = input(float32, [4])
+  y = input(float32, [1])
+  z = x -> Dense({first}, name = "first") -> Dense({second}, name = "second") -> Dense(1, name = "last")
+  loss = [y, z] -> MeanSquaredError()
+}}
+data {{ train = synthetic(16, x = feature(float32, [4]), y = feature(float32, [1])) }}
+devices {{ cpu = 2 }}
+clones {{ count = 2, batch = {batch} }}
+update {{ optimizer = Adam(0.1), ema = 0.9 }}
+train {{ steps = 1, summaries = none, directory = "run" }}
+"""
+
+
+def graph(first: int, second: int, batch: int = 4) -> CompiledGraph:
+    """Return the graph of two wide layers; nothing of it is run."""
+    spec = spec_of(TEXT.format(first=first, second=second, batch=batch))
+    return compile_graph(make_plan(spec, emulate=True))
+
+
+def refused(action: Callable[[], object]) -> Diagnostic:
+    """Return the one error with which `action` is refused."""
+    with pytest.raises(SpecError) as caught:
+        action()
+    (found,) = caught.value.diagnostics
+    assert found.code == "TFD546"
+    assert found.span is not None
+    return found
+
+
+def test_what_no_process_can_hold() -> None:
+    """A kernel of 10^16 numbers is refused when the graph is built, for any machine, at its layer."""
+    found = refused(lambda: graph(10**8, 10**8))
+    assert found.message.startswith("the variables of the model take 35.5 PiB")
+    assert found.span is not None
+    assert 'name = "second"' in found.span.text
+
+
+def test_what_any_large_machine_could_hold_is_forecast() -> None:
+    """A kernel of 100 TiB is planned, and its step forecast, without memory for it."""
+    made = graph(5_000_000, 5_000_000)
+    assert sum(variable_bytes(made).values()) > 4 * 4 * 5_000_000**2  # with two slots and an average
+    assert sum(each.bytes for each in forecast_step_memory(made).values()) > 4 * 5_000_000**2
+
+
+def test_room_is_asked_for_to_the_byte() -> None:
+    """Variables with slots and averages must fit, and beside them the largest tensor of a clone's batch."""
+    made = graph(1000, 10, batch=1000)
+    weights = 4 * (4 * 1000 + 1000 + 1000 * 10 + 10 + 10 + 1)
+    assert sum(variable_bytes(made).values()) == 4 * weights
+    largest = 4 * 1000 * 1000
+    require_room(made, 4 * weights + largest)
+    batch = refused(lambda: require_room(made, 4 * weights + largest - 1))
+    assert batch.span is not None
+    assert batch.span.text == "1000"
+    layer = refused(lambda: require_room(made, 4 * weights - 1))
+    assert layer.text.startswith("its `second/kernel` is `[1000, 10]`")
+
+
+@pytest.mark.parametrize(("first", "batch", "place"), [(300_000, 4, "5:"), (8, 60_000, "10:")])
+def test_a_process_with_little_memory_ends_with_a_diagnostic(
+    first: int, batch: int, place: str, tmp_path: Path
+) -> None:
+    """Neither too large a layer nor too large a batch ends a run by a signal or with a traceback."""
+    (tmp_path / "big.tfdeploy").write_text(TEXT.format(first=first, second=30_000, batch=batch).lstrip())
+    program = [sys.executable, "-m", "tfdeploy", "compile-and-run", "big.tfdeploy"]
+    done = subprocess.run(
+        program,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT)),
+    )
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "error[TFD546]" in done.stderr
+    assert f"big.tfdeploy:{place}" in done.stderr

@@ -39,7 +39,12 @@ class Reason:
 
 @frozen
 class Placed:
-    """A device, and the reason for it."""
+    """The place of a thing.
+
+    Attributes:
+        device: Its device.
+        reason: The reason for it.
+    """
 
     device: Device
     reason: Reason

@@ -22,6 +22,15 @@ class Assembly:
     """The plan, ledger, variables and towers of one graph.
 
     Attributes:
+        plan: The plan.
+        graph: The graph.
+        rulebook: The rules of the spec.
+        ledger: The ledger of the graph.
+        variables: The variables by name.
+        global_step: The variable of the global step.
+        step_place: The place of the global step.
+        optimizer: The update rule, or None if the spec has none.
+        towers: The stamped towers.
         scope: The name scope of the ops of the update.
         loss_scale: The dynamic scale of the loss, or None if the precision needs none. With a scale, a step
             may be skipped.

@@ -108,18 +108,35 @@ class CompiledGraph:
     map and its forecast of memory; what sessions have found is passed to them.
 
     Attributes:
-        data_loss: The mean loss over the global batch, made of `losses`; a scalar, as `total_loss`.
-        total_loss: The same with the regularisation term.
-        train_op: Does one step. None if the spec has no optimizer.
-        train_loops: What each clone repeats, if each updates by itself (async); then `train_op` does one
-            update of every clone.
-        init_op: Initialises everything but the data.
+        plan: The plan.
+        graph: The graph.
+        ledger: The device, role and clone of each op.
+        weights: What is known of each weight, by name.
+        variables: The variables of the model, by name.
+        clones: The towers.
+        global_step: The variable of the global step.
+        total_loss: The mean loss over the global batch with the regularization term; a scalar.
+        data_loss: The same without it.
+        losses: The parts of `data_loss`.
+        regularization: The regularization term; a scalar.
+        metrics: The metrics over the global batch, by name.
+        learning_rate: The learning rate of the step, or None if the spec has no optimizer.
+        train_op: Does one step, or None if the spec has no optimizer.
+        summary_op: All summaries of a step in one tensor, or None if the spec has none.
+        init_op: Initialises everything except the data.
+        after_restore_op: Run it after restoring the saved variables, to make other copies equal to them.
         saved: The variables of a checkpoint, by their names there.
-        after_restore_op: Run it after restoring the saved variables: it makes the other copies equal to them.
-        publish_op: If it is not None (local), run it before evaluating or saving: it updates what these read.
-        loss_scale: The scale that a step works with, under `mixed_float16`, else None.
-        applied: Whether the gradients of a step were finite, under `mixed_float16`, else None. A step whose
-            gradients are not finite changes nothing but the scale, and `global_step` does not count it.
+        train_inputs: The inputs of the towers.
+        evaluation: The tower that evaluates and predicts.
+        train_loops: What each clone repeats, if each updates by itself (async). `train_op` then does one
+            update of every clone.
+        publish_op: If it is not None (local), run it before evaluating or saving; it updates the variables
+            that these read.
+        exchange: What a worker with a graph of its own runs instead of `train_op`, else None.
+        loss_scale: The scale that a step works with, with `mixed_float16`, else None.
+        applied: Whether the gradients of a step were finite, with `mixed_float16`, else None. A step whose
+            gradients are not finite only changes the scale, and `global_step` does not count it.
+        seed: The seed of the run.
         warnings: The warnings about the spec.
     """
 

@@ -45,7 +45,12 @@ RoleOf = Role | Callable[[Any], Role]
 
 @define
 class Ledger:
-    """The records of a graph by op name, and the names of its devices in sessions."""
+    """The records of a graph.
+
+    Attributes:
+        plan: The plan, which gives the names of the devices in sessions.
+        entries: The records by op name.
+    """
 
     plan: Plan = field(repr=False)
     entries: dict[str, Entry] = field(factory=dict, repr=False)

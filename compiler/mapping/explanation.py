@@ -14,7 +14,14 @@ Kind = Literal["op", "variable"]
 
 @frozen
 class Link:
-    """One thing of a chain of things that follow each other, with its device and the reason for it."""
+    """A thing in a chain of things that follow each other.
+
+    Attributes:
+        kind: `op` or `variable`.
+        name: Its name in the graph.
+        device: The name of its device in specs.
+        reason: What put it there.
+    """
 
     kind: Kind
     name: str

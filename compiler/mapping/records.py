@@ -52,7 +52,12 @@ class RuleRef:
 
 @frozen
 class MapSpec:
-    """The spec of a map."""
+    """The spec of a map.
+
+    Attributes:
+        path: Its path.
+        sha256: The SHA-256 of its text, in hexadecimal digits.
+    """
 
     path: str
     sha256: str
@@ -60,7 +65,15 @@ class MapSpec:
 
 @frozen
 class MapMode:
-    """How the graph updates its weights."""
+    """How the graph updates its weights, in the words of the spec.
+
+    Attributes:
+        update: The update mode.
+        replication: Whether one graph has all clones, or each worker has a graph of its own.
+        aggregate: The aggregation of gradients.
+        reduce: Whether gradients are averaged or summed.
+        clones: The number of clones.
+    """
 
     update: str
     replication: str
@@ -109,7 +122,14 @@ class MapDevice:
 
 @frozen
 class MapClone:
-    """A tower."""
+    """A tower.
+
+    Attributes:
+        index: The number of the clone.
+        scope: The name scope of its ops.
+        devices: The names of its devices.
+        batch: The examples of one micro-batch.
+    """
 
     index: Count
     scope: str
@@ -119,7 +139,13 @@ class MapClone:
 
 @frozen
 class MapSlot:
-    """A slot of a variable."""
+    """A slot of a variable.
+
+    Attributes:
+        name: Its name.
+        bytes: Its size.
+        device: The name of its device.
+    """
 
     name: str
     bytes: Count
@@ -128,7 +154,19 @@ class MapSlot:
 
 @frozen
 class MapVariable:
-    """A variable; `copies` are the devices of all its copies if it is replicated."""
+    """A variable.
+
+    Attributes:
+        name: Its name.
+        shape: Its shape.
+        dtype: The name of its type.
+        bytes: Its size.
+        trainable: Whether gradients change it.
+        device: The name of its device, or of that of its first copy.
+        copies: The names of the devices of all copies if it is replicated.
+        slots: Its slots.
+        rule: What placed it.
+    """
 
     name: str
     shape: tuple[Count, ...]
@@ -143,7 +181,17 @@ class MapVariable:
 
 @frozen
 class MapOp:
-    """An op, with the device that the compiler requested and the one that TensorFlow assigned in a run."""
+    """An op.
+
+    Attributes:
+        name: Its name in the graph.
+        type: Its type in TensorFlow.
+        clone: The number of its clone, or None.
+        role: What it is for.
+        requested: The name in specs of the device that the compiler requested.
+        assigned: The device on which TensorFlow ran it, or None if that is not known.
+        rule: What placed it.
+    """
 
     name: str
     type: str

@@ -26,7 +26,12 @@ class Edge:
 
 @frozen
 class StepGraph:
-    """The ops that a step runs, and the tensors between them."""
+    """The part of a graph that a step runs.
+
+    Attributes:
+        ops: The names of the ops.
+        edges: The tensors between them.
+    """
 
     ops: frozenset[str] = field(repr=False)
     edges: tuple[Edge, ...] = field(repr=False)

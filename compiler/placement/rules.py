@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 @frozen
 class Rulebook:
-    """The rules of a `place` block, and the devices."""
+    """The rules of a `place` block.
+
+    Attributes:
+        rules: The rules in the order of the spec.
+        topology: The devices.
+    """
 
     rules: tuple[ir.Rule, ...]
     topology: Topology

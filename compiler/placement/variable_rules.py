@@ -52,7 +52,13 @@ def place_variables(
 
 
 def homes_of(book: Rulebook, names: Sequence[str], towers: Sequence[Tower]) -> tuple[Device, ...]:
-    """Return all devices over which the rules spread the variables named `names`, used or not."""
+    """Return all devices over which the rules spread variables, whether these are used or not.
+
+    Args:
+        book: The rules.
+        names: The names of the variables.
+        towers: The towers, whose devices hold the copies of replicated variables.
+    """
     default = _default(book)
     rules = dict.fromkeys((book.decide("variables", name) or default).rule for name in names)
     homes: dict[Device, None] = {}

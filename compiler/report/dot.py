@@ -24,7 +24,13 @@ MOST_CLUSTERS = 15
 
 @frozen
 class Node:
-    """A part of the tree on one device, or on several that are shown as one."""
+    """A part of the tree on one device, or on several that are shown as one.
+
+    Attributes:
+        name: Its name in the DOT file.
+        label: What is written in it.
+        cluster: The number of its cluster.
+    """
 
     name: str
     label: str

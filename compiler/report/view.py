@@ -1,10 +1,25 @@
-"""What is shown of a placement map, and how."""
+"""What is shown of a placement map, and in which width and colours."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from attrs import frozen
 
-from compiler.report.ink import Ink
+_CODES = {"bold": "1", "dim": "2", "red": "31", "yellow": "33", "cyan": "36"}
+
+Style = Literal["bold", "dim", "red", "yellow", "cyan"]
+
+
+@frozen
+class Ink:
+    """Styles text if `color` is wanted."""
+
+    color: bool = False
+
+    def __call__(self, text: str, style: Style) -> str:
+        """Return `text` in a style."""
+        return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.color and text else text
 
 
 @frozen

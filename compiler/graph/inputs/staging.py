@@ -71,6 +71,12 @@ def is_staged(plan: Plan, tower: Tower, source: Placed, piece: Mapping[str, tf.T
     """Whether a tower gains by a batch ahead: it is on a GPU, and there is something to copy.
 
     Workers with graphs of their own do their steps in several runs, and have no batch ahead.
+
+    Args:
+        plan: The plan.
+        tower: The tower.
+        source: The place of the piece.
+        piece: The tensors of the inputs by name.
     """
     away = tower.device.kind == "gpu" and source.device != tower.device
     alone = not isinstance(plan, WorkerPlan)

@@ -74,7 +74,7 @@ class Optimizer:
     def apply_dense(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Scalars
     ) -> tf.Operation:
-        """Apply a dense gradient."""
+        """Apply a dense gradient; the arguments are those of `apply`."""
         raise NotImplementedError
 
     def apply_sparse(

@@ -17,7 +17,13 @@ from dsl import ir
 
 @define
 class Layout:
-    """What all towers of a template have in common: the rule that decides the place of each op."""
+    """What all towers of a template have in common: the rule that decides the place of each op.
+
+    Attributes:
+        template: The template.
+        usage: How it uses its weights.
+        rulebook: The rules of the spec.
+    """
 
     template: Template = field(repr=False)
     usage: Usage = field(repr=False)

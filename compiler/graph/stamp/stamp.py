@@ -69,7 +69,15 @@ class Bindings:
 
 @define
 class StampedTower:
-    """A tower in the graph, whose tensors are found by their names in the template."""
+    """A tower in the graph, whose tensors are found by their names in the template.
+
+    Attributes:
+        graph: The graph.
+        template: The template.
+        bindings: The tensors that replace its ports.
+        usage: How the template uses its weights.
+        accumulated: The results of its loop over micro-batches, or None if there is no loop.
+    """
 
     graph: tf.Graph = field(repr=False)
     template: Template = field(repr=False)

@@ -19,7 +19,13 @@ _GRADIENTS = re.compile(r"^gradients/(?:part_\d+/)?")
 
 @frozen
 class TracedPart:
-    """A part of the loss as `LossPart` describes it, by tensors of the graph."""
+    """A part of the loss as `LossPart` describes it, by tensors of the graph.
+
+    Attributes:
+        value: The part of the loss.
+        weight: The weight, or None.
+        gradients: The gradients by the names of the weights.
+    """
 
     value: tf.Tensor
     weight: tf.Tensor | None = None

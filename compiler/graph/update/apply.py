@@ -140,7 +140,17 @@ def update_statistics(assembly: Assembly, gate: Gate | None = None) -> list[tf.O
 def assign_statistic(
     assembly: Assembly, variable: GraphVariable, new: tf.Tensor, gate: Gate | None = None
 ) -> list[tf.Operation]:
-    """Give every copy of a statistic a new value; return the ops that end this."""
+    """Give every copy of a statistic a new value.
+
+    Args:
+        assembly: The graph under construction.
+        variable: The statistic.
+        new: Its value.
+        gate: Runs the ops in good steps only, or None if every step is good.
+
+    Returns:
+        The ops that end this.
+    """
     return [_assign(assembly, variable, copy, new, gate) for copy in range(len(variable.copies))]
 
 

@@ -83,9 +83,12 @@ def applied_values(gradients: Sequence[SummedGradient]) -> dict[str, tf.Tensor]:
 
 
 def count_update(assembly: Assembly, done: Sequence[tf.Operation], name: str = "train_step") -> tf.Operation:
-    """Return the op that increments the global step after `done`, unless the step was skipped.
+    """Return the op that increments the global step, unless the step was skipped. It is atomic.
 
-    It is atomic.
+    Args:
+        assembly: The graph under construction.
+        done: The ops that come before.
+        name: The name of the op.
     """
     with assembly.ledger.place(assembly.step_place, "update"), tf.control_dependencies(done):
         one = tf.constant(1, tf.int64) if assembly.applied is None else tf.cast(assembly.applied, tf.int64)

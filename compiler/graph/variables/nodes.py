@@ -36,7 +36,12 @@ class _Wanted:
 
 @define
 class VariableWriter:
-    """Collects variables, and adds them to the graph together."""
+    """Collects variables, and adds them to a graph together.
+
+    Attributes:
+        graph: The graph.
+        ledger: The ledger of the graph.
+    """
 
     graph: tf.Graph = field(repr=False)
     ledger: Ledger = field(repr=False)

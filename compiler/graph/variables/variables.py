@@ -182,9 +182,15 @@ def create_variables(
     averaged: bool,
     separate: bool = False,
 ) -> dict[str, GraphVariable]:
-    """Make every variable with its slots, and its moving average where `averaged`; return them by name.
+    """Make every variable with its slots, and return them by name.
 
-    If `separate` is set, each copy is trained by itself, and there is a variable for their mean.
+    Args:
+        weights: The weights by name.
+        placements: The places of the variables.
+        slots: The slots of the optimizer.
+        ledger: The ledger of the graph.
+        averaged: Whether there are moving averages.
+        separate: Whether each copy is trained by itself, so that there is also a variable for their mean.
     """
     made: dict[str, GraphVariable] = {}
     writer = VariableWriter(tf.compat.v1.get_default_graph(), ledger)

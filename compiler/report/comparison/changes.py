@@ -25,7 +25,14 @@ CLONES = "clone_*"
 
 @frozen
 class Line:
-    """Ops of one scope that moved from devices of a kind to devices of a kind."""
+    """Ops of one scope that moved from devices of a kind to devices of a kind.
+
+    Attributes:
+        scope: The name of the scope.
+        ops: The number of ops.
+        before: The names of the devices before.
+        after: The names of the devices after.
+    """
 
     scope: str
     ops: int

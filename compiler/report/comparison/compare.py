@@ -42,7 +42,13 @@ class Change:
 
 @frozen
 class DeviceChange:
-    """A device whose figures differ; None if a map lacks it."""
+    """A device whose figures differ.
+
+    Attributes:
+        ref: Its name in specs.
+        before: Its figures in the first map, or None if the map lacks it.
+        after: Its figures in the second map, likewise.
+    """
 
     ref: str
     before: Totals | None
@@ -51,7 +57,14 @@ class DeviceChange:
 
 @frozen
 class LinkChange:
-    """A link whose traffic differs; None if nothing is sent."""
+    """A link between two devices whose traffic differs.
+
+    Attributes:
+        from_device: The device that sends.
+        to_device: The device that receives.
+        before: The traffic in the first map, or None if nothing is sent.
+        after: The traffic in the second map, likewise.
+    """
 
     from_device: str
     to_device: str

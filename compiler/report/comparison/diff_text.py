@@ -12,9 +12,9 @@ from compiler.report import refs
 from compiler.report.columns import groupings
 from compiler.report.comparison.changes import change_lines
 from compiler.report.comparison.compare import Change, Comparison, DeviceChange, LinkChange
-from compiler.report.ink import Ink
 from compiler.report.table import table
 from compiler.report.totals import Totals
+from compiler.report.view import Ink
 
 ROWS = 20
 """The most variables, devices and links that are listed."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from compiler.figures import plural
 from compiler.mapping.explanation import Explanation
 from compiler.reasons import Reason
-from compiler.report.ink import Ink
+from compiler.report.view import Ink
 from dsl import ir
 from dsl.diagnostics import Diagnostic, Label, Severity
 from dsl.formats.human import human

@@ -65,7 +65,7 @@ def command(
         sys.stdout.write(diff_json(found))
     else:
         from compiler.report.comparison.diff_text import diff_text
-        from compiler.report.ink import Ink
+        from compiler.report.view import Ink
 
         say(diff_text(found, Ink(common.color_output)), color=common.color_output, end="")
     return DIFFERENT if found.different else 0

@@ -21,8 +21,8 @@ def command(common: Common, spec: str, name: str) -> int:
     names ops.
     """
     loaded = read_spec(spec, common, stdin=True)
-    from compiler.report.ink import Ink
     from compiler.report.text.why_text import why_text
+    from compiler.report.view import Ink
     from tfdeploy.cli.building import build
 
     compiled = build(loaded, common).compiled

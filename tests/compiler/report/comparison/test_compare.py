@@ -12,7 +12,7 @@ from compiler.report.comparison.changes import LINES, Line, lines_of
 from compiler.report.comparison.compare import Change, compare
 from compiler.report.comparison.diff_json import diff_json
 from compiler.report.comparison.diff_text import diff_text
-from compiler.report.ink import Ink
+from compiler.report.view import Ink
 from tests.placement_maps import make_map, with_counts
 
 if TYPE_CHECKING:

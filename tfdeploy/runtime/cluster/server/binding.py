@@ -35,7 +35,7 @@ _BIND_TYPE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctype
 
 
 class BindingError(Exception):
-    """A server cannot be made to listen where it should."""
+    """A server cannot be made to listen at the wanted address alone."""
 
 
 class _Segment(ctypes.Structure):
@@ -65,9 +65,10 @@ _EACH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Library), ctypes.c_size_t
 
 @contextmanager
 def listening_at(host: str, port: int) -> Iterator[None]:
-    """Let a server of TensorFlow that starts on `port` meanwhile listen at the IP address `host` alone.
+    """Make a TensorFlow server that starts on `port` during the block listen at the IP address `host` alone.
 
-    Raises BindingError if the library has no such call that could be led elsewhere.
+    Raises:
+        BindingError: If the library has no call of `bind` that can be replaced.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     slots = [slot for base, dynamic in _libraries(libc) for slot in _slots(base, dynamic)]

@@ -1,9 +1,9 @@
 """The identity that each task publishes at its server, so that every process of the cluster can read it.
 
-A server keeps variables for whoever asks. One of them is a text by which a task says which it is, which spec
-it runs and with which versions, so that a wrong port or another spec is found before anything is trained.
-Into another, `finished`, the client writes the word by which a server knows that it is not needed any more;
-nobody can make that word who does not have the secret of the run.
+A server keeps variables that any client can read and write. One of them is a text by which a task states
+which task it is, which spec it runs and with which versions, so that a wrong port or another spec is found
+before training. Into another one, `finished`, the client writes the shutdown token, which can be made only
+with the secret of the run.
 """
 
 from __future__ import annotations
@@ -33,10 +33,19 @@ NONSENSE = "?"
 
 @frozen
 class Identity:
-    """What a task says of itself; `incarnation` differs each time that it starts.
+    """The identity of a task.
 
-    `host` and `process` are where it runs; `started` is when, in seconds since 1970. `secret` is what may be
-    shown of the secret of its run.
+    Attributes:
+        job: The job of the task.
+        index: The number of the task in its job.
+        spec_sha256: The fingerprint of its spec.
+        tfdeploy: The version of tfdeploy.
+        tensorflow: The version of TensorFlow.
+        incarnation: A text that differs each time that the task starts.
+        host: The name of its machine.
+        process: The number of its process.
+        started: When it was started, in seconds since 1970.
+        secret: The public digest of the secret of its run.
     """
 
     job: str
@@ -52,7 +61,7 @@ class Identity:
 
     @classmethod
     def of(cls, membership: Membership) -> Identity:
-        """Return the identity of this process, a new incarnation."""
+        """Return the identity of this process, with a new incarnation."""
         assert membership.task is not None
         task, (tfdeploy, tensorflow) = membership.task, versions()
         return cls(
@@ -88,24 +97,31 @@ class Identity:
 
 @frozen
 class Answer:
-    """What a server says: the task that it was started as, and its identity if it has published one."""
+    """The answer of a server.
+
+    Attributes:
+        task: The task that the server was started as.
+        identity: Its identity; None if it has not published one.
+    """
 
     task: Task
     identity: Identity | None
 
 
 def versions() -> tuple[str, str]:
-    """Return the versions of this tool and of TensorFlow, without importing the latter."""
+    """Return the versions of tfdeploy and of TensorFlow, without importing TensorFlow."""
     from importlib.metadata import version
 
     return version("tfdeploy"), version("tensorflow")
 
 
 class ServerIdentity:
-    """The two variables of this process's own server; they stay until the process ends.
+    """The two variables of this process's own server, which last until the process ends.
 
-    `devices` are the names of the server's own devices; `disbelieved` is whether somebody has told it that
-    the run is over who does not have the secret.
+    Attributes:
+        identity: The identity that is published.
+        got_invalid_token: Whether a shutdown token has arrived that was not made with the secret of the run.
+        devices: The full names of the server's own devices.
     """
 
     def __init__(self, target: str, identity: Identity, secret: Secret | None) -> None:
@@ -125,7 +141,7 @@ class ServerIdentity:
 
     @property
     def finished(self) -> bool:
-        """Whether the server has been told that it is not needed any more, by one who has the secret."""
+        """Whether a valid shutdown token has arrived."""
         shutdown_token = self._heard()
         if not shutdown_token:
             return False
@@ -136,7 +152,7 @@ class ServerIdentity:
         return finished
 
     def _heard(self) -> str:
-        """Return the word that was left; one that is no text is as good as any other."""
+        """Return the token that has arrived, or an empty text. What is no text is an invalid token."""
         import tensorflow as tf
 
         try:
@@ -145,14 +161,19 @@ class ServerIdentity:
             return NONSENSE
 
     def close(self) -> None:
-        """End the session, not the variables."""
+        """Close the session. The variables are kept."""
         self._session.close()
 
 
 def ask(address: str, timeout: float) -> Answer | NoAnswer:
-    """Return what the server at `address` says of itself within about `timeout` seconds, or why it does not.
+    """Ask the server at `address` for its identity. May be called from any thread.
 
-    May be called from any thread.
+    Args:
+        address: The `host:port` of the server.
+        timeout: The approximate number of seconds to wait.
+
+    Returns:
+        The answer, or the reason why there is none.
     """
     silence = probe(address, timeout)
     if silence is not None:
@@ -173,7 +194,7 @@ def ask(address: str, timeout: float) -> Answer | NoAnswer:
 
 
 def shut_down(address: str, timeout: float, secret: Secret) -> bool:
-    """Tell the server at `address` that it is not needed any more; return whether it has heard it."""
+    """Shut down the server at `address`; return whether it was reached within about `timeout` seconds."""
     found = ask(address, timeout)
     if not isinstance(found, Answer) or found.identity is None:
         return False
@@ -181,7 +202,7 @@ def shut_down(address: str, timeout: float, secret: Secret) -> bool:
 
 
 def send_shutdown_token(address: str, timeout: float, shutdown_token: str) -> bool:
-    """Leave a word for the server at `address`; return whether that was possible."""
+    """Send a token to the server at `address`; return whether that was possible."""
     import tensorflow as tf
 
     with tf.Graph().as_default(), tf.device(CPU):

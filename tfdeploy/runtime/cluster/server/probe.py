@@ -1,8 +1,7 @@
-"""Whether anything answers at an address, and whether that could be a server of TensorFlow: in a moment.
+"""Finds out quickly whether anything answers at an address, and whether that could be a TensorFlow server.
 
-TensorFlow itself waits for a server, and then for it again, and says neither for whom nor why. A connection
-by TCP tells in a moment that nothing listens, and the first bytes of HTTP/2, which is what gRPC speaks, that
-something else does.
+TensorFlow itself waits for a server without a message. A TCP connection shows at once that nothing listens,
+and the first bytes of HTTP/2 (RFC 9113), on which gRPC is built, show that another program does.
 """
 
 from __future__ import annotations
@@ -27,10 +26,12 @@ Kind: TypeAlias = Literal["unknown host", "unreachable", "refused", "silent", "f
 
 @frozen
 class NoAnswer:
-    """Why there is no answer from a task; `words` go into a sentence.
+    """Why there is no answer from a task.
 
-    `refused`: nothing listens there. `silent`: no answer in time, as from a process that is stopped.
-    `foreign`: what listens is no server of TensorFlow.
+    Attributes:
+        kind: The kind of failure: `refused` if nothing listens, `silent` if no answer comes in time (as from
+            a process that is stopped), `foreign` if what listens is no TensorFlow server.
+        words: The reason, in words that fit into a sentence.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""Running one task's server until the run is over or a signal comes."""
+"""Runs the server of one task until the run is over or a signal comes."""
 
 from __future__ import annotations
 
@@ -30,10 +30,20 @@ def serve(
     *,
     verbose: bool = False,
 ) -> None:
-    """Run the server of the membership's task; return when the run's client or chief says that it is over.
+    """Run the server of a task, and return when the client or the chief of the run has shut it down.
 
-    `say` is told when the server listens and when it ends. Raises SpecError and RunError if it cannot be
-    started, and Interrupted or Terminated if a signal ends it.
+    Args:
+        spec: The spec.
+        membership: The part of this process in the cluster, with its task.
+        say: Called with a sentence when the server listens, and when it ends.
+        warn: Called with warnings.
+        verbose: Whether TensorFlow's own messages are shown.
+
+    Raises:
+        SpecError: If the task is not run by `tfdeploy serve`, or lacks GPUs.
+        RunError: If the server cannot be started.
+        Interrupted: If SIGINT has ended it.
+        Terminated: If SIGTERM has ended it.
     """
     task = membership.task
     assert task is not None

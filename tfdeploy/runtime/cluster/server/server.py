@@ -1,4 +1,4 @@
-"""This process's own server: started where the cluster has it, and nowhere else, and known by its name."""
+"""The server of this process's own task, which listens at the address of the task alone."""
 
 from __future__ import annotations
 
@@ -26,9 +26,12 @@ PATIENCE = 2.0
 
 
 class Server:
-    """A running server; `target` is what sessions are opened at, `where` says where it listens.
+    """A running server. TensorFlow cannot end a server, so its port is taken until the process ends.
 
-    TensorFlow cannot end a server: the port is taken until the process ends.
+    Attributes:
+        target: The target at which sessions are opened.
+        host: The IP address at which it listens; None for every address.
+        where: The address and the port, in words.
     """
 
     def __init__(self, server: Any, published: ServerIdentity, host: str | None, port: int) -> None:
@@ -40,17 +43,17 @@ class Server:
 
     @property
     def identity(self) -> Identity:
-        """What the server says of itself."""
+        """The identity that the server has published."""
         return self._published.identity
 
     @property
     def finished(self) -> bool:
-        """Whether the run's client or chief has said that this server is not needed any more."""
+        """Whether the client or the chief of the run has shut down this server."""
         return self._published.finished
 
     @property
     def got_invalid_token(self) -> bool:
-        """Whether somebody has told the server so who does not have the secret of the run."""
+        """Whether a shutdown token has arrived that was not made with the secret of the run."""
         return self._published.got_invalid_token
 
     @property
@@ -59,14 +62,14 @@ class Server:
         return self.host is None or not ipaddress.ip_address(self.host).is_loopback
 
     def announce(self, say: Callable[[str], None], warn: Callable[[Diagnostic], None]) -> None:
-        """Say where the server listens, and warn if others than this machine can reach it."""
+        """Report where the server listens, and warn if other machines can reach it."""
         ref = self.identity.task.ref
         if self.is_open:
             warn(errors.open_to_network(ref, self.where))
         say(f"{ref} listens at {self.where}")
 
     def stop(self) -> None:
-        """Be done with the server."""
+        """Close the session at the server; the server itself lasts until the process ends."""
         self._published.close()
 
     def __enter__(self) -> Self:
@@ -79,7 +82,9 @@ class Server:
 def start_server(plan: Plan, membership: Membership) -> Server:
     """Start the server of this process's task with the devices that the spec gives it.
 
-    Raises RunError if the address cannot be had, SpecError if the task lacks GPUs of the spec.
+    Raises:
+        RunError: If it cannot listen at its address.
+        SpecError: If this machine lacks GPUs that the spec gives the task.
     """
     return serve_task(plan.spec, membership)
 
@@ -177,11 +182,17 @@ def _require_gpus(spec: ir.Spec, membership: Membership, found: tuple[str, ...])
 
 
 def listening_host(membership: Membership) -> str | None:
-    """Return the IP address at which this process's server is to listen, None for all of them.
+    """Return the IP address at which this process's server is to listen.
 
-    Without hosts that is the loopback address. A host's name that leads to an address of this machine gives
-    that address. One that leads nowhere or elsewhere (a forwarded port, a virtual address) leaves no choice
-    but all of them, which the user must ask for. Raises RunError.
+    Without hosts that is the loopback address. If the name of the host leads to an address of this machine,
+    it is that address. If it leads to none (a forwarded port, a virtual address), the server must listen at
+    all addresses, which the user has to permit.
+
+    Returns:
+        The address; None for every address.
+
+    Raises:
+        RunError: If listening at every address is necessary and not permitted.
     """
     if membership.given_by == "launch":
         return LOOPBACK

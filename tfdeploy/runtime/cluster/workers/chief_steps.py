@@ -1,4 +1,4 @@
-"""Steps of the chief if every worker has a graph of its own: its own part, and what comes of all parts."""
+"""The steps of the chief, if every worker has a graph of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from compiler.graph.workers.coordination import State
     from tfdeploy.runtime.cluster.workers.worker_group import WorkerGroup
 
-LEAST_PATIENCE = 10.0  # seconds that a worker has for an update, and at least so many updates of the chief's:
+LEAST_PATIENCE = 10.0  # seconds that a worker has at least for an update; and as many as the chief takes for:
 UPDATES_OF_PATIENCE = 20
 
 
@@ -27,7 +27,7 @@ def chief_steps(group: WorkerGroup) -> SyncChiefSteps | AsyncChiefSteps:
 
 
 class _ChiefSteps:
-    """What both kinds have: callables for plain, logged and first runs of an op with its scores."""
+    """Runs an op together with its scores, for both kinds of steps."""
 
     def __init__(self, group: WorkerGroup) -> None:
         self.group = group
@@ -39,7 +39,7 @@ class _ChiefSteps:
         self._first = True
 
     def _run(self, op: Any, feed: Mapping[Any, Any], *, logged: bool) -> tuple[Any, StepReport]:
-        """Run `op`; return its value, and what the step tells (loss alone, unless `logged`)."""
+        """Run `op`; return its value and the report of the step, which has the loss alone unless `logged`."""
         engine = self.group.engine
         if self._first:
             self._first, logged = False, True
@@ -63,7 +63,7 @@ class _ChiefSteps:
         return fetches
 
     def close(self) -> None:
-        """Do nothing: there are no threads."""
+        """Do nothing, because there are no threads."""
 
 
 def _report(values: Mapping[str, Any], *, logged: bool) -> StepReport:
@@ -95,7 +95,7 @@ class SyncChiefSteps(_ChiefSteps):
         self._post: Callable[..., Any] | None = None
 
     def next(self, *, logged: bool, until: int) -> StepResult:
-        """Put the chief's gradients where the others' are, wait for enough of these, and apply them.
+        """Store the chief's gradients in its mailbox, wait for enough of the others', and apply all of them.
 
         If a signal comes first, no step is made.
         """
@@ -120,7 +120,7 @@ class SyncChiefSteps(_ChiefSteps):
         return state.arrived.count(self.tick) >= enough
 
     def _owing(self) -> list[tuple[str, None]]:
-        """Say whose gradients have not come yet."""
+        """Return a sentence about each worker whose gradients have not arrived yet."""
         late = [at for at, arrived in enumerate(self._arrived) if arrived != self.tick]
         return [(f"the gradients of {self.group.worker.task(each)} have not come", None) for each in late]
 
@@ -141,7 +141,7 @@ class SyncChiefSteps(_ChiefSteps):
 
 
 class AsyncChiefSteps(_ChiefSteps):
-    """The chief makes updates as the other workers do, and counts those of all."""
+    """The chief makes updates as the other workers do, and counts the updates of all workers."""
 
     def __init__(self, group: WorkerGroup) -> None:
         super().__init__(group)
@@ -155,7 +155,7 @@ class AsyncChiefSteps(_ChiefSteps):
         self.slowest = 0.0  # seconds of an update of the chief's own
 
     def next(self, *, logged: bool, until: int) -> StepResult:
-        """Make an update, or wait for others to, and return what all have made since the last time."""
+        """Make an update, or wait for one of another worker; return all updates since the last call."""
         if self.start + until != self.allowed:
             self.allowed = self.start + until
             self.group.run(self.group.ops.allow, self.allowed)
@@ -177,7 +177,7 @@ class AsyncChiefSteps(_ChiefSteps):
         return evolve(done, report=report) if logged or first else done
 
     def _others(self, state: State) -> StepResult:
-        """Wait until the others have made an update, if there is none for the chief to make."""
+        """Wait until another worker has made an update, because the chief may not make one now."""
         found: State | None = state
         if state.global_step == self.seen:
             found = self._patiently(
@@ -186,9 +186,10 @@ class AsyncChiefSteps(_ChiefSteps):
         return StepResult(0, self.loss, steps=0) if found is None else self._made(found)
 
     def _patiently(self, ready: Callable[[State], bool], longest: float) -> State | None:
-        """Wait for the others; what one of them does not end within a good while is taken from it.
+        """Wait for the others, and revoke an update that a worker does not finish in time.
 
-        It may be dead, stopped or cut off, and is welcome when it is back. None if a signal comes first.
+        That worker may have ended, be stopped or be unreachable, and can take part again later. Returns None
+        if a signal comes first.
         """
         while True:
             patience = max(LEAST_PATIENCE, UPDATES_OF_PATIENCE * self.slowest)
@@ -200,7 +201,7 @@ class AsyncChiefSteps(_ChiefSteps):
                 self.group.say(f"{task} has not ended its update for {patience:.0f} s: others make it")
 
     def _made(self, state: State) -> StepResult:
-        """Return the updates of all workers since the last time."""
+        """Return the updates of all workers since the last call."""
         steps = state.global_step - self.seen
         made = [now - before for now, before in zip(state.done, self.done, strict=True)]
         examples = sum(size * each for size, each in zip(self.sizes, made, strict=True))
@@ -208,7 +209,7 @@ class AsyncChiefSteps(_ChiefSteps):
         return StepResult(examples, self.loss, steps=steps)
 
     def settle(self) -> list[StepResult]:
-        """Let no further update begin, make the one that was claimed, and wait for those of the others."""
+        """Permit no further update, make the one that was claimed, and wait for those of the others."""
         self.group.run(self.group.ops.freeze)
         self.allowed = -1
         found = []

@@ -1,4 +1,4 @@
-"""Chooses the session target of a run: this process alone, all workers in it, a client's, or a worker's."""
+"""Chooses the session target of a run: this process, emulated workers, a cluster's client, or a worker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def target_for(plan: Plan, options: RunOptions, stop: StopSignals, stream: Stream) -> Iterator[Opening]:
     """Yield a function that opens the session target of a run for its compiled graph.
 
-    A worker's server is started first, so that others find it while the graph is being made.
+    A worker's server is started first, so that others find it while the graph is being built.
     """
     membership, say = options.membership, options.reporter.note
     if not isinstance(plan, WorkerPlan):

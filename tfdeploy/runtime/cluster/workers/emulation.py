@@ -1,4 +1,4 @@
-"""All workers of a cluster in one process: a thread for each but the chief, over one server of its own."""
+"""All workers of a cluster in one process: a thread for each but the chief, and one server for all."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PATIENCE = 10.0  # seconds; a worker that has not ended by then ends with the pr
 
 
 class WorkerThread(threading.Thread):
-    """A worker's thread; `fault` is what has ended it before its time."""
+    """The thread of a worker; `fault` is the exception that has ended it, if there is one."""
 
     def __init__(self, worker: WorkerLoop, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -37,7 +37,7 @@ class WorkerThread(threading.Thread):
         self.fault: BaseException | None = None
 
     def run(self) -> None:
-        """Train."""
+        """Train until the chief ends the training."""
         try:
             self.worker.train()
         except BaseException as fault:  # noqa: BLE001  # raised again by the chief, who waits for the thread
@@ -45,9 +45,9 @@ class WorkerThread(threading.Thread):
 
 
 class ThreadMonitor:
-    """Looks after the threads of workers, as `TaskMonitor` looks after tasks.
+    """Monitors the threads of workers, as `TaskMonitor` monitors tasks.
 
-    The fault that has ended one of them is `timed_out` for whoever waits.
+    An exception that has ended one of them is `timed_out`, which ends all waiting.
     """
 
     def __init__(self, threads: list[WorkerThread]) -> None:
@@ -60,15 +60,15 @@ class ThreadMonitor:
 
     @property
     def absent(self) -> tuple[()]:
-        """No one."""
+        """Nothing, because threads are never absent."""
         return ()
 
     def progress(self) -> None:
-        """Do nothing: threads do not go missing."""
+        """Do nothing, because threads are never absent."""
 
     @contextmanager
     def during(self, doing: str) -> Iterator[None]:
-        """Do nothing."""
+        """Do nothing during the block, because threads are never absent."""
         del doing
         yield
 
@@ -77,9 +77,17 @@ class ThreadMonitor:
 def emulated_workers(
     compiled: CompiledGraph, plan: WorkerPlan, stream: Stream, stop: StopSignals, reporter: Reporter
 ) -> Iterator[SessionTarget]:
-    """Start all workers but the chief, whose graph is `compiled`; they end when the chief says so.
+    """Start all workers but the chief as threads, which end when the chief ends the training.
 
-    `plan` is the chief's, and `stream` is the whole of the training data, of which each reads its part.
+    Args:
+        compiled: The graph of the chief.
+        plan: The plan of the chief.
+        stream: The whole training data, of which each worker reads its share.
+        stop: The signals of the process.
+        reporter: Is called with notes of the workers.
+
+    Yields:
+        The session target that all workers share.
     """
     base, traces = str(folder_of(plan.spec)), Traces(str(folder_of(plan.spec)))
     server = loopback_server(session_config(plan))  # which lasts as long as this name for it

@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.session.health import HealthMonitor
     from tfdeploy.runtime.stop import StopSignals
 
-LEAVE_TAKING = 10.0  # seconds that workers have for taking note of the end
-PATIENCE = 2.0  # seconds for telling a server that it is not needed any more
+LEAVE_TAKING = 10.0  # seconds that workers have to notice the end of training
+PATIENCE = 2.0  # seconds for shutting down a server
 MOST_AT_ONCE = 32
 
 
 @define
 class SessionTarget:
-    """The server at which sessions are opened, and who is looked after meanwhile.
+    """The server at which sessions are opened, and the tasks that are monitored meanwhile.
 
-    Args:
+    Attributes:
         url: The server's address, as `grpc://host:port`; empty for a session in this process alone.
         membership: This process's part in a cluster; None without one.
-        needs_monitor: Looks after the tasks of `needs`.
-        monitor: Looks after all other processes while training goes on.
+        needs_monitor: Waits for the tasks of `needs`.
+        monitor: Monitors all other processes during training.
         elsewhere: Whether the server is in another process, which may not have this process's files.
         needs: The tasks without which sessions do not work.
     """
@@ -64,9 +64,14 @@ class SessionTarget:
         return tf.compat.v1.Session(self.url, graph=compiled.graph, config=config)
 
     def wait_for_tasks(self, why: str, check: Callable[[], None]) -> None:
-        """Wait until all tasks that are needed are there; raise RunError if that takes too long.
+        """Wait until all tasks that are needed are running.
 
-        `check` is called while it waits, and may raise.
+        Args:
+            why: What is waited for, such as `to start training`.
+            check: Called while it waits; it may raise an exception.
+
+        Raises:
+            RunError: If that takes too long, or waiting cannot help.
         """
         if self.needs_monitor is not None:
             self.needs_monitor.check = check
@@ -74,7 +79,7 @@ class SessionTarget:
 
     @contextmanager
     def monitored(self, why: str) -> Iterator[None]:
-        """Look after the tasks meanwhile; missing tasks are named if training makes no progress."""
+        """Monitor the tasks during the block; missing tasks are reported if training makes no progress."""
         if self.monitor is None:
             yield
             return
@@ -82,7 +87,7 @@ class SessionTarget:
             yield
 
     def prepare(self, engine: Engine, stop: StopSignals, say: Callable[[str], None]) -> WorkerGroup | None:
-        """Give the chief's engine what it needs of the others, and every variable its initial value.
+        """Prepare the chief's engine for training, and give every variable its initial value.
 
         If workers have graphs of their own, they stop before anything is changed. Returns the chief's view of
         all workers then, else None.
@@ -100,14 +105,14 @@ class SessionTarget:
         return group
 
     def attach_monitors(self, engine: Engine) -> None:
-        """Give an engine the monitors of this target."""
+        """Set the monitors of an engine to those of this target."""
         monitor = engine.monitor = self.monitor
         engine.lost = self.needs_monitor.lost if self.needs_monitor is not None else None
         if monitor is not None:
             engine.activity.causes["tasks"] = lambda: [(each.words, None) for each in monitor.absent]
 
     def end(self, group: WorkerGroup | None) -> None:
-        """Tell all workers and servers that can be reached that training is over."""
+        """End the training of all workers that can be reached, and shut down their servers."""
         if group is not None:
             # A worker that cannot be reached notices by itself that training has stopped.
             with suppress(tf.errors.OpError):
@@ -115,7 +120,7 @@ class SessionTarget:
         self.dismiss()
 
     def dismiss(self) -> None:
-        """Tell all servers that can be reached that they are not needed any more."""
+        """Shut down all servers that can be reached."""
         secret = self.membership.secret if self.membership is not None else None
         if self.membership is not None and secret is not None:
             addresses = [self.membership.cluster.address(each) for each in self.membership.others]

@@ -1,4 +1,4 @@
-"""What workers tell about their own updates, by way of the task that has the global step (async)."""
+"""Reports of workers about their own updates, through variables on the task with the global step (async)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @define
 class UpdateReporter:
-    """Makes an update of a worker now and then that tells about itself, as often as steps are logged."""
+    """Makes updates of a worker that are reported, as often as steps are logged."""
 
     group: WorkerGroup = field(repr=False)
     _told_at: int = field(default=0, init=False)  # updates of the worker
@@ -28,14 +28,14 @@ class UpdateReporter:
     _logged: Callable[..., Any] | None = field(default=None, init=False, repr=False)
 
     def is_due(self, state: State) -> bool:
-        """Whether the next update is to tell about itself."""
+        """Whether the next update is to be reported."""
         every = self.group.engine.compiled.plan.spec.train.log_every
         share = max(every // self.group.worker.count, 1)
         self._made = state.done[self.group.worker.index] + 1
         return self._made // share > self._told_at // share
 
     def update(self) -> Any:
-        """Make an update and tell about it; return what `WorkerExchange.step` gives."""
+        """Make an update and report it; return the values of `WorkerExchange.step`."""
         compiled, exchange = self.group.engine.compiled, self.group.exchange
         if self._logged is None:
             fetches = [exchange.step, compiled.total_loss, compiled.data_loss]
@@ -52,13 +52,13 @@ class UpdateReporter:
 
 @define
 class UpdateReports:
-    """What the other workers have told; each telling is given once."""
+    """The reports of the other workers, each of which is returned once."""
 
     group: WorkerGroup = field(repr=False)
     _seen: dict[int, float] = field(factory=dict, init=False)
 
     def new_reports(self) -> Iterator[tuple[str, float, float, float, dict[str, float]]]:
-        """Yield worker, loss, loss without regularisation, examples a second and metrics of new tellings."""
+        """Yield worker, loss, loss without regularisation, examples per second and metrics of new reports."""
         exchange, worker = self.group.exchange, self.group.worker
         if exchange.reports is None:
             return

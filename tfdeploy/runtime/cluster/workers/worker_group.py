@@ -1,7 +1,7 @@
 """The state that all workers share, as one worker reads it, changes it and waits for it.
 
-All waiting happens here, by polling: no op of TensorFlow blocks on another worker. A worker that waits
-therefore notices a signal, a new generation and the end of training within a moment, whoever is missing.
+All waiting happens here, by polling, because no op of TensorFlow may block on another worker. So a worker
+that waits notices a signal, a new generation and the end of training at once, whichever tasks are missing.
 """
 
 from __future__ import annotations
@@ -31,10 +31,16 @@ GROWTH = 1.5
 
 @define
 class WorkerGroup:
-    """One worker's view of all workers; `generation` is the one it works in, `life` its own life in that.
+    """One worker's view of all workers.
 
-    `monitor` looks after the tasks that it needs, if these are processes of their own; `say` is told what
-    concerns people.
+    Attributes:
+        engine: The session of the worker.
+        stop: The signals of the process.
+        monitor: Monitors the tasks that the worker needs; None if there are none.
+        say: Called with sentences for users.
+        generation: The generation in which the worker trains. The chief begins a new one after each loss of
+            a task.
+        life: The number of the worker's own start within the generation.
     """
 
     engine: Engine = field(repr=False)
@@ -79,10 +85,19 @@ class WorkerGroup:
     def until(
         self, ready: Callable[[State], bool], longest: float = LONGEST, patience: float = math.inf
     ) -> State | None:
-        """Wait until `ready` of the state, or until `patience` seconds are over; return the state.
+        """Wait until the shared state meets a condition.
 
-        None if a signal comes first. Raises the error of the monitor if a task is missing for too
-        long.
+        Args:
+            ready: The condition.
+            longest: The longest pause between two readings, in seconds.
+            patience: The seconds after which it returns in any case.
+
+        Returns:
+            The state; None if a signal comes first.
+
+        Raises:
+            RunError: If a task is missing for too long.
+            tf.errors.AbortedError: On the chief, if a worker has found variables without values.
         """
         pause, end = SHORTEST, time.monotonic() + patience
         while True:
@@ -111,17 +126,17 @@ class WorkerGroup:
             raise self.monitor.timed_out
 
     def is_current(self, state: State) -> bool:
-        """Whether the generation goes on that the worker works in."""
+        """Whether the generation in which the worker trains is still open."""
         same = state.generation == self.generation and state.life[self.worker.index] == self.life
         return state.phase == OPEN and same
 
     @property
     def mine(self) -> tuple[int, int]:
-        """The generation and life to feed to ops, which have no effect in any other life."""
+        """The generation and life to feed to ops, which have no effect if either has changed."""
         return self.generation, self.life
 
     def _state_if_there(self) -> State | None:
-        """Return the numbers; None if there are none yet, or no more, which is for the chief to mend."""
+        """Return the state; None if its variables have no values, which only the chief can change."""
         try:
             return self.state()
         except tf.errors.FailedPreconditionError:
@@ -149,7 +164,7 @@ class WorkerGroup:
         return bool(numbers[0]), State.of(numbers[1:])
 
     def join(self) -> State | None:
-        """Wait until training is open or over; take up its generation. None if a signal comes first."""
+        """Wait until training is open or over, and enter its generation. None if a signal comes first."""
         state = self.until(lambda each: each.phase in {OPEN, FINISHED}, PATIENT)
         if state is not None:
             self.run(self.ops.join)
@@ -158,7 +173,7 @@ class WorkerGroup:
         return state
 
     def revoke(self, state: State) -> list[int]:
-        """Take back updates that other workers have claimed and not made; return the numbers of these."""
+        """Revoke the updates that other workers have claimed and not made; return these workers' numbers."""
         late = [
             worker
             for worker, (claimed, done) in enumerate(zip(state.claimed, state.done, strict=True))
@@ -178,18 +193,18 @@ class WorkerGroup:
     # --- the chief's --------------------------------------------------------------------------------------
 
     def announce(self) -> None:
-        """Begin a new generation: all others stop, and wait for it to open."""
+        """Begin a new generation: all others stop, and wait until it opens."""
         self.generation = time.time_ns()
         self.run(self.ops.announce, self.generation)
 
     def open(self, step: int, examples: int) -> None:
-        """Let all workers go on from `step`, before which so many examples were seen."""
+        """Open the generation: all workers continue from `step`, after `examples` examples."""
         if self.exchange.clear is not None:
             self.run(self.exchange.clear)
         self.run(self.ops.open, self.generation, step, examples)
 
     def end(self, patience: float) -> None:
-        """Say that training is over, and wait up to `patience` seconds for the others to notice it."""
+        """End the training, and wait up to `patience` seconds until the others have noticed it."""
         self.run(self.ops.end)
         until = time.monotonic() + patience
         others = [at for at in range(self.worker.count) if at != self.worker.index]

@@ -1,7 +1,7 @@
-"""A worker that is not the chief: it trains its clones for as long as the chief lets it, and no more.
+"""A worker that is not the chief: it trains its clones until the chief ends the training.
 
-It keeps nothing: not the step, not the weights, not a file. Killed at any moment and started again, it takes
-up the generation that it finds, and continues with its data from there.
+It keeps no state: neither the step nor the weights nor any file. If it is killed and started again, it enters
+the present generation, and continues to read its data from there.
 """
 
 from __future__ import annotations
@@ -46,10 +46,12 @@ class WorkerLoop:
     _lost: int | None = field(default=None, init=False)  # the generation whose variables were gone
 
     def train(self) -> int:
-        """Train until the chief says that it is over, or a signal comes; return the global step then.
+        """Train until the chief ends the training or a signal comes, and return the global step then.
 
-        A task that is lost is waited for. Raises RunError if that takes too long, and for what is wrong
-        with the data.
+        If a task is lost, the worker waits until it is back.
+
+        Raises:
+            RunError: If that takes too long, or the data cannot be read.
         """
         self._saving = add_saving(self.compiled)
         while True:
@@ -73,7 +75,7 @@ class WorkerLoop:
                 engine.close()
 
     def _report_loss(self, group: WorkerGroup) -> None:
-        """Tell the chief that a server has come back without its variables, which it may not have noticed."""
+        """Report to the chief that a server has come back without its variables."""
         if self._lost is not None:
             group.generation, self._lost = self._lost, None
             group.run(group.ops.lose)
@@ -97,7 +99,7 @@ class WorkerLoop:
                 return group.state().global_step
 
     def _gradients(self, group: WorkerGroup) -> None:
-        """Put gradients where the chief takes them, for every step of the generation (sync)."""
+        """Store gradients in the worker's mailbox for every step of the generation (sync)."""
         exchange, posted = group.exchange, -1
         post: Callable[..., Any] = group.engine.session.make_callable(
             exchange.post, feed_list=[exchange.tick]
@@ -112,7 +114,7 @@ class WorkerLoop:
             posted = state.tick
 
     def _updates(self, group: WorkerGroup) -> None:
-        """Make updates for as long as there are any to be claimed (async)."""
+        """Make updates while there are any to be claimed (async)."""
         exchange, teller = group.exchange, UpdateReporter(group)
         update: Callable[..., Any] = group.engine.session.make_callable(
             exchange.step, feed_list=[group.ops.mine]

@@ -1,4 +1,4 @@
-"""Reporting to people: a progress bar on a terminal, plain lines elsewhere."""
+"""Reports for people: a progress bar on a terminal, lines of text elsewhere."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class LineReporter(Reporter):
         sys.stderr.flush()
 
     def note(self, text: str) -> None:
-        """Write a line, which may have in it what a server has answered."""
+        """Write a line, which may contain the answer of a server."""
         self._say(printable(text))
 
     def busy(self, doing: str, *, plain: bool = True) -> AbstractContextManager[object]:
@@ -88,7 +88,7 @@ class LineReporter(Reporter):
         self.out.file.flush()
 
     def started(self, steps: StepRange) -> None:
-        """Say what is going to be done."""
+        """Write from which step to which the run trains."""
         self.steps = steps
         if steps.first >= steps.last:
             self._say(f"{steps.directory} has reached step {number(steps.first)}: nothing is left to train")
@@ -149,14 +149,14 @@ class BarReporter(LineReporter):
             return
         last = number(steps.last)
         fixed = Column(no_wrap=True)
-        self._progress = Progress(  # if there is little room, the bar gives way, and then the figures do
+        self._progress = Progress(  # if there is little room, first the bar gets shorter, then the scores
             TextColumn(f"step {{task.completed:>{len(last)},.0f}}/{last}", markup=False, table_column=fixed),
             TimeRemainingColumn(table_column=fixed),
             BarColumn(bar_width=None, table_column=Column(ratio=1, no_wrap=True)),
             ScoresColumn(table_column=Column()),
             console=self.out,
             transient=True,
-            redirect_stderr=sys.stderr.isatty(),  # a file is to get its warnings
+            redirect_stderr=sys.stderr.isatty(),  # a file gets its warnings itself
             expand=True,
         )
         self._task = self._progress.add_task("train", total=steps.last, completed=steps.first, said="")
@@ -170,21 +170,21 @@ class BarReporter(LineReporter):
             self._progress.update(self._task, completed=step)
 
     def logged(self, line: HistoryRecord) -> None:
-        """Show the figures beside the bar."""
+        """Show the scores beside the bar."""
         if self._progress is not None:
             said = f"{scores(line)}  {speed(line.examples_per_second)}"
             self._progress.update(self._task, completed=line.step, said=said)
 
     def ended(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
 
 
 class ScoresColumn(ProgressColumn):
-    """Loss, metrics and speed in one line, cut off at the end if there is no room for all of it."""
+    """Loss, metrics and speed in one line, cut off at the end if there is too little room."""
 
     def render(self, task: Task) -> Text:
-        """Return what the task says."""
+        """Return the scores of the task."""
         return Text(str(task.fields["said"]), no_wrap=True, overflow="ellipsis")

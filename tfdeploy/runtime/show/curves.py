@@ -17,15 +17,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST = 1e300
-"""Scores beyond this are left out as infinite ones are: their differences would be."""
+"""Scores beyond this are left out like infinite ones, because their differences would be infinite."""
 
 SCORES = ("loss", "data_loss", "learning_rate", "examples_per_second")
-"""What a line of a history has beside the metrics of its model."""
+"""The scores of a line of a history beside the metrics of the model."""
 
 
 @frozen
 class Curve:
-    """Points (step, value) in the order of the steps; what is infinite or nearly so are left out."""
+    """A curve over the steps.
+
+    Attributes:
+        label: The name in the legend.
+        points: The step and the value of each point, in the order of the steps. Values that are not finite
+            are left out.
+    """
 
     label: str
     points: tuple[tuple[int, float], ...]
@@ -33,7 +39,14 @@ class Curve:
 
 @frozen
 class Frame:
-    """The least and greatest step and value of several curves; never of no extent."""
+    """The range of several curves, which always has an extent.
+
+    Attributes:
+        left: The lowest step.
+        right: The highest step.
+        bottom: The lowest value.
+        top: The highest value.
+    """
 
     left: float
     right: float
@@ -62,9 +75,17 @@ def _apart(low: float, high: float) -> tuple[float, float]:
 
 
 def read_curves(runs: Sequence[Path], score: str) -> list[Curve]:
-    """Return the curves of `score` in the histories of run directories.
+    """Read the curves of a score.
 
-    Raises RunError if a run has no history, or no run has such a score.
+    Args:
+        runs: Run directories, or files of a history.
+        score: `loss`, `data_loss`, `learning_rate`, `examples_per_second`, or the name of a metric.
+
+    Returns:
+        A curve for each run, split and worker that has the score.
+
+    Raises:
+        RunError: If a run has no history, or no run has the score.
     """
     curves: list[Curve] = []
     known: set[str] = set()

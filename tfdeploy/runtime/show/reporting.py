@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 
 @frozen
 class StepRange:
-    """The steps a process is to make: after `first` up to `last`.
+    """The steps that a process is to make.
 
-    `left_out` are the examples at the end of the last epoch that do not fill a step.
+    Attributes:
+        first: The global step before the first of them.
+        last: The global step after the last of them.
+        directory: The run directory.
+        left_out: The number of examples at the end of the last epoch that do not fill a step.
     """
 
     first: int
@@ -30,24 +34,24 @@ class StepRange:
 
 
 class Reporter:
-    """Says nothing, of warnings neither."""
+    """Is called with the progress of a run. This one ignores everything, also warnings."""
 
     def warn(self, diagnostic: Diagnostic) -> None:
-        """Something is amiss that does not end the run."""
+        """A warning has come up, which does not end the run."""
 
     def note(self, text: str) -> None:
-        """Something about the cluster: who is missing, who is back, what is started again."""
+        """A sentence about the run or its cluster, such as a task that is missing or is back."""
 
     def busy(self, doing: str, *, plain: bool = True) -> AbstractContextManager[object]:
-        """Return what is to be entered while something takes long; `plain` if a line may be spent on it."""
+        """Return the context manager of an activity that takes long; `plain` permits a line of text."""
         del doing, plain
         return nullcontext()
 
     def compiled(self, placement: PlacementMap, model: str, seconds: float) -> None:
-        """The graph is there."""
+        """The graph has been built in `seconds`."""
 
     def started(self, steps: StepRange) -> None:
-        """Training begins."""
+        """Training is about to begin."""
 
     def stepped(self, step: int) -> None:
         """A step was made."""
@@ -56,24 +60,24 @@ class Reporter:
         """A step was logged."""
 
     def waiting(self, share: float, remedy: str) -> None:
-        """Steps have waited for data for a good `share` of the time; `remedy` is what helps. Said once."""
+        """Steps have waited for data for a large `share` of the time. Called once, with advice."""
 
     def evaluated(self, line: HistoryRecord, examples: int) -> None:
         """A split was evaluated."""
 
     def ended(self) -> None:
-        """No more steps will be made."""
+        """The last step has been made, or an error has ended the run."""
 
     def finished(self, result: Result) -> None:
-        """The run is over."""
+        """The run has ended with `result`."""
 
 
 class Quiet(Reporter):
-    """Says nothing, and hands warnings on to `tell`."""
+    """Ignores everything but warnings, with which `tell` is called."""
 
     def __init__(self, tell: Callable[[Diagnostic], None]) -> None:
         self._tell = tell
 
     def warn(self, diagnostic: Diagnostic) -> None:
-        """Hand a warning on."""
+        """Pass on a warning."""
         self._tell(diagnostic)

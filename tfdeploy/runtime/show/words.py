@@ -19,7 +19,7 @@ def number(count: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as people say them: `0.42 s`, `12.3 s`, `3 min 20 s`, `2 h 5 min`."""
+    """Return a duration in words: `0.42 s`, `12.3 s`, `3 min 20 s`, `2 h 5 min`."""
     if seconds < LONG:
         return f"{seconds:.2f} s"
     if seconds < MINUTE:
@@ -36,17 +36,17 @@ def percent(share: float) -> str:
 
 
 def speed(examples_per_second: float | None) -> str:
-    """Return a speed, nothing if there is none."""
+    """Return a speed, or an empty text if it is None."""
     return "" if examples_per_second is None else f"{number(round(examples_per_second))} examples/s"
 
 
 def scores(of: HistoryRecord | SplitResult) -> str:
-    """Return loss and metrics."""
+    """Return loss and metrics in words."""
     return "  ".join([f"loss {of.loss:.4f}", *(f"{name} {value:.4f}" for name, value in of.metrics.items())])
 
 
 def summary_rows(result: Result) -> list[tuple[str, str]]:
-    """Return what is said at the end of a run: a title, then labels with what they label."""
+    """Return the summary at the end of a run: a title, then pairs of a label and a text."""
     seconds = result.seconds
     early = ", stopped early" if result.stopped_early and result.status == "finished" else ""
     rows = [("", f"{result.status} at step {number(result.steps)}{early}")]

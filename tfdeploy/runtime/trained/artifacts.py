@@ -46,7 +46,7 @@ def write_graph(compiled: CompiledGraph, placement: PlacementMap, directory: Pat
 
 
 def write_saved_model(trained: TrainedModel, folder: Path) -> None:
-    """Write a trained model as a SavedModel; `folder`, which must not be there, appears when it is whole.
+    """Write a trained model as a SavedModel; `folder`, which must not exist, appears when it is complete.
 
     Raises RunError if it cannot be written.
     """
@@ -62,7 +62,7 @@ def write_saved_model(trained: TrainedModel, folder: Path) -> None:
 
 
 def meta_graph(compiled: CompiledGraph) -> Any:
-    """Return the graph as a MetaGraphDef, with what a program needs to know to run it."""
+    """Return the graph as a MetaGraphDef, with collections that name the ops to run."""
     saving = add_saving(compiled)
     named = {
         "init_op": compiled.init_op,

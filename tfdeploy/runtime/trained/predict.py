@@ -1,7 +1,7 @@
 """Predictions for a file of examples.
 
-The file takes the place of a split's source; what the split does to examples is done to these too. Only
-what the prediction needs must be in it, in any case no targets.
+The file replaces the source of a split, whose transforms are applied to the examples. The file must have the
+inputs that the prediction needs, and need not have targets.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.trained.trained import TrainedModel
 
 ORDERING = frozenset({"shuffle", "take", "skip", "cache"})
-"""Transforms that choose or order examples: every row of the file gets its prediction, in its place."""
+"""Transforms that choose or order examples. They are left out: every row gets its prediction, in order."""
 
 Kind = Literal["csv", "npz"]
 
@@ -36,12 +36,21 @@ Kind = Literal["csv", "npz"]
 def predict(
     trained: TrainedModel, examples: Path, predictions: Path, *, split: str | None = None, force: bool = False
 ) -> int:
-    """Write the model's output for every example of the file `examples`; return how many there were.
+    """Write the output of a model for every example of a file.
 
-    Both files are CSV or npz, by their suffix; the examples are read and changed as those of `split` (by
-    default `test`, else `validation`, else `train`) are. Predictions of the same output are replaced, another
-    file only with `force`, and never one that is read. Raises RunError if the data is amiss or nothing can
-    be written.
+    Args:
+        trained: The model.
+        examples: The `.csv` or `.npz` file with the examples.
+        predictions: The `.csv` or `.npz` file to write.
+        split: The split whose transforms are applied; by default `test`, else `validation`, else `train`.
+        force: Whether `predictions` is replaced even if it has no predictions of the same output.
+
+    Returns:
+        The number of examples.
+
+    Raises:
+        SpecError: If the examples do not fit the inputs of the model.
+        RunError: If a file cannot be read or written.
     """
     compiled = trained.engine.compiled
     needed = compiled.plan.model.prediction_inputs
@@ -59,7 +68,7 @@ def predict(
 
 
 def _split_over(spec: ir.Spec, examples: Path, needed: Iterable[InputNode], split: str | None) -> ir.Split:
-    """Return the split of the spec with `examples` as its source, and without what only its targets need."""
+    """Return the split of the spec with `examples` as its source, without transforms of targets."""
     splits = splits_of(spec)
     wanted = (
         split
@@ -81,7 +90,7 @@ def _split_over(spec: ir.Spec, examples: Path, needed: Iterable[InputNode], spli
 
 
 def _of_interest(call: ir.Call, names: set[str]) -> ir.Call | None:
-    """Return what of a transform concerns `names`, which become those before it; None if nothing does."""
+    """Return the part of a transform that concerns `names`, which become the names before it; else None."""
     if call.name in ORDERING:
         return None
     if call.name == "rename":
@@ -121,7 +130,7 @@ def _outputs(trained: TrainedModel, stream: Stream) -> Iterator[Any]:
 
 
 def _attach(pipe: InputPipe, stream: Stream, batch: int) -> Any:
-    """Connect the examples to the pipe, which also wants targets: it gets zeros."""
+    """Connect the examples to the pipe. Targets, which the pipe needs as well, are zeros."""
     there = {each.name for each in stream.fields}
     missing = [each for each in pipe.wanted if each.name not in there]
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-DIGITS = 9  # as many as it takes to tell any two float32 apart
+DIGITS = 9  # enough to distinguish any two float32 numbers
 
 
 class PredictionFile:
-    """A file under construction; `count` examples have been written."""
+    """A file of predictions that is being written; `count` is the number of examples so far."""
 
     def __init__(self, name: str, shape: tuple[int | None, ...]) -> None:
         self.name = name
@@ -30,9 +30,12 @@ class PredictionFile:
     @classmethod
     @contextmanager
     def open(cls, path: Path, name: str, shape: tuple[int | None, ...]) -> Iterator[PredictionFile]:
-        """Write `path` whole: it is there when the block has ended well, and not before.
+        """Open `path` for writing. It is replaced when the block ends without an error.
 
-        `name` is that of the output, `shape` its shape without the batch axis.
+        Args:
+            path: The file, `.csv` or `.npz`.
+            name: The name of the output.
+            shape: The shape of the output without the batch axis.
         """
         with replacing(link_target(path)) as beside, beside.open("w+b") as file:
             kind = NpzPredictions if path.suffix == ".npz" else CsvPredictions
@@ -46,7 +49,7 @@ class PredictionFile:
 
 
 class CsvPredictions(PredictionFile):
-    """CSV: a column for each number of the output, in the order of its elements."""
+    """A CSV file with a column for each number of the output, in the order of its elements."""
 
     def __init__(self, name: str, shape: tuple[int | None, ...], file: IO[bytes]) -> None:
         super().__init__(name, shape)
@@ -76,7 +79,7 @@ class CsvPredictions(PredictionFile):
 
 
 class NpzPredictions(PredictionFile):
-    """npz: one array, under the name of the output."""
+    """A NumPy archive with one array, under the name of the output."""
 
     def __init__(self, name: str, shape: tuple[int | None, ...], file: IO[bytes]) -> None:
         super().__init__(name, shape)
@@ -84,7 +87,7 @@ class NpzPredictions(PredictionFile):
         self._batches: list[Any] = []
 
     def add(self, outputs: Any) -> None:
-        """Keep a batch."""
+        """Store a batch until the end."""
         super().add(outputs)
         self._batches.append(outputs)
 

@@ -33,7 +33,12 @@ if TYPE_CHECKING:
 
 @frozen
 class TrainedModel:
-    """A session with the variables of a checkpoint; close it, or use it in a `with`."""
+    """A trained model: a session with the variables of a checkpoint. It is a context manager that closes it.
+
+    Attributes:
+        engine: The session.
+        checkpoint: The checkpoint.
+    """
 
     engine: Engine
     checkpoint: Checkpoint
@@ -48,11 +53,21 @@ class TrainedModel:
         emulate: bool = False,
         verbose: bool = False,
     ) -> Self:
-        """Build the graph of `spec` and take its variables from a checkpoint of its run directory.
+        """Build the graph of a spec, and restore a checkpoint of its run directory.
 
-        `checkpoint` is a step, or the path of a checkpoint as TensorFlow knows it; by default it is the best
-        one if the run has one, else the newest that can be read. Of a spec for a cluster the model is put
-        onto this machine: a checkpoint knows nothing of devices. Raises SpecError and RunError.
+        The model of a spec for a cluster is placed on this machine, because checkpoints know no devices.
+
+        Args:
+            spec: The spec.
+            warn: Called with a warning about each checkpoint that is passed over.
+            checkpoint: A step, or the path by which TensorFlow knows a checkpoint. By default it is the best
+                one if the spec asks for the best, else the newest one that can be read.
+            emulate: Whether every declared device is a logical CPU of this process.
+            verbose: Whether TensorFlow's own messages are shown.
+
+        Raises:
+            SpecError: If the graph cannot be built.
+            RunError: If there is no such checkpoint.
         """
         spec = _on_this_machine(spec) if spec.devices.jobs else spec
         plan = plan_of(spec, emulate=emulate, verbose=verbose)
@@ -80,7 +95,7 @@ class TrainedModel:
         return self.engine.compiled.plan.spec
 
     def keras_model(self) -> Any:
-        """Return the model as plain Keras has it, with the averaged weights if there are any."""
+        """Return the model as a Keras model, with the averaged weights if there are any."""
         compiled = self.engine.compiled
         return keras_model(
             compiled, final_weights(compiled, self.engine.values), base=str(folder_of(self.spec))
@@ -129,7 +144,7 @@ def _on_this_machine(spec: ir.Spec) -> ir.Spec:
 def _find(
     store: Store, wanted: str | None, warn: Callable[[Diagnostic], None], *, best: bool
 ) -> Checkpoint | None:
-    """Return the checkpoint that is asked for, or the `best`; None if the newest will do."""
+    """Return the checkpoint `wanted`, or the `best` one; None if the newest one is to be used."""
     if wanted is None:
         return _best(store, warn) if best else None
     path = store.prefix(wanted) if _is_step(wanted) else Path(wanted)
@@ -159,7 +174,7 @@ def _best(store: Store, warn: Callable[[Diagnostic], None]) -> Checkpoint | None
 
 
 def evaluate_trained(trained: TrainedModel, names: Sequence[str] | None = None) -> Evaluated:
-    """Return the scores of a trained model on the splits `names`; all but `train` if that is None."""
+    """Return the scores of a trained model on the splits `names`, by default on all but `train`."""
     compiled = trained.engine.compiled
     splits = splits_of(trained.spec)
     wanted = [each for each in splits if each != "train"] if names is None else list(dict.fromkeys(names))

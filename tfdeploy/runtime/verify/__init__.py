@@ -1,8 +1,8 @@
-"""`verify`: the arithmetic contract as a program.
+"""`tfdeploy verify`: checks that every layout of a spec computes the same.
 
 A spec is trained for a few steps under every combination of update mode, aggregation, placement of variables,
-packing and number of clones that goes together, on logical CPU devices of this process, and what comes out is
-held against one tower on the whole batch. Asynchronous and local training have references of their own:
+packing and number of clones that is allowed, on logical CPU devices of this process, and the results are
+compared with one tower on the whole batch. Asynchronous and local training have references of their own:
 single towers that update in turn, and single towers that are averaged in NumPy.
 """
 

@@ -22,7 +22,7 @@ SPLITS = {
 
 HALVED = (3, 8)
 SHAPED = (4, 8)
-"""Numbers of clones: where `local` meets each packing with half of the rest; where groups and shards vary."""
+"""Numbers of clones: with half of the packings in `local`; with several sizes of groups and shards."""
 
 CLUSTERS = {
     2: ((12, 12), (6, 6, 6, 6), (15, 9)),
@@ -54,10 +54,17 @@ _MODES: tuple[Mode, ...] = ("sync", "async", "local")
 
 @frozen
 class Case:
-    """One combination. `pack` is in bytes; `batches` has the examples of each clone.
+    """One combination.
 
-    With `workers` it is a cluster of so many, and two parameter servers; `between` is whether each worker has
-    a graph of its own.
+    Attributes:
+        mode: The update mode.
+        aggregate: The aggregation.
+        variables: The placement of variables: `shared`, `spread` or `replicated`.
+        batches: The number of examples of each clone.
+        pack: The size of a bucket of packed gradients in bytes; None for no packing.
+        average_slots: Whether slots of optimizers are averaged as well (local).
+        workers: The number of workers of a cluster with two parameter servers; 0 for one process.
+        between: Whether each worker has a graph of its own.
     """
 
     mode: Mode
@@ -76,7 +83,7 @@ class Case:
 
     @property
     def updaters(self) -> tuple[int, ...]:
-        """The examples of each of those that update by themselves in async: a clone, or a whole worker."""
+        """The number of examples of each independent updater in async, which is a clone or a whole worker."""
         if not self.between:
             return self.batches
         own = self.clones // self.workers
@@ -139,7 +146,7 @@ class Case:
 
 
 def every_case(pack: int) -> Iterator[Case]:
-    """Yield all combinations, whether they go together or not; `pack` is the size of a bucket.
+    """Yield all combinations, also those that are not allowed; `pack` is the size of a bucket in bytes.
 
     Each aggregation meets each placement, packed and not, for each number of clones, in `sync`; in `local`,
     where the same sums average the copies, packing changes with the placement for 3 and 8 clones. Equal and
@@ -236,7 +243,12 @@ def _values(case: Case) -> set[tuple[str, object]]:
 
 @frozen
 class SelectedCases:
-    """The cases that go together, and why others do not: how many each reason leaves out."""
+    """The cases that are verified.
+
+    Attributes:
+        cases: The cases.
+        left_out: The reasons why other combinations are not allowed, each with their number.
+    """
 
     cases: tuple[Case, ...]
     left_out: tuple[tuple[str, int], ...]
@@ -245,11 +257,16 @@ class SelectedCases:
 def select_cases(
     spec: ir.Spec, *, sparse: bool, pack: int, quick: bool, whole: bool = True, launch: bool = False
 ) -> SelectedCases:
-    """Return the cases for a spec; `sparse` is whether some gradient is rows of a table.
+    """Select the cases for a spec.
 
-    `whole` is whether clones that make a step together amount to one of their whole batch. If they do not,
-    there is nothing to hold an update of a worker with several clones against. `launch` is whether a cluster
-    of processes runs them.
+    Args:
+        spec: The spec.
+        sparse: Whether a gradient consists of rows of a table.
+        pack: The size of a bucket of packed gradients, in bytes.
+        quick: Whether a sample is enough.
+        whole: Whether clones that make a step together compute the same as one clone on their whole batch. If
+            not, there is no reference for the updates of a worker with several clones.
+        launch: Whether a cluster of processes runs the cases.
     """
     kept: list[Case] = []
     reasons: dict[str, int] = {}

@@ -23,9 +23,14 @@ no two orders of adding have in common.
 
 @frozen
 class Differences:
-    """The largest relative differences, and which variable has the largest of all.
+    """The largest relative differences between two trainings.
 
-    `evaluated` is that of the loss of an evaluation from that of the model that would be exported.
+    Attributes:
+        weights: The largest difference of a weight or a statistic.
+        slots: The largest difference of a slot.
+        losses: The largest difference of a loss.
+        worst: The name of the variable with the largest difference of all.
+        evaluated: The difference of the loss of an evaluation from that of the exported model.
     """
 
     weights: float

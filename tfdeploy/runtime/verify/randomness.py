@@ -1,7 +1,7 @@
-"""A model without random numbers: every clone draws its own, so that no two layouts draw the same.
+"""A model without random numbers. Every clone draws its own, so that no two layouts draw the same numbers.
 
-Rates of dropout and noise become zero, random changes of images are left out. The rest of a step can then be
-held against one tower on the whole batch.
+Rates of dropout and noise become zero, and random changes of images are left out. The rest of a step can then
+be compared with one tower on the whole batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ARGUMENTS = ("dropout", "recurrent_dropout")
 
 
 def without_randomness(model: ModelGraph) -> ModelGraph:
-    """Return the model with all that draws random numbers in training switched off, as far as it is known."""
+    """Return the model without the known layers that draw random numbers in training."""
     return evolve(model, layers=tuple(_layer_without_randomness(each) for each in model.layers))
 
 

@@ -1,4 +1,4 @@
-"""What combinations are held against: single towers in sessions of their own, joined by NumPy."""
+"""The references with which combinations are compared: single towers in sessions of their own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ PLAIN = ir.Call("add_n")
 
 @frozen
 class Trajectory:
-    """How a training went: the loss of each step (of each update, in async), and what it ended with."""
+    """The course of a training.
+
+    Attributes:
+        losses: The loss of each step, or of each update in async.
+        values: The values of all variables at the end, by their names in a checkpoint.
+    """
 
     losses: tuple[float, ...]
     values: Mapping[str, Any] = field(repr=False)
@@ -39,7 +44,7 @@ def train_trial(trial: Trial, steps: int) -> Trajectory:
 
 
 def evaluation_tower(setup: TrialSetup, spec: ir.Spec) -> Trial:
-    """Return one tower without averages: it evaluates the weights that it is given, as an exported model."""
+    """Return one tower without averaged weights, which evaluates given weights as an exported model does."""
     alone = Case("sync", PLAIN, "shared", (GLOBAL_BATCH,)).apply(spec)
     return Trial(evolve(setup, start={}), evolve(alone, update=evolve(alone.update, ema=None)))
 
@@ -56,7 +61,7 @@ def same_clones(setup: TrialSetup, spec: ir.Spec, batches: tuple[int, ...], step
 
 
 def alternating_towers(setup: TrialSetup, spec: ir.Spec, batches: Sequence[int], steps: int) -> Trajectory:
-    """Let single towers update one after the other, each from what the one before has left.
+    """Let single towers update one after the other, each from the values that the previous one has left.
 
     Statistics move with the updates of the first alone.
     """
@@ -77,7 +82,7 @@ def alternating_towers(setup: TrialSetup, spec: ir.Spec, batches: Sequence[int],
 def averaged_towers(
     setup: TrialSetup, spec: ir.Spec, batches: Sequence[int], steps: int, *, slots: bool
 ) -> Trajectory:
-    """Train single towers apart, and average them every so many steps, by their shares of the examples."""
+    """Train single towers independently, and average them regularly, weighted by their examples."""
     shares = [size / sum(batches) for size in batches]
     losses = []
     with ExitStack() as stack:

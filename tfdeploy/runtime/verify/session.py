@@ -47,10 +47,16 @@ COLLECT_EVERY = 20  # cases after which what graphs leave behind is collected
 
 @frozen
 class Options:
-    """How to verify; without `synthetic` the examples are the spec's own.
+    """The options of a verification.
 
-    With `launch`, what a cluster can run is verified on one of real processes, whose commands get `flags` and
-    of which `say` is told.
+    Attributes:
+        steps: How many steps each combination is trained.
+        quick: Whether a sample of the combinations is enough.
+        synthetic: Whether the examples are made up, and not the spec's own.
+        tolerance: The largest relative difference that passes; None for that of the precision.
+        launch: Whether combinations for a cluster run on processes of this machine.
+        flags: Options of the command line for these processes.
+        say: Called with the output of these processes.
     """
 
     steps: int = 5
@@ -64,7 +70,7 @@ class Options:
 
 @frozen
 class Outcome:
-    """What came of one case."""
+    """The outcome of one case, and the seconds that it has taken."""
 
     case: Case
     differences: Differences
@@ -73,7 +79,7 @@ class Outcome:
 
 @define
 class Verification:
-    """Verifies one spec; `left_out` says which combinations do not go together, and how many there are."""
+    """Verifies one spec; `selected` has the cases, and the reasons why others are not allowed."""
 
     spec: ir.Spec = field(repr=False)
     options: Options = field(factory=Options)
@@ -151,7 +157,7 @@ class Verification:
         return make_examples(model, count_classes(model, widths), count, seed)
 
     def _verify(self, case: Case, exported: Trial) -> Differences:
-        """Hold a case against its reference, and its evaluation against one of the weights it exports."""
+        """Compare a case with its reference, and its evaluation with that of the weights it exports."""
         spec, expected = case.apply(self.spec), self._expected(case)
         with make_trial(self.setup, spec) as trial:
             found = compare(self._trajectory(case, trial), expected, self.weights)
@@ -169,7 +175,7 @@ class Verification:
         return Trajectory(losses, trial.values())
 
     def _expected(self, case: Case) -> Trajectory:
-        """Return what a case is held against; cases with the same reference share it."""
+        """Return the reference of a case; cases with the same reference share it."""
         key = (
             case.mode,
             case.updaters if case.mode == "async" else None,
@@ -205,7 +211,7 @@ def _group(case: Case) -> tuple[int, int, str, int]:
 
 
 def _count_in_threads(trial: Trial) -> Differences | None:
-    """Let all clones update at once; return a difference if the global step has lost count."""
+    """Let all clones update at the same time; return a difference if the global step is wrong afterwards."""
     before = int(trial.values()["global_step"])
     loops = trial.compiled.train_loops
     wanted = THREADED_UPDATES * len(loops)

@@ -33,10 +33,14 @@ _servers: list[Any] = []  # TensorFlow cannot end one, so all trials of a proces
 
 @frozen
 class TrialSetup:
-    """What all trials of a spec have in common: traced towers, the seed, and the examples.
+    """What all trials of a spec have in common.
 
-    `start` are the values with which every trial begins, by the names of a checkpoint. With `servers`,
-    combinations for a cluster run on these, else on devices of this process.
+    Attributes:
+        traces: The traced towers.
+        seed: The seed.
+        arrays: The examples, by the names of inputs.
+        start: The values with which every trial begins, by their names in a checkpoint.
+        servers: The servers on which combinations for a cluster run; None for devices of this process.
     """
 
     traces: Traces = field(repr=False)
@@ -55,14 +59,14 @@ class TrialSetup:
         return self.servers is not None and bool(spec.devices.jobs)
 
     def session(self, compiled: CompiledGraph, target: Callable[[], str] = str) -> Any:
-        """Open a session for a graph; `target` says where, if it is in this process."""
+        """Open a session for a graph; `target` returns its target if it is in this process."""
         if self.servers is not None and compiled.plan.spec.devices.jobs:
             return self.servers.session(compiled)
         return tf.compat.v1.Session(target(), graph=compiled.graph, config=session_config(compiled.plan))
 
 
 class Trial:
-    """A graph in a session, with the lab's values to start from and `arrays` to train on."""
+    """A graph in a session, with the initial values of the setup, and `arrays` to train on."""
 
     def __init__(self, setup: TrialSetup, spec: ir.Spec, arrays: Arrays | None = None) -> None:
         self._setters: dict[str, tuple[tf.Tensor, tf.Operation]] = {}
@@ -167,7 +171,7 @@ class WorkerGroupTrial(Trial):
             each.close()
 
     def step(self) -> float:
-        """Let every worker put its gradients where the chief takes them; return the loss of all."""
+        """Let every worker store its gradients in its mailbox, and the chief apply them; return the loss."""
         for each, session in zip(self.graphs, self.sessions, strict=True):
             assert each.exchange is not None
             session.run(each.exchange.post, {each.exchange.tick: self.tick})
@@ -184,7 +188,7 @@ class WorkerGroupTrial(Trial):
 
 
 def make_trial(setup: TrialSetup, spec: ir.Spec, arrays: Arrays | None = None) -> Trial:
-    """Return a trial of a combination, with the lab's arrays unless others are given."""
+    """Return a trial of a combination, with the arrays of the setup unless others are given."""
     if replication_of(spec) == "between_graph":
         return WorkerGroupTrial(setup, spec)
     return Trial(setup, spec, arrays)

@@ -76,6 +76,18 @@ def test_a_way_to_resize_is_tensorflows(resize: str, shape: tuple[int, int]) -> 
     assert np.abs(lossless - expected).mean() < 3
 
 
+@pytest.mark.parametrize("resize", ["bilinear", "area", "crop"])
+def test_a_usual_jpeg_passes_no_ops_of_other_ways(resize: str) -> None:
+    """One choice sets aside, in one function that is called as a whole, what few images need."""
+    graph = decoder(resize, 3, SIZE).get_concrete_function().graph
+    (choice,) = [each for each in graph.get_operations() if each.type in {"If", "StatelessIf", "Case"}]
+    library = {each.signature.name: each for each in graph.as_graph_def().library.function}
+    aside = library[choice.get_attr("else_branch").name]
+    (call,) = [each for each in aside.node_def if each.op not in {"Identity", "Const"}]
+    assert call.op == "PartitionedCall"
+    assert library[call.attr["f"].func.name].attr["_noinline"].b
+
+
 def test_ways_to_resize_differ() -> None:
     """No way stands for another: a picture that is twice as wide as it should be shows them all."""
     data = tf.io.encode_png(picture(50, 170)).numpy()

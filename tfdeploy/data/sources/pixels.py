@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -75,24 +76,34 @@ def _middle(shape: Any, size: tuple[int, int]) -> Any:
 
 def _at_a_fraction(data: Any, size: tuple[int, int], channels: int, *, middle: bool) -> Any:
     """Decode an image, or its middle, at the fraction that suits `size`."""
-
-    def other() -> Any:
-        return _reduced(data, size, channels, middle=middle)
-
     if channels not in {1, 3}:
-        return other()  # No JPEG image has transparency, and the decoder says so.
+        # No JPEG image has transparency, and the decoder says so.
+        return _reduced(data, size, channels, middle=middle)
     jpeg = tf.equal(tf.strings.substr(data, 0, len(JPEG_START)), JPEG_START)
-    shape = tf.io.extract_jpeg_shape(tf.where(jpeg, data, SMALLEST_JPEG))[:2]
+    shape = tf.io.extract_jpeg_shape(tf.where(jpeg, data, SMALLEST_JPEG))
+    least = tf.constant([size[0] * FRACTIONS[1], size[1] * FRACTIONS[1], 0])
 
-    def decoded(fraction: int) -> Any:
+    def decoded(data: Any, shape: Any, fraction: int) -> Any:
         if not middle:
             return tf.io.decode_jpeg(data, channels=channels, ratio=fraction)
-        window = _middle(_parts(shape, fraction), size)
+        window = _middle(_parts(shape[:2], fraction), size)
         return tf.io.decode_and_crop_jpeg(data, window, channels=channels, ratio=fraction)
 
-    # One choice of five costs a few percent less per image than a choice of two and then one of four.
-    ways = [*(lambda each=each: decoded(each) for each in FRACTIONS), other]
-    return tf.switch_case(tf.where(jpeg, _fraction(shape, size), len(FRACTIONS)), ways)
+    def other(data: Any, jpeg: Any, shape: Any) -> Any:
+        ways = [
+            *(partial(decoded, data, shape, each) for each in FRACTIONS[1:]),
+            partial(_reduced, data, size, channels, middle=middle),
+        ]
+        return tf.switch_case(tf.where(jpeg, _fraction(shape[:2], size) - 1, len(ways) - 1), ways)
+
+    # In most files every image is of the first kind. The ops of the others, if they were not in a function
+    # of their own, would be passed by one at a time, which takes as long as a twentieth of the decoding.
+    apart = tf.function(other, autograph=False, experimental_attributes={"_noinline": True})
+    return tf.cond(
+        tf.logical_and(jpeg, tf.reduce_any(shape < least)),
+        lambda: decoded(data, shape, 1),
+        lambda: apart(data, jpeg, shape),
+    )
 
 
 def _reduced(data: Any, size: tuple[int, int], channels: int, *, middle: bool) -> Any:

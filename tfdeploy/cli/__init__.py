@@ -3,8 +3,8 @@
 To add a command: write `tfdeploy/cli/commands/NAME.py` with a click command `command`,
 whose function is decorated with `@common_options`, takes a `Common` first and returns an exit code, and add a
 row to `COMMANDS` in `tfdeploy/cli/group.py`. Heavy imports (TensorFlow, rich, cattrs) stand inside the
-function. Faults are left to rise: `tfdeploy/cli/faults.py` makes diagnostics and exit codes of `SpecError`,
-`RunError` and others. A few lines suffice:
+function. Errors need not be caught: `tfdeploy/cli/faults.py` turns `SpecError`, `RunError` and others into
+diagnostics and exit codes. For example:
 
     @click.command()
     @click.argument("spec")

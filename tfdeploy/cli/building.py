@@ -1,4 +1,4 @@
-"""Building the graph of a spec for a command: what takes a while is told meanwhile."""
+"""Builds the graph of a spec for a command, with a message on the terminal while that takes long."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def start(common: Common) -> None:
 class BuiltGraph:
     """The graph of a spec.
 
-    `memory` is what a step needs at its peak, by the device's name in specs; empty if it was not forecast.
+    Attributes:
+        compiled: The graph.
+        memory: The memory of a step at its peak, by the name of the device in specs; empty if it was not
+            forecast.
     """
 
     compiled: CompiledGraph = field(repr=False)
@@ -47,8 +50,15 @@ class BuiltGraph:
 def build(spec: ir.Spec, common: Common, *, emulate: bool = False, forecast: bool = False) -> BuiltGraph:
     """Build the graph of a spec and show the warnings about it. The spec's `expect` is not checked.
 
-    The memory of a step is forecast if `forecast` is set, or if the spec limits the memory of its devices.
-    Raises SpecError.
+    Args:
+        spec: The spec.
+        common: The common options.
+        emulate: Whether every declared device is a logical CPU of this process.
+        forecast: Whether the memory of a step is forecast. It always is if the spec limits the memory of its
+            devices.
+
+    Raises:
+        SpecError: If the graph cannot be built.
     """
     from tfdeploy.runtime.plans import graph_of, plan_of
 

@@ -1,4 +1,4 @@
-"""Which way a spec with a cluster is trained, and starting all of its tasks from the command line."""
+"""Decides how a spec with a cluster is trained, and starts all of its tasks if that is asked for."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 
 def membership_of(spec: ir.Spec, task: Task | None, *, launch: bool) -> Membership | None:
-    """Return what this process is of the spec's cluster; None if all of its tasks are to be started here.
+    """Return the part of this process in the spec's cluster; None if all of its tasks are to be started here.
 
-    Raises a usage error if the command line asks for what does not go together, SpecError and RunError
-    if the cluster is not as the spec or TF_CONFIG says.
+    Raises:
+        click.UsageError: If the options contradict each other.
+        SpecError: If the task does not exist, or does not train.
+        RunError: If TF_CONFIG does not fit the spec.
     """
     if launch and task is not None:
         raise click.UsageError("--launch starts every task, and --task says that this is one of them")
@@ -38,10 +40,19 @@ def membership_of(spec: ir.Spec, task: Task | None, *, launch: bool) -> Membersh
 
 
 def launch(spec: ir.Spec, path: str, common: Common, options: RunOptions) -> tuple[int, Result | None]:
-    """Start every task of a spec's cluster on this machine and train; return exit code and result.
+    """Start every task of a spec's cluster on this machine and train.
 
-    Tasks read the same file with the same options as this process did; those that are started again read what
-    that came to then. Raises what a run raises.
+    Tasks read the same file with the same options as this process. A task that is started again reads a
+    copy, in case the file has been changed meanwhile.
+
+    Args:
+        spec: The spec.
+        path: The file of the spec.
+        common: The common options.
+        options: The options of the run.
+
+    Returns:
+        The exit code, and the outcome of the run if it has one. For the errors see `start.run`.
     """
     from compiler.compatibility import replication_of
     from tfdeploy.cli.faults import show
@@ -57,12 +68,12 @@ def launch(spec: ir.Spec, path: str, common: Common, options: RunOptions) -> tup
             return 0, launched_run.run_client(command, options, output)
         ended = launched_run.run_workers(command, output, own_process=True)
     if ended.failure is not None:
-        show([evolve(ended.failure, notes=())], common)  # what they note has been written, with its name
+        show([evolve(ended.failure, notes=())], common)  # the output of the task has been written already
     return ended.code, launched_run.result_of(ended.result) if ended.result is not None else None
 
 
 def _flags(common: Common) -> list[str]:
-    """Return the common options but `--set` as they stand on a command line."""
+    """Return the common options, except `--set`, as arguments of a command line."""
     colored = common.color_output and common.color_errors
     flags = ["--color", "always" if colored else "never"]
     for flag, wanted in (

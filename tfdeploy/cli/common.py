@@ -11,9 +11,14 @@ from attrs import frozen
 
 @frozen
 class Common:
-    """What the common options say.
+    """The values of the common options.
 
-    `overrides` are the (path, value) pairs of `--set` in the order in which they were given.
+    Attributes:
+        overrides: The pairs of path and value of `--set`, in the order in which they were given.
+        allow_python: Whether the spec may load code with `python(...)`.
+        color: When output is coloured.
+        verbose: Whether TensorFlow's own messages are shown.
+        debug: Whether the traceback of an error is shown.
     """
 
     overrides: tuple[tuple[str, str], ...] = ()
@@ -34,7 +39,7 @@ class Common:
 
 
 def colored(wish: str, *, is_terminal: bool) -> bool:
-    """Decide on colour: `always` and `never` hold, `auto` asks NO_COLOR, FORCE_COLOR and the terminal."""
+    """Whether to use colour: `auto` depends on NO_COLOR, FORCE_COLOR and the terminal."""
     if wish != "auto":
         return wish == "always"
     if os.environ.get("NO_COLOR"):

@@ -1,7 +1,7 @@
-"""Completion in a shell: what may stand where a person is typing, and how bash is told.
+"""Completion in a shell: the words that fit at the cursor, and the protocol with bash.
 
-click's own script for bash takes the words as bash breaks them, at `=` and `:` too, and leaves people without
-the names of files where nothing else is known; the one here does neither.
+click's own script for bash uses the words as bash splits them, also at `=` and `:`, and offers no names of
+files if nothing else is known. The script here handles both.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ OPEN_ENDS = ("=", "(", "/")
 
 
 class Bash(BashComplete):
-    """Completion in bash, which gets the line up to the cursor, and what it breaks words at."""
+    """Completion in bash, from the line up to the cursor and the characters at which bash splits words."""
 
     source_template = SCRIPT
     kept = ""
@@ -72,7 +72,7 @@ class Bash(BashComplete):
 
 
 def install() -> None:
-    """Let bash be answered by the class here."""
+    """Register the class for bash."""
     add_completion_class(Bash, "bash")
 
 

@@ -1,4 +1,4 @@
-"""The one place where what went wrong becomes a message and an exit code.
+"""The place where errors become messages and exit codes.
 
 0 fine; 1 the spec has errors; 2 wrong usage, a missing file, a run that cannot go on, or a fault of the tool;
 130 interrupted. (143, terminated, is raised by the runtime as SystemExit after its checkpoint is written.)
@@ -39,7 +39,7 @@ def run(command: click.Command, name: str) -> NoReturn:
 
 
 def guarded(common: Common, action: Callable[[], int | None]) -> int:
-    """Do `action` and return its exit code; report what it raises."""
+    """Call `action` and return its exit code; report its errors."""
     try:
         code = action() or 0
         sys.stdout.flush()
@@ -58,7 +58,7 @@ def guarded(common: Common, action: Callable[[], int | None]) -> int:
 
 
 def _show_usage(error: click.ClickException) -> None:
-    """Write what click says, in which arguments are quoted."""
+    """Write the message of click, which quotes arguments of the command line."""
     text = StringIO()
     error.show(text)
     say(text.getvalue(), err=True, end="")
@@ -111,7 +111,7 @@ def _internal_fault(error: Exception) -> Diagnostic:
 
 
 def _closed_pipe() -> int:
-    """Let the interpreter's last flush go nowhere: who read our output has gone."""
+    """Discard the interpreter's last flush, because the reader of the output has closed it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     return FAULT

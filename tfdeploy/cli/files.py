@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def replace_file(path: str, text: str) -> None:
-    """Put `text` in place of what the file holds, all of it or nothing, and keep its permissions.
+    """Replace the content of a file by `text`, completely or not at all, and keep its permissions.
 
     A symbolic link stays one: the file that it leads to is replaced. Raises OSError with the file's name.
     """
@@ -48,7 +48,7 @@ SKIPPED = ("build",)
 
 
 def specs_of(paths: Iterable[str]) -> list[str]:
-    """Return `paths` with the specs below it, in the order of their names, in place of each folder.
+    """Return `paths` in which each folder is replaced by the specs below it, in the order of their names.
 
     A file that is named as well as found is returned once. Raises SpecError for a folder without specs.
     """
@@ -92,7 +92,7 @@ def read(path: str, common: Common, *, stdin: bool = False) -> grammar.Reading:
 def read_spec(path: str, common: Common, *, stdin: bool = False) -> ir.Spec:
     """Return the spec at `path` (see `read`), its warnings on standard error.
 
-    Raises SpecError with everything that was found where there are errors.
+    Raises SpecError with all diagnostics if there are errors.
     """
     found = read(path, common, stdin=stdin)
     if found.spec is None:

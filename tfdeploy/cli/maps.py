@@ -17,7 +17,7 @@ FILE = "placement.json"
 def map_file(path: str) -> str | None:
     """Return the file of the placement map that `path` names, None if it names a spec.
 
-    A run directory, or one that `compile` wrote, stands for the map in it.
+    A run directory, or a folder of `compile`, means the map in it.
     """
     if os.path.isdir(path):  # noqa: PTH112 Path.is_dir raises OSError for a name that is too long
         return str(Path(path) / FILE)

@@ -1,6 +1,6 @@
-"""Where what commands say reaches a terminal: what others have written may not steer it.
+"""Writes the output of commands. Text of unknown origin cannot control the terminal.
 
-Names of files, and what stands in maps, histories and answers of servers, may be a stranger's.
+Names of files, and the content of maps, histories and answers of servers, may come from others.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dsl.formats.lines.cells import printable
 
 
 def say(text: object, *, color: bool = False, err: bool = False, end: str = "\n") -> None:
-    """Write text for people; with `color`, sequences that choose a colour stay."""
+    """Write text for people; with `color`, escape sequences for colours are kept."""
     stream = sys.stderr if err else sys.stdout
     stream.write(f"{printable(str(text), color=color)}{end}")
 
 
 def write_result(text: str) -> None:
-    """Write text that is a result, as it is; to a terminal, what can be shown of it."""
+    """Write a result unchanged, or, to a terminal, without characters that control it."""
     sys.stdout.write(printable(text) if sys.stdout.isatty() else text)

@@ -1,4 +1,4 @@
-"""Where examples come from: the sources and transforms of a spec's `data` block, read through tf.data.
+"""The examples of a spec: the sources and transforms of its `data` block, read through tf.data.
 
 `open_split` checks a split against its files and the model's inputs and gives a `Stream`, which makes
 datasets in whatever graph is current. To add a source: a class in a file of its own, a row in `SOURCES`, a
@@ -48,15 +48,23 @@ SOURCES: dict[str, type[Source]] = {
 """The sources by the name they have in the language."""
 
 EXACT = ("int32", "int64", "uint32", "uint64", "float64")
-"""Dtypes whose numbers float32 does not hold to the last digit."""
+"""Dtypes with numbers that float32 cannot represent exactly."""
 
 
 def open_split(split: ir.Split, wanted: Sequence[Field], options: StreamOptions) -> Stream:
-    """Open the data of `split`, which is to feed the model's inputs `wanted`.
+    """Open the data of a split.
 
-    Raises RunError if files are missing or are not what they should be, SpecError if the transforms
-    do not go with the data, or the data not with the inputs. The records themselves are not looked at; see
-    `Stream.check`.
+    The records themselves are not read; see `Stream.check`.
+
+    Args:
+        split: The split.
+        wanted: The inputs of the model that the examples are to feed.
+        options: How the split is to be read.
+
+    Raises:
+        SpecError: If the source or a transform does not exist, or the transforms do not fit the data, or the
+            data does not fit the inputs.
+        RunError: If files are missing or damaged.
     """
     transforms = [make_transform(call) for call in split.transforms]
     kind = SOURCES.get(split.source.name)
@@ -79,10 +87,10 @@ def open_split(split: ir.Split, wanted: Sequence[Field], options: StreamOptions)
 def _read_as(
     names: Sequence[str], transforms: Sequence[Transform], wanted: Sequence[Field]
 ) -> Mapping[str, str]:
-    """Return the dtype in which the tensor of each name is best read, for those that feed an input.
+    """Return the dtype in which each tensor that feeds an input is to be read, by its name.
 
-    That is the dtype of the input, unless a `cast` stands between: then float32, or float64 if whole
-    numbers could lose digits. What a `one_hot` takes is read as whole numbers.
+    That is the dtype of the input. If there is a `cast` between them, it is float32, or float64 if whole
+    numbers could lose digits. The argument of `one_hot` is read as whole numbers.
     """
     inputs = {each.name: each.dtype for each in wanted}
     best: dict[str, str] = {}
@@ -102,7 +110,7 @@ def _read_as(
 
 
 def _compare(split: ir.Split, fields: Mapping[str, Field], wanted: Sequence[Field]) -> None:
-    """Raise the SpecError of inputs that the examples do not feed, all of them at once."""
+    """Raise a SpecError with all inputs that the examples do not feed."""
     found: list[Diagnostic] = []
     for each in wanted:
         field = fields.get(each.name)

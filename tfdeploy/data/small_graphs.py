@@ -1,4 +1,4 @@
-"""Small graphs of their own, run at once: for looking at a first record and for finding a bad one."""
+"""Small graphs that are run at once, to look at a first record and to find a faulty one."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ NEVER_DATA = (
 """Errors that no data can cause."""
 
 FAILURES = (tf.errors.OpError, UnicodeDecodeError)
-"""What a session raises when data is bad; the second if TensorFlow quotes bytes that are no text."""
+"""What a session raises for faulty data; the second if TensorFlow quotes bytes that are no text."""
 
 NOISE = ("Graph execution error", "Detected at node", "File ", "Traceback")
-"""How lines of TensorFlow's messages begin that say nothing about the cause."""
+"""The beginnings of lines in TensorFlow's messages that say nothing about the cause."""
 
 
 def may_be_data(error: Exception) -> bool:
-    """Whether what a session raised may come from reading data: reading it all to find out can take long."""
+    """Whether an error of a session may come from faulty data, which takes long to find out for certain."""
     if isinstance(error, UnicodeDecodeError):
         return True
     if not isinstance(error, tf.errors.OpError) or isinstance(error, NEVER_DATA):
@@ -49,7 +49,7 @@ def _session() -> Iterator[Any]:
 
 
 def evaluate(make: Callable[[], Any]) -> Any:
-    """Return the values of what `make` makes, in a graph of their own; raises OpError."""
+    """Return the values of the tensors that `make` makes in a new graph; raises OpError."""
     with tf.Graph().as_default(), tf.device("/cpu:0"):
         tensors = make()
         with _session() as session:
@@ -57,7 +57,7 @@ def evaluate(make: Callable[[], Any]) -> Any:
 
 
 def first_element(make: Callable[[], Any]) -> dict[str, np.ndarray] | None:
-    """Return the first element of the dataset that `make` makes, None if it has none; raises OpError."""
+    """Return the first element of the dataset that `make` makes, or None if it is empty; raises OpError."""
     with tf.Graph().as_default(), tf.device("/cpu:0"):
         iterator = tf.compat.v1.data.make_initializable_iterator(make())
         following = iterator.get_next()
@@ -72,7 +72,8 @@ def first_element(make: Callable[[], Any]) -> dict[str, np.ndarray] | None:
 def find_first_failure(make: Callable[[], Any]) -> tuple[int, str] | None:
     """Read the dataset that `make` makes to its end.
 
-    Returns how many elements came before one that failed, and TensorFlow's reason; None if none failed.
+    Returns:
+        The number of elements before the first one that failed, and TensorFlow's reason; None if none failed.
     """
     with tf.Graph().as_default(), tf.device("/cpu:0"):
         iterator = tf.compat.v1.data.make_initializable_iterator(make().map(without_autograph(_any_part)))
@@ -92,12 +93,12 @@ def find_first_failure(make: Callable[[], Any]) -> tuple[int, str] | None:
 
 
 def _any_part(element: Any) -> Any:
-    """Return a number for which all of the element must be computed, so that it need not leave TensorFlow."""
+    """Return a number that depends on the whole element, so that the element itself stays in TensorFlow."""
     return tf.add_n([tf.size(part, tf.int64) for part in tf.nest.flatten(element)])
 
 
 def reason_of(error: Exception) -> str:
-    """Return what TensorFlow says of an error, without the names of its nodes."""
+    """Return the reason that TensorFlow gives for an error, without the names of nodes."""
     if isinstance(error, UnicodeDecodeError):
         return "it holds bytes that are no text"
     if not isinstance(error, tf.errors.OpError):
@@ -108,6 +109,6 @@ def reason_of(error: Exception) -> str:
 
 
 def without_autograph(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep TensorFlow from rewriting `function`, which decides nothing by the values of tensors."""
+    """Exempt `function` from AutoGraph, because its control flow does not depend on tensors."""
     untouched: Callable[..., Any] = tf.autograph.experimental.do_not_convert(function)
     return untouched

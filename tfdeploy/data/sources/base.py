@@ -1,8 +1,7 @@
-"""What a source is: raw records in a fixed order, and how they become tensors.
+"""The base class of sources: raw records in a fixed order, and how they become tensors.
 
-A source keeps the two apart so that raw records (a line of text, the name of an image) can be shuffled,
-skipped and dealt out cheaply, and only what is used is decoded, a whole batch at a time if `decode`
-allows it.
+The two are separate, so that raw records (a line of text, the name of an image) can be shuffled, skipped and
+distributed cheaply. Only what is used is decoded, a whole batch at a time if `decode` allows it.
 """
 
 from __future__ import annotations
@@ -26,10 +25,13 @@ if TYPE_CHECKING:
 
 @frozen
 class Context:
-    """What a source may know of its surroundings.
+    """What a source knows about the spec and the model.
 
-    `read_as` is the dtype in which each tensor serves best, for formats without dtypes of their own;
-    tensors that are not in it feed nothing. `seed` is that of the spec.
+    Attributes:
+        base: The folder of the spec, from which relative paths start.
+        read_as: The dtype in which each tensor is to be read, for formats without own dtypes. A tensor
+            that is not in it feeds no input.
+        seed: The seed of the spec.
     """
 
     base: Path
@@ -39,28 +41,38 @@ class Context:
 
 @frozen
 class PythonOnly:
-    """Why the examples of a source pass through Python, and how they might do without."""
+    """Why the examples of a source pass through Python.
+
+    Attributes:
+        reason: The reason.
+        advice: What the user can do to avoid it.
+    """
 
     reason: str
     advice: str
 
 
 class Source(ABC):
-    """Examples of one kind of file. Making one reads as much as is needed to know its `fields`.
+    """Examples of one kind of file. Its constructor reads as much as is needed to know its `fields`.
 
-    `call` is the source in the spec. Raises SpecError for wrong arguments, RunError for files that are not
-    there or are not what they should be.
+    Args:
+        call: The source in the spec.
+        context: What the source knows about the spec and the model.
+
+    Raises:
+        SpecError: If arguments are wrong.
+        RunError: If files are missing or damaged.
     """
 
     names_tensors: ClassVar[bool] = False
     """Whether keywords of the call name the tensors, as in `csv("x.csv", digit = "column")`."""
     unrepeatable = False
-    """Whether reading again may give other examples, so that a fault must be noted when it happens."""
+    """Whether reading again may give other examples, so that a fault must be stored when it happens."""
     failure: Diagnostic | None = None
-    """A fault that was noted while Python gave examples."""
+    """The fault that was stored while Python gave examples."""
 
     asked: tuple[str, float] | None = None
-    """What Python has been asked for and has not given yet, in words, and when (`time.monotonic()`)."""
+    """The example for which Python was asked and which has not come yet, in words, and when it was asked."""
 
     fields: tuple[Field, ...]
 
@@ -80,51 +92,51 @@ class Source(ABC):
 
     @property
     def needs_python(self) -> PythonOnly | None:
-        """Why reading must happen in the process of the client; None if TensorFlow alone reads."""
+        """Why the data must be read in the process of the client; None if TensorFlow alone reads it."""
         return None
 
     @abstractmethod
     def count(self) -> int | None:
-        """Return how many records there are; None if only reading them all would tell."""
+        """Return the number of records; None if it can be known only by reading all of them."""
 
     @abstractmethod
     def records(self) -> Any:
-        """Return the raw records in their order as a tf.data.Dataset of the current graph."""
+        """Return the raw records, in order, as a tf.data.Dataset in the current graph."""
 
     @abstractmethod
     def decode(self, record: Any) -> Tensors:
         """Return the tensors of a batch of raw records, or of one if `per_record`."""
 
     def decode_as(self, record: Any, floats: frozenset[str]) -> Tensors:  # noqa: ARG002 most have no use for it
-        """Return what `decode` does, of which the tensors `floats` may already be float32.
+        """Decode as `decode` does, but the tensors `floats` may be float32.
 
-        They will be cast to that next: a source that calculates in floats spares itself two casts.
+        They are cast to float32 next, so that a source that calculates in floats can omit two casts.
         """
         return self.decode(record)
 
     def check(self) -> None:
-        """Look at the files as far as that is quick; raises RunError."""
+        """Check the files, as far as that is quick; raises RunError."""
         return
 
     def where(self, index: int) -> Where:
-        """Return where record `index` (from 0) is, for a message."""
+        """Return the place of record `index` (from 0) for a message."""
         return Where(self.call.name, f"example {index + 1}", call=self.span)
 
     def fault(self, index: int, reason: str) -> Diagnostic:
-        """Say what is wrong with record `index`, which TensorFlow refused for `reason`."""
+        """Return the diagnostic about record `index`, which TensorFlow refused for `reason`."""
         return unexplained(self.where(index), reason)
 
 
 class FileSource(Source):
-    """Examples in several files, each of which can be read by itself, one after the other."""
+    """Examples in several files, which are read one after the other, and each of which can be read alone."""
 
     @abstractmethod
     def counts(self) -> tuple[int, ...]:
-        """Return how many records each file has; raises RunError if counting fails."""
+        """Return the number of records of each file; raises RunError if counting fails."""
 
     @abstractmethod
     def records_of(self, files: Sequence[int] | None) -> Any:
-        """Return the raw records of the files of these numbers, one after the other; of all if None."""
+        """Return the raw records of the files with these numbers, or of all files if `files` is None."""
 
     def count(self) -> int:
         """Return how many records there are in all."""
@@ -135,7 +147,7 @@ class FileSource(Source):
         return self.records_of(None)
 
     def place(self, index: int) -> tuple[int, int]:
-        """Return the file of record `index`, and its number there; what is beyond the end is in the last."""
+        """Return the number of the file of record `index`, and the record's number in it."""
         counts = self.counts()
         for number, count in enumerate(counts[:-1]):
             if index < count:

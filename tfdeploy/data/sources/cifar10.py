@@ -76,7 +76,7 @@ class Cifar10(FileSource):
         return Where(str(self.files[number]), f"record {record}", call=self.span)
 
     def fault(self, index: int, reason: str) -> Diagnostic:
-        """Say that the label is none, which is all that can be wrong with a record of the right size."""
+        """Return the diagnostic about a label that is none, the only fault that a record can have."""
         number, record = self.place(index)
         with open_regular(self.files[number]) as file:
             file.seek(record * RECORD)

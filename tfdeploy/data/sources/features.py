@@ -20,9 +20,15 @@ ENCODINGS = ("list", "raw", "image")
 
 @frozen
 class Feature:
-    """A described tensor. `key` is its name in the file, `encoding` how its numbers are written there.
+    """A tensor that the spec describes.
 
-    `resize` is how images come to the size of the shape.
+    Attributes:
+        field: The tensor.
+        key: Its name in the file.
+        encoding: How its numbers are written: `list`, `raw` or `image`.
+        resize: How images are brought to the size of the shape.
+        classes: The number of classes of whole numbers; None if it is not given.
+        span: The place in the spec.
     """
 
     field: Field

@@ -124,7 +124,7 @@ class Images(Source):
         return self._where(self.files[index][0])
 
     def fault(self, index: int, reason: str) -> Diagnostic:
-        """Say why the file of example `index` is no image."""
+        """Return the diagnostic about the file of example `index`, which is no image."""
         path, _ = self.files[index]
         if size_of(path, self.span) == 0:
             return errors.image(self._where(path), "the file is empty")

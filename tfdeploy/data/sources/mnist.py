@@ -30,7 +30,13 @@ IMAGE_AXES, LABEL_AXES = 3, 1
 
 @frozen(eq=False)
 class IdxFile:
-    """An idx file of bytes with `axes` axes, packed by gzip or not; making `sizes` reads its header only."""
+    """An idx file of bytes, which may be compressed by gzip.
+
+    Attributes:
+        path: The file.
+        axes: The number of its axes.
+        call: The place of the source in the spec.
+    """
 
     path: Path
     axes: int
@@ -97,7 +103,7 @@ class IdxFile:
         )
 
     def damage(self) -> Diagnostic | None:
-        """Read all of the file and say whether that fails."""
+        """Read the whole file; return the diagnostic if that fails."""
         try:
             with open_binary(self.path, compressed=self.compressed) as file:
                 while file.read(1 << 20):
@@ -128,7 +134,7 @@ class Mnist(Source):
         return found[0]
 
     def count(self) -> int:
-        """Return what the headers say."""
+        """Return the number of images in the header."""
         return self.length
 
     def records(self) -> Any:
@@ -154,5 +160,5 @@ class Mnist(Source):
         return Where(str(self.images.path), f"image {index}", call=self.span)
 
     def fault(self, index: int, reason: str) -> Diagnostic:
-        """Say which file is damaged."""
+        """Return the diagnostic about the file that is damaged."""
         return self.images.damage() or self.labels.damage() or super().fault(index, reason)

@@ -47,7 +47,7 @@ class Python(Source):
 
     @property
     def needs_python(self) -> PythonOnly:
-        """Python is called for the examples, or may be: a dataset can hold arrays and functions of Python."""
+        """Why Python is needed: even a dataset may contain arrays and functions of Python."""
         advice = "write the examples to files, as TFRecord say, or use `replication = between_graph`"
         return PythonOnly(f"the examples come from the Python function `{self.path}`", advice)
 
@@ -144,7 +144,7 @@ class Python(Source):
                 self.asked = None
             if example is None:
                 if number == 0:
-                    # Without this, pass after empty pass would go on for ever.
+                    # Otherwise empty passes would be repeated for ever.
                     raise self._refusal("gives no example when it is called again")
                 return
             arrays = self._arrays(example, number)
@@ -175,5 +175,5 @@ class Python(Source):
         return self._where(f"example {index}")
 
     def fault(self, index: int, reason: str) -> Diagnostic:
-        """Return what was noted."""
+        """Return the diagnostic that was stored when the function failed."""
         return self.failure or super().fault(index, reason)

@@ -1,9 +1,9 @@
 """From raw records to passes over the examples: order, shards, caches, epochs and batches, all in tf.data.
 
-What changes tensors is put off until examples are batched, since it treats each example by itself; only a
-`cache` makes it happen earlier, and records that are decoded one by one, as images are, are changed one by
-one as well. What chooses and orders examples works on raw records, which are small. What comes before the
-last cache is built once; what comes after it is built anew for every pass, with a seed of its own.
+Transforms that change tensors are applied after examples are batched, because they treat each example by
+itself. Only a `cache` applies them earlier, and records that are decoded one by one, such as images, are also
+changed one by one. Transforms that choose and order examples work on raw records, which are small. What comes
+before the last cache is built once. What comes after it is built for every pass, with a seed of its own.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ Step = Transform | Shard
 def steps_of(
     transforms: Sequence[Transform], options: StreamOptions, shard: Shard | None = None
 ) -> tuple[Step, ...]:
-    """Return the steps of a stream: its transforms and its shard, in evaluation without needless shuffles.
+    """Return the steps of a stream: its transforms and its shard, without shuffles in evaluation.
 
-    The shard stands as early as it still takes its part of what `take` and `skip` leave.
+    The shard comes as early as possible, but after the last `take` or `skip`.
     """
     last = max((at for at, each in enumerate(transforms) if isinstance(each, Take | Skip)), default=-1)
     steps: list[Step] = [*transforms[: last + 1]]
@@ -51,7 +51,7 @@ def steps_of(
 
 
 def size_of_pass(count: int | None, steps: Sequence[Step]) -> int | None:
-    """Return how many examples one pass has, given those of the source; None if that is not known."""
+    """Return the number of examples of a pass, given that of the source; None if it is not known."""
     for step in steps:
         match step:
             case Take():
@@ -65,7 +65,13 @@ def size_of_pass(count: int | None, steps: Sequence[Step]) -> int | None:
 
 @frozen
 class Examples:
-    """Raw records of `source` (tensors if it is None) and the changes still to be made."""
+    """Raw records and the changes that are still to be made.
+
+    Attributes:
+        dataset: The records.
+        source: The source, which decodes the records; None if they are tensors.
+        changes: The transforms that change tensors.
+    """
 
     dataset: Any
     source: Source | None
@@ -130,9 +136,14 @@ class Examples:
 
 @frozen
 class Passes:
-    """The passes over a split, or over some `files` of its source.
+    """The passes over a split, or over some files of its source.
 
-    `fields` are its examples in the end, `seed` is for shuffles without one.
+    Attributes:
+        source: The source.
+        steps: The transforms and the shard.
+        fields: The tensors of an example after all transforms.
+        seed: The seed of shuffles without one of their own.
+        files: The files that are read; None for all.
     """
 
     source: Source
@@ -142,7 +153,7 @@ class Passes:
     files: FileShare | None = None
 
     def size(self) -> int | None:
-        """Return how many examples a pass has; None if only reading them all would tell."""
+        """Return the number of examples of a pass; None if it can be known only by reading all of them."""
         count = self.source.count() if self.files is None else self.files.count
         return size_of_pass(count, self.steps)
 
@@ -177,7 +188,7 @@ class Passes:
         return dataset
 
     def _fixed(self) -> Examples:
-        """Return the examples up to the last cache."""
+        """Return the examples up to the last cache, which are the same in every pass."""
         examples = Examples(self._records(), self.source)
         zero = tf.constant(0, tf.int64)
         for step in self._split()[0]:
@@ -218,9 +229,12 @@ class Passes:
         return evolve(examples, dataset=dataset, changes=(*examples.changes, *changes))
 
     def examples(self, consumed: int, size: int | None, *, repeat: bool) -> Examples:
-        """Return the examples after the first `consumed`, of one pass or without end.
+        """Return the examples after those that were consumed.
 
-        With the `size` of a pass the earlier ones are not even read; without it they are read and dropped.
+        Args:
+            consumed: How many examples were consumed, over all passes.
+            size: The number of examples of a pass. If it is known, earlier passes are not read.
+            repeat: Whether passes are repeated without end.
         """
         epoch, skip = divmod(consumed, size) if size else (0, 0)
         unread = 0 if size else consumed
@@ -228,7 +242,7 @@ class Passes:
 
     @property
     def chunk(self) -> int:
-        """How many examples to decode at once if they are not batched."""
+        """The number of examples to decode at a time if they are not batched."""
         size = sum(prod(each.shape) * (tf.as_dtype(each.dtype).size or 16) for each in self.fields)
         return max(1, min(LARGEST_CHUNK, CHUNK_BYTES // max(size, 1)))
 

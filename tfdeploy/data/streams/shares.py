@@ -1,4 +1,4 @@
-"""Which part of a source a stream takes: whole files if that is fair to all workers, else records."""
+"""The share of a source that a stream reads: whole files if all shares are equal then, else records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 @frozen
 class Shard:
-    """Every `of`-th example from `index` on."""
+    """A share of single examples.
+
+    Attributes:
+        index: The number of the share, which begins with the example of this number.
+        of: The number of shares.
+    """
 
     index: int
     of: int
@@ -27,7 +32,12 @@ class Shard:
 
 @frozen
 class FileShare:
-    """Whole files of the source, by number, which hold `count` records."""
+    """A share of whole files.
+
+    Attributes:
+        numbers: The numbers of the files.
+        count: The number of records in them.
+    """
 
     numbers: tuple[int, ...]
     count: int
@@ -36,11 +46,13 @@ class FileShare:
 def share_of(
     source: Source, transforms: Sequence[Transform], options: StreamOptions
 ) -> FileShare | Shard | None:
-    """Return the part that a stream takes of what its source holds; None if it takes everything.
+    """Return the share of the source that a stream reads; None if it reads everything.
 
-    Whole files are given away if the source has several, if no `take` or `skip` counts examples across
-    them, and if every worker gets equally many examples. Every worker comes to the same division by
-    itself. Raises RunError if the records of a file cannot be counted.
+    Whole files are assigned if the source has several, no `take` or `skip` counts examples across them, and
+    every worker gets equally many examples. Every worker computes the same division by itself.
+
+    Raises:
+        RunError: If the records of a file cannot be counted.
     """
     if options.shard is None:
         return None
@@ -55,9 +67,14 @@ def share_of(
 
 
 def deal(counts: Sequence[int], of: int) -> tuple[tuple[int, ...], ...] | None:
-    """Give files with `counts` of records to `of` workers, the largest first to whoever has least.
+    """Assign files to workers, the largest file first, and each to the worker with the fewest records so far.
 
-    Returns the files of each worker in their order, or None if not all get equally many records that way.
+    Args:
+        counts: The number of records of each file.
+        of: The number of workers.
+
+    Returns:
+        The numbers of the files of each worker; None if not all workers get equally many records.
     """
     hands: list[list[int]] = [[] for _ in range(of)]
     totals = [0] * of

@@ -30,11 +30,11 @@ class Arguments:
     spans: Mapping[str, Span]
 
     def span(self, name: str | None = None) -> Span | None:
-        """Return where argument `name` was written, else the span of the whole call."""
+        """Return the place of argument `name` in the spec, else that of the whole call."""
         return self.spans.get(name or "", self.call.span)
 
     def refuse(self, reason: str, name: str | None = None, advice: str | None = None) -> NoReturn:
-        """Raise the SpecError of an argument without a meaning."""
+        """Raise the SpecError of an argument that cannot be used."""
         raise SpecError([errors.bad_argument(self.call.name, reason, self.span(name), advice)])
 
     def _wrong(self, name: str, wanted: str) -> NoReturn:
@@ -98,10 +98,15 @@ class Arguments:
 
 
 def bind(call: ir.Call, *, others: bool = False, **parameters: object) -> Arguments:
-    """Give the arguments of `call` to `parameters` in their order.
+    """Bind the arguments of a call to parameters.
 
-    Each parameter is a name with its default, MISSING if it has none.
-    Keywords that are no parameters are refused unless `others`. Raises SpecError.
+    Args:
+        call: The call.
+        others: Whether keywords that are no parameters are allowed.
+        **parameters: The default of each parameter, in order; MISSING if it has none.
+
+    Raises:
+        SpecError: If arguments are missing or superfluous.
     """
     names = list(parameters)
     spans = dict(call.kwarg_spans)

@@ -39,19 +39,19 @@ class Change(ABC):
         self.call = call
 
     def refuse(self, reason: str, advice: str | None = None) -> SpecError:
-        """Return the error of a transform that does not go with the tensor it gets."""
+        """Return the error of a transform that does not fit its tensor."""
         return SpecError([errors.bad_transform(self.call.name, reason, self.call.span, advice)])
 
     @abstractmethod
     def fields(self, before: Fields) -> Fields:
-        """Return what the examples are after it; raises SpecError if it cannot be applied to them."""
+        """Return the tensors after the change, given those before it; raises SpecError if they do not fit."""
 
     @abstractmethod
     def apply(self, tensors: Tensors) -> Tensors:
-        """Return a batch of examples after it; tensors that feed nothing may be missing."""
+        """Change a batch of examples, in which tensors that feed no input may be missing."""
 
     def fault(self, where: Where, values: Mapping[str, np.ndarray]) -> Diagnostic | None:  # noqa: ARG002 most accept all
-        """Say why it refuses an example with `values`, None if it does not."""
+        """Return the diagnostic about an example that it refuses; None if it accepts the example."""
         return None
 
 
@@ -65,7 +65,7 @@ class OneTensor(Change):
 
     @abstractmethod
     def after(self, before: Field) -> Field:
-        """Return what the tensor is afterwards; raises SpecError."""
+        """Return the tensor after the change; raises SpecError if it does not fit."""
 
     @abstractmethod
     def change(self, tensor: Any) -> Any:
@@ -80,7 +80,7 @@ class OneTensor(Change):
         return {**before, self.name: self.after(found)}
 
     def apply(self, tensors: Tensors) -> Tensors:
-        """Change the one tensor if it is needed at all."""
+        """Change the tensor, if it is there."""
         if self.name not in tensors:
             return tensors
         return {**tensors, self.name: self.change(tensors[self.name])}
@@ -154,7 +154,7 @@ class OneHot(OneTensor):
         self.classes = self.given.integer("classes", 1)
 
     def after(self, before: Field) -> Field:
-        """Return a vector more."""
+        """Return the shape with one more axis, as float32."""
         if before.dtype not in INTEGERS:
             advice = f"put `-> cast({self.name}, int32)` before it"
             raise self.refuse(f"`{self.name}` is {before.dtype}, not a dtype of whole numbers", advice)
@@ -168,7 +168,7 @@ class OneHot(OneTensor):
             return tf.one_hot(numbers, self.classes, dtype=tf.float32)
 
     def fault(self, where: Where, values: Mapping[str, np.ndarray]) -> Diagnostic | None:
-        """Find the number that is no class."""
+        """Return the diagnostic about a number that is no class."""
         numbers = values[self.name].reshape(-1) if self.name in values else ()
         for number in numbers:
             if not 0 <= number < self.classes:
@@ -204,5 +204,5 @@ class Rename(Change):
         return next((new for new, old in self.names.items() if old == name), name)
 
     def apply(self, tensors: Tensors) -> Tensors:
-        """Move the tensors."""
+        """Rename the tensors."""
         return {self._new(name): tensor for name, tensor in tensors.items()}

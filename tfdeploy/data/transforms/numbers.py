@@ -1,4 +1,4 @@
-"""Turning numbers into the dtype that is wanted, refusing those it cannot hold."""
+"""Casts numbers to the dtype that is wanted, and refuses those that it cannot represent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfdeploy.data.options import BOUNDS, FLOATS
 
 
 def checked_cast(tensor: Any, name: str, dtype: str) -> Any:
-    """Cast `tensor` to `dtype`; a number it cannot hold, or that is not finite, is an error."""
+    """Cast `tensor` to `dtype`; a number that is not finite, or that does not fit, is an error."""
     if dtype == "string" or (tensor.dtype.name == dtype and dtype not in FLOATS):
         return tensor
     if dtype in FLOATS:

@@ -20,7 +20,7 @@ _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 
 
 def fault(where: Where, cell: str, dtype: str) -> Diagnostic | None:
-    """Say why `cell` cannot be read as `dtype`, None if it can."""
+    """Return the diagnostic about a cell that cannot be read as `dtype`; None if it can."""
     text = cell.strip(" \t")
     if dtype == "string":
         return None

@@ -45,7 +45,13 @@ DECODED = {
 
 @frozen
 class Columns:
-    """The columns that make a tensor, a scalar if one was named without a glob."""
+    """The columns of a tensor.
+
+    Attributes:
+        field: The tensor.
+        columns: The columns, in the order of its elements.
+        scalar: Whether the tensor is a scalar, because a single column was named without a glob.
+    """
 
     field: Field
     columns: tuple[Column, ...]
@@ -53,7 +59,7 @@ class Columns:
 
     @property
     def decoded(self) -> str:
-        """The dtype in which the decoder reads them."""
+        """The dtype in which TensorFlow's decoder reads them."""
         return DECODED.get(self.field.dtype, "int32")
 
 
@@ -135,7 +141,7 @@ class Csv(FileSource):
 
     @property
     def needs_python(self) -> PythonOnly | None:
-        """A file has quoted cells that run over lines: only Python can tell its rows apart."""
+        """Why Python is needed: only Python can separate rows if quoted cells contain line breaks."""
         quoted = next((table for table in self.tables if table.layout.quoted_lines), None)
         if quoted is None:
             return None
@@ -157,7 +163,7 @@ class Csv(FileSource):
             return _quoted_lines(table)
         lines = tf.data.TextLineDataset(name_of(table.path), compression, buffer_size=1 << 20).skip(1)
         if table.layout.blank_lines:
-            # Emptying a batch of its blank lines costs a fifth of asking each line by itself.
+            # Removing blank lines from a batch costs a fifth of checking each line.
             lines = lines.batch(CHUNK).map(without_autograph(_without_blanks)).unbatch()
         return lines
 
@@ -178,7 +184,7 @@ class Csv(FileSource):
         return tensors
 
     def _readings(self) -> list[list[Columns]]:
-        """Return the tensors in groups within which no column is wanted in two dtypes: mostly one group."""
+        """Return the tensors in groups, mostly one, in each of which every column has one dtype."""
         readings: list[tuple[dict[int, str], list[Columns]]] = []
         for each in self.needed:
             wanted = {column.index: each.decoded for column in each.columns}
@@ -194,7 +200,7 @@ class Csv(FileSource):
     # --- faults -------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Look at the first row of every file; raises RunError for one that does not fit."""
+        """Check the first row of every file; raises RunError if one does not fit."""
         columns = self._needed_columns()
         for table in self.tables:
             row = table.row(0)
@@ -210,7 +216,7 @@ class Csv(FileSource):
         return table.at(row, 0, len(row.text))
 
     def fault(self, index: int, reason: str) -> Diagnostic:
-        """Say which cell of example `index` is at fault."""
+        """Return the diagnostic about the faulty cell of example `index`."""
         table, row = self._row(index)
         fault = table.fault(row, self._needed_columns()) if row is not None else None
         return fault or super().fault(index, reason)

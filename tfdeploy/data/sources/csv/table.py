@@ -29,7 +29,13 @@ WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 @frozen
 class Column:
-    """A column that is read: its place in the header, and the dtype of its cells."""
+    """A column that is read.
+
+    Attributes:
+        index: Its place in the header, from 0.
+        name: Its name in the header.
+        dtype: The dtype of its cells.
+    """
 
     index: int
     name: str
@@ -38,7 +44,12 @@ class Column:
 
 @frozen(eq=False)
 class Table:
-    """A CSV file; `call` is the source in the spec. The file is read anew by each method that needs it."""
+    """A CSV file, which is read again by each method that needs it.
+
+    Attributes:
+        path: The file.
+        call: The place of the source in the spec.
+    """
 
     path: Path
     call: Span | None
@@ -58,7 +69,7 @@ class Table:
 
     @cached_property
     def layout(self) -> csv_text.Layout:
-        """How the records lie in the file, found by reading it all once."""
+        """The layout of the records, found by reading the file once."""
         try:
             with open_binary(self.path, compressed=self.compressed) as file:
                 return csv_text.layout(file)
@@ -112,11 +123,11 @@ class Table:
         return Where(str(self.path), place, Span(source, start, end), self.call)
 
     def row(self, index: int) -> Row | None:
-        """Return data row `index` (from 0), None if the file ends before it."""
+        """Return data row `index` (from 0); None if the file ends before it."""
         return next(islice(self.rows(), index + 1, None), None)
 
     def fault(self, row: Row, columns: Sequence[Column]) -> Diagnostic | None:
-        """Say what is wrong with `row` when `columns` are read from it, None if nothing is."""
+        """Return the diagnostic about a row from which `columns` are read; None if it has no fault."""
         try:
             found = csv_text.cells(row.text)
         except csv_text.QuoteError as fault:

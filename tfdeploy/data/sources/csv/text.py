@@ -1,7 +1,6 @@
 """The text of CSV files: records, cells with their places, and faults in them, without TensorFlow.
 
-TensorFlow's decoder reads the examples; what stands here finds the header, counts, and tells where a fault
-is.
+TensorFlow's decoder reads the examples. The functions here find the header, count records, and locate faults.
 """
 
 from __future__ import annotations
@@ -15,26 +14,37 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 22
 LONGEST = 1 << 20
-"""Bytes after which a quoted cell that is still open is taken to have lost its closing quote."""
+"""The bytes after which the closing quote of a quoted cell is taken to be missing."""
 QUOTE = '"'
 
 
 @frozen
 class Row:
-    """A record of a file: the number of its first line, from 1, and its bytes without the line end."""
+    """A record of a file.
+
+    Attributes:
+        number: The number of its first line, from 1.
+        raw: Its bytes without the line end.
+    """
 
     number: int
     raw: bytes
 
     @property
     def text(self) -> str:
-        """The characters of the record, whatever its encoding."""
+        """The characters of the record; bytes that are no UTF-8 are replaced."""
         return self.raw.decode("utf-8", "replace")
 
 
 @frozen
 class Cell:
-    """A cell and the stretch of its row in which it stands, quotes included."""
+    """A cell of a row.
+
+    Attributes:
+        text: Its content without quotes.
+        start: Where it begins in the row, quotes included.
+        end: Where it ends in the row.
+    """
 
     text: str
     start: int
@@ -42,7 +52,7 @@ class Cell:
 
 
 class QuoteError(Exception):
-    """Quotes that do not pair up, at a place in the row."""
+    """Quotes do not form pairs; `start` is the place in the row."""
 
     def __init__(self, reason: str, start: int) -> None:
         self.reason = reason
@@ -52,7 +62,13 @@ class QuoteError(Exception):
 
 @frozen
 class Layout:
-    """How many records a file has, the header included, and what makes reading them harder."""
+    """The layout of a file.
+
+    Attributes:
+        records: The number of records, the header included.
+        blank_lines: Whether there are blank lines.
+        quoted_lines: Whether quoted cells contain line breaks.
+    """
 
     records: int
     blank_lines: bool = False

@@ -34,6 +34,8 @@ class Assembly:
         scope: The name scope of the ops of the update.
         loss_scale: The dynamic scale of the loss, or None if the precision needs none. With a scale, a step
             may be skipped.
+        score_reads: By the name of a variable's handle, its reads for what a step reports. They end before
+            the variable changes, so that a report is of the weights that the step began with.
         applied: A boolean tensor that says whether the step was applied. It is set when the update is built.
     """
 
@@ -49,6 +51,7 @@ class Assembly:
     scope: str = "update"
     loss_scale: LossScale | None = field(default=None, repr=False)
     applied: tf.Tensor | None = field(default=None, repr=False)
+    score_reads: dict[str, list[tf.Operation]] = field(factory=dict, repr=False)
 
     def read_step(self) -> tf.Tensor:
         """Return a fresh read of the global step on the device of the step. Call it inside a `place`."""

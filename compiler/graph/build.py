@@ -28,7 +28,7 @@ from compiler.graph.randomness import draw_seed, tower_seed
 from compiler.graph.scores.evaluation import build_evaluation
 from compiler.graph.scores.metrics import combine_metric
 from compiler.graph.scores.scores import scores_of, scores_of_all
-from compiler.graph.scores.summaries import build_summaries
+from compiler.graph.scores.summaries import build_summaries, read_weights
 from compiler.graph.stamp.stamp import Bindings, StampedTower, stamp
 from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.traces import Traces
@@ -181,6 +181,7 @@ def _finish(
     """Join the towers: losses, metrics, update, summaries, evaluation and initialisation."""
     plan, ledger = assembly.plan, assembly.ledger
     scores, exchange, updates = scores_of(assembly), None, None
+    shown = read_weights(assembly)
     if assembly.optimizer is not None and isinstance(plan, WorkerPlan):
         exchange = build_between(assembly, plan, scores.losses, scores.states)
         if exchange.losses:
@@ -194,7 +195,7 @@ def _finish(
     watched = (loops[0].loss, loops[0].metrics) if loops else (scores.total_loss, scores.metrics)
     clones = _clones(assembly)
     parts = _parts_of_loss(plan, clones, scores.regularization)
-    summary_op = build_summaries(assembly, watched[0], parts, rate, watched[1], updates)
+    summary_op = build_summaries(assembly, watched[0], parts, rate, watched[1], updates, shown)
     evaluated = build_evaluation(assembly, evaluation, scores)
     init_op, after_restore_op = _initialisation(assembly)
     compiled = CompiledGraph(

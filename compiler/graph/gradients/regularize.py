@@ -45,7 +45,10 @@ def add_regularization(variable: GraphVariable, copy: int, gradient: Any) -> Any
 
 
 def regularization_loss(
-    variables: Iterable[GraphVariable], shares: Sequence[float], ledger: Ledger
+    variables: Iterable[GraphVariable],
+    shares: Sequence[float],
+    ledger: Ledger,
+    reads: dict[str, list[tf.Operation]],
 ) -> list[tf.Tensor]:
     """Return the terms that regularizers add to the loss of a step, each made beside its variable.
 
@@ -54,6 +57,7 @@ def regularization_loss(
         shares: The shares of the clones in the batch. Copies that are trained separately count by them, as
             the losses of their clones do. Other copies are all equal.
         ledger: The ledger of the graph.
+        reads: By the name of a copy's handle, the reads of it. Those made here are added.
     """
     terms = []
     for variable in variables:
@@ -62,7 +66,9 @@ def regularization_loss(
         separate = variable.mean is not None
         for copy, share in enumerate(shares if separate else (1.0,)):
             with ledger.place(variable.beside(copy), "metric"):
-                penalty = _penalty(variable, variable.copies[copy].handle)
+                handle = variable.copies[copy].handle
+                penalty, read = _penalty(variable, handle)
+                reads.setdefault(handle.name, []).append(read)
                 terms.append(penalty * share if separate else penalty)
     return terms
 
@@ -75,7 +81,7 @@ def evaluated_regularization(variables: Iterable[GraphVariable], ledger: Ledger)
             source = variable.evaluated
             beside = Placed(source.placed.device, following(variable.name, source.placed))
             with ledger.place(beside, "evaluation"):
-                terms.append(_penalty(variable, source.handle))
+                terms.append(_penalty(variable, source.handle)[0])
     return terms
 
 
@@ -83,6 +89,7 @@ def _is_regularized(variable: GraphVariable) -> bool:
     return variable.info.regularizer is not None and variable.info.trainable
 
 
-def _penalty(variable: GraphVariable, handle: tf.Tensor) -> tf.Tensor:
+def _penalty(variable: GraphVariable, handle: tf.Tensor) -> tuple[tf.Tensor, tf.Operation]:
+    """Return the penalty of a variable, and the op that reads the variable for it."""
     weight = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.info.dtype)
-    return tf.cast(variable.info.regularizer(weight), tf.float32)
+    return tf.cast(variable.info.regularizer(weight), tf.float32), weight.op

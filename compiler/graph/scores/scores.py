@@ -45,7 +45,7 @@ def scores_of(assembly: Assembly) -> Scores:
         losses = tuple(loss_sums(assembly.towers, lambda each: plan.share(each.tower)))
         loss = data_loss(losses, "data_loss")
         shares = [plan.share(tower) for tower in plan.towers]
-        terms = regularization_loss(assembly.variables.values(), shares, ledger)
+        terms = regularization_loss(assembly.variables.values(), shares, ledger, assembly.score_reads)
         regularization = (
             tf.add_n(terms, name="regularization") if terms else tf.constant(0.0, name="regularization")
         )

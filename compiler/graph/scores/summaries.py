@@ -13,7 +13,6 @@ import tensorflow as tf
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import MetricTensors
 from compiler.graph.update.step import Updates
-from compiler.graph.variables.variables import GraphVariable
 
 
 def build_summaries(
@@ -23,6 +22,7 @@ def build_summaries(
     rate: tf.Tensor | None,
     metrics: Mapping[str, MetricTensors],
     updates: Updates | None,
+    weights: Mapping[str, tf.Tensor],
 ) -> tf.Tensor | None:
     """Return one tensor with all summaries of a step, or None if the spec has none.
 
@@ -32,6 +32,7 @@ def build_summaries(
         parts: The parts of the loss by their tags.
         rate: The learning rate, or None if the spec has no optimizer.
         metrics: The metrics by name.
+        weights: What `read_weights` gives.
         updates: The update of the step, whose gradients are summarized.
     """
     wanted = assembly.plan.spec.train.summaries
@@ -46,7 +47,9 @@ def build_summaries(
             made += [tf.compat.v1.summary.scalar(tag, value) for tag, value in parts.items()]
             made += _gradients(assembly, updates.gradients if updates is not None else {})
         if wanted == "all":
-            made += _weight_histograms(assembly)
+            made += [
+                tf.compat.v1.summary.histogram(f"weights/{name}", value) for name, value in weights.items()
+            ]
         return tf.compat.v1.summary.merge(made, name="merged")
 
 
@@ -60,14 +63,17 @@ def _gradients(assembly: Assembly, gradients: Mapping[str, tf.Tensor]) -> Iterat
         yield tf.compat.v1.summary.scalar(f"{name}/gradient_norm", tf.norm(tf.cast(applied, tf.float32)))
 
 
-def _weight_histograms(assembly: Assembly) -> list[tf.Tensor]:
-    return [
-        tf.compat.v1.summary.histogram(f"weights/{name}", _value(assembly, variable))
-        for name, variable in assembly.variables.items()
-    ]
+def read_weights(assembly: Assembly) -> dict[str, tf.Tensor]:
+    """Return the weights that summaries show, by name. Call it before the update is built, which waits.
 
-
-def _value(assembly: Assembly, variable: GraphVariable) -> tf.Tensor:
-    """Return the value of a variable, read on its own device."""
-    with assembly.ledger.place(variable.beside(), "summary"):
-        return tf.raw_ops.ReadVariableOp(resource=variable.copies[0].handle, dtype=variable.info.dtype)
+    Nothing is read if the spec wants no summaries of weights.
+    """
+    if assembly.plan.spec.train.summaries != "all":
+        return {}
+    found = {}
+    for name, variable in assembly.variables.items():
+        handle = variable.copies[0].handle
+        with assembly.ledger.place(variable.beside(), "summary"), tf.name_scope("summary/"):
+            found[name] = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.info.dtype)
+        assembly.score_reads.setdefault(handle.name, []).append(found[name].op)
+    return found

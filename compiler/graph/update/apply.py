@@ -89,9 +89,10 @@ def _is_contested(assembly: Assembly, variable: GraphVariable, copy: int, gradie
 
 
 def _reads(assembly: Assembly, variable: GraphVariable, copy: int) -> list[tf.Operation]:
-    """Return the reads of a copy by the towers, which must end before it changes."""
+    """Return the reads of a copy by the towers and for scores, which must end before it changes."""
     readers = [each for each in assembly.towers if variable.copy_of(each.tower.index) == copy]
-    return [read for each in readers for read in each.reads(variable.name)]
+    scores = assembly.score_reads.get(variable.copies[copy].handle.name, [])
+    return [read for each in readers for read in each.reads(variable.name)] + scores
 
 
 def _constrain(variable: GraphVariable, copy: int, applied: tf.Operation) -> tf.Operation:

@@ -112,3 +112,23 @@ def test_decay_and_update_are_one_for_other_clones(optimizer: str) -> None:
             for op in changes_of(variable.copies[0].handle, scope):
                 assert op.name in before(end), op.name
             assert end.name in done
+
+
+@pytest.mark.parametrize("update", ["mode = sync", "mode = async", "mode = local, average_every = 2"])
+def test_what_is_reported_is_read_before_the_update(update: str) -> None:
+    """The penalty in the loss, and the weights in summaries, are of the weights that the step began with."""
+    first = 'Dense(3, kernel_regularizer = L2(0.1), name = "first")'
+    text = SPEC.format(first=first, optimizer="SGD(0.1)", update=update)
+    found = grammar.read("test.tfdeploy", text=text.replace("seed = 1", "seed = 1, summaries = all")).spec
+    assert found is not None
+    graph = compile_graph(make_plan(found))
+    scope = "update/" if update == "mode = sync" else "update/clone_0/"
+    for name, variable in graph.variables.items():
+        handle, roles = variable.copies[0].handle, {"summary", "metric"}
+        readers = [op for op in handle.consumers() if op.type == "ReadVariableOp"]
+        reads = {op.name for op in readers if graph.ledger.entries[op.name].role in roles}
+        assert len(reads) == 1 + (name == "first/kernel"), name
+        changes = changes_of(handle, scope)
+        assert changes or not variable.info.trainable, name
+        for op in changes:
+            assert reads <= before(op), op.name

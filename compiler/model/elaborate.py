@@ -111,7 +111,7 @@ class _Builder:
             for step in expr.steps:
                 values = (self._step(step, values, scope),)
             return values[0]
-        raise TypeError("a list of tensors stands where one tensor is needed")
+        raise TypeError("there is a list of tensors instead of one tensor")
 
     def _values(self, expr: ir.Expr, scope: _Scope) -> tuple[int, ...]:
         items = expr.items if isinstance(expr, ir.Group) else (expr,)

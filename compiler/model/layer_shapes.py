@@ -98,8 +98,10 @@ def _ranked(shapes: Sequence[Shape], rank: int) -> Shape:
     """Return the one shape, which must have `rank` axes."""
     shape = _one(shapes)
     if len(shape) != rank:
-        advice = " (`Flatten()` makes one of all)" if rank == 1 and len(shape) > 1 else ""
-        raise ShapeError(f"it takes {_axes(rank)} beside the batch{advice}, and {_axes(len(shape))} reach it")
+        advice = " (`Flatten()` makes one of all axes)" if rank == 1 and len(shape) > 1 else ""
+        raise ShapeError(
+            f"it needs inputs with {_axes(rank)} beside the batch{advice}, not {_axes(len(shape))}"
+        )
     return shape
 
 
@@ -108,7 +110,7 @@ def _at_least(shapes: Sequence[Shape], rank: int) -> Shape:
     if len(shape) < rank:
         here = _axes(len(shape))
         raise ShapeError(
-            f"it takes {_axes(rank)} beside the batch, and {here} reach it; `Reshape` gives others"
+            f"it needs inputs with at least {_axes(rank)} beside the batch, not {here}; `Reshape` adds axes"
         )
     return shape
 
@@ -148,7 +150,7 @@ def _window(size: int, window: int, stride: int, padding: object) -> int:
         raise _UnknownError
     if window > size:
         raise ShapeError(
-            f"a window of {window} does not fit into an axis of {size}; `padding = same` fills it up"
+            f"a window of {window} does not fit into an axis of {size}; `padding = same` pads the axis"
         )
     return (size - window) // stride + 1
 
@@ -171,7 +173,9 @@ def _convolution(rank: int, *, depthwise: bool = False) -> Rule:
             if channels % groups:
                 raise _UnknownError
             if shape[-1] % groups:
-                raise ShapeError(f"{shape[-1]} channels reach it, which {groups} groups do not divide")
+                raise ShapeError(
+                    f"its input has {shape[-1]} channels, which cannot be divided into {groups} equal groups"
+                )
         places = (
             _window(size, (width - 1) * apart + 1, stride, arguments["padding"])
             for size, width, stride, apart in zip(shape, kernel, strides, dilation, strict=False)
@@ -334,7 +338,7 @@ def _concatenated(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
     for number, sizes in enumerate(zip(*shapes, strict=True)):
         if number != at and len(set(sizes)) > 1:
             raise ShapeError(
-                f"sizes {' and '.join(map(str, sorted(set(sizes))))} differ in another axis than the {axis}"
+                f"sizes {' and '.join(map(str, sorted(set(sizes))))} differ in another axis than axis {axis}"
             )
         joined.append(sum(sizes) if number == at else sizes[0])
     return tuple(joined)

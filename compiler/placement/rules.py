@@ -182,7 +182,7 @@ def target_of(reason: Reason) -> ir.Target:
         ValueError: A default decided, which has no target.
     """
     if reason.rule is None:
-        raise ValueError("a default has no rule to take a target from")
+        raise ValueError("a default has no rule, and so no target")
     return reason.rule.target
 
 

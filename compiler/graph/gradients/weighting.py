@@ -65,7 +65,7 @@ def loss_sums(towers: Sequence[StampedTower], share: Callable[[StampedTower], fl
 
 
 def data_loss(sums: Sequence[LossSum], name: str) -> tf.Tensor:
-    """Return what the parts of a loss come to together, made on the current device."""
+    """Return the sum of the parts of a loss, made on the current device."""
     if len(sums) == 1 and sums[0].weight is None:
         return sums[0].value
     return tf.add_n([each.mean for each in sums], name=name)

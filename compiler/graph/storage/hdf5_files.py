@@ -79,7 +79,7 @@ def _stored(path: str, item: h5py.Dataset) -> Stored:
         raise StrangeFileError(f"`{path}` holds no numbers")
     there = item.id.get_storage_size()
     if item.nbytes > max(LARGEST_UNASKED, MOST_TIMES * there):
-        reason = f"the {there:,} bytes of `{path}` would unpack to {item.nbytes:,}, out of all proportion"
+        reason = f"the {there:,} bytes of `{path}` would unpack to {item.nbytes:,}, which is not plausible"
         raise StrangeFileError(reason)
     if item.chunks is not None and _chunk_bytes(item) > max(LARGEST_UNASKED, item.nbytes):
         raise StrangeFileError(f"`{path}` is packed in chunks that are larger than it is")

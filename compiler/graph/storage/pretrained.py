@@ -108,6 +108,6 @@ def _sound(path: Path, node: LayerNode) -> Iterator[None]:
             with open_regular(path) as file, open_store(file) as store:
                 contents(store)
         except (StrangeFileError, OSError) as fault:
-            reason = str(fault) if isinstance(fault, StrangeFileError) else "it is no HDF5 file"
+            reason = str(fault) if isinstance(fault, StrangeFileError) else "it is not an HDF5 file"
             raise RunError(errors.weights_unreadable(str(path), reason, node.call.span)) from fault
     yield

@@ -76,11 +76,11 @@ def _readable(path: Path, span: Span | None) -> Iterator[None]:
     except StrangeFileError as fault:
         raise RunError(errors.weights_unreadable(str(path), str(fault), span)) from fault
     except OSError as fault:
-        reason = fault.strerror.lower() if fault.strerror else "it is no HDF5 file"
+        reason = fault.strerror.lower() if fault.strerror else "it is not an HDF5 file"
         raise RunError(errors.weights_unreadable(str(path), reason, span)) from fault
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as fault:
         swells = isinstance(fault, SwellingError)
-        reason = str(fault) if swells else "it is no Keras archive"
+        reason = str(fault) if swells else "it is not a Keras archive"
         raise RunError(errors.weights_unreadable(str(path), reason, span)) from fault
 
 

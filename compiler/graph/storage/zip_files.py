@@ -60,4 +60,4 @@ class ZipArchive(zipfile.ZipFile):
 def require_proportion(unpacked: int, packed: int) -> None:
     """Raise SwellingError if so few bytes unpack to so many."""
     if unpacked > max(LARGEST_UNASKED, MOST_TIMES * packed):
-        raise SwellingError(f"{packed:,} bytes would unpack to {unpacked:,}, out of all proportion")
+        raise SwellingError(f"{packed:,} bytes would unpack to {unpacked:,}, which is not plausible")

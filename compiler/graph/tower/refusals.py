@@ -132,7 +132,7 @@ def _diagnosed(step: str, values: Sequence[Any], fault: Exception, span: Span | 
     shapes = [f"{tf.as_dtype(each.dtype).name} {_written(_shape(each))}" for each in values]
     if _OF_LISTS.search(str(fault)) and len(values) > 1:
         advice = "make one tensor of them by a merging layer, such as `Add()` or `Concatenate()`"
-        reason = f"it takes one tensor, and {len(values)} are given"
+        reason = f"its input must be one tensor, not {len(values)}"
         return errors.shape_mismatch(step, shapes, reason, span, advice)
     return errors.shape_mismatch(step, shapes, first_sentence(fault), span)
 

@@ -58,8 +58,8 @@ def test_every_weight_that_does_not_fit_is_named(project: Project) -> None:
     ("name", "reason"),
     [
         ("missing.keras", "no such file or directory"),
-        ("text.keras", "it is no Keras archive"),
-        ("text.weights.h5", "it is no HDF5 file"),
+        ("text.keras", "it is not a Keras archive"),
+        ("text.weights.h5", "it is not an HDF5 file"),
     ],
 )
 def test_files_that_are_no_weights(project: Project, tmp_path: Path, name: str, reason: str) -> None:

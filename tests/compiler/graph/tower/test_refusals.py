@@ -55,7 +55,7 @@ def test_wrong_rank_says_what_to_put_before() -> None:
 def test_list_for_a_layer_of_one_tensor(layer: str) -> None:
     """A layer that takes one tensor is not applied to a list, which it would stack on the batch axis."""
     diagnostic = refused(f"[x, x] -> {layer} -> Flatten() -> Dense(2)")
-    assert (diagnostic.code, diagnostic.notes) == ("TFD506", ("it takes one tensor, and 2 are given",))
+    assert (diagnostic.code, diagnostic.notes) == ("TFD506", ("its input must be one tensor, not 2",))
 
 
 def test_several_outputs() -> None:

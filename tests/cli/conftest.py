@@ -1,14 +1,19 @@
-"""Running the command as people do: as a process of its own."""
+"""Running the command as people do."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from contextlib import chdir
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 from attrs import frozen
+from click.testing import CliRunner
+
+from tfdeploy.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,9 +30,12 @@ model "m" {
 """
 
 
+INSIDE = ("-m", "tfdeploy")
+
+
 @frozen
 class Finished:
-    """What a process left behind."""
+    """How a command ended, and what it wrote."""
 
     code: int
     out: str
@@ -43,12 +51,18 @@ class Command:
     def __call__(
         self,
         *arguments: str,
-        program: tuple[str, ...] = ("-m", "tfdeploy"),
+        program: tuple[str, ...] = INSIDE,
         env: Mapping[str, str | None] | None = None,
         stdin: str | bytes = "",
     ) -> Finished:
-        """Run the command with `arguments`; an `env` value of None removes a variable."""
+        """Run the command with `arguments`; an `env` value of None removes a variable.
+
+        It runs in this process. What is given as another `program` is a process of its own.
+        """
         plain = {"NO_COLOR": None, "FORCE_COLOR": None, "TERM": "xterm", **(env or {})}
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        if program == INSIDE:
+            return self._inside(list(arguments), plain, given)
         variables = {**os.environ, **{key: value for key, value in plain.items() if value is not None}}
         for key, value in plain.items():
             if value is None:
@@ -57,12 +71,24 @@ class Command:
             [sys.executable, *program, *arguments],
             cwd=self.directory,
             env=variables,
-            input=stdin.encode() if isinstance(stdin, str) else stdin,
+            input=given,
             capture_output=True,
             check=False,
             timeout=120,
         )
         return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def _inside(self, arguments: list[str], env: Mapping[str, str | None], stdin: bytes) -> Finished:
+        with (
+            CliRunner().isolation(input=stdin, env=env) as (out, err, _),
+            chdir(self.directory),
+            mock.patch.object(sys, "argv", ["tfdeploy", *arguments]),
+        ):
+            with pytest.raises(SystemExit) as ended:
+                main()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            return Finished(int(ended.value.code or 0), out.getvalue().decode(), err.getvalue().decode())
 
     def write(self, name: str, text: str) -> Path:
         """Write a file into the directory."""

@@ -9,19 +9,22 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.folders import ROOT
 
 DIGITS = ROOT / "examples" / "digits.tfdeploy"
 CIFAR10 = ROOT / "examples" / "cifar10.tfdeploy"
 
 
-def tfdeploy(*arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process."""
+def tfdeploy(*arguments: str | Path, executed: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process, which is forked unless it is to be `executed`."""
     command = [sys.executable, "-m", "tfdeploy", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    if executed:
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return forked.run(command, cwd=ROOT, text=True)
 
 
-def test_compile_and_run(tmp_path: Path) -> None:
+def test_an_executed_compile_and_run(tmp_path: Path) -> None:
     """Without a terminal there are plain lines, the totals of the map, a summary, and last the result."""
     done = tfdeploy(
         "compile-and-run",
@@ -33,6 +36,7 @@ def test_compile_and_run(tmp_path: Path) -> None:
         "train.steps=20",
         "--set",
         "train.log_every=10",
+        executed=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import socket
-import subprocess
 import sys
 import time
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from attrs import frozen
 
+from tests import forked
 from tests.folders import ROOT
 
 DATA = "a,b,c,d,label\n" + "".join(f"0.{n},0.2,0.3,0.4,{n % 2}\n" for n in range(8))
@@ -100,7 +100,7 @@ class Node:
                 env["TFDEPLOY_SECRET_FILE"] = self.here(pod.secret)
                 command = [sys.executable, "-m", "tfdeploy", *map(self.here, pod.arguments)]
                 log = stack.enter_context((self.folder / f"{pod.name}.log").open("w"))
-                process = subprocess.Popen(command, cwd=self.folder, env=env, stdout=log, stderr=log)
+                process = forked.Popen(command, cwd=self.folder, env=env, stdout=log, stderr=log)
                 stack.callback(process.wait)
                 stack.callback(process.kill)  # before the wait, as the last in goes first
                 processes[pod.name] = process

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.folders import ROOT
 from tests.runtime.tasks import Tasks
 
@@ -93,12 +94,11 @@ class Project:
         return api.run(self.load(**overrides), **{"reporter": Reporter(), **options})
 
     def start(self, *arguments: str, **more: Any) -> subprocess.Popen[str]:
-        """Train the spec in a process of its own."""
+        """Train the spec in a process of its own, which is forked unless `preexec_fn` is given."""
         command = [sys.executable, "-m", "tfdeploy", "compile-and-run", str(self.spec), *arguments]
         command += ["--set", f"train.directory={self.run_directory}"]
-        return subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more
-        )
+        start = subprocess.Popen if "preexec_fn" in more else forked.Popen
+        return start(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
     def history(self) -> list[dict[str, Any]]:
         """Return the lines of the history; each must be readable."""

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from tests import forked
 from tests.folders import ROOT
 from tfdeploy.runtime.membership.secret import VARIABLE, Secret, secret_of
 
@@ -60,12 +61,15 @@ def free_ports(count: int) -> list[int]:
 
 
 class Process:
-    """A process whose lines are read as they come."""
+    """A process of Python whose lines are read as they come; it is forked unless it is to be `executed`."""
 
-    def __init__(self, arguments: list[str], environment: dict[str, str], cwd: Path) -> None:
+    def __init__(
+        self, arguments: list[str], environment: dict[str, str], cwd: Path, *, executed: bool = False
+    ) -> None:
         clean = {key: each for key, each in os.environ.items() if key != "TF_CONFIG"}
         clean[VARIABLE] = str(cwd / "secret")
-        self.process = subprocess.Popen(
+        start = subprocess.Popen if executed else forked.Popen
+        self.process = start(
             [sys.executable, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -166,16 +170,18 @@ class Tasks:
         """Start a command of tfdeploy."""
         return self._process(["-m", "tfdeploy", *arguments], environment)
 
-    def start_file(self, script: Path, *arguments: str) -> Process:
-        """Start a program in Python that is in a file."""
-        return self._process([str(script), *arguments], {})
+    def execute(self, *arguments: str) -> Process:
+        """Start Python with these arguments, as a user would: nothing is loaded before."""
+        return self._process([*arguments], {}, executed=True)
 
     def start_script(self, script: str, *arguments: str) -> Process:
         """Start a program in Python."""
         return self._process(["-c", script, *arguments], {})
 
-    def _process(self, arguments: list[str], environment: dict[str, str]) -> Process:
-        process = Process(arguments, environment, self.folder)
+    def _process(
+        self, arguments: list[str], environment: dict[str, str], *, executed: bool = False
+    ) -> Process:
+        process = Process(arguments, environment, self.folder, executed=executed)
         self.stack.callback(process.close)
         return process
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.forked import words_of
 from tests.runtime.tasks import Process, Tasks
 from tfdeploy.runtime import watchdog as module
 from tfdeploy.runtime.show.reporting import Reporter
@@ -105,9 +106,9 @@ def test_a_server_that_is_stopped_is_named_and_the_run_can_be_interrupted(tasks:
     run = tasks.start("compile-and-run", str(tasks.spec), *more, TMPDIR=str(tasks.folder))
     run.until(" 20/10,000,000")
     there = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
-    pids = [pid for pid in there if parent_of(pid) == run.pid]
+    pids = [pid for pid in there if parent_of(pid) == run.pid and "--task" in words_of(pid)]
     assert len(pids) == 2
-    (server,) = [pid for pid in pids if b"ps:0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    (server,) = [pid for pid in pids if "ps:0" in words_of(pid)]
     os.kill(server, signal.SIGSTOP)
     assert "nothing has come of step " in run.until("warning[TFD773]")
     run.until("ps:0 at 127.0.0.1:")
@@ -115,7 +116,7 @@ def test_a_server_that_is_stopped_is_named_and_the_run_can_be_interrupted(tasks:
     assert run.end() == 130
     assert "SIGINT has ended the run in the middle of step " in run.text
     end = time.monotonic() + 60
-    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+    while any(words_of(pid) for pid in pids):
         assert time.monotonic() < end
         time.sleep(0.05)
     assert not (tasks.folder / "run" / "cluster.json").exists()

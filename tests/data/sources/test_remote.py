@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import forked
 from tests.data.shared_files import KINDS, NUMBER, ORDERS, two_passes
 from tests.folders import ROOT
 
@@ -50,9 +51,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command = [sys.executable, "-m", "tfdeploy", "serve", "spec.tfdeploy", "--task"]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     processes = [
-        subprocess.Popen(
-            [*command, f"worker:{index}"], cwd=folder, env=env, stdout=subprocess.PIPE, text=True
-        )
+        forked.Popen([*command, f"worker:{index}"], cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
         for index in range(2)
     ]
     try:

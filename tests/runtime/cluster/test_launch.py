@@ -17,8 +17,10 @@ import pytest
 
 from dsl import ir
 from dsl.diagnostics import SpecError
+from tests.forked import AS_SUBPROCESS, words_of
 from tfdeploy import api
 from tfdeploy.runtime.cluster.server.identity import Answer, ask, shut_down
+from tfdeploy.runtime.launch import children
 from tfdeploy.runtime.launch import launcher as module
 from tfdeploy.runtime.launch.launched_run import copied_spec
 from tfdeploy.runtime.launch.launcher import Launcher, TaskCommand, gpus_of
@@ -41,6 +43,12 @@ with Launcher(command, lambda task, line, stream: print(line, flush=True), print
         launcher.check_tasks()
         time.sleep(0.1)
 """
+
+
+@pytest.fixture(autouse=True)
+def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the tasks of launchers in this process; those in forked processes do so by themselves."""
+    monkeypatch.setattr(children, "subprocess", AS_SUBPROCESS)
 
 
 class Heard(list[str]):
@@ -70,11 +78,8 @@ def processes_of(tasks: Tasks) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if any(word.endswith(b"child.py") for word in words) and str(tasks.spec).encode() in words:
+            words = words_of(int(entry.name))
+            if any(word.endswith("child.py") for word in words) and str(tasks.spec) in words:
                 found.append(int(entry.name))
     return found
 
@@ -171,7 +176,7 @@ def test_who_dies_time_after_time_is_given_up(tasks: Tasks) -> None:
 def test_no_task_outlives_a_launcher_that_is_killed(tasks: Tasks) -> None:
     """Tasks end with it at once, also those that are stopped or have just been started."""
     tasks.write("tasks = 1", "tasks = 1")
-    launcher = tasks.start_script(SCRIPT, str(tasks.spec))
+    launcher = tasks.execute("-c", SCRIPT, str(tasks.spec))
     launcher.until("listens")
     stopped = processes_of(tasks)
     assert len(stopped) == 2
@@ -252,14 +257,14 @@ def processes_of_folder(tasks: Tasks) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
-            if (entry / "cwd").readlink() == tasks.folder and b"--task" in (entry / "cmdline").read_bytes():
+            if (entry / "cwd").readlink() == tasks.folder and "--task" in words_of(int(entry.name)):
                 found.append(int(entry.name))
     return found
 
 
 def task_of(pid: int) -> str:
     """Return which task a process is."""
-    words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    words = words_of(pid)
     return words[words.index("--task") + 1]
 
 
@@ -284,14 +289,14 @@ def test_a_task_that_is_started_again_runs_no_more_code_than_before(tasks: Tasks
     arguments = [str(tasks.spec), *(["--allow-python"] if allowed else [])]
     for name in ("update.replication=between_graph", "train.steps=100000", "train.directory=run"):
         arguments += ["--set", name]
-    run = tasks.start_file(Path(sys.executable).with_name("compile-and-run"), *arguments)
+    run = tasks.execute(str(Path(sys.executable).with_name("compile-and-run")), *arguments)
     run.until("worker:0 | step ")
     kill_a_task(tasks, run, "worker:1")
     compiled = "worker:1 | compiled in"
     run.wait_for(lambda: run.text.count(compiled) == 2)
-    words = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes_of_folder(tasks)]
+    words = [words_of(pid) for pid in processes_of_folder(tasks)]
     assert len(words) == 3
-    assert [b"--allow-python" in each for each in words] == [allowed] * 3
+    assert ["--allow-python" in each for each in words] == [allowed] * 3
     run.send(signal.SIGTERM)
     assert run.end() == 143, run.text
     assert not marker.exists(), marker.read_text()

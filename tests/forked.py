@@ -1,0 +1,267 @@
+"""Processes of Python that have TensorFlow loaded when they start: forked, rather than executed.
+
+Importing TensorFlow and Keras costs some seconds of a processor, and tests of clusters and of signals start a
+hundred processes. So one process, the nursery, imports both and runs nothing of TensorFlow: it has one thread
+and can be forked. `Popen` is `subprocess.Popen` for commands of this Python, except that the nursery forks
+the process. It is a child of the process that asked for it: that one has declared itself a subreaper, and the
+process in between ends. What it starts through `tfdeploy.runtime.launch` is forked as well, by a nursery of
+its own.
+
+What only an executed process can show (which files it imports, settings that Python or TensorFlow read while
+they start, what is printed before anything else) is tested with `subprocess.Popen`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import fcntl
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+SET_CHILD_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+LARGEST = 1 << 17  # bytes of a request; most of it is the environment
+MOST_DESCRIPTORS = 16
+HIGH = 500  # descriptors from here on are used by nothing else
+WORDS = 900  # the descriptor of a file in memory that has the command of a forked process
+SETTINGS = {
+    "TF_CPP_MIN_LOG_LEVEL": "3",  # as `start_tensorflow` sets it
+    "KERAS_BACKEND": "tensorflow",
+    "OPENBLAS_NUM_THREADS": "1",  # NumPy would start threads while it is imported
+}
+
+
+class Nursery:
+    """The connection to a process that forks others for this one."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+
+    def ask(self, request: dict[str, Any], descriptors: list[int]) -> int:
+        """Return the id of a new process; it gets the descriptors as 0, 1, 2 and `request["keep"]`."""
+        with self._lock:
+            socket.send_fds(self._connection, [json.dumps(request).encode()], descriptors)
+            return int(self._connection.recv(64))
+
+
+_NURSERIES: list[Nursery] = []
+
+
+def nursery() -> Nursery:
+    """Return the nursery of this process: it starts when it is first needed, and ends with the process."""
+    if _NURSERIES:
+        return _NURSERIES[0]
+    _adopt()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, __file__, str(theirs.fileno())],
+            env={**os.environ, **SETTINGS},
+            stdin=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+        )
+    _NURSERIES.append(Nursery(ours))
+    atexit.register(process.wait)
+    atexit.register(ours.close)  # before the wait, which it ends
+    return _NURSERIES[0]
+
+
+def _adopt() -> None:
+    """Let Linux give this process the children of descendants that have ended."""
+    assert ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+class Popen(subprocess.Popen[Any]):
+    """A process of this Python that the nursery forks; all else is as in `subprocess.Popen`."""
+
+    def _execute_child(self, args: Any, *rest: Any) -> None:
+        """Fork instead of executing; the arguments are those of the method that this one replaces."""
+        (_, before_exec, _, keep, cwd, env, _, _, shell), pipes, others = rest[:9], rest[9:15], rest[15:]
+        command = [os.fspath(each) for each in args]
+        environment = dict(os.environ if env is None else env)
+        assert command[0] == sys.executable, command
+        assert before_exec is None
+        assert not shell
+        for name in environment.keys() | os.environ.keys():
+            if name in SETTINGS or (name.startswith("PYTHON") and name != "PYTHONPATH"):
+                assert environment.get(name) == os.environ.get(name), f"{name} is read once, by the nursery"
+        streams = [pipes[0], pipes[3], pipes[5]]
+        request = {
+            "command": command[1:],
+            "environment": environment,
+            "folder": os.fspath(Path.cwd() if cwd is None else cwd),
+            "keep": list(keep),
+            "session": bool(others[-2]),
+        }
+        descriptors = [own if own != -1 else inherited for inherited, own in enumerate(streams)]
+        self.pid = nursery().ask(request, [*descriptors, *keep])
+        self._child_created = True
+        self._close_pipe_fds(*pipes)
+
+
+def run(
+    arguments: list[str], *, stdin: bytes | None = None, timeout: float | None = None, **options: Any
+) -> subprocess.CompletedProcess[Any]:
+    """Run a command of this Python in a forked process, as `subprocess.run` does with `capture_output`."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with Popen(arguments, **pipes, **options) as process:
+        try:
+            out, err = process.communicate(stdin, timeout)
+        finally:
+            process.kill()
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+AS_SUBPROCESS = SimpleNamespace(Popen=Popen, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL)
+"""What `tfdeploy.runtime.launch.children` uses of `subprocess`, with processes that are forked."""
+
+
+def words_of(pid: int) -> list[str]:
+    """Return the command of a process, forked or executed; none if it has ended."""
+    folder = Path(f"/proc/{pid}")
+    file = folder / "cmdline"
+    with suppress(OSError):
+        if str((folder / f"fd/{WORDS}").readlink()).startswith("/memfd:words"):
+            file = folder / f"fd/{WORDS}"
+    with suppress(OSError):
+        text = file.read_bytes().decode()
+        return text.rstrip("\0").split("\0") if text else []
+    return []
+
+
+# --- the nursery, and the processes that it forks ---------------------------------------------------------
+
+
+def main() -> None:
+    """Load everything and fork; what is forked leaves the loop and runs its command as Python would."""
+    connection: socket.socket | None = socket.socket(fileno=int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the processes
+    installed = [each for each in sys.path[1:] if each not in _python_path()]
+    _load()
+    gc.freeze()
+    while connection is not None:
+        request = _next(connection)
+        connection = _nursery_of_its_own(request)
+    _become(request)
+    _run(request["command"], installed)
+
+
+def _load() -> None:
+    """Import what the processes will need."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    from tfdeploy.runtime.quiet import _silenced
+
+    with _silenced():
+        import keras
+        import tensorflow as tf
+    for package in ("dsl", "grammar", "compiler", "tfdeploy"):
+        for each in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+            if not each.name.endswith(("__main__", ".launch.child")):
+                importlib.import_module(each.name)
+    del sys.path[0], keras
+    tf.get_logger().setLevel("ERROR")  # as `start_tensorflow` does
+    children = importlib.import_module("tfdeploy.runtime.launch.children")
+    vars(children)["subprocess"] = AS_SUBPROCESS
+    assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"  # noqa: PTH208 names alone
+
+
+def _next(connection: socket.socket) -> dict[str, Any]:
+    """Fork a process for every request, and return the request in that process; end with the one who asks."""
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(connection, LARGEST, MOST_DESCRIPTORS)
+        if not message:
+            os._exit(0)
+        reading, writing = os.pipe()
+        between = os.fork()
+        if between == 0:
+            between = os.getpid()
+            child = os.fork()
+            if child != 0:
+                os.write(writing, str(child).encode())
+                os._exit(0)
+            while os.getppid() == between:
+                time.sleep(0.001)
+            high = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, HIGH) for each in descriptors]
+            for each in (reading, writing, *descriptors, connection.detach()):
+                os.close(each)
+            return json.loads(message) | {"descriptors": high}
+        for each in (writing, *descriptors):
+            os.close(each)
+        os.waitpid(between, 0)  # from now on the process is a child of the one who asks
+        with open(reading, "rb") as pipe:  # noqa: PTH123 a descriptor
+            connection.send(pipe.read())
+
+
+def _nursery_of_its_own(request: dict[str, Any]) -> socket.socket | None:
+    """Fork a nursery for what a process will start; in it, return its end of the connection, else None."""
+    _adopt()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork() == 0:
+        ours.close()
+        for each in request["descriptors"]:
+            os.close(each)
+        return theirs
+    theirs.close()
+    _NURSERIES.append(Nursery(ours))
+    return None
+
+
+def _become(request: dict[str, Any]) -> None:
+    """Take the streams, the environment and the folder of a request."""
+    if request["session"]:
+        os.setsid()
+    for at, each in zip([0, 1, 2, *request["keep"]], request["descriptors"], strict=True):
+        os.dup2(each, at)
+        os.close(each)
+    sys.stdin = os.fdopen(0)
+    sys.stdout = os.fdopen(1, "w", 1 if os.isatty(1) else -1, errors=sys.stdout.errors, closefd=False)
+    sys.stderr = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    words = os.memfd_create("words")
+    os.write(words, "\0".join([sys.executable, *request["command"]]).encode())
+    os.dup2(words, WORDS, inheritable=False)
+    os.close(words)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _python_path() -> list[str]:
+    """Return the folders that the environment adds to those in which Python looks for modules."""
+    return [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+
+
+def _run(command: list[str], installed: list[str]) -> None:
+    """Run a command of Python: `-m MODULE`, `-c CODE` or a file.
+
+    `installed` is where Python looks for modules apart from PYTHONPATH.
+    """
+    sys.argv = command[1:] if command[0].startswith("-") else command
+    first = {"-m": os.getcwd(), "-c": ""}.get(command[0], str(Path(command[0]).resolve().parent))  # noqa: PTH109
+    sys.path[:] = [first, *_python_path(), *installed]
+    if command[0] == "-m":
+        runpy.run_module(command[1], run_name="__main__", alter_sys=True)
+    elif command[0] == "-c":
+        sys.argv[0] = "-c"
+        exec(compile(command[1], "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 it is what `-c` does
+    else:
+        runpy.run_path(command[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

@@ -11,7 +11,7 @@ PYTEST ?= $(SIDE_BY_SIDE)
 QUICK := tests/dsl tests/grammar tests/test_packages.py tests/cli/test_check.py tests/cli/test_fmt.py \
   tests/cli/test_show.py tests/cli/test_folders.py tests/cli/test_startup.py
 
-.PHONY: help run test quick check-format lint types layers tests coverage bench docs reference mutants package lock format clean
+.PHONY: help run test full quick check-format lint types layers tests coverage bench docs reference mutants package lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -48,7 +48,10 @@ tests: .venv/ready ## the tests alone, a process for each core; PYTEST="-k name"
 	$(BIN)/python -m pytest $(PYTEST)
 
 quick: check-format lint types layers ## the checks without TensorFlow, within a minute
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" $(QUICK)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not full" $(QUICK)
+
+full: .venv/ready ## the cases that `make test` leaves out, since it has others of their kind
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m full
 
 coverage: .venv/ready ## the tests, and which lines none of them runs: build/coverage/index.html
 	$(BIN)/python -m pytest --cov --cov-report=html:build/coverage --cov-report=term:skip-covered $(PYTEST)

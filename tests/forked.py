@@ -128,7 +128,7 @@ def run(
 
 
 AS_SUBPROCESS = SimpleNamespace(Popen=Popen, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL)
-"""What `tfdeploy.runtime.launch.children` uses of `subprocess`, with processes that are forked."""
+"""What `tfdeploy.runtime.launch.task_processes` uses of `subprocess`, with processes that are forked."""
 
 
 def words_of(pid: int) -> list[str]:
@@ -164,7 +164,7 @@ def main() -> None:
 def _load() -> None:
     """Import what the processes will need."""
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    from tfdeploy.runtime.quiet import _silenced
+    from tfdeploy.runtime.start_tensorflow import _silenced
 
     with _silenced():
         import keras
@@ -175,8 +175,8 @@ def _load() -> None:
                 importlib.import_module(each.name)
     del sys.path[0], keras
     tf.get_logger().setLevel("ERROR")  # as `start_tensorflow` does
-    children = importlib.import_module("tfdeploy.runtime.launch.children")
-    vars(children)["subprocess"] = AS_SUBPROCESS
+    task_processes = importlib.import_module("tfdeploy.runtime.launch.task_processes")
+    vars(task_processes)["subprocess"] = AS_SUBPROCESS
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"  # noqa: PTH208 names alone
 
 

@@ -20,8 +20,8 @@ from dsl.diagnostics import SpecError
 from tests.forked import AS_SUBPROCESS, words_of
 from tfdeploy import api
 from tfdeploy.runtime.cluster.server.identity import Answer, ask, shut_down
-from tfdeploy.runtime.launch import children
 from tfdeploy.runtime.launch import launcher as module
+from tfdeploy.runtime.launch import task_processes
 from tfdeploy.runtime.launch.launched_run import copied_spec
 from tfdeploy.runtime.launch.launcher import Launcher, TaskCommand, gpus_of
 from tfdeploy.runtime.membership.addresses import Task
@@ -48,7 +48,7 @@ with Launcher(command, lambda task, line, stream: print(line, flush=True), print
 @pytest.fixture(autouse=True)
 def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork the tasks of launchers in this process; those in forked processes do so by themselves."""
-    monkeypatch.setattr(children, "subprocess", AS_SUBPROCESS)
+    monkeypatch.setattr(task_processes, "subprocess", AS_SUBPROCESS)
 
 
 class Heard(list[str]):

@@ -59,18 +59,22 @@ class FalseClock:
 
     def __init__(self, waiting: float, working: float) -> None:
         self.now, self.waiting, self.working = 0.0, waiting, working
-        self.begun = False
+        self.begun, self.beginning = False, 0.0  # whether a step goes on, and when the last one began
         self.lock = Lock()
 
     def timestamp(self, name: str) -> tf.Tensor:
-        """Return an op that tells the time, in place of `tf.timestamp`."""
-        passes = {"asked": 0.0, "given": self.waiting}[name]
-        return tf.numpy_function(lambda: self.after(passes), [], tf.float64, name=name)
+        """Return an op for `tf.timestamp`; a batch is asked for when a step begins."""
+        tell = {"asked": lambda: np.float64(self.beginning), "given": lambda: self.after(self.waiting)}[name]
+        return tf.numpy_function(tell, [], tf.float64, name=name)
 
     def perf_counter(self) -> float:
         """Tell the time to the loop, which asks at the beginning and at the end of a step."""
-        self.begun = not self.begun
-        return float(self.after(0.0 if self.begun else self.working))
+        if self.begun:
+            self.begun = False
+            return float(self.after(self.working))
+        self.begun = True
+        self.beginning = float(self.after(0.0))
+        return self.beginning
 
     def after(self, seconds: float) -> np.float64:
         """Go on, and tell the time."""

@@ -74,10 +74,10 @@ def main(
     reading: bool,
     output: Path | None,
 ) -> None:
-    """Measure, and write `benchmarks.md`, `.json` and `.svg`.
+    """Run the benchmarks, and write `benchmarks.md`, `.json` and `.svg`.
 
-    Without options it takes about 20 minutes and writes into `docs`. A part, chosen by options, goes into
-    `benchmarks/results`; that of reading files takes three minutes and is renewed in `docs`.
+    Without options this takes about 20 minutes and writes into `docs`. If options choose a part, the results
+    go into `benchmarks/results`; the part on reading files takes three minutes and is updated in `docs`.
     """
     if reading:
         _measure_reading(output or ROOT / "docs", turns or READING_TURNS)

@@ -1,4 +1,4 @@
-"""What is measured of a contender, and of commands."""
+"""Records of what is measured of contenders, commands, clusters and readers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,12 @@ from attrs import field, frozen
 class Running:
     """A contender that has made its first step.
 
-    `build` are the seconds that its graph took (for eager peers: model, optimizer and strategy). `advance`
-    makes so many steps, one after the other, and returns the seconds they took.
+    Attributes:
+        build: The seconds that building the graph took (for eager peers: model, optimizer and strategy).
+        advance: Makes a number of steps one after the other, and returns the seconds that they took.
+        first_step: The seconds from the start of the process to the end of the first step.
+        graph_ops: The number of ops in the graph.
+        trace: The seconds of tracing one tower.
     """
 
     build: float
@@ -29,7 +33,13 @@ class Running:
 
 @frozen
 class Built:
-    """A contender that has built its graph and does no step; `trace` are the seconds of tracing one tower."""
+    """A contender that has built its graph and makes no steps.
+
+    Attributes:
+        build: The seconds that building the graph took.
+        graph_ops: The number of ops in the graph.
+        trace: The seconds of tracing one tower.
+    """
 
     build: float
     graph_ops: int
@@ -38,11 +48,19 @@ class Built:
 
 @frozen
 class Figures:
-    """What one process came to.
+    """The measurements of one process. What was not measured is zero or empty.
 
-    `first_step` are the seconds from the start of the process to the end of the first step, `rates` the steps
-    per second of each turn, `cpu` the seconds of processor time of a step in each, `peak_memory` the bytes of
-    the largest resident set. What was not measured is zero or empty.
+    Attributes:
+        contender: The name of the contender.
+        model: The name of the model.
+        towers: The number of towers.
+        build: The seconds that building the graph took.
+        first_step: The seconds from the start of the process to the end of the first step.
+        rates: The steps per second in each turn.
+        cpu: The seconds of processor time per step in each turn.
+        peak_memory: The largest resident set in bytes.
+        graph_ops: The number of ops in the graph.
+        trace: The seconds of tracing one tower.
     """
 
     contender: str
@@ -59,7 +77,12 @@ class Figures:
 
 @frozen
 class Launch:
-    """How long a command takes as a process: seconds of processor time, user and system, of each run."""
+    """The processor time of a command that runs as a process.
+
+    Attributes:
+        command: The command.
+        seconds: The seconds of processor time, user and system, of each run.
+    """
 
     command: str
     seconds: tuple[float, ...] = field(converter=tuple)
@@ -78,7 +101,7 @@ def peak_memory() -> int:
 
 
 def repeating(step: Callable[[], Any]) -> Callable[[int], float]:
-    """Return a function that calls `step` so many times and returns the seconds that this took."""
+    """Return a function that calls `step` a number of times and returns the seconds that this took."""
 
     def advance(steps: int) -> float:
         began = time.perf_counter()
@@ -91,7 +114,13 @@ def repeating(step: Callable[[], Any]) -> Callable[[int], float]:
 
 @frozen
 class ClusterRates:
-    """Steps per second of both contenders on a cluster, round by round, for a model."""
+    """Steps per second of both contenders on a cluster.
+
+    Attributes:
+        model: The name of the model.
+        ours: The rate of tfdeploy in each round.
+        parameter_server: The rate of the strategy in each round.
+    """
 
     model: str
     ours: list[float]
@@ -100,9 +129,14 @@ class ClusterRates:
 
 @frozen
 class Reading:
-    """What a reader of some files came to on a day: examples per second, and seconds of processor time.
+    """The measurements of a reader of files.
 
-    The latter are those of one example; both are given turn by turn.
+    Attributes:
+        files: The kind of files.
+        reader: The name of the reader.
+        date: The day of the measurement.
+        rates: The examples per second in each turn.
+        cpu: The seconds of processor time per example in each turn.
     """
 
     files: str

@@ -1,4 +1,4 @@
-"""How long light commands take as processes, beside the import of what they are built with."""
+"""The processor time of light commands as processes, compared with importing the libraries they use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ BASELINE = 'python -c "import lark, attrs, click"'
 
 
 def commands(folder: Path) -> dict[str, list[str]]:
-    """Return the commands by what is shown of them; `folder` gets the placement map that two of them read."""
+    """Return the commands by their names in the report.
+
+    Args:
+        folder: Where to put the placement map that two of the commands read.
+    """
     program = str(Path(sys.executable).with_name("tfdeploy"))
     placement = folder / "placement.json"
     with placement.open("w") as target:
@@ -34,7 +38,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
 
 
 def run_launches(rounds: int) -> list[Launch]:
-    """Run all commands in turn; return the processor time of every run, after one that does not count."""
+    """Run all commands in turn, and return the processor time of every run after the first."""
     with tempfile.TemporaryDirectory() as folder:
         wanted = commands(Path(folder))
         seconds: dict[str, list[float]] = {name: [] for name in wanted}

@@ -1,8 +1,8 @@
-"""`python -m benchmarks.memory`: forecasts of the peak of a step beside what the allocator counts on CPUs.
+"""`python -m benchmarks.memory`: forecasts of the peak memory of a step, compared with the allocator on CPUs.
 
 Every device is emulated. TensorFlow records each allocation and release of a step with its time; the peak of
-a device is the largest sum of what its ops had allocated at once. It depends on the order in which threads
-come to their ops, so a step is measured several times.
+a device is the largest sum of bytes that its ops have allocated at the same time. It depends on the order in
+which threads run ops, so a step is measured several times.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REPEATS = 5
 
 
 def measure(spec: ir.Spec) -> list[tuple[str, int, int, int]]:
-    """Return for each device: its name, the forecast, the lowest and the highest peak measured, in bytes."""
+    """Return for each device its name, the forecast, and the lowest and highest measured peak in bytes."""
     compiled = compile_graph(make_plan(spec, emulate=True))
     memory = forecast_step_memory(compiled)
     start = compiled.train_input.attach(lambda: _examples(compiled).repeat())

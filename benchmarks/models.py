@@ -1,6 +1,7 @@
-"""The models that are measured: each as a spec of ours and as Keras code for the peers, with the same data.
+"""The models of the benchmarks: each as a spec and as Keras code for the peers, with the same data.
 
-Both forms have the same layers, loss and optimizer (momentum 0.9, rate 0.01); a test compares their weights.
+Both forms have the same layers, loss and optimizer (SGD with momentum 0.9 and learning rate 0.01); a test
+compares their weights.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Problem:
     batch: int
 
     def arrays(self, count: int) -> tuple[Any, Any]:
-        """Return `count` random examples: what goes in, and the class."""
+        """Return `count` random examples: the inputs and the classes."""
         import numpy as np
 
         generator = np.random.default_rng(0)

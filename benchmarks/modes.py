@@ -31,7 +31,12 @@ BEGIN, END = "<!-- written by benchmarks/modes.py -->", "<!-- end -->"
 
 @frozen
 class Contestant:
-    """Lines that are set beside the spec; `clones_per_step` is how many clones' examples one step takes."""
+    """A variant of the spec.
+
+    Attributes:
+        settings: The lines that are added to the spec.
+        clones_per_step: The number of clones whose examples one step uses.
+    """
 
     settings: tuple[str, ...]
     clones_per_step: int = 2
@@ -50,7 +55,14 @@ CONTESTANTS = (
 
 @frozen
 class Measurement:
-    """What one run came to: steps and examples per second, and loss and accuracy on the test split."""
+    """The measurements of one run.
+
+    Attributes:
+        steps: Steps per second.
+        examples: Examples per second.
+        loss: The loss on the test split.
+        accuracy: The accuracy on the test split.
+    """
 
     steps: float
     examples: float
@@ -59,7 +71,7 @@ class Measurement:
 
 
 def measure(contestant: Contestant, examples: int) -> Measurement:
-    """Train for so many examples in a process of its own."""
+    """Train on a number of examples, in a separate process."""
     taken = BATCH * contestant.clones_per_step
     with tempfile.TemporaryDirectory() as directory:
         settings = [

@@ -1,4 +1,4 @@
-"""Contenders in processes of their own, which make steps in turn: what else happens falls on all alike."""
+"""Races between contenders in separate processes. They make steps in turn, so other load affects all."""
 
 from __future__ import annotations
 
@@ -25,10 +25,18 @@ WARM_UP = 3  # steps
 
 @frozen
 class Race:
-    """What is raced: a model on a number of towers, `rounds` times from the start of the processes.
+    """A race between contenders.
 
-    In each round everyone has `turns` turns of about `seconds`, one after the other; where not all fit into
-    memory `together`, each process does all of its turns and ends before the next one begins.
+    Attributes:
+        model: The name of the model.
+        towers: The number of towers.
+        contenders: The names of the contenders.
+        rounds: How often the processes are started.
+        turns: The number of turns of each process in a round.
+        seconds: The approximate length of a turn.
+        together: Whether all processes exist at the same time and take turns. If not, because they do not fit
+            into memory
+        together, each process makes all its turns before the next one starts.
     """
 
     model: str
@@ -41,7 +49,7 @@ class Race:
 
 
 class Failed(Exception):  # noqa: N818  # of a contender, not of ours
-    """A contender ended before its time; the text is the end of what it had to say."""
+    """Raised if a contender ended too early; the text is the end of its output."""
 
 
 @define
@@ -121,7 +129,10 @@ class _Racer:
 
 
 def run_race(race: Race) -> list[Figures]:
-    """Return the figures of all contenders and rounds; who fails is named on standard error and left out."""
+    """Return the measurements of all contenders and rounds.
+
+    Contenders that fail are named on standard error and left out.
+    """
     found = []
     for number in range(race.rounds):
         groups = [race.contenders] if race.together else [(each,) for each in race.contenders]
@@ -162,7 +173,7 @@ def _named() -> Iterator[None]:
 
 
 def run_build(contender: str, model: str, towers: int) -> Figures:
-    """Return what building a graph takes, in a process that does nothing else."""
+    """Return the measurements of building a graph, in a process that does nothing else."""
     racer = _Racer.start(contender, Race(model, towers, (contender,)), "build")
     try:
         figures = racer.finish()
@@ -173,7 +184,7 @@ def run_build(contender: str, model: str, towers: int) -> Figures:
 
 
 def line(figures: Figures) -> str:
-    """Return figures on one line, for people who wait."""
+    """Return measurements on one line, to show progress."""
     more = f", first step {figures.first_step:6.2f} s" if figures.first_step else ""
     more += f", {max(figures.rates):8.2f} steps/s" if figures.rates else ""
     return (
@@ -183,5 +194,5 @@ def line(figures: Figures) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of commands as users have it: byte code is kept."""
+    """Return the environment for commands as users have it, in which byte code is saved."""
     return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}

@@ -1,4 +1,4 @@
-"""The page of the documentation that states what was measured, and the chart beside it."""
+"""Writes the benchmark page of the documentation, and the chart on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plain bar chart in SVG, so that a plot needs no plotting library."""
+"""A bar chart in SVG, made without a plotting library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROW, LEFT, WIDTH, REACH = 18, 330, 420, 5  # pixels; the scale goes from 1 / 2**
 
 
 def bars(ratios: Sequence[Ratio]) -> str:
-    """Return a chart with a bar per ratio on a scale of powers of two; to the right we are better."""
+    """Return a chart with a bar for each ratio, on a scale of powers of two; to the right ours is better."""
     height = ROW * (len(ratios) + 2)
     middle = LEFT + WIDTH / 2
     parts = [

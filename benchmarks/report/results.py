@@ -1,4 +1,4 @@
-"""Everything that a run of the benchmarks has measured, and ratios of it: above 1 we are better."""
+"""The results of a run of the benchmarks, and ratios of them; above 1 ours is better."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Machine:
 
 @frozen
 class Spread:
-    """The median of several ratios, the lowest and the highest."""
+    """The median, the lowest and the highest of several ratios."""
 
     low: float
     median: float
@@ -57,7 +57,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread | None:
-        """Return the spread of values; None where there are none."""
+        """Return the spread of some values, or None if there are none."""
         return cls(min(values), statistics.median(values), max(values)) if values else None
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What is to be reached, as ratios of one run."""
+"""The targets of the benchmarks, as ratios within one run."""
 
 from __future__ import annotations
 

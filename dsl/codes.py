@@ -121,7 +121,11 @@ _ROWS = (
     Code("TFD544", "uneven-workers", "backup workers with batches of another size"),
     Code("TFD545", "device-of-another-worker", "ops of a worker's graph on another worker"),
     Code("TFD546", "too-large-for-memory", "variables or tensors that the memory cannot hold", "plan"),
-    Code("TFD555", "several-outputs", "a layer that gives more than one tensor", "plan"),
+    Code("TFD555", "several-outputs", "a step with another number of outputs than names", "plan"),
+    # TFD56x: tensors as values.
+    Code("TFD560", "constant-into-layer", "a layer that works on a tensor without examples"),
+    Code("TFD561", "examples-mixed", "an operation that mixes the examples of a batch"),
+    Code("TFD562", "call-arguments", "arguments in second brackets of what takes none"),
     # TFD6xx: lint.
     Code("TFD601", "unused-binding", "a binding that nothing uses"),
     Code("TFD602", "unused-constant", "a constant that nothing uses"),

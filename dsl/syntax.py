@@ -106,6 +106,39 @@ class Range(Node):
         self.span = span
 
 
+class Slice(Node):
+    """`first:last:step` in an index of a tensor; each is None if it was left out."""
+
+    __slots__ = ("first", "last", "step")
+
+    def __init__(
+        self, first: Expr | None = None, last: Expr | None = None, step: Expr | None = None, *, span: Span
+    ) -> None:
+        self.first = first
+        self.last = last
+        self.step = step
+        self.span = span
+
+
+class Rest(Node):
+    """`...` in an index of a tensor."""
+
+    __slots__ = ()
+
+    def __init__(self, *, span: Span) -> None:
+        self.span = span
+
+
+class Parts(Node):
+    """An index of a tensor: several parts, or one that only a tensor can have."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: tuple[Expr | Every | Range | Slice | Rest, ...], *, span: Span) -> None:
+        self.items = items
+        self.span = span
+
+
 class Segment(Node):
     """`name` or `name[index]` in a path.
 
@@ -118,7 +151,7 @@ class Segment(Node):
     __slots__ = ("index", "name", "name_span")
 
     def __init__(
-        self, name: str, name_span: Span, index: Expr | Every | Range | None = None, *, span: Span
+        self, name: str, name_span: Span, index: Expr | Every | Range | Parts | None = None, *, span: Span
     ) -> None:
         self.name = name
         self.name_span = name_span
@@ -172,13 +205,21 @@ class Argument(Node):
 
 
 class Call(Node):
-    """`callee(arguments)`."""
+    """`callee(arguments)`, or `callee(arguments)(given)`, whose second brackets are of a layer's own call."""
 
-    __slots__ = ("arguments", "callee")
+    __slots__ = ("arguments", "callee", "given")
 
-    def __init__(self, callee: Path, arguments: tuple[Argument, ...] = (), *, span: Span) -> None:
+    def __init__(
+        self,
+        callee: Path,
+        arguments: tuple[Argument, ...] = (),
+        given: tuple[Argument, ...] = (),
+        *,
+        span: Span,
+    ) -> None:
         self.callee = callee
         self.arguments = arguments
+        self.given = given
         self.span = span
 
 
@@ -244,22 +285,36 @@ class Comparison(Node):
 
 
 Expr: TypeAlias = (
-    "Broken | Number | Text | Constant | Path | Call | List | Chain | Negative | Flow | Comparison"
+    "Broken | Number | Text | Constant | Path | Call | List | Chain | Negative | Flow | Comparison | Parts"
 )
 
 # --- items ------------------------------------------------------------------------------------------------
 
 
 class Attribute(Node):
-    """`name = value`."""
+    """`name = value`, or `name, other = value`; `others` are the further names with their spans."""
 
-    __slots__ = ("name", "name_span", "value")
+    __slots__ = ("name", "name_span", "others", "value")
 
-    def __init__(self, name: str, name_span: Span, value: Expr, *, span: Span) -> None:
+    def __init__(
+        self,
+        name: str,
+        name_span: Span,
+        value: Expr,
+        others: tuple[tuple[str, Span], ...] = (),
+        *,
+        span: Span,
+    ) -> None:
         self.name = name
         self.name_span = name_span
         self.value = value
+        self.others = others
         self.span = span
+
+    @property
+    def names(self) -> tuple[tuple[str, Span], ...]:
+        """All names before the `=`, with their spans."""
+        return ((self.name, self.name_span), *self.others)
 
 
 class Block(Node):

@@ -15,7 +15,7 @@ from dsl.source import Source
 from grammar import files, lark_parser
 from grammar.parsing.parser import parse
 from grammar.reports import Reports
-from grammar.tokens import layout
+from grammar.tokens import context, layout
 
 if TYPE_CHECKING:
     from lark import Token
@@ -28,11 +28,11 @@ WIDTH = 100
 
 INDENT = 2
 
-_OPENERS = {"LPAREN", "LBRACKET", "LBRACE"}
+_OPENERS = {"LPAREN", "LBRACKET", "LBRACE", "AGAIN"}
 _CLOSERS = {"RPAREN", "RBRACKET", "RBRACE"}
 _OPERATORS = {"ARROW", "PLUS", "MINUS", "STAR", "SLASH", "COMPARE"}
-_TIGHT = {"DOT", "DOTDOT"}
-_BEFORE_OPERAND = _OPERATORS | _OPENERS | {"COMMA", "EQUALS", "DOTDOT"}
+_TIGHT = {"DOT", "DOTDOT", "COLON"}
+_BEFORE_OPERAND = _OPERATORS | _OPENERS | {"COMMA", "EQUALS", "DOTDOT", "COLON"}
 
 
 def format_text(source: Source) -> str:
@@ -75,7 +75,7 @@ def source_of(path: str, data: bytes | None = None) -> Source:
 
 def _tokens(text: str) -> list[Token]:
     """Return all tokens of a text, white space and comments included."""
-    return list(lark_parser.parser().lex(text, dont_ignore=True))
+    return context.marked(list(lark_parser.parser().lex(text, dont_ignore=True)))
 
 
 def _meaning(tokens: list[Token], source: Source) -> tuple[list[tuple[str, str]], list[str]]:
@@ -253,10 +253,12 @@ class _Printer:
     def _spaced(self, at: int) -> bool:
         """Whether a space separates piece `at` from the one before it on the same line."""
         before, kind = self.pieces[at - 1].kind, self.pieces[at].kind
-        if kind in {"LPAREN", "LBRACKET"} and before in {"NAME", "RBRACKET"}:
+        if (kind in {"LPAREN", "LBRACKET"} and before in {"NAME", "RBRACKET"}) or kind == "AGAIN":
             return False  # of a call, of an index
-        after_space = before not in {"LPAREN", "LBRACKET"} | _TIGHT and not self._is_sign(at - 1)
-        before_space = kind not in {"COMMA", "RPAREN", "RBRACKET"} | _TIGHT
+        if kind == "COLON" and before == "COMMA":
+            return True
+        after_space = before not in {"LPAREN", "LBRACKET", "AGAIN"} | _TIGHT and not self._is_sign(at - 1)
+        before_space = kind not in {"COMMA", "ALSO", "RPAREN", "RBRACKET"} | _TIGHT
         is_empty = before == "LBRACE" and kind == "RBRACE"
         return kind == "COMMENT" or (after_space and before_space and not is_empty)
 

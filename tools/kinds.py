@@ -32,6 +32,37 @@ EXCLUDED = {
     "Sum",
 }
 
+NO_OPERATIONS = {
+    # take functions
+    "associative_scan",
+    "cond",
+    "custom_gradient",
+    "fori_loop",
+    "jvp",
+    "map",
+    "scan",
+    "switch",
+    "vectorize",
+    "vectorized_map",
+    "while_loop",
+    # give no tensors, or tensors whose shape depends on their values
+    "convert_to_numpy",
+    "convert_to_tensor",
+    "dtype",
+    "is_tensor",
+    "ndim",
+    "nonzero",
+    "shape",
+    "size",
+    "unique",
+    # have a form of their own in the language
+    "array",
+    "get_item",
+    # give what happens to be in memory
+    "empty",
+    "empty_like",
+}
+
 LEFT_OUT = {
     # no value of the language can be one
     "input_tensor",

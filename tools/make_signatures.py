@@ -25,7 +25,7 @@ import keras
 from keras.src import activations, initializers, regularizers
 from keras.src import constraints as constraint_table
 from keras.src.backend.common.dtypes import ALLOWED_DTYPES
-from kinds import EXCLUDED, KINDS, LEFT_OUT, OPTIMIZERS, REQUIRED, SAMPLES, SCHEDULES, WORDS
+from kinds import EXCLUDED, KINDS, LEFT_OUT, NO_OPERATIONS, OPTIMIZERS, REQUIRED, SAMPLES, SCHEDULES, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,7 +76,8 @@ def _table() -> dict[str, Any]:
     applications = [name for name in dir(keras.applications) if name[0].isupper()]
     table["application"] = {name: _rows(getattr(keras.applications, name), words) for name in applications}
     table["activation"] = {name: _rows(activations.get(name), words) for name in words["activation"]}
-    for category in ("optimizer", "schedule", "application", "activation"):
+    table["operation"] = {name: _operation(function) for name, function in _operations()}
+    for category in ("optimizer", "schedule", "application", "activation", "operation"):
         table["aliases"][category] = {}
     return table
 
@@ -203,6 +204,35 @@ def _optimizer(name: str, words: dict[str, list[str]]) -> list[Row]:
     if name == "Momentum":
         rows = [["momentum", "float", 0.9] if row[0] == "momentum" else row for row in rows]
     return rows
+
+
+def _operations() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield the functions of `keras.ops` that make tensors from tensors and plain values, by their names."""
+    for prefix, module in (("", keras.ops), ("image.", keras.ops.image)):
+        for name in sorted(dir(module)):
+            function = getattr(module, name)
+            if inspect.isfunction(function) and not name.startswith("_") and name not in NO_OPERATIONS:
+                yield prefix + name, function
+
+
+def _operation(function: Callable[..., Any]) -> list[Any]:
+    """Return the rows of an operation. `...` stands for any number of positional ones, `**` for any names."""
+    rows: list[Any] = []
+    for each in inspect.signature(function).parameters.values():
+        if each.kind is each.VAR_POSITIONAL:
+            rows.append("...")
+        elif each.kind is each.VAR_KEYWORD:
+            rows.append("**")
+        else:
+            if each.kind is each.KEYWORD_ONLY and "*" not in rows:
+                rows.append("*")
+            default = [] if each.default is each.empty else [_plain(each.default)]
+            kind = f"word:{each.name}?" if each.name in {"dtype", "data_format"} else "any"
+            rows.append([each.name, kind, *(each if isinstance(each, _PLAIN) else None for each in default)])
+    return rows
+
+
+_PLAIN = (bool, int, float, str, list, type(None))
 
 
 def _rows(owner: Any, words: dict[str, list[str]]) -> list[Any]:

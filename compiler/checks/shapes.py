@@ -54,7 +54,7 @@ def shapes_fit(spec: ir.Spec) -> Iterator[Diagnostic]:
 def _faults(graph: ModelGraph) -> Iterator[Diagnostic]:
     known = known_shapes(graph)
     for call in graph.calls:
-        misfit = known.misfits.get(call.value)
+        misfit = known.misfits.get(call.values[0])
         if misfit is not None:
             words = [_words(each) for each in misfit.shapes]
             yield errors.shape_mismatch(graph.layers[call.layer].call.name, words, misfit.reason, call.span)

@@ -51,8 +51,8 @@ def _tensors(spec: ir.Spec) -> Iterator[tuple[str, Shape, Span | None]]:
     for each in graph.inputs:
         yield each.name, each.shape, each.span
     for call in graph.calls:
-        if call.value in known.misfits:
+        if call.values[0] in known.misfits:
             return  # the check of shapes reports it
-        shape = known.values[call.value]
+        shape = known.values[call.values[0]]
         if shape is not None:
             yield graph.layers[call.layer].call.name, shape, call.span

@@ -7,14 +7,26 @@ every layer gets a name that depends only on the spec.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 from attrs import define, evolve, field
 
-from compiler.model.graph import CallNode, InputNode, LayerNode, ModelGraph, ObjectiveNode
+from compiler.model.graph import (
+    Argument,
+    CallNode,
+    IndexSlice,
+    InputNode,
+    LayerNode,
+    ModelGraph,
+    ObjectiveNode,
+    TensorAt,
+)
 from dsl import ir
 from dsl.diagnostics import SpecError
+from dsl.errors.meaning import tensors as tensor_errors
 from dsl.errors.meaning import types
+from dsl.source import Span
 from dsl.values import CannotCalculateError, calculate, negate
 
 
@@ -33,12 +45,15 @@ def elaborate(spec: ir.Spec) -> ModelGraph:
 
 @define
 class _Scope:
-    """The meaning of names in one instance of a block: tensors, shared layers, and parameters."""
+    """The meaning of names in one instance of a block: tensors, shared layers, and parameters.
+
+    `shared_layers` has the layers that each shared layer, or shared `layer` block, has made at its first use.
+    """
 
     prefix: str
     values: dict[str, int] = field(factory=dict)
     shared: dict[str, ir.Step] = field(factory=dict)
-    shared_layers: dict[str, int] = field(factory=dict)
+    shared_layers: dict[str, tuple[int, ...]] = field(factory=dict)
     parameters: Mapping[str, ir.Value] = field(factory=dict)
 
 
@@ -50,6 +65,8 @@ class _Builder:
     calls: list[CallNode] = field(factory=list)
     names: list[str] = field(factory=list)
     taken: set[str] = field(factory=set)
+    constants: set[int] = field(factory=set)  # values that depend on no input of the model
+    made_before: Iterator[int] | None = None  # the layers of a shared block, while it is used again
 
     def model(self, model: ir.Model) -> ModelGraph:
         scope = _Scope("")
@@ -62,7 +79,7 @@ class _Builder:
         )
         metrics = tuple(self._objective(each.name, each.objective, scope) for each in model.metrics)
         output = self._value(model.output, scope) if model.output is not None else losses[0].prediction
-        return ModelGraph(
+        graph = ModelGraph(
             name=model.name,
             inputs=tuple(self.inputs),
             layers=tuple(self.layers),
@@ -72,7 +89,9 @@ class _Builder:
             output=output,
             regularize=model.regularize,
             names=tuple(self.names),
+            constants=frozenset(self.constants),
         )
+        return _with_sized_weights(graph)
 
     def _objective(
         self, name: str, objective: ir.Objective, scope: _Scope, weight: float = 1.0
@@ -89,8 +108,11 @@ class _Builder:
             elif isinstance(value, ir.Input):
                 if binding.name not in scope.values:  # a block's input is bound by its caller
                     scope.values[binding.name] = self._input(binding, value)
+            elif isinstance(value, ir.Weight):
+                scope.values[binding.name] = self._weight(binding.name, value, scope)
             else:
-                scope.values[binding.name] = self._value(value, scope)
+                made = self._values_of(value, scope, len(binding.names))
+                scope.values.update(zip(binding.names, made, strict=True))
 
     def _input(self, binding: ir.Binding, value: ir.Input) -> int:
         number = self._new_value(binding.name)
@@ -99,57 +121,148 @@ class _Builder:
         )
         return number
 
+    def _weight(self, name: str, weight: ir.Weight, scope: _Scope) -> int:
+        """Return the value of a free weight. `_with_sized_weights` tells it the size of the batch."""
+        layer = self._layer(ir.Step("layer", weight.call, span=weight.span), scope, name, kind="weight")
+        (value,) = self._called(CallNode(layer, (), (), 0, span=weight.span), 1)
+        return value
+
     def _new_value(self, name: str) -> int:
         self.names.append(name)
         return len(self.names) - 1
 
+    def _called(self, call: CallNode, count: int) -> tuple[int, ...]:
+        """Add a call that makes `count` values, and return these."""
+        path = self.layers[call.layer].path
+        values = tuple(self._new_value(path) for _ in range(count))
+        self.calls.append(evolve(call, values=values))
+        return values
+
     def _value(self, expr: ir.Expr, scope: _Scope) -> int:
-        if isinstance(expr, ir.Ref):
-            return scope.values[expr.name]
-        if isinstance(expr, ir.Flow):
-            values = self._values(expr.source, scope)
-            for step in expr.steps:
-                values = (self._step(step, values, scope),)
-            return values[0]
-        raise TypeError("there is a list of tensors instead of one tensor")
-
-    def _values(self, expr: ir.Expr, scope: _Scope) -> tuple[int, ...]:
-        items = expr.items if isinstance(expr, ir.Group) else (expr,)
-        return tuple(self._value(each, scope) for each in items)
-
-    def _step(self, step: ir.Step, inputs: tuple[int, ...], scope: _Scope) -> int:
-        if step.kind == "repeat":
-            return self._repeat(step, inputs, scope)
-        if step.kind == "block":
-            return self._block(step, inputs, scope)
-        layer = self._shared(step, scope) if step.kind == "shared" else self._layer(step, scope)
-        value = self._new_value(self.layers[layer].path)
-        self.calls.append(CallNode(layer, inputs, value, step.span))
+        (value,) = self._values_of(expr, scope, 1)
         return value
 
-    def _repeat(self, step: ir.Step, inputs: tuple[int, ...], scope: _Scope) -> int:
+    def _values_of(self, expr: ir.Expr, scope: _Scope, count: int) -> tuple[int, ...]:
+        """Return the `count` values of an expression. Raises SpecError if it has another number of them."""
+        match expr:
+            case ir.Ref():
+                found: tuple[int, ...] = (scope.values[expr.name],)
+            case ir.Flow():
+                found = tuple(self._value(each, scope) for each in _items(expr.source))
+                for step in expr.steps[:-1]:
+                    found = self._step(step, found, scope, 1)
+                return self._step(expr.steps[-1], found, scope, count)
+            case ir.Index():
+                found = self._operation("getitem", (expr.tensor, expr.parts), {}, expr.span, scope, count)
+            case ir.Operation():
+                found = self._operation(expr.function, expr.args, expr.kwargs, expr.span, scope, count)
+            case ir.Group():
+                found = tuple(self._value(each, scope) for each in expr.items)
+        if len(found) != count:
+            raise SpecError([tensor_errors.several_outputs("this", len(found), expr.span, count)])
+        return found
+
+    def _operation(
+        self,
+        function: str,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, ir.Operand],
+        span: Span | None,
+        scope: _Scope,
+        count: int,
+    ) -> tuple[int, ...]:
+        inputs: list[int] = []
+        given = tuple(self._argument(each, scope, inputs) for each in args)
+        named = {key: self._argument(each, scope, inputs) for key, each in kwargs.items()}
+        layer = self._add_layer(
+            scope.prefix + function.rpartition(".")[2], "operation", ir.Call(function, span=span), span
+        )
+        values = self._called(CallNode(layer, tuple(inputs), (), 0, given, named, span), count)
+        if self.constants.issuperset(inputs):
+            self.constants.update(values)
+        return values
+
+    def _argument(self, given: object, scope: _Scope, inputs: list[int]) -> Argument:
+        """Return an argument of a call, and add the tensors in it to `inputs`."""
+        if isinstance(given, ir.Ref | ir.Flow | ir.Index | ir.Operation):
+            inputs.append(self._value(given, scope))
+            return TensorAt(len(inputs) - 1)
+        if isinstance(given, ir.Group):
+            return tuple(self._argument(each, scope, inputs) for each in given.items)
+        if isinstance(given, tuple):
+            return tuple(self._argument(each, scope, inputs) for each in given)
+        if isinstance(given, ir.Rest):
+            return ...
+        if isinstance(given, ir.Slice):
+            ends = (_evaluate(each, scope.parameters) for each in (given.first, given.last, given.step))
+            return IndexSlice(*(each if isinstance(each, int) else None for each in ends))
+        return _evaluate(given, scope.parameters)  # type: ignore[arg-type] # all else is a plain value
+
+    def _step(self, step: ir.Step, sources: tuple[int, ...], scope: _Scope, count: int) -> tuple[int, ...]:
+        """Apply a step to tensors, and return the `count` values that it makes."""
+        if step.kind == "repeat":
+            return self._repeat(step, sources, scope)
+        if step.kind == "block":
+            return self._block(step, sources, scope, count)
+        if step.kind == "shared" and scope.shared[step.call.name].kind == "block":
+            return self._shared_block(step, sources, scope, count)
+        if not self.constants.isdisjoint(sources):
+            raise SpecError([tensor_errors.constant_into_layer(step.call.name, step.span)])
+        layer = self._shared(step, scope) if step.kind == "shared" else self._layer(step, scope)
+        inputs = [*sources]
+        given = {key: self._argument(each, scope, inputs) for key, each in step.given.items()}
+        call = CallNode(layer, tuple(inputs), (), len(sources), kwargs=given, span=step.span)
+        return self._called(call, count)
+
+    def _repeat(self, step: ir.Step, inputs: tuple[int, ...], scope: _Scope) -> tuple[int, ...]:
         count = _evaluate(step.count, scope.parameters)
         for _ in range(count if isinstance(count, int) and step.inner is not None else 0):
             assert step.inner is not None
-            inputs = (self._step(step.inner, inputs, scope),)
-        return inputs[0]
+            inputs = self._step(step.inner, inputs, scope, 1)
+        return inputs[:1]
 
     def _shared(self, step: ir.Step, scope: _Scope) -> int:
         """Return the one layer of a `layer(...)` binding, which is made at its first use."""
         name = step.call.name
         if name not in scope.shared_layers:
-            scope.shared_layers[name] = self._layer(scope.shared[name], scope, default_name=name)
-        return scope.shared_layers[name]
+            scope.shared_layers[name] = (self._layer(scope.shared[name], scope, name),)
+        return scope.shared_layers[name][0]
 
-    def _layer(self, step: ir.Step, scope: _Scope, default_name: str | None = None) -> int:
+    def _shared_block(
+        self, step: ir.Step, sources: tuple[int, ...], scope: _Scope, count: int
+    ) -> tuple[int, ...]:
+        """Expand a `layer` block whose uses share the layers that its first use makes."""
+        name = step.call.name
+        block = evolve(scope.shared[name], span=step.span)
+        if name not in scope.shared_layers:
+            before = len(self.layers)
+            found = self._block(block, sources, scope, count, name)
+            scope.shared_layers[name] = tuple(range(before, len(self.layers)))
+            return found
+        outside, self.made_before = self.made_before, iter(scope.shared_layers[name])
+        found = self._block(block, sources, scope, count, name)
+        self.made_before = outside
+        return found
+
+    def _layer(
+        self,
+        step: ir.Step,
+        scope: _Scope,
+        default_name: str | None = None,
+        kind: Literal["weight"] | None = None,
+    ) -> int:
         call = _plain(step.call, scope.parameters)
         given = call.kwargs.get("name")
         short = given if isinstance(given, str) else default_name or snake_case(_maker(step.kind, call))
         kwargs = {key: value for key, value in call.kwargs.items() if key != "name"}
-        kind = step.kind if step.kind in {"application", "python"} else "layer"
-        self.layers.append(
-            LayerNode(self._unique(scope.prefix + short), kind, evolve(call, kwargs=kwargs), step.span)
-        )
+        found = kind or (step.kind if step.kind in {"application", "python"} else "layer")
+        return self._add_layer(scope.prefix + short, found, evolve(call, kwargs=kwargs), step.span)
+
+    def _add_layer(self, path: str, kind: Any, call: ir.Call, span: Span | None) -> int:
+        """Add a layer, or find the one that the same step of a shared block has made before."""
+        if self.made_before is not None:
+            return next(self.made_before)
+        self.layers.append(LayerNode(self._unique(path), kind, call, span))
         return len(self.layers) - 1
 
     def _unique(self, path: str) -> str:
@@ -161,17 +274,45 @@ class _Builder:
         self.taken.add(candidate.replace("/", "_"))
         return candidate
 
-    def _block(self, step: ir.Step, inputs: tuple[int, ...], scope: _Scope) -> int:
+    def _block(
+        self,
+        step: ir.Step,
+        sources: tuple[int, ...],
+        scope: _Scope,
+        count: int,
+        default_name: str | None = None,
+    ) -> tuple[int, ...]:
         block = self.blocks[step.call.name]
         given = step.call.kwargs.get("name")
-        prefix = self._unique(scope.prefix + (given if isinstance(given, str) else snake_case(block.name)))
+        short = given if isinstance(given, str) else default_name or snake_case(block.name)
+        prefix = self._unique(scope.prefix + short) if self.made_before is None else ""
         inner = _Scope(prefix + "/", parameters=_arguments(block, step.call, scope.parameters))
         tensors = [each.name for each in block.bindings if isinstance(each.value, ir.Input)]
-        inner.values = dict(zip(tensors, inputs, strict=True))
+        inner.values = dict(zip(tensors, sources, strict=True))
         self._bind_all(block.bindings, inner)
-        if block.output is not None:
-            return self._value(block.output, inner)
-        return inner.values[block.bindings[-1].name]
+        if block.output is None:
+            found: tuple[int, ...] = (inner.values[block.bindings[-1].name],)
+        else:
+            found = tuple(self._value(each, inner) for each in _items(block.output))
+        if len(found) != count:
+            raise SpecError([tensor_errors.several_outputs(step.call.name, len(found), step.span, count)])
+        return found
+
+
+def _items(expr: ir.Expr) -> tuple[ir.Expr, ...]:
+    return expr.items if isinstance(expr, ir.Group) else (expr,)
+
+
+def _with_sized_weights(graph: ModelGraph) -> ModelGraph:
+    """Let each free weight take the size of the batch from an input that the output needs."""
+    needed = graph.prediction_inputs or graph.inputs
+    calls = (
+        evolve(each, inputs=(needed[0].value,), sources=1)
+        if graph.layers[each.layer].kind == "weight"
+        else each
+        for each in graph.calls
+    )
+    return evolve(graph, calls=tuple(calls))
 
 
 def _arguments(block: ir.LayerBlock, call: ir.Call, outer: Mapping[str, ir.Value]) -> dict[str, ir.Value]:

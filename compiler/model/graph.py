@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from types import EllipsisType
+from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
@@ -31,17 +33,19 @@ class InputNode:
 
 @frozen
 class LayerNode:
-    """One layer with weights of its own.
+    """One layer with weights of its own, a free weight, or an operation, which has no weights.
 
     Attributes:
         path: Its name inside a tower, after those of the blocks around it (`encoder/attention/query`).
-        kind: Whether it is a layer of Keras, a model of `keras.applications`, or made by a user's function.
-        call: The call that makes it, with parameters of blocks replaced by their values.
+        kind: Whether it is a layer of Keras, a model of `keras.applications`, made by a user's function, a
+            free weight, or an operation.
+        call: The call that makes it, with parameters of blocks replaced by their values. For an operation,
+            its name is that of a function of `keras.ops`, or `getitem` for an index.
         span: Its place in the text of the spec.
     """
 
     path: str
-    kind: Literal["layer", "application", "python"]
+    kind: Literal["layer", "application", "python", "weight", "operation"]
     call: ir.Call
     span: Span | None = field(default=None, eq=False, repr=False)
 
@@ -52,19 +56,46 @@ class LayerNode:
 
 
 @frozen
+class TensorAt:
+    """Stands for a tensor among the arguments of a call: `inputs[number]` of its CallNode."""
+
+    number: int
+
+
+@frozen
+class IndexSlice:
+    """`first:last:step` of an index."""
+
+    first: int | None
+    last: int | None
+    step: int | None
+
+
+Argument: TypeAlias = "TensorAt | IndexSlice | ir.Value | tuple[Argument, ...] | EllipsisType"
+
+
+@frozen
 class CallNode:
-    """A call of a layer, which makes a new value.
+    """A layer called on values, which makes new values.
 
     Attributes:
         layer: The place of the layer in `ModelGraph.layers`.
-        inputs: The numbers of the values on which it is called.
-        value: The number of the value that it makes.
-        span: Its place in the text of the spec.
+        inputs: The values that it is called on. The first `sources` of them reach it through the arrow of a
+            flow, and Keras's signature decides how they are passed; the others are named by `args` and
+            `kwargs`.
+        values: What it makes: one value, or several for a layer or an operation with several outputs.
+        sources: How many of `inputs` come through the arrow.
+        args: The positional arguments of an operation.
+        kwargs: The arguments by name, of an operation or in the second brackets of a layer.
+        span: Where the step was written.
     """
 
     layer: int
     inputs: tuple[int, ...]
-    value: int
+    values: tuple[int, ...]
+    sources: int
+    args: tuple[Argument, ...] = ()
+    kwargs: Mapping[str, Argument] = field(factory=dict)
     span: Span | None = field(default=None, eq=False, repr=False)
 
 
@@ -103,6 +134,7 @@ class ModelGraph:
         output: The number of the value that the model predicts. Values are numbered from 0.
         regularize: The regularizer of all weights whose layer has none of its own.
         names: For each value, the binding that holds it, or else the path of its layer.
+        constants: The values that depend on no input of the model.
     """
 
     name: str
@@ -114,6 +146,7 @@ class ModelGraph:
     output: int
     regularize: ir.Call | None = None
     names: tuple[str, ...] = ()
+    constants: frozenset[int] = frozenset()
 
     @property
     def prediction_inputs(self) -> tuple[InputNode, ...]:
@@ -124,12 +157,12 @@ class ModelGraph:
     @property
     def values_of_output(self) -> set[int]:
         """The values that the output depends on, the output among them."""
-        made_by = {call.value: call for call in self.calls}
-        needed: set[int] = set()
+        made_by = {value: call for call in self.calls for value in call.values}
+        found: set[int] = set()
         pending = [self.output]
         while pending:
             value = pending.pop()
-            if value not in needed:
-                needed.add(value)
+            if value not in found:
+                found.add(value)
                 pending += made_by[value].inputs if value in made_by else ()
-        return needed
+        return found

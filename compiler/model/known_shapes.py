@@ -47,10 +47,11 @@ def known_shapes(graph: ModelGraph) -> KnownShapes:
     for call in graph.calls:
         layer = graph.layers[call.layer]
         shapes = tuple(shape for each in call.inputs if (shape := values[each]) is not None)
-        values[call.value] = None
-        if layer.kind == "layer" and len(shapes) == len(call.inputs):
+        values.update(dict.fromkeys(call.values))
+        plain = layer.kind == "layer" and not call.kwargs and len(call.values) == 1
+        if plain and len(shapes) == len(call.inputs):
             try:
-                values[call.value] = shape_after(layer.call, shapes)
+                values[call.values[0]] = shape_after(layer.call, shapes)
             except ShapeError as fault:
-                misfits[call.value] = Misfit(shapes, str(fault))
+                misfits[call.values[0]] = Misfit(shapes, str(fault))
     return KnownShapes(values, misfits)

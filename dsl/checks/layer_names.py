@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl import ir
 from dsl.errors.meaning import names
+from dsl.ir.walk import steps_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,19 +38,7 @@ def _inputs(model: ir.Model) -> dict[str, Span | None]:
 
 def _named(block: ir.Model | ir.LayerBlock) -> Iterator[tuple[str, Span]]:
     for binding in block.bindings:
-        for step in steps_of(binding.value):
+        for step in steps_in(binding.value):
             name = step.call.kwargs.get("name")
             if step.kind in {"layer", "application"} and isinstance(name, str):
                 yield name, step.call.kwarg_spans["name"]
-
-
-def steps_of(value: object) -> Iterator[ir.Step]:
-    """Return the steps in the value of a binding that make a layer, including those inside other steps."""
-    if isinstance(value, ir.SharedLayer):
-        yield value.step
-    elif isinstance(value, ir.Group):
-        for item in value.items:
-            yield from steps_of(item)
-    elif isinstance(value, ir.Flow):
-        yield from steps_of(value.source)
-        yield from value.steps

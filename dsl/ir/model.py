@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from attrs import field, frozen
@@ -51,19 +52,19 @@ class Step(Node):
 
     Attributes:
         kind: What the name refers to. `layer`: a Keras layer class; `application`: a model of
-            `keras.applications`; `block`: a
-        `layer` block of the spec; `shared`: a `layer(...)` binding; `repeat`: `count` copies of `inner` in a
-            row; `python`: an
-        imported function that returns a layer.
+            `keras.applications`; `block`: a `layer` block of the spec; `shared`: a `layer(...)` binding;
+            `repeat`: `count` copies of `inner` in a row; `python`: an imported function that returns a layer.
         call: The call as written.
         count: The number of copies of `repeat`.
         inner: The step that `repeat` copies.
+        given: The arguments of the layer's own call, in second brackets: `-> LSTM(8)(mask = m)`.
     """
 
     kind: Literal["layer", "application", "block", "shared", "repeat", "python"]
     call: Call
     count: Value = 1
     inner: Step | None = None
+    given: Mapping[str, Operand] = field(factory=dict)
 
 
 @frozen
@@ -79,7 +80,50 @@ class Flow(Node):
     steps: tuple[Step, ...]
 
 
-Expr: TypeAlias = "Ref | Group | Flow"
+@frozen
+class Slice(Node):
+    """`first:last:step` of an index; each is None if it was left out."""
+
+    first: Value = None
+    last: Value = None
+    step: Value = None
+
+
+@frozen
+class Rest(Node):
+    """`...` of an index: all axes that the other parts of the index do not mention."""
+
+
+@frozen
+class Index(Node):
+    """`x[:, 0]`: a part of a tensor, by NumPy's rules; the first axis is that of the batch."""
+
+    tensor: Expr
+    parts: tuple[Value | Slice | Rest, ...]
+
+
+@frozen
+class Operation(Node):
+    """`a + b` or `ops.softmax(x, axis = -1)`: a function of `keras.ops`, called by its name there."""
+
+    function: str
+    args: tuple[Operand, ...] = ()
+    kwargs: Mapping[str, Operand] = field(factory=dict)
+
+
+Expr: TypeAlias = "Ref | Group | Flow | Index | Operation"
+Operand: TypeAlias = "Expr | Value"
+"""An argument of an operation or of a layer's call: a tensor, a list of tensors, or a plain value."""
+
+
+@frozen
+class Weight(Node):
+    """`token = weight([1, 64], initializer = zeros)`: a trainable tensor that no layer owns.
+
+    `call` has the arguments. The shape among them is without the batch axis: all examples get the same value.
+    """
+
+    call: Call
 
 
 @frozen
@@ -95,17 +139,26 @@ class SharedLayer(Node):
 
 @frozen
 class Binding(Node):
-    """`name = value` in a `model` or `layer` block.
+    """`name = value`, or `name, other = value` for several outputs, in a `model` or `layer` block.
 
     Attributes:
-        name: The name.
-        value: The input, layer or tensor that it names.
+        name: The name, or the first of several.
+        value: The input, layer, weight or tensor that it names.
+        others: The further names.
         name_span: Where the name is written.
+        other_spans: Where the further names are written.
     """
 
     name: str
-    value: Input | SharedLayer | Ref | Group | Flow
+    value: Input | SharedLayer | Weight | Expr
+    others: tuple[str, ...] = ()
     name_span: Span | None = field(default=None, eq=False, repr=False, kw_only=True)
+    other_spans: tuple[Span, ...] = field(default=(), eq=False, repr=False, kw_only=True)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names that are bound, in order; `_` binds nothing."""
+        return (self.name, *self.others)
 
 
 @frozen

@@ -53,12 +53,14 @@ class Function:
         arguments: The arguments, in the order of positions.
         rest: The type of further keyword arguments, or None if there may be none.
         doc: The description for the reference.
+        repeating: Whether there may be any number of further positional arguments.
     """
 
     name: str
     arguments: tuple[Argument, ...] = ()
     rest: Type | None = None
     doc: str = ""
+    repeating: bool = False
 
     def argument(self, name: str) -> Argument | None:
         """Return the argument with this name, or None."""

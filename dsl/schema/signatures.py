@@ -24,10 +24,16 @@ Category: TypeAlias = Literal[
     "regularizer",
     "activation",
     "constraint",
+    "operation",
 ]
 Kind: TypeAlias = Literal["int", "float", "bool", "str", "word", "shape", "call", "any"]
 
-CATEGORIES: tuple[Category, ...] = Category.__args__  # type: ignore[attr-defined]
+CATEGORIES: tuple[Category, ...] = tuple(
+    each
+    for each in Category.__args__  # type: ignore[attr-defined]
+    if each != "operation"
+)
+"""The categories of objects, which operations are not."""
 
 
 @frozen
@@ -61,19 +67,21 @@ class Argument:
 
 @frozen
 class Signature:
-    """The arguments of a Keras object.
+    """The arguments of a Keras object or function.
 
     Attributes:
         category: The kind of object, such as `layer`.
         name: The name in Keras.
         arguments: The arguments, in the order of Keras.
         variadic: Whether any other keyword argument is allowed too.
+        repeating: Whether any number of further positional arguments is allowed too.
     """
 
     category: Category
     name: str
     arguments: tuple[Argument, ...]
     variadic: bool = False
+    repeating: bool = False
 
     def argument(self, name: str) -> Argument | None:
         """Return the argument with this name, or None."""
@@ -102,9 +110,10 @@ def find(category: str, name: str) -> Signature | None:
     if rows is None:
         return None
     rows = [row for part in rows for row in (table["shared"][part[1:]] if part[0] == "@" else [part])]
-    star = rows.index("*") if "*" in rows else len(rows)
-    arguments = tuple(_argument(row, at < star) for at, row in enumerate(rows) if row != "*")
-    return Signature(category, name, arguments)  # type: ignore[arg-type]  # the table has no other category
+    ends = [rows.index(each) for each in ("*", "...") if each in rows]
+    star = min(ends, default=len(rows))
+    arguments = tuple(_argument(row, at < star) for at, row in enumerate(rows) if isinstance(row, list))
+    return Signature(category, name, arguments, "**" in rows, "..." in rows)  # type: ignore[arg-type]  # the table has no other category
 
 
 @cache

@@ -56,8 +56,9 @@ class Builder:
 
     def attribute(self, children: Children) -> syntax.Attribute:
         """Make `name = value`."""
-        name, _, value = children
-        return syntax.Attribute(str(name), self._span(name), value, span=self._whole(children))
+        name, *others, _, value = children
+        more = tuple((str(other), self._span(other)) for other in others[1::2])
+        return syntax.Attribute(str(name), self._span(name), value, more, span=self._whole(children))
 
     def bare_block(self, children: Children) -> syntax.Block:
         """Make `kind { ... }`."""
@@ -147,7 +148,10 @@ class Builder:
 
     def segment(self, children: Children) -> syntax.Segment:
         """Make `name` or `name[index]`."""
-        index = children[2] if len(children) > 1 else None
+        parts = tuple(child for child in children[2:-1] if not isinstance(child, Token))
+        index = parts[0] if parts else None
+        if len(parts) > 1 or isinstance(index, syntax.Slice | syntax.Rest):
+            index = syntax.Parts(parts, span=self._whole(children[2:-1]))
         return syntax.Segment(str(children[0]), self._span(children[0]), index, span=self._whole(children))
 
     def every(self, children: Children) -> syntax.Every:
@@ -158,19 +162,39 @@ class Builder:
         """Make the index `first..last`."""
         return syntax.Range(children[0], children[2], span=self._whole(children))
 
+    def slice(self, children: Children) -> syntax.Slice:
+        """Make the part `first:last:step` of an index."""
+        ends: list[syntax.Expr | None] = [None]
+        for child in children:
+            if isinstance(child, Token):
+                ends.append(None)
+            else:
+                ends[-1] = child
+        return syntax.Slice(*ends, span=self._whole(children))
+
+    def rest(self, children: Children) -> syntax.Rest:
+        """Make the part `...` of an index."""
+        return syntax.Rest(span=self._whole(children))
+
     def call(self, children: Children) -> syntax.Expr:
-        """Make `callee(arguments)`."""
+        """Make `callee(arguments)` or `callee(arguments)(given)`."""
         callee, *inner = children
         span = self._whole(children)
         if isinstance(callee, syntax.Constant):
             self._reports.add(reading.constant_called(callee.span))
             return syntax.Broken(span=span)
-        arguments = tuple(self._as_argument(child) for child in inner if not isinstance(child, Token))
-        return syntax.Call(callee, arguments, span=span)
+        again = next((at for at, child in enumerate(inner) if _is(child, "AGAIN")), len(inner))
+        return syntax.Call(
+            callee, self._as_arguments(inner[:again]), self._as_arguments(inner[again:]), span=span
+        )
 
     @staticmethod
-    def _as_argument(child: syntax.Argument | syntax.Expr) -> syntax.Argument:
-        return child if isinstance(child, syntax.Argument) else syntax.Argument(child, span=child.span)
+    def _as_arguments(children: Children) -> tuple[syntax.Argument, ...]:
+        parts = (child for child in children if not isinstance(child, Token))
+        return tuple(
+            each if isinstance(each, syntax.Argument) else syntax.Argument(each, span=each.span)
+            for each in parts
+        )
 
     def keyword(self, children: Children) -> syntax.Argument:
         """Make `name = value` of a call."""
@@ -211,3 +235,7 @@ class Builder:
 
     def _whole(self, children: Children) -> Span:
         return self._span(children[0]).to(self._span(children[-1]))
+
+
+def _is(child: Any, kind: str) -> bool:
+    return isinstance(child, Token) and child.type == kind

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
 _ENDS = {
     "LPAREN": frozenset({"COMMA", "RPAREN"}),
+    "AGAIN": frozenset({"COMMA", "RPAREN"}),
     "LBRACKET": frozenset({"COMMA", "RBRACKET"}),
     "LBRACE": frozenset({"COMMA", "NEWLINE", "RBRACE"}),
 }
-_BOUNDARIES = frozenset({"LPAREN", "LBRACKET", "LBRACE", "COMMA", "EQUALS", "_separator"})
+_BOUNDARIES = frozenset({"LPAREN", "AGAIN", "LBRACKET", "LBRACE", "COMMA", "EQUALS", "_separator"})
 _ARITHMETIC = frozenset({"PLUS", "STAR", "SLASH"})
 _STARTS = frozenset({"NAME", "STRING", "INTEGER", "FLOAT", "QUANTITY", "LBRACKET"})
 

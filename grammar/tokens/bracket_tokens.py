@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from lark import Token
 
-CLOSER = {"LPAREN": "RPAREN", "LBRACKET": "RBRACKET", "LBRACE": "RBRACE"}
+CLOSER: dict[str, str] = {"LPAREN": "RPAREN", "LBRACKET": "RBRACKET", "LBRACE": "RBRACE"}
 OPENER = {closer: opener for opener, closer in CLOSER.items()}
-BRACKET = {"LPAREN": "(", "RPAREN": ")", "LBRACKET": "[", "RBRACKET": "]", "LBRACE": "{", "RBRACE": "}"}
+CLOSER["AGAIN"] = "RPAREN"  # the second brackets of `LSTM(8)(mask = m)`
+BRACKET = {
+    "AGAIN": "(",
+    "LPAREN": "(",
+    "RPAREN": ")",
+    "LBRACKET": "[",
+    "RBRACKET": "]",
+    "LBRACE": "{",
+    "RBRACE": "}",
+}
 
 
 def made_after(kind: str, before: Token) -> Token:

@@ -9,7 +9,7 @@ from lark import Token
 from dsl.errors.text import reading
 from dsl.source import Span
 from grammar import lark_parser
-from grammar.tokens import comments, habits
+from grammar.tokens import comments, context, habits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ def tokens(source: Source, reports: Reports) -> list[Token]:
     """Return the tokens of a text, with newlines, without comments and other white space."""
     found: list[Token] = []
     raw = list(lark_parser.parser().lex(comments.without_foreign(source, reports)))
-    for token in habits.understood(raw, source, reports):
+    for token in habits.understood(context.marked(raw), source, reports):
         if token.type in _CHECKS:
             found.append(_CHECKS[token.type](token, _span(source, token), reports))
         else:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dsl import ir, schema
 from dsl.schema import signatures
 from dsl.schema import types as kinds
 from grammar.format import WIDTH
 from grammar.lower.expressions.keras_functions import keras_function
+from grammar.lower.network.bindings import weight_function
+from grammar.lower.network.operations import PREFIX
 from grammar.unparse.values import called, plain, quoted, value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from dsl.schema import Type
 
 _INDENT = "  "
 
@@ -45,16 +49,77 @@ def layer(given: ir.LayerBlock) -> str:
 
 
 def expression(given: ir.Expr) -> str:
-    """Return the text of a reference, a list of tensors or a flow."""
-    if isinstance(given, ir.Ref):
-        return given.name
-    if isinstance(given, ir.Group):
-        return f"[{', '.join(expression(each) for each in given.items)}]"
-    return " -> ".join(_flow(given))
+    """Return an expression that gives a tensor or a list of tensors."""
+    return _operand(given)
+
+
+def _operand(given: Any, strength: int = 0, wanted: Type | None = None) -> str:
+    """Return an operand of an operation, in brackets if its place binds more than `strength`."""
+    match given:
+        case ir.Ref():
+            return given.name
+        case ir.Group():
+            return f"[{', '.join(_operand(each) for each in given.items)}]"
+        case ir.Flow():
+            text = " -> ".join(_flow(given))
+            return f"({text})" if strength else text
+        case ir.Index():
+            return f"{_operand(given.tensor)}[{', '.join(_part(each) for each in given.parts)}]"
+        case ir.Operation():
+            return _operation(given, strength)
+    return value(given, wanted)
+
+
+def _part(given: Any) -> str:
+    if isinstance(given, ir.Rest):
+        return "..."
+    if isinstance(given, ir.Slice):
+        ends = ["" if each is None else value(each) for each in (given.first, given.last, given.step)]
+        return ":".join(ends if given.step is not None else ends[:2])
+    return value(given)
+
+
+def _operation(given: ir.Operation, strength: int) -> str:
+    infix = _INFIX.get(given.function)
+    if given.function == "negative" and len(given.args) == 1 and not given.kwargs:
+        return _in_brackets(f"-{_operand(given.args[0], _NEGATIVE + 1)}", _NEGATIVE, strength)
+    if infix is not None and len(given.args) == len("ab") and not given.kwargs and _has_tensor(given):
+        left, right = given.args
+        own = infix[1]
+        return _in_brackets(f"{_operand(left, own)} {infix[0]} {_operand(right, own + 1)}", own, strength)
+    signature = signatures.find("operation", given.function)
+    function = None if signature is None else keras_function(signature)
+    by_place = () if function is None else function.positional
+    types = [each.type for each in by_place] + [None] * len(given.args)
+    written = [_operand(each, wanted=type_) for each, type_ in zip(given.args, types, strict=False)]
+    for name, each in given.kwargs.items():
+        argument = None if function is None else function.argument(name)
+        written.append(f"{name} = {_operand(each, wanted=None if argument is None else argument.type)}")
+    return f"{PREFIX}{given.function}({', '.join(written)})"
+
+
+def _has_tensor(given: ir.Operation) -> bool:
+    return any(isinstance(each, ir.Ref | ir.Flow | ir.Index | ir.Operation) for each in given.args)
+
+
+def _in_brackets(text: str, own: int, strength: int) -> str:
+    return f"({text})" if own < strength else text
+
+
+_INFIX = {"add": ("+", 1), "subtract": ("-", 1), "multiply": ("*", 2), "divide": ("/", 2)}
+_NEGATIVE = 3
 
 
 def step(given: ir.Step) -> str:
-    """Return the text of one step of a flow."""
+    """Return one step of a flow, with the arguments of the layer's own call if it has any."""
+    text = _made(given)
+    if not given.given:
+        return text
+    named = (f"{name} = {_operand(each)}" for name, each in given.given.items())
+    return f"{text}({', '.join(named)})"
+
+
+def _made(given: ir.Step) -> str:
     if given.kind == "shared":
         return given.call.name
     if given.kind == "repeat" and given.inner is not None:
@@ -80,16 +145,19 @@ def _flow(given: ir.Flow) -> list[str]:
 
 def _bindings(bindings: tuple[ir.Binding, ...]) -> Iterator[str]:
     for each in bindings:
-        yield f"{each.name} = {_bound(each.value, len(each.name))}"
+        names = ", ".join(each.names)
+        yield f"{names} = {_bound(each.value, len(names))}"
 
 
-def _bound(given: ir.Input | ir.SharedLayer | ir.Expr, width: int) -> str:
+def _bound(given: ir.Input | ir.SharedLayer | ir.Weight | ir.Expr, width: int) -> str:
     if isinstance(given, ir.Input):
         if given.dtype is None or given.shape is None:
             return "input()"
         return f"input({given.dtype}, {value(given.shape)})"
     if isinstance(given, ir.SharedLayer):
         return f"layer({step(given.step)})"
+    if isinstance(given, ir.Weight):
+        return called(given.call, weight_function())
     text = expression(given)
     one_step = not isinstance(given, ir.Flow) or len(given.steps) == 1
     if one_step and width + len(text) + len("    = ") <= WIDTH:

@@ -11,6 +11,7 @@ from attrs import frozen
 
 from compiler.graph.tower.network.keras_scope import own_names
 from compiler.graph.tower.network.network import Network
+from compiler.graph.tower.network.operations import FreeWeight, PlainWeight
 from compiler.graph.tower.network.precision import dtype_policy
 from compiler.graph.tower.trace import SEED_STATE, Tracer
 
@@ -46,7 +47,7 @@ def keras_model(compiled: CompiledGraph, values: Mapping[str, np.ndarray], *, ba
     plain = plain_model(compiled, base=base)
     with tf.init_scope():
         for name, variable in plain.variables.items():
-            variable.assign(values[name])
+            variable.assign(values[name].reshape(variable.shape))
     return plain.model
 
 
@@ -56,6 +57,9 @@ def plain_model(compiled: CompiledGraph, *, base: str = ".") -> PlainModel:
     policy = dtype_policy(compiled.plan.update.precision)
     with tf.init_scope(), tf.device("CPU:0"), policy, own_names():
         network = Network.of(graph, base=base)
+        network.layers = [
+            PlainWeight(each) if isinstance(each, FreeWeight) else each for each in network.layers
+        ]
         tensors = {
             each.value: keras.Input(each.shape, dtype=each.dtype, name=each.name)
             for each in graph.prediction_inputs
@@ -63,8 +67,9 @@ def plain_model(compiled: CompiledGraph, *, base: str = ".") -> PlainModel:
         inputs = list(tensors.values())
         needed = graph.values_of_output
         for call in graph.calls:
-            if call.value in needed:
-                tensors[call.value] = network.apply(call, [tensors[each] for each in call.inputs])
+            if not needed.isdisjoint(call.values):
+                made = network.apply(call, [tensors[each] for each in call.inputs])
+                tensors |= zip(call.values, tf.nest.flatten(made), strict=True)
         model = keras.Model(
             inputs if len(inputs) > 1 else inputs[0], tensors[graph.output], name=_name(graph.name)
         )
@@ -76,7 +81,10 @@ def _variables(network: Network, compiled: CompiledGraph) -> dict[str, Any]:
     tracer = Tracer(compiled.plan.model, compiled.seed)
     found: dict[str, Any] = {}
     for node, layer in zip(network.model.layers, network.layers, strict=True):
-        for variable in layer.variables if layer.built else ():
+        if isinstance(layer, PlainWeight):
+            found |= {f"{node.path}/weight": each for each in layer.dense.variables}
+            continue
+        for variable in layer.variables if node.kind != "operation" and layer.built else ():
             if variable.name != SEED_STATE:
                 found[tracer.register(variable, node.path, node.keras_name).name] = variable
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,8 +12,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from compiler.graph.tower.network.network import first_sentence
+from compiler.graph.tower.network.network import Network, filled, first_sentence
+from compiler.model.graph import CallNode
 from dsl.diagnostics import Diagnostic, SpecError
+from dsl.errors.meaning import tensors as tensor_errors
 from dsl.errors.planning import plan as errors
 from dsl.source import Span
 
@@ -93,6 +96,22 @@ def check_call(layer: Any, step: str, values: Sequence[Any], span: Span | None) 
             raise SpecError([_diagnosed(step, values, fault, span)])
 
 
+def outputs_of(made: Any, step: str, call: CallNode) -> Sequence[Any]:
+    """Return the outputs of a step, as many as its call has values. Raises SpecError if there are others."""
+    found = _flat(made)
+    if len(found) != len(call.values):
+        raise SpecError([tensor_errors.several_outputs(step, len(found), call.span, len(call.values))])
+    return found
+
+
+def _flat(made: Any) -> list[Any]:
+    if isinstance(made, dict):
+        return [each for value in made.values() for each in _flat(value)]
+    if isinstance(made, tuple | list):
+        return [each for value in made for each in _flat(value)]
+    return [made]
+
+
 def check_output(made: Any, step: str, values: Sequence[Any], span: Span | None) -> None:
     """Raise SpecError if the output of a layer is not one tensor with examples along its first axis.
 
@@ -104,11 +123,55 @@ def check_output(made: Any, step: str, values: Sequence[Any], span: Span | None)
         values: The tensors on which the layer was called.
         span: The place of the step in the spec.
     """
-    if isinstance(made, tuple | list | dict):
-        raise SpecError([errors.several_outputs(step, len(made), span)])
     stacked = len(values) > 1 and made.shape.rank == values[0].shape.rank + 1 and made.shape[0] == len(values)
     if stacked:
         raise SpecError([_diagnosed(step, values, AttributeError("'list' object has no attribute"), span)])
+
+
+def check_operation(network: Network, call: CallNode, made: Sequence[Any], values: Sequence[Any]) -> None:
+    """Raise SpecError if an operation mixes the examples of a batch, as far as axes and shapes show it.
+
+    The operation is tried on symbolic tensors with an unknown number of examples: each result must have that
+    unknown number along its first axis, and as many examples as went in.
+
+    Args:
+        network: The layers of the model.
+        call: The call of an operation.
+        made: What it has made of the tensors of a tower.
+        values: These tensors.
+    """
+    constants = network.model.constants
+    if constants.issuperset(call.values):
+        return
+    function = network.model.layers[call.layer].call.name
+    batched = [number not in constants for number in call.inputs]
+    symbols = [
+        keras.KerasTensor((None, *each.shape[1:]), each.dtype) if has_batch else each
+        for each, has_batch in zip(values, batched, strict=True)
+    ]
+    examples = next(each.shape[0] for each, has_batch in zip(values, batched, strict=True) if has_batch)
+    symbolic = network.apply(call, symbols)
+    for each, symbol in zip(made, _flat(symbolic), strict=True):
+        keeps = each.shape.rank and symbol.shape[0] is None and each.shape[0] == examples
+        if not keeps or _takes_batch_axis(network, call, each, values):
+            shape = _written(["batch" if size == examples else size for size in each.shape])
+            raise SpecError([tensor_errors.joins_examples(function, shape, call.span)])
+
+
+def _takes_batch_axis(network: Network, call: CallNode, made: Any, values: Sequence[Any]) -> bool:
+    """Whether a function that keeps the axes works along the first, as `softmax(x, axis = 0)` does."""
+    function = network.layers[call.layer].target
+    given = (
+        [filled(each, values) for each in call.args],
+        {key: filled(each, values) for key, each in call.kwargs.items()},
+    )
+    try:
+        axis = inspect.signature(function).bind(*given[0], **given[1]).arguments.get("axis")
+    except (TypeError, ValueError):
+        return False
+    axes = axis if isinstance(axis, list | tuple) else [axis]
+    rank = values[0].shape.rank
+    return made.shape.rank == rank and any(isinstance(each, int) and each in {0, -rank} for each in axes)
 
 
 def _fails_in_compiler(fault: BaseException) -> bool:
@@ -143,5 +206,5 @@ def _shape(value: Any) -> list[int | None]:
     return list(shape)[1:] if shape.rank is not None else []
 
 
-def _written(shape: Sequence[int | None]) -> str:
+def _written(shape: Sequence[int | str | None]) -> str:
     return f"[{', '.join('?' if each is None else str(each) for each in shape)}]"

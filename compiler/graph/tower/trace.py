@@ -29,9 +29,10 @@ from compiler.graph.tower.network.kept_tensors import renew_constants
 from compiler.graph.tower.network.keras_scope import own_names, stateless
 from compiler.graph.tower.network.losses import MeasuredLoss, measure
 from compiler.graph.tower.network.network import Network, make, metric_for
+from compiler.graph.tower.network.operations import Operation
 from compiler.graph.tower.network.precision import dtype_policy, keep_tables
 from compiler.graph.tower.ports import make_port
-from compiler.graph.tower.refusals import check_call, check_output, refusal
+from compiler.graph.tower.refusals import check_call, check_operation, check_output, outputs_of, refusal
 from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.trim import TracedPart, TracedTensors, ancestors, trim
 from compiler.model.graph import CallNode, ModelGraph, ObjectiveNode
@@ -146,7 +147,7 @@ class _Trace:
         self.values = {each.value: inputs[each.name] for each in self.model.inputs}
         for call in self.model.calls:
             with _located(self, call):
-                self.values[call.value] = self._call(call)
+                self.values |= zip(call.values, self._call(call), strict=True)
         losses, joins = self._losses()
         metrics = {each.name: self._metric(each) for each in self.model.metrics}
         scale = make_port(tf.float32, (), "scale") if self.training else None
@@ -183,10 +184,18 @@ class _Trace:
     def _input(self, name: str, dtype: str, shape: tuple[int, ...]) -> tf.Tensor:
         return make_port(dtype, (self.batch, *shape), f"inputs/{name}")
 
-    def _call(self, call: CallNode) -> Any:
+    def _call(self, call: CallNode) -> Sequence[Any]:
+        """Return the tensors that a call makes, in the order of `call.values`."""
         node, layer = self.model.layers[call.layer], self.network.layers[call.layer]
         values = [self.values[each] for each in call.inputs]
-        check_call(layer, node.call.name, values, call.span)
+        if isinstance(layer, Operation):
+            with tf.name_scope(node.keras_name):
+                made = self.network.apply(call, values)
+            found = outputs_of(made, node.call.name, call)
+            check_operation(self.network, call, found, values)
+            return found
+        sources = values[: call.sources]
+        check_call(layer, node.call.name, sources, call.span)
         if not layer.built:
             self._build(call, layer, values)
         with name_scope_of(layer):
@@ -196,9 +205,10 @@ class _Trace:
             within = self.exchanges.within(layer, node.path) if self.exchanges is not None else nullcontext()
             with within:
                 made = self.network.apply(call, values, training=self.training)
+        found = outputs_of(made, node.call.name, call)
         stacks = isinstance(layer, Merge) or node.kind == "python"
-        check_output(made, node.call.name, values[:1] if stacks else values, call.span)
-        return made
+        check_output(found[0], node.call.name, sources[:1] if stacks else sources, call.span)
+        return found
 
     def _build(self, call: CallNode, layer: Any, values: list[Any]) -> None:
         """Make the variables of a layer, in a graph that is discarded.
@@ -209,8 +219,8 @@ class _Trace:
         own_build = not takes_any_shape(type(layer).build)
         with tf.Graph().as_default():
             if (
-                len(values) == 1 and own_build and not has_inner_layers(layer)
-            ):  # inner layers are only built by a call
+                len(values) == 1 and own_build and not call.kwargs and not has_inner_layers(layer)
+            ):  # inner layers, and arguments of the call, need a call
                 layer.build(values[0].shape)
             else:
                 twins = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in values]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsl import ir
 from dsl.errors.meaning import lint
+from dsl.ir.walk import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,12 +23,17 @@ def unused_bindings(facts: Facts) -> Iterator[Diagnostic]:
         results = _results(block)
         if not results:
             continue
-        used = {
-            name for part in (*results, *(each.value for each in block.bindings)) for name in _names(part)
-        }
+        values = (each.value for each in block.bindings)
+        used = {"_", *(name for part in (*results, *values) for name in names_in(part))}
         for binding in block.bindings:
-            if binding.name not in used and binding.name_span is not None:
+            if used.isdisjoint(binding.names) and binding.name_span is not None:
                 yield lint.unused_binding(binding.name, binding.name_span)
+                continue
+            for name, span in zip(binding.others, binding.other_spans, strict=False):
+                if name not in used:
+                    yield lint.unused_output(name, span)
+            if binding.others and binding.name not in used and binding.name_span is not None:
+                yield lint.unused_output(binding.name, binding.name_span)
 
 
 def _results(block: ir.Model | ir.LayerBlock) -> list[Any]:
@@ -36,15 +42,3 @@ def _results(block: ir.Model | ir.LayerBlock) -> list[Any]:
         objectives = [term.objective for term in block.loss] + [metric.objective for metric in block.metrics]
         results += [part for each in objectives for part in (each.target, each.prediction)]
     return results
-
-
-def _names(part: Any) -> Iterator[str]:
-    """Return the names of the bindings that an expression uses."""
-    if isinstance(part, ir.Ref):
-        yield part.name
-    elif isinstance(part, ir.Group):
-        for item in part.items:
-            yield from _names(item)
-    elif isinstance(part, ir.Flow):
-        yield from _names(part.source)
-        yield from (step.call.name for step in part.steps if step.kind == "shared")

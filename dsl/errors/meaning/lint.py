@@ -28,6 +28,17 @@ def unused_binding(name: str, span: Span) -> Diagnostic:
     )
 
 
+def unused_output(name: str, span: Span) -> Diagnostic:
+    """Report one of several outputs of a step that goes nowhere."""
+    return warning(
+        "TFD601",
+        f"nothing uses {quoted(name)}",
+        span,
+        text="goes into no loss, metric, output or other binding",
+        help="write `_` in its place",
+    )
+
+
 def unused_constant(name: str, span: Span) -> Diagnostic:
     """A constant that nothing uses."""
     return warning(

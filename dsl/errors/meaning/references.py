@@ -299,10 +299,10 @@ def shared_block(name: str, span: Span) -> Diagnostic:
     """`layer(...)` of what is not one layer of Keras."""
     return error(
         "TFD411",
-        f"`layer` shares one Keras layer, and {quoted(name)} is made of several",
+        f"`layer` shares one layer or one `layer` block, and {quoted(name)} is neither",
         span,
         text="expected one layer, such as `Dense(64)`",
-        help="share the layers inside it one by one: `first = layer(Dense(64))`, used by `-> first`",
+        help="put it into a `layer` block, and share that",
     )
 
 

@@ -151,18 +151,6 @@ def batch_without_room(
     )
 
 
-def several_outputs(step: str, count: int, span: Span | None) -> Diagnostic:
-    """Report a layer that gives several tensors, of which a flow can hold one."""
-    return error(
-        "TFD555",
-        f"`{step}` gives {count} tensors, and a step gives one",
-        span,
-        text="several outputs",
-        help="leave out what makes it give more, such as `return_state` or `return_attention_scores`, or let "
-        'a layer of your own choose one: `python("module:function")`',
-    )
-
-
 def layer_cannot_be_made(step: str, reason: str, span: Span | None) -> Diagnostic:
     """Report a layer, loss, metric or optimizer whose arguments Keras does not take."""
     return error(

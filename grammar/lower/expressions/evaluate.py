@@ -63,6 +63,8 @@ def described(expression: syntax.Expr) -> str:
             return "a comparison"
         case syntax.Path():
             return "a name"
+        case syntax.Parts():
+            return "an index of a tensor"
     return "an expression"
 
 

@@ -21,7 +21,8 @@ def keras_function(signature: signatures.Signature) -> Function:
         )
         for each in signature.arguments
     )
-    return Function(signature.name, arguments, kinds.ANY if signature.variadic else None)
+    rest = kinds.ANY if signature.variadic else None
+    return Function(signature.name, arguments, rest, repeating=signature.repeating)
 
 
 def keras_type(argument: signatures.Argument) -> Type:

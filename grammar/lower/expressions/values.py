@@ -5,11 +5,13 @@ Arguments of calls are values and values can be calls, so both are in one module
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from dsl import ir, schema, syntax
 from dsl.errors.meaning import names, references, types
 from dsl.schema import Function, Type, signatures
+from dsl.schema import types as kinds
 from dsl.source import Span
 from dsl.suggest import nearest
 from dsl.values import Quantity, kind_of
@@ -17,6 +19,9 @@ from grammar.lower.context import BAD, Context
 from grammar.lower.expressions.evaluate import described, evaluate, labels_of
 from grammar.lower.expressions.fitting import Place, fitted
 from grammar.lower.expressions.keras_functions import keras_function
+
+Reader: TypeAlias = "Callable[[syntax.Expr, Type, str], Any]"
+"""Reads the value of an argument: what is written, the type of the place, and its name for messages."""
 
 
 def typed(  # noqa: PLR0911 one for each kind
@@ -268,16 +273,26 @@ def _known_as(name: str) -> str | None:
     return next((table for table in schema.FUNCTIONS if schema.function(table, name) is not None), None)
 
 
-def bound(call: syntax.Call, function: Function, context: Context) -> Any:
-    """Check the arguments of a call against a function; return the call, or BAD if there is an error."""
-    return _Binding(call, function, context).run()
+def bound(call: syntax.Call, function: Function, context: Context, read: Reader | None = None) -> Any:
+    """Check the arguments of a call against a function; return the call, or BAD if there is an error.
+
+    Args:
+        call: The call as written.
+        function: The function.
+        context: The context of lowering.
+        read: Reads the value of an argument according to its type; `typed` if it is None.
+    """
+    return _Binding(call, function, context, read).run()
 
 
 class _Binding:
     """Binds the arguments of one call to the parameters of a function."""
 
-    def __init__(self, call: syntax.Call, function: Function, context: Context) -> None:
+    def __init__(
+        self, call: syntax.Call, function: Function, context: Context, read: Reader | None = None
+    ) -> None:
         self._call = call
+        self._read = read
         self._function = function
         self._context = context
         self._given: dict[str, Span] = {}
@@ -318,6 +333,8 @@ class _Binding:
                 self._context.reports.add(references.positional_after_keyword(argument.span))
             self._late = True
             self._args.append(BAD)
+        elif at >= len(positional) and self._function.repeating:
+            self._args.append(self._value(argument, f"argument {at + 1}", kinds.ANY))
         elif at >= len(positional):
             self._surplus.append(argument)
         else:
@@ -346,6 +363,8 @@ class _Binding:
 
     def _value(self, argument: syntax.Argument, name: str, type: Type) -> Any:  # noqa: A002
         what = f"`{name}` of `{self._call.callee.name}`"
+        if self._read is not None:
+            return self._read(argument.value, type, what)
         return typed(argument.value, type, what, self._context)
 
     def _unknown(self, name: str, span: Span) -> None:

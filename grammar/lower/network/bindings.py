@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from dsl import ir, schema, syntax
 from dsl.errors.meaning import names, references, types
+from dsl.errors.meaning import tensors as tensor_errors
+from dsl.schema import signatures
 from dsl.schema import types as kinds
 from grammar.lower.blocks import once
 from grammar.lower.constants import RESERVED
 from grammar.lower.context import BAD
 from grammar.lower.expressions import values
 from grammar.lower.network import flows
+from grammar.lower.network.operations import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,24 +24,42 @@ if TYPE_CHECKING:
     from grammar.lower.network.flows import Tensors
 
 
+UNNAMED = "_"
+"""The name of an output that nothing needs; any number of outputs can have it."""
+
+
 def declare(
     items: Sequence[syntax.Attribute], tensors: Tensors, first: dict[str, Span]
 ) -> list[syntax.Attribute]:
     """Add the names of all bindings to the scope, and return the items that are bindings."""
     kept = []
     for item in items:
-        if item.name in RESERVED:
-            tensors.context.reports.add(names.reserved(item.name, item.name_span, RESERVED[item.name]))
-        elif once(item.name, item.name_span, first, "binding", tensors.context):
-            kept.append(item)
-            tensors.kinds[item.name] = _kind(item.value)
-            tensors.spans[item.name] = item.name_span
+        fine = [_declared(name, span, tensors, first) for name, span in item.names]
+        if not all(fine):
+            continue
+        kept.append(item)
+        for name, span in item.names:
+            if name != UNNAMED:
+                tensors.kinds[name] = _kind(item.value)
+                tensors.spans[name] = span
     return kept
+
+
+def _declared(name: str, span: Span, tensors: Tensors, first: dict[str, Span]) -> bool:
+    """Whether a name can be bound; report it if it cannot."""
+    if name == UNNAMED:
+        return True
+    if name in RESERVED:
+        tensors.context.reports.add(names.reserved(name, span, RESERVED[name]))
+        return False
+    return once(name, span, first, "binding", tensors.context)
 
 
 def _kind(value: syntax.Expr) -> str:
     if isinstance(value, syntax.Call):
-        return {"input": "input", "layer": "shared"}.get(value.callee.name, "bad")
+        known = {"input": "input", "layer": "shared", "weight": "tensor"}
+        is_operation = value.callee.name.startswith(PREFIX)
+        return "tensor" if is_operation else known.get(value.callee.name, "bad")
     return "bad" if isinstance(value, syntax.Broken) else "tensor"
 
 
@@ -65,7 +87,20 @@ def _binding(item: syntax.Attribute, tensors: Tensors, *, in_layer: bool) -> Any
     value = _value(item, tensors, in_layer=in_layer)
     if value is BAD:
         return BAD
-    binding = ir.Binding(item.name, value, span=item.span, name_span=item.name_span)
+    binding = ir.Binding(
+        item.name,
+        value,
+        tuple(name for name, _ in item.others),
+        span=item.span,
+        name_span=item.name_span,
+        other_spans=tuple(span for _, span in item.others),
+    )
+    if item.others and not isinstance(value, ir.Flow | ir.Operation):
+        count = len(item.names)
+        tensors.context.reports.add(
+            tensor_errors.several_outputs(item.value.span.text, 1, item.value.span, count)
+        )
+        return BAD
     if isinstance(value, ir.Input) and not in_layer:
         tensors.context.notes.inputs.append(binding)
     return binding
@@ -77,6 +112,9 @@ def _value(item: syntax.Attribute, tensors: Tensors, *, in_layer: bool) -> Any:
         return _input(value, tensors, in_layer=in_layer)
     if isinstance(value, syntax.Call) and value.callee.name == "layer":
         return flows.layer_made(value, tensors)
+    if isinstance(value, syntax.Call) and value.callee.name == "weight":
+        bound = values.bound(value, weight_function(), tensors.context)
+        return BAD if bound is BAD else ir.Weight(bound, span=value.span)
     return flows.tensor(value, tensors, what=f"`{item.name}`")
 
 
@@ -87,6 +125,26 @@ _INPUT = schema.Function(
         schema.Argument("shape", kinds.shape(), "the shape without the batch axis", required=True),
     ),
 )
+
+
+@cache
+def weight_function() -> schema.Function:
+    """Return the function `weight`, which makes a trainable tensor that no layer owns."""
+
+    def keras(category: str, *, optional: bool = False) -> schema.Type:
+        return kinds.keras(category, signatures.words(category), optional=optional)
+
+    return schema.Function(
+        "weight",
+        (
+            schema.Argument("shape", kinds.shape(), "the shape without the batch axis", required=True),
+            schema.Argument("initializer", keras("initializer"), "its first value", default="glorot_uniform"),
+            schema.Argument("regularizer", keras("regularizer", optional=True), "a penalty on it"),
+            schema.Argument("constraint", keras("constraint", optional=True), "what it is held to"),
+            schema.Argument("trainable", kinds.boolean(), "whether training changes it", default=True),
+            schema.Argument("name", kinds.string(), "its name; without one, that of its binding"),
+        ),
+    )
 
 
 def _input(call: syntax.Call, tensors: Tensors, *, in_layer: bool) -> Any:
@@ -104,7 +162,7 @@ def _input(call: syntax.Call, tensors: Tensors, *, in_layer: bool) -> Any:
 
 def _ordered(items: Sequence[syntax.Attribute], tensors: Tensors) -> list[syntax.Attribute] | None:
     """Sort bindings so that each comes after those that it needs; return None if they form a cycle."""
-    by_name = {item.name: item for item in items}
+    by_name = {name: item for item in items for name, _ in item.names}
     done: dict[str, syntax.Attribute] = {}
     fine = True
     for item in items:
@@ -129,10 +187,11 @@ def _ordered(items: Sequence[syntax.Attribute], tensors: Tensors) -> list[syntax
 
 
 def _needed(value: syntax.Expr, known: dict[str, syntax.Attribute]) -> Iterator[str]:
-    return iter([name for name in _names(value) if name in known])
+    """Return the first names of the bindings that an expression needs."""
+    return iter([known[name].name for name in _names(value) if name in known])
 
 
-def _names(value: Any) -> Iterator[str]:
+def _names(value: Any) -> Iterator[str]:  # noqa: C901 one for each kind of expression
     match value:
         case syntax.Path():
             yield value.segments[0].name
@@ -143,8 +202,16 @@ def _names(value: Any) -> Iterator[str]:
             yield from _names(value.source)
             for step in value.steps:
                 yield from _names(step)
-        case syntax.Call() if value.callee.name in {"repeat", "layer"}:
-            for argument in value.arguments:
+        case syntax.Chain():
+            yield from _names(value.first)
+            for _, operand in value.rest:
+                yield from _names(operand)
+        case syntax.Negative():
+            yield from _names(value.operand)
+        case syntax.Call():
+            yield value.callee.segments[0].name  # of a shared layer
+            takes_tensors = value.callee.name.startswith(PREFIX) or value.callee.name in {"repeat", "layer"}
+            for argument in (*(value.arguments if takes_tensors else ()), *value.given):
                 yield from _names(argument.value)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from dsl import ir, schema, syntax
 from dsl.errors.meaning import names, references, types
+from dsl.errors.meaning import tensors as tensor_errors
 from dsl.schema import signatures
 from dsl.schema import types as kinds
 from dsl.source import Span
@@ -17,9 +18,10 @@ from grammar.lower.expressions import values
 from grammar.lower.expressions.evaluate import described
 from grammar.lower.expressions.keras_functions import keras_function
 from grammar.lower.expressions.values import typed
+from grammar.lower.network.operations import Operations, is_operation
 
 APPLICATIONS = "applications."
-SPECIAL = ("repeat", "python", "input", "layer", "parameter")
+SPECIAL = ("repeat", "python", "input", "layer", "parameter", "weight")
 
 
 @frozen
@@ -40,7 +42,10 @@ class Tensors:
 
 
 def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") -> Any:  # noqa: PLR0911 one for each kind
-    """Lower an expression to a Ref, a Group or a Flow; return BAD if it has an error."""
+    """Lower an expression that gives a tensor or several; return BAD if it has an error."""
+    names_ = {name: kind for name, kind in tensors.kinds.items() if kind != "shared"}
+    if is_operation(written, names_):
+        return operations(tensors).read(written)
     match written:
         case syntax.Path():
             return _reference(written, tensors)
@@ -63,6 +68,12 @@ def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this plac
     return BAD
 
 
+def operations(tensors: Tensors) -> Operations:
+    """Return what reads arithmetic, indices and functions of the tensors of a block."""
+    names_ = {name: kind for name, kind in tensors.kinds.items() if kind != "shared"}
+    return Operations(tensors.context, names_, lambda part: tensor(part, tensors, what="an operation"))
+
+
 def tensor(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") -> Any:
     """Lower an expression that must be a single tensor to a Ref or a Flow; return BAD if it has an error."""
     found = expression(written, tensors, what=what)
@@ -81,7 +92,7 @@ def flow(written: syntax.Flow, tensors: Tensors) -> Any:
     return ir.Flow(source, tuple(steps), span=written.span)
 
 
-MAKERS = ("input", "layer", "parameter")
+MAKERS = ("input", "layer", "parameter", "weight")
 
 
 def _lonely_call(written: syntax.Call, tensors: Tensors, what: str) -> Any:
@@ -188,7 +199,18 @@ def _layer_names(context: Context) -> tuple[str, ...]:
     return (*context.layers, *signatures.names("layer"), *applications, "repeat", "python")
 
 
-def _call(call: syntax.Call, tensors: Tensors) -> Any:  # noqa: PLR0911 one for each kind of step
+def _call(call: syntax.Call, tensors: Tensors) -> Any:
+    made = _made(call, tensors)
+    if not call.given or made is BAD:
+        return made
+    if made.kind in {"block", "repeat"}:
+        tensors.context.reports.add(tensor_errors.no_call_arguments(made.call.name, call.given[0].span))
+        return BAD
+    given = operations(tensors).given(call)
+    return BAD if given is BAD else evolve(made, given={**made.given, **given})
+
+
+def _made(call: syntax.Call, tensors: Tensors) -> Any:  # noqa: PLR0911 one for each kind of step
     context = tensors.context
     name = call.callee.name
     if any(segment.index is not None for segment in call.callee.segments):
@@ -230,17 +252,23 @@ def _unknown(call: syntax.Call, tensors: Tensors) -> Any:
 
 
 def _shared_called(call: syntax.Call, tensors: Tensors) -> Any:
+    """Read `-> shared(mask = m)`: the arguments are those of the layer's call, for it is made already."""
     name = call.callee.name
-    context = tensors.context
-    if call.arguments:
+    positional = next((each for each in call.arguments if each.name is None), None)
+    if positional is not None:
         at = tensors.spans[name]
         advice = f"write `-> {name}`: its arguments were given where it was made"
         report = references.wrong_reference(
             name, "a layer already made", "a layer to be made", call.span, at, advice
         )
-        context.reports.add(report)
+        tensors.context.reports.add(report)
         return BAD
-    return ir.Step("shared", ir.Call(name, span=call.span, name_span=call.callee.span), span=call.span)
+    again = syntax.Call(call.callee, (), call.arguments, span=call.span)
+    given = operations(tensors).given(again)
+    if given is BAD:
+        return BAD
+    made = ir.Call(name, span=call.span, name_span=call.callee.span)
+    return ir.Step("shared", made, given=given, span=call.span)
 
 
 def _block(call: syntax.Call, tensors: Tensors) -> Any:
@@ -314,7 +342,7 @@ def layer_made(call: syntax.Call, tensors: Tensors) -> Any:
     inner = step(call.arguments[0].value, tensors)
     if inner is BAD:
         return BAD
-    if inner.kind in {"block", "repeat", "shared"}:
+    if inner.kind in {"repeat", "shared"} or inner.given:
         context.reports.add(references.shared_block(inner.call.name, call.arguments[0].value.span))
         return BAD
     return ir.SharedLayer(inner, span=call.span)

@@ -96,7 +96,7 @@ class LayerReader:
         written, output = _sorted(block, first, context)
         kept = bindings.declare(written, tensors, first)
         read = bindings.read(kept, tensors, in_layer=True)
-        given: Any = BAD if output is None else flows.tensor(output.value, tensors, what="`output`")
+        given: Any = BAD if output is None else flows.expression(output.value, tensors, what="`output`")
         damaged = name in context.notes.incomplete
         if output is None and not damaged:
             context.reports.add(names.missing_output(name, block.header))
@@ -167,15 +167,20 @@ def _sorted(
     return written, output
 
 
-def _called(part: Any) -> Iterator[str]:
+def _called(part: Any) -> Iterator[str]:  # noqa: C901 one for each kind of expression
     """Return the names of all functions that are called in a part of a syntax tree."""
     match part:
         case syntax.Attribute() | syntax.Argument():
             yield from _called(part.value)
         case syntax.Call():
             yield part.callee.name
-            for argument in part.arguments:
+            for argument in (*part.arguments, *part.given):
                 yield from _called(argument)
+        case syntax.Chain():
+            for operand in (part.first, *(operand for _, operand in part.rest)):
+                yield from _called(operand)
+        case syntax.Negative():
+            yield from _called(part.operand)
         case syntax.Flow():
             yield from _called(part.source)
             for step in part.steps:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -16,8 +16,9 @@ from attrs import define, evolve, field
 from compiler.graph.adapters.keras_private import file_utils, is_built
 from compiler.graph.tower.network.keras_scope import replaced, stateless
 from compiler.graph.tower.network.normalization import TOWER_CLASSES, with_tower_layers
+from compiler.graph.tower.network.operations import Operation, free_weight
 from compiler.graph.user_code import load_function
-from compiler.model.graph import CallNode, LayerNode, ModelGraph
+from compiler.model.graph import Argument, CallNode, IndexSlice, LayerNode, ModelGraph, TensorAt
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors.planning import plan as errors
@@ -131,7 +132,7 @@ class Network:
     """
 
     model: ModelGraph
-    layers: list[keras.Layer] = field(repr=False)
+    layers: list[Any] = field(repr=False)  # a Keras layer, or an Operation
 
     @classmethod
     def of(cls, model: ModelGraph, *, base: str = ".", towers: bool = False) -> Network:
@@ -148,16 +149,34 @@ class Network:
         return cls(model, [make_layer(node, base, towers=towers) for node in model.layers])
 
     def apply(self, call: CallNode, values: list[Any], **arguments: Any) -> Any:
-        """Return the output of a call of a layer.
+        """Call the layer of `call` on tensors.
 
         Args:
-            call: The call.
-            values: The tensors on which the layer is called.
-            arguments: Further arguments, such as `training`. Those that the layer does not have are left out.
+            call: What is called, and how its inputs are passed.
+            values: The tensors of `call.inputs`.
+            arguments: Arguments such as `training`, which are passed if the layer takes them and the spec
+                does not give them itself.
+
+        Returns:
+            What the layer or the operation gives: a tensor, or a list or tuple of them.
         """
         layer = self.layers[call.layer]
+        named = {key: filled(each, values) for key, each in call.kwargs.items()}
+        if isinstance(layer, Operation):
+            return layer(*(filled(each, values) for each in call.args), **named)
         taken = {key: value for key, value in arguments.items() if takes(layer, key)}
-        return layer(*spread(layer, values), **taken)
+        return layer(*spread(layer, values[: call.sources]), **(taken | named))
+
+
+def filled(argument: Argument, values: Sequence[Any]) -> Any:
+    """Return an argument of a call with the tensors that it stands for."""
+    if isinstance(argument, TensorAt):
+        return values[argument.number]
+    if isinstance(argument, IndexSlice):
+        return slice(argument.first, argument.last, argument.step)
+    if isinstance(argument, tuple):
+        return [filled(each, values) for each in argument]
+    return argument
 
 
 def spread(layer: keras.Layer, values: list[Any]) -> list[Any]:
@@ -179,8 +198,8 @@ def takes(layer: keras.Layer, argument: str) -> bool:
     return argument in inspect.signature(layer.call).parameters
 
 
-def make_layer(node: LayerNode, base: str, *, read: bool = False, towers: bool = False) -> keras.Layer:
-    """Return the Keras layer or model of a step.
+def make_layer(node: LayerNode, base: str, *, read: bool = False, towers: bool = False) -> Any:
+    """Return the Keras layer or model of a step, or its Operation.
 
     Args:
         node: The step.
@@ -193,10 +212,11 @@ def make_layer(node: LayerNode, base: str, *, read: bool = False, towers: bool =
         SpecError: Keras refuses the arguments.
     """
     more: dict[str, Any] = {"name": node.keras_name}
+    if node.kind == "operation":
+        return Operation(node.call.name, node.keras_name)
     if node.kind not in ("python", "application"):
-        maker = _find(node.call.name, (keras.layers,))
-        made: keras.Layer = _construct(node.call, maker, more, TOWER_CLASSES if towers else _KERAS)
-        return made
+        maker = free_weight if node.kind == "weight" else _find(node.call.name, (keras.layers,))
+        return _construct(node.call, maker, more, TOWER_CLASSES if towers else _KERAS)
     layer = _python_layer(node, base) if node.kind == "python" else _application(node, base, more, read=read)
     if towers:
         layer = with_tower_layers(layer)

@@ -61,7 +61,10 @@ def test_list_for_a_layer_of_one_tensor(layer: str) -> None:
 def test_several_outputs() -> None:
     """A layer that gives several tensors is refused at its step."""
     diagnostic = refused("x -> LSTM(2, return_state = true)")
-    assert (diagnostic.code, diagnostic.message) == ("TFD555", "`LSTM` gives 3 tensors, and a step gives one")
+    assert (diagnostic.code, diagnostic.message) == (
+        "TFD555",
+        "`LSTM` has 3 outputs, and one is expected here",
+    )
 
 
 NOISY = """

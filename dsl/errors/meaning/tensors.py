@@ -1,0 +1,91 @@
+"""Diagnostics of tensors as values: several outputs, operations, indices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.errors.making import error
+
+if TYPE_CHECKING:
+    from dsl.diagnostics import Diagnostic
+    from dsl.source import Span
+
+
+def several_outputs(step: str, count: int, span: Span | None, names: int = 1) -> Diagnostic:
+    """Report a step with another number of outputs than the spec has names for.
+
+    Args:
+        step: The layer, function or block.
+        count: How many outputs it has.
+        span: Where it was written.
+        names: How many names the spec gives to them.
+    """
+    shown = ", ".join(("first", "second", "third", "fourth")[:count]) + (", ..." if count > 4 else "")  # noqa: PLR2004
+    one = "one output" if count == 1 else f"{count} outputs"
+    return error(
+        "TFD555",
+        f"`{step}` has {one}, and {'one is' if names == 1 else f'{names} are'} expected here",
+        span,
+        text=one,
+        help=f"give each output a name: `{shown} = ...`; `_` stands for one that you do not need"
+        if count > 1
+        else "write one name before the `=`",
+    )
+
+
+def constant_into_layer(step: str, span: Span | None) -> Diagnostic:
+    """Report a layer whose input depends on no input of the model."""
+    return error(
+        "TFD560",
+        f"`{step}` gets a tensor that depends on no input of the model",
+        span,
+        text="a layer works on examples, and this tensor has none",
+        help="to learn a tensor that is the same for all examples, such as an embedding of positions, write "
+        "`positions = weight([10, 64])`",
+    )
+
+
+def batch_indexed(name: str, span: Span) -> Diagnostic:
+    """Report an index that chooses among the examples of a batch."""
+    return error(
+        "TFD561",
+        f"this index chooses among the examples of `{name}`",
+        span,
+        text="the first axis is that of the batch",
+        notes=("each clone has its own batch, so the result would depend on the number of clones",),
+        help=f"begin with `:` for all examples, as in `{name}[:, 0]`, or with `...`",
+    )
+
+
+def joins_examples(function: str, made: str, span: Span | None) -> Diagnostic:
+    """Report an operation whose result has no examples along its first axis any more."""
+    return error(
+        "TFD561",
+        f"`{function}` mixes the examples of a batch: its result has the shape `{made}`",
+        span,
+        text="the first axis is that of the batch",
+        notes=("each clone has its own batch, so the result would depend on the number of clones",),
+        help="leave the first axis as it is: `axis = -1`, or an index that begins with `:`",
+    )
+
+
+def no_call_arguments(name: str, span: Span) -> Diagnostic:
+    """Report arguments in second brackets of something whose call takes none."""
+    return error(
+        "TFD562",
+        f"`{name}` takes no arguments in second brackets",
+        span,
+        text="only a layer's own call takes these",
+        help="write all arguments in the first brackets",
+    )
+
+
+def index_of_device(span: Span) -> Diagnostic:
+    """Report a range of devices in the index of a tensor."""
+    return error(
+        "TFD301",
+        "the index of a tensor takes `first:last`, not a range of devices",
+        span,
+        text="this is how devices are chosen",
+        help="write `:` for all of an axis, and `1:3` for two places of it",
+    )

@@ -1,0 +1,219 @@
+"""Tensors as values: arithmetic, indices, functions of `keras.ops`, and arguments of a layer's call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dsl import ir, syntax
+from dsl.errors.meaning import references, tensors, types
+from dsl.schema import signatures
+from dsl.schema import types as kinds
+from dsl.suggest import nearest
+from grammar.lower.context import BAD
+from grammar.lower.expressions import values
+from grammar.lower.expressions.evaluate import described, evaluate
+from grammar.lower.expressions.keras_functions import keras_function
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dsl.schema import Type
+    from grammar.lower.context import Context
+
+    Read = Callable[[syntax.Expr], Any]
+
+PREFIX = "ops."
+FUNCTIONS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
+
+
+def is_operation(written: syntax.Expr, names: Mapping[str, object]) -> bool:
+    """Whether an expression computes with tensors; `names` are those of the tensors in scope."""
+    match written:
+        case syntax.Call():
+            return written.callee.name.startswith(PREFIX)
+        case syntax.Path():
+            return written.bare is None and written.segments[0].name in names and len(written.segments) == 1
+        case syntax.Chain() | syntax.Negative():
+            return _has_tensor(written, names)
+    return False
+
+
+def _has_tensor(written: syntax.Expr, names: Mapping[str, object]) -> bool:
+    match written:
+        case syntax.Path():
+            return written.segments[0].name in names
+        case syntax.Chain():
+            parts = (written.first, *(operand for _, operand in written.rest))
+            return any(_has_tensor(each, names) for each in parts)
+        case syntax.Negative():
+            return _has_tensor(written.operand, names)
+        case syntax.List():
+            return any(_has_tensor(each, names) for each in written.items)
+        case syntax.Flow():
+            return True
+    return is_operation(written, names)
+
+
+class Operations:
+    """Reads operations of one model or `layer` block.
+
+    Args:
+        context: What lowering knows.
+        names: The names of the tensors in scope.
+        read: Reads an expression that gives a tensor.
+    """
+
+    def __init__(self, context: Context, names: Mapping[str, object], read: Read) -> None:
+        self._context = context
+        self._names = names
+        self._read = read
+
+    def read(self, written: syntax.Expr) -> Any:
+        """Return an Operation or an Index; BAD if something in it is wrong."""
+        match written:
+            case syntax.Call():
+                return self._call(written)
+            case syntax.Path():
+                return self._index(written)
+            case syntax.Negative():
+                operand = self._operand(written.operand)
+                return BAD if operand is BAD else ir.Operation("negative", (operand,), span=written.span)
+            case syntax.Chain():
+                return self._chain(written)
+        raise TypeError(f"{type(written).__name__} is no operation")
+
+    def _chain(self, written: syntax.Chain) -> Any:
+        """Return the operations of a chain, from the left; numbers before its first tensor are one number."""
+        parts = [written.first, *(part for _, part in written.rest)]
+        begin = next((at for at, part in enumerate(parts) if _has_tensor(part, self._names)), 0)
+        if begin > 1:
+            first: syntax.Expr = syntax.Chain(
+                written.first, written.rest[: begin - 1], span=parts[0].span.to(parts[begin - 1].span)
+            )
+            result, rest = self._operand(first), written.rest[begin - 1 :]
+        else:
+            result, rest = self._operand(written.first), written.rest
+        for operator, part in rest:
+            operand = self._operand(part)
+            if result is BAD or operand is BAD:
+                result = BAD
+            else:
+                span = written.first.span.to(part.span)
+                result = ir.Operation(FUNCTIONS[operator], (result, operand), span=span)
+        return result
+
+    def _operand(self, written: syntax.Expr) -> Any:
+        """Return a tensor or a number of an arithmetic expression."""
+        if _has_tensor(written, self._names) or not self._is_number(written):
+            return self._read(written)
+        return values.typed(written, kinds.number(), "arithmetic with tensors", self._context)
+
+    def _is_number(self, written: syntax.Expr) -> bool:
+        """Whether an expression without tensors may be a number; a name that is unknown may be a tensor."""
+        if isinstance(written, syntax.Path) and written.bare is not None:
+            return written.bare in self._context.constants or written.bare in self._context.parameters
+        return isinstance(
+            written, syntax.Number | syntax.Chain | syntax.Negative | syntax.Text | syntax.Constant
+        )
+
+    # --- indices
+
+    def _index(self, path: syntax.Path) -> Any:
+        (segment,) = path.segments
+        written = segment.index
+        parts = written.items if isinstance(written, syntax.Parts) else (written,)
+        read = [self._part(each) for each in parts]
+        name = syntax.Path(
+            (syntax.Segment(segment.name, segment.name_span, span=segment.name_span),), span=segment.name_span
+        )
+        tensor = self._read(name)
+        if tensor is BAD or any(each is BAD for each in read):
+            return BAD
+        first = read[0]
+        if not isinstance(first, ir.Rest) and first != ir.Slice():
+            self._context.reports.add(tensors.batch_indexed(segment.name, path.span))
+            return BAD
+        return ir.Index(tensor, tuple(read), span=path.span)
+
+    def _part(self, written: Any) -> Any:
+        match written:
+            case syntax.Rest():
+                return ir.Rest(span=written.span)
+            case syntax.Slice():
+                ends = [self._end(each) for each in (written.first, written.last, written.step)]
+                return BAD if any(each is BAD for each in ends) else ir.Slice(*ends, span=written.span)
+            case syntax.Every() | syntax.Range():
+                self._context.reports.add(tensors.index_of_device(written.span))
+                return BAD
+            case syntax.Constant(value=None):
+                return None
+        return self._end(written)
+
+    def _end(self, written: syntax.Expr | None) -> Any:
+        if written is None:
+            return None
+        return values.typed(written, kinds.integer(), "an index of a tensor", self._context)
+
+    # --- functions
+
+    def _call(self, call: syntax.Call) -> Any:
+        name = call.callee.name.removeprefix(PREFIX)
+        signature = signatures.find("operation", name)
+        if call.given:
+            self._context.reports.add(tensors.no_call_arguments(call.callee.name, call.given[0].span))
+            return BAD
+        if signature is None:
+            known = signatures.names("operation")
+            near = nearest(name, known)
+            report = references.unknown_function(
+                "function", call.callee.name, call.callee.span, near and PREFIX + near
+            )
+            self._context.reports.add(report)
+            return BAD
+        bound = values.bound(call, keras_function(signature), self._context, self._argument)
+        if bound is BAD:
+            return BAD
+        return ir.Operation(name, bound.args, bound.kwargs, span=call.span)
+
+    def _argument(self, written: syntax.Expr, wanted: Type, what: str) -> Any:
+        """Return an argument of a function: a tensor, a list of tensors, or a plain value."""
+        if isinstance(written, syntax.Broken):
+            return BAD
+        if wanted.kind == "any" and isinstance(written, syntax.List) and _has_tensor(written, self._names):
+            items = [self._argument(each, wanted, what) for each in written.items]
+            return BAD if any(each is BAD for each in items) else ir.Group(tuple(items), span=written.span)
+        if wanted.kind == "any" and (_has_tensor(written, self._names) or self._may_be_tensor(written)):
+            return self._read(written)
+        if wanted.kind == "any" and isinstance(written, syntax.Call | syntax.Comparison):
+            report = types.misplaced_expression(what, "a tensor or a value", described(written), written.span)
+            self._context.reports.add(report)
+            return BAD
+        if wanted.kind == "any":
+            return evaluate(written, self._context)
+        return values.typed(written, wanted, what, self._context)
+
+    def _may_be_tensor(self, written: syntax.Expr) -> bool:
+        return isinstance(written, syntax.Path) and not self._is_number(written)
+
+    def given(self, call: syntax.Call) -> Any:
+        """Return the arguments of a layer's own call by name; BAD if one is wrong."""
+        found: dict[str, Any] = {}
+        spans: dict[str, Any] = {}
+        for argument in call.given:
+            name = argument.name
+            if name is None:
+                self._context.reports.add(references.positional_after_keyword(argument.span))
+                return BAD
+            if name in spans:
+                report = references.repeated_argument(
+                    call.callee.name, name, argument.name_span or argument.span, spans[name]
+                )
+                self._context.reports.add(report)
+                return BAD
+            spans[name] = argument.name_span
+            what = f"`{name}` of the call of `{call.callee.name}`"
+            found[name] = self._argument(argument.value, _CALL_ARGUMENTS.get(name, kinds.ANY), what)
+        return BAD if any(each is BAD for each in found.values()) else found
+
+
+_CALL_ARGUMENTS = {"training": kinds.boolean(), "use_causal_mask": kinds.boolean()}

@@ -1,0 +1,148 @@
+"""Tensors as values: a step on two clones, and a prediction, are those of the same model in plain Keras."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from compiler.graph.storage.export import keras_model
+from dsl.diagnostics import SpecError
+from tests.support import Training, spec_of
+
+MODEL = """
+tfdeploy = 1
+
+layer "pair" {
+  width = parameter(int)
+  x = input()
+  y = x -> Dense(width, activation = tanh, name = "inner")
+  output = [y, y + x[:, :1]]
+}
+
+model "m" {
+  words = input(int32, [4])
+  label = input(float32, [2])
+
+  twice = layer(pair(3))
+  places = weight([4, 6], initializer = uniform)
+  rate = weight([], initializer = ones)
+  x = (words -> Embedding(9, 6, name = "table")) + places
+  sequence, state, _ = x -> LSTM(5, return_sequences = true, return_state = true, name = "lstm")
+  seen = [sequence, sequence] -> MultiHeadAttention(1, 2, name = "attention")(use_causal_mask = true)
+  again = seen -> GRU(5, name = "gru")(initial_state = state)
+  p, _ = again -> twice
+  _, q = -seen[..., -1, ::2] -> Dense(5, name = "middle") -> twice
+  scaled = (2 * p - q / 3) * ops.expand_dims(rate, -1)
+  joined = ops.concatenate([scaled, ops.softmax(p, axis = -1)], axis = -1)
+  out = joined + ops.cast(ops.arange(6), float32) -> Dense(2, name = "out")
+
+  loss = [label, out] -> MeanSquaredError()
+}
+
+devices { cpu = 2 }
+clones { count = 2, batch = 4 }
+update { optimizer = SGD(0.1) }
+train { seed = 3 }
+"""
+LAYERS = ("table", "lstm", "attention", "gru", "middle", "out")
+
+
+class _Same(keras.layers.Layer):  # type: ignore[misc] # Keras has no types
+    """A tensor that is the same for all examples."""
+
+    def __init__(self, shape: tuple[int, ...], name: str) -> None:
+        super().__init__(name=name)
+        self.value = self.add_weight(name="weight", shape=shape)
+
+    def call(self, inputs: Any) -> Any:
+        return keras.ops.broadcast_to(self.value, (keras.ops.shape(inputs)[0], *self.value.shape))
+
+
+def _keras_twin() -> keras.Model:
+    """Return the model above as one writes it in Keras."""
+    layers, ops = keras.layers, keras.ops
+    words = keras.Input((4,), dtype="int32")
+    inner = layers.Dense(3, activation="tanh", name="twice_inner")
+    x = layers.Embedding(9, 6, name="table")(words) + _Same((4, 6), "places")(words)
+    sequence, state, _ = layers.LSTM(5, return_sequences=True, return_state=True, name="lstm")(x)
+    seen = layers.MultiHeadAttention(1, 2, name="attention")(sequence, sequence, use_causal_mask=True)
+    again = layers.GRU(5, name="gru")(seen, initial_state=state)
+    p = inner(again)
+    middle = layers.Dense(5, name="middle")(-seen[..., -1, ::2])
+    q = inner(middle) + middle[:, :1]
+    scaled = (2 * p - q / 3) * ops.expand_dims(_Same((), "rate")(words), -1)
+    joined = ops.concatenate([scaled, ops.softmax(p, axis=-1)], axis=-1)
+    return keras.Model(words, layers.Dense(2, name="out")(joined + ops.cast(ops.arange(6), "float32")))
+
+
+def _weights(model: keras.Model) -> dict[str, Any]:
+    """Return the weights of the model by the names that they have in a tower."""
+    return {each.path.replace("twice_inner", "twice/inner"): each for each in model.weights}
+
+
+@pytest.mark.slow
+def test_numbers_are_those_of_keras(tmp_path: Path) -> None:
+    """Weights after a step, and predictions by the exported file in plain Keras, are the same."""
+    generator = np.random.default_rng(1)
+    arrays = {
+        "words": generator.integers(0, 9, (8, 4)).astype(np.int32),
+        "label": generator.standard_normal((8, 2)).astype(np.float32),
+    }
+    with Training(spec_of(MODEL), arrays) as training:
+        before = training.values()
+        training.steps(1)
+        after = training.values()
+        exported = keras_model(training.compiled, {name: after[name] for name in training.compiled.weights})
+    twin = _keras_twin()
+    weights = _weights(twin)
+    assert weights.keys() == before.keys() - {"global_step"}
+    for name, variable in weights.items():
+        variable.assign(before[name])
+    twin.compile(keras.optimizers.SGD(0.1), keras.losses.MeanSquaredError())
+    twin.train_on_batch(arrays["words"], arrays["label"])
+    for name, variable in weights.items():
+        np.testing.assert_allclose(after[name], variable.numpy(), rtol=1e-5, atol=1e-6, err_msg=name)
+
+    exported.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=True)
+    expected = twin.predict(arrays["words"], verbose=0)
+    np.testing.assert_allclose(loaded.predict(arrays["words"], verbose=0), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("written", "code"),
+    [
+        ("ops.mean(x)", "TFD561"),
+        ("ops.softmax(x, axis = 0)", "TFD561"),
+        ("ops.reshape(x, [-1, 2])", "TFD561"),
+        ("ops.concatenate([x, x], axis = 0)", "TFD561"),
+        ("ops.transpose(x)", "TFD561"),
+        ("ops.matmul(x, ops.ones([3, 3]))", "TFD506"),
+        ("x -> LSTM(3)", "TFD506"),
+        ("x -> Dense(4)(training = true, sideways = 3)", "TFD506"),
+        ("ops.split(x, 2, axis = 1)", "TFD555"),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_place(written: str, code: str) -> None:
+    """What only Keras can find out is found when the tower is traced, and points at the operation."""
+    text = f"""
+tfdeploy = 1
+model "m" {{
+  x = input(float32, [4])
+  y = {written}
+  loss = [x, y] -> MeanSquaredError()
+}}
+devices {{ cpu = 1 }}
+clones {{ batch = 4 }}
+update {{ optimizer = SGD(0.1) }}
+"""
+    with pytest.raises(SpecError) as caught:
+        Training(spec_of(text), {"x": np.zeros((4, 4), np.float32)})
+    (found,) = caught.value.diagnostics
+    assert found.code == code
+    assert found.span is not None
+    assert found.span.text in written

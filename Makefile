@@ -5,9 +5,9 @@ SPEC ?= examples/digits.tfdeploy
 ARGS ?=
 BIN := .venv/bin
 # Files of tests run side by side, whole, so that what a file makes once is made once.
-SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile
+SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 PYTEST ?= $(SIDE_BY_SIDE)
-# Tests that never start TensorFlow.
+# Tests that never start TensorFlow, but for those that are marked as slow.
 QUICK := tests/dsl tests/grammar tests/test_packages.py tests/cli/test_check.py tests/cli/test_fmt.py \
   tests/cli/test_show.py tests/cli/test_folders.py tests/cli/test_startup.py
 

@@ -21,7 +21,22 @@ from tfdeploy import progress
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-GOLDEN = Path(__file__).parent / "golden"
+TESTS = Path(__file__).parent
+GOLDEN = TESTS / "golden"
+LONGEST = (
+    "runtime/cluster/test_launch.py",
+    "runtime/cluster/test_faults.py",
+    "cli/test_verify.py",
+    "runtime/trained/test_model_files.py",
+    "docs/test_sessions.py",
+    "cli/test_explain.py",
+    "benchmarks/test_benchmarks.py",
+    "runtime/train/test_run.py",
+    "compiler/graph/inspect/test_family.py",
+    "data/streams/test_shares.py",
+    "compiler/graph/gradients/test_masked_losses.py",
+)
+"""The files that take longest, the longest first."""
 
 # How long an example takes says how busy the machine is, and nothing of the code.
 settings.register_profile("tfdeploy", deadline=None)
@@ -42,6 +57,12 @@ def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault(progress.VARIABLE, progress.NEVER)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that take longest first, so that none of them runs alone in the end."""
+    places = {str(TESTS / name): place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(str(item.path), len(places)))
 
 
 @pytest.fixture(autouse=True)

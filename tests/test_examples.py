@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import grammar
 from compiler.graph.build import compile_graph
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.mapping import map_placement
 from compiler.pipeline import make_plan
 from dsl.source import Source
@@ -25,25 +27,29 @@ def test_every_example_is_without_a_word_of_complaint(path: Path) -> None:
     assert format_text(Source(str(path), text)) == text
 
 
+@cache
+def compiled_example(name: str) -> CompiledGraph:
+    """Return the graph of an example on emulated devices, which is built once."""
+    path = next(each for each in EXAMPLES if each.stem == name)
+    return compile_graph(make_plan(grammar.load(path), emulate=True))
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_compiles_on_emulated_devices(path: Path) -> None:
     """The graph is built, each op where a rule or default put it."""
-    compiled = compile_graph(make_plan(grammar.load(path), emulate=True))
-    placement = map_placement(compiled)
+    placement = map_placement(compiled_example(path.stem))
     assert {op.requested for op in placement.ops} <= {device.ref for device in placement.devices}
 
 
 def test_resnet50_has_the_trainable_weights_of_the_published_model() -> None:
     """The count equals that of `keras.applications.ResNet50` with 1,000 classes."""
-    path = next(each for each in EXAMPLES if each.stem == "resnet50")
-    compiled = compile_graph(make_plan(grammar.load(path, [("devices.gpu", "1")]), emulate=True))
-    assert sum(each.bytes // 4 for each in compiled.weights.values() if each.trainable) == 25_583_592
+    weights = compiled_example("resnet50").weights.values()
+    assert sum(each.bytes // 4 for each in weights if each.trainable) == 25_583_592
 
 
 def test_cifar10_runs_three_towers_on_three_gpus_over_variables_on_the_cpu() -> None:
     """Each clone has a GPU of its own, and every variable and slot is on the CPU."""
-    path = next(each for each in EXAMPLES if each.stem == "cifar10")
-    placement = map_placement(compile_graph(make_plan(grammar.load(path), emulate=True)))
+    placement = map_placement(compiled_example("cifar10"))
     assert [clone.devices for clone in placement.clones] == [("gpu[0]",), ("gpu[1]",), ("gpu[2]",)]
     assert {variable.device for variable in placement.variables} == {"cpu[0]"}
     assert {slot.device for variable in placement.variables for slot in variable.slots} == {"cpu[0]"}

@@ -72,6 +72,7 @@ def test_every_reader_refuses_a_pipe(tmp_path: Path) -> None:
         assert "TFD901" not in done.stderr, command
 
 
+@pytest.mark.slow
 def test_data_is_no_pipe(tmp_path: Path) -> None:
     """The file of any source is refused before TensorFlow opens it."""
     from dsl.diagnostics import RunError

@@ -27,11 +27,13 @@ def maker() -> ModuleType:
         sys.path.remove(str(ROOT / "tools"))
 
 
+@pytest.mark.slow
 def test_committed_table_is_that_of_the_installed_keras(maker: ModuleType) -> None:
     """Making the table again gives the committed file, byte by byte."""
     assert maker.TABLE.read_text(encoding="utf-8") == maker.text()
 
 
+@pytest.mark.slow
 def test_check_names_the_script_when_the_table_is_stale(
     maker: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

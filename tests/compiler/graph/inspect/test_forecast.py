@@ -68,12 +68,15 @@ def test_bytes_of_variables_and_slots_are_exact(rules: str) -> None:
     with Training(spec, made_up(spec, SEVERAL_DATA)) as training:
         training.steps(1)
         compiled = training.compiled
-        held: Counter[str] = Counter()
+        reads = []
         for op in compiled.graph.get_operations():
             if op.type == "VarHandleOp":
                 with compiled.graph.as_default(), tf.device(op.device):
                     value = tf.raw_ops.ReadVariableOp(resource=op.outputs[0], dtype=op.get_attr("dtype"))
-                held[op.device] += training.session.run(value).nbytes
+                reads.append(value)
+        held: Counter[str] = Counter()
+        for read, value in zip(reads, training.session.run(reads), strict=True):
+            held[read.op.device] += value.nbytes
     devices = compiled_devices(spec)
     assert {each.device: each.variable_bytes + each.slot_bytes + each.other_bytes for each in devices} == {
         each.device: held[each.device] for each in devices

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import keras
 import pytest
@@ -23,12 +24,18 @@ def chosen_by_tensorflow(infos: Sequence[VariableInfo], tasks: int) -> list[str]
         return [each.handle.op.device for each in made]
 
 
+@cache
+def variables_of_resnet50() -> tuple[VariableInfo, ...]:
+    """Return the variables of the model in the order in which Keras makes them."""
+    model = keras.applications.ResNet50(weights=None, input_shape=(64, 64, 3), classes=10)
+    return tuple(VariableInfo(each.path, each.shape, each.dtype, 4) for each in model.variables)
+
+
 @pytest.mark.parametrize("tasks", [1, 2, 3, 8])
 @pytest.mark.parametrize("rule", ["", "variables -> round_robin(ps[*])"])
 def test_resnet50_goes_where_replica_device_setter_puts_it(tasks: int, rule: str) -> None:
     """Every variable of ResNet-50, in order of creation, by default and by the rule."""
-    model = keras.applications.ResNet50(weights=None, input_shape=(64, 64, 3), classes=10)
-    infos = [VariableInfo(each.path, each.shape, each.dtype, 4) for each in model.variables]
+    infos = variables_of_resnet50()
     found = places(
         f'devices {{\n job "ps" {{ tasks = {tasks} }}\n job "worker" {{ tasks = 1 }}\n }}\n'
         f"clones {{ batch = 2 }}\n place {{\n {rule}\n }}"

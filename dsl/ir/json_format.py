@@ -21,8 +21,8 @@ from dsl.source import Span
 
 FORMAT_VERSION = "1.0"
 TAG = "node"
-_UNIONS = ("Value", "Expr", "Target")
-_PLACES = ("span", "spans", "name_span", "arg_spans", "kwarg_spans", "includes")
+_UNIONS = ("Value", "Expr", "Operand", "Target")
+_PLACES = ("span", "spans", "name_span", "other_spans", "arg_spans", "kwarg_spans", "includes")
 
 
 class FormatError(ValueError):
@@ -71,7 +71,9 @@ def _converter() -> Converter:
 def _resolve(cls: type) -> None:
     """Give the fields of `cls` their types; the unions of the IR are strings, for they are recursive."""
     names = {**vars(typing), "Mapping": Mapping, "Span": Span, **vars(ir)}
-    unions = {name: eval(getattr(ir, name), names) for name in _UNIONS}  # noqa: S307 texts of our own
+    unions: dict[str, Any] = {}
+    for name in _UNIONS:  # in this order, because a union may have those before it as members
+        unions[name] = eval(getattr(ir, name), names, unions)  # noqa: S307 texts of our own
     attrs.resolve_types(cls, names, unions)
 
 

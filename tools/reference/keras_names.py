@@ -38,6 +38,13 @@ TITLES = {
         "Arguments of layers. Also as words in small letters, such as `he_normal`.",
     ),
     "constraint": ("Constraints", "Arguments of layers."),
+    "operation": (
+        "Operations",
+        (
+            "Functions of tensors in `model` and `layer`: `ops.softmax(x, axis = -1)`. `...` stands for any number of"
+            " tensors, `**` for arguments of any name."
+        ),
+    ),
     "activation": (
         "Activations",
         "Words for `activation`; with arguments, calls: `leaky_relu(negative_slope = 0.1)`.",
@@ -49,7 +56,7 @@ COMMON = ("trainable", "dtype", "name")
 
 def page() -> str:
     """Return the text of the page."""
-    assert TITLES.keys() == {*signatures.CATEGORIES}, "a category of Keras's has no section"
+    assert TITLES.keys() == {*signatures.CATEGORIES, "operation"}, "a category of Keras's has no section"
     head = (
         f"# Names from Keras\n\nWhat a spec can use of Keras {_version()}, with the arguments that it takes. An argument"
         " without a default is required; those after `*` are given by name only. `check` knows all of this without"
@@ -70,7 +77,7 @@ def _section(category: str) -> str:
 
 def _is_shown(category: str, name: str) -> bool:
     """Leave out the names in small letters that stand for classes."""
-    return category == "activation" or name[0].isupper()
+    return category in {"activation", "operation"} or name[0].isupper()
 
 
 def _line(category: str, name: str) -> str:
@@ -78,7 +85,7 @@ def _line(category: str, name: str) -> str:
     assert found is not None
     if found.name != name:
         return f"- `{name}`: `{found.name}`\n"
-    prefix = "applications." if category == "application" else ""
+    prefix = {"application": "applications.", "operation": "ops."}.get(category, "")
     return f"- `{prefix}{name}({', '.join(_arguments(found))})`\n"
 
 
@@ -86,6 +93,10 @@ def _arguments(signature: Signature) -> list[str]:
     own = [each for each in signature.arguments if signature.category != "layer" or each.name not in COMMON]
     positional = [_argument(each) for each in own if each.positional]
     keywords = [_argument(each) for each in own if not each.positional]
+    if signature.repeating:
+        positional.append("...")
+    if signature.variadic:
+        keywords.append("**")
     return [*positional, *(["*", *keywords] if keywords else [])]
 
 

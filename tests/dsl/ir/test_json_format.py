@@ -49,9 +49,11 @@ def test_records_bear_their_names_and_no_places() -> None:
                         "call": {"node": "Call", "name": "Dense", "args": [2], "kwargs": {}},
                         "count": 1,
                         "inner": None,
+                        "given": {},
                     }
                 ],
             },
+            "others": [],
         }
     ]
 

@@ -79,6 +79,15 @@ def _as_it_starts() -> Iterator[None]:
 
 
 @pytest.fixture
+def forked_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the tasks that a launcher in this process starts; one in a forked process does so by itself."""
+    from tests.forked import AS_SUBPROCESS
+    from tfdeploy.runtime.launch import task_processes
+
+    monkeypatch.setattr(task_processes, "subprocess", AS_SUBPROCESS)
+
+
+@pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """Return a function that compares a text with a golden file, or writes it under `--update-golden`."""
     update = request.config.getoption("--update-golden")

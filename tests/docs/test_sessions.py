@@ -29,6 +29,7 @@ SESSIONS = [
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_tasks")
 @pytest.mark.parametrize("path", SESSIONS, ids=name_of)
 def test_a_page_shows_what_its_commands_print(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

@@ -17,11 +17,10 @@ import pytest
 
 from dsl import ir
 from dsl.diagnostics import SpecError
-from tests.forked import AS_SUBPROCESS, words_of
+from tests.forked import words_of
 from tfdeploy import api
 from tfdeploy.runtime.cluster.server.identity import Answer, ask, shut_down
 from tfdeploy.runtime.launch import launcher as module
-from tfdeploy.runtime.launch import task_processes
 from tfdeploy.runtime.launch.launched_run import copied_spec
 from tfdeploy.runtime.launch.launcher import Launcher, TaskCommand, gpus_of
 from tfdeploy.runtime.membership.addresses import Task
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.runtime.tasks import Process, Tasks
+
+pytestmark = pytest.mark.usefixtures("forked_tasks")
 
 PS, WORKER = Task("ps", 0), Task("worker", 0)
 
@@ -43,12 +44,6 @@ with Launcher(command, lambda task, line, stream: print(line, flush=True), print
         launcher.check_tasks()
         time.sleep(0.1)
 """
-
-
-@pytest.fixture(autouse=True)
-def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork the tasks of launchers in this process; those in forked processes do so by themselves."""
-    monkeypatch.setattr(task_processes, "subprocess", AS_SUBPROCESS)
 
 
 class Heard(list[str]):

@@ -1,4 +1,4 @@
-"""Backup workers: a step is that of one tower over the examples of the workers that counted."""
+"""Backup workers: a step, and what summaries show of it, are those of one tower over what counted."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.graph.session_options import session_config
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
+from tests.compiler.graph.scores.test_summaries import shown
 from tests.support import Training, largest_difference, spec_of
 from tfdeploy.runtime.cluster.server.server import loopback_server
 
@@ -32,7 +33,7 @@ model "tagger" {{
   metrics {{ accuracy = [tags, y] -> SparseCategoricalAccuracy() }}
 }}
 {parts}
-train {{ seed = 7 }}
+train {{ seed = 7, summaries = all }}
 """
 MASKED = "SparseCategoricalCrossentropy(from_logits = true, ignore_class = 0)"
 LENGTHS = (6, 1, 2, 1, 5, 3, 1, 6, 4, 1, 1, 2)  # each worker has another number of words
@@ -67,8 +68,18 @@ def started(graph: CompiledGraph, target: str, own: dict[str, Any], stack: ExitS
     return session, graph.train_input.attach(lambda: tf.data.Dataset.from_tensor_slices(own))
 
 
+def assert_same_summary(summary: bytes, expected: bytes) -> None:
+    """The loss, the gradients that are applied, and the weights before the step are those of one tower."""
+    found, wanted = shown(summary), shown(expected)
+    names = {name for name in wanted if not name.startswith("clone_")}
+    assert {"loss", "gradients/tag/kernel", "tag/kernel/gradient_norm", "weights/tag/kernel"} <= names
+    assert names <= found.keys()
+    for name in names:
+        np.testing.assert_allclose(found[name], wanted[name], rtol=10 * ROUNDING, atol=1e-7, err_msg=name)
+
+
 def test_what_a_spared_worker_leaves_counts_for_nothing() -> None:
-    """Each step spares another worker, whose part is not a number: weights, losses and metrics agree."""
+    """Each step spares another worker, whose part is not a number: all that is shown agrees."""
     arrays, counted = sentences(), ([1.0, 0.0, 1.0], [1.0, 1.0, 0.0])
     rows = np.arange(len(arrays["words"])).reshape(2, WORKERS, BATCH)
     kept = np.concatenate([rows[step][np.array(present) > 0].ravel() for step, present in enumerate(counted)])
@@ -76,8 +87,8 @@ def test_what_a_spared_worker_leaves_counts_for_nothing() -> None:
     examples = {name: array[kept] for name, array in arrays.items()}
     with Training(spec_of(TAGGER.format(masked=MASKED, parts=single)), examples) as tower:
         train, accuracy = tower.compiled, tower.compiled.metrics["accuracy"].result
-        fetches = [train.total_loss, train.data_loss, accuracy, train.train_op]
-        expected = [tower.session.run(fetches)[:3] for _ in counted]
+        fetches = [train.total_loss, train.data_loss, accuracy, train.summary_op, train.train_op]
+        expected = [tower.session.run(fetches) for _ in counted]
         values = tower.values()
 
     several = (
@@ -108,8 +119,11 @@ def test_what_a_spared_worker_leaves_counts_for_nothing() -> None:
             for graph, (own, _) in zip(graphs, workers, strict=True):
                 assert graph.exchange is not None
                 own.run(graph.exchange.post)
-            fetches = [chief.total_loss, chief.data_loss, chief.metrics["accuracy"].result, exchange.apply]
-            found.append(session.run(fetches, {exchange.present: present})[:3])
+            accuracy = chief.metrics["accuracy"].result
+            fetches = [chief.total_loss, chief.data_loss, accuracy, chief.summary_op, exchange.apply]
+            found.append(session.run(fetches, {exchange.present: present}))
         trained = session.run(dict(chief.saved))
-    np.testing.assert_allclose(found, expected, rtol=ROUNDING)
+    for here, there in zip(found, expected, strict=True):
+        np.testing.assert_allclose(here[:3], there[:3], rtol=ROUNDING)
+        assert_same_summary(here[3], there[3])
     assert largest_difference(trained, values) < ROUNDING

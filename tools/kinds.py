@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-OPTIMIZERS = ("SGD", "Momentum", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Ftrl")
+OPTIMIZERS = (
+    "SGD",
+    "Momentum",
+    "Adam",
+    "AdamW",
+    "RMSprop",
+    "Adagrad",
+    "Adadelta",
+    "Ftrl",
+    "Adafactor",
+    "Adamax",
+    "Lamb",
+    "Lion",
+    "Muon",
+    "Nadam",
+)
 SCHEDULES = (
     "ExponentialDecay",
     "CosineDecay",
@@ -125,6 +140,7 @@ WORDS: dict[str, tuple[str, ...]] = {
 
 KINDS: dict[str, str] = {
     # --- any class ---
+    "adam_lr_ratio": "float",
     "alpha_initializer": "call:initializer",
     "attention_axes": "shape",
     "axis": "shape",
@@ -138,6 +154,7 @@ KINDS: dict[str, str] = {
     "addition_factor": "any",
     "cropping": "shape",
     "dilation_rate": "shape",
+    "exclude_layers": "strings",
     "factor": "any",
     "fill_value": "float",
     "flash_attention": "bool",

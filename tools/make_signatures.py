@@ -199,11 +199,14 @@ def sample(owner: type, row: Row) -> Any:
 
 
 def _optimizer(name: str, words: dict[str, list[str]]) -> list[Row]:
-    """Return the rows of an optimizer; `Momentum` is Keras's SGD with another default."""
+    """Return the rows of an optimizer; `Momentum` is Keras's SGD with another default.
+
+    Keras leaves weights out of weight decay by a method, which an argument of ours stands for.
+    """
     rows = _rows(keras.optimizers.SGD if name == "Momentum" else getattr(keras.optimizers, name), words)
     if name == "Momentum":
         rows = [["momentum", "float", 0.9] if row[0] == "momentum" else row for row in rows]
-    return rows
+    return [*rows, *([] if "*" in rows else ["*"]), ["exclude_from_weight_decay", "strings", None]]
 
 
 def _operations() -> Iterator[tuple[str, Callable[..., Any]]]:

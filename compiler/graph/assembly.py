@@ -9,7 +9,7 @@ from attrs import define, evolve, field
 
 from compiler.graph.ledger import Ledger
 from compiler.graph.loss_scale import LossScale
-from compiler.graph.optimizers import Optimizer
+from compiler.graph.optimizers import UpdateRules
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.graph.variables.variables import GraphVariable
 from compiler.placement.rules import Rulebook
@@ -46,7 +46,7 @@ class Assembly:
     variables: dict[str, GraphVariable] = field(repr=False)
     global_step: Any = field(repr=False)
     step_place: Placed = field(repr=False)
-    optimizer: Optimizer | None = field(default=None, repr=False)
+    rules: UpdateRules | None = field(default=None, repr=False)
     towers: list[StampedTower] = field(factory=list, repr=False)
     scope: str = "update"
     loss_scale: LossScale | None = field(default=None, repr=False)

@@ -23,7 +23,8 @@ from compiler.graph.inspect.room import require_holdable
 from compiler.graph.inspect.verify_placement import verify_placement
 from compiler.graph.ledger import Ledger
 from compiler.graph.loss_scale import LossScale
-from compiler.graph.optimizers import Optimizer, make_optimizer
+from compiler.graph.optimizers import UpdateRules, make_groups
+from compiler.graph.optimizers.groups import assign_rules
 from compiler.graph.randomness import draw_seed, tower_seed
 from compiler.graph.scores.evaluation import build_evaluation
 from compiler.graph.scores.metrics import combine_metric
@@ -75,14 +76,15 @@ def _collector_paused() -> Iterator[None]:
 
 
 def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
-    optimizer = make_optimizer(plan.update.optimizer) if plan.update.optimizer is not None else None
+    groups = make_groups(plan.update, traces.base)
     traced = traces.of(plan, seed)
     weights = with_regularizers(traced.weights, plan.model.regularize)
     require_holdable(plan, weights)
     _require_gradients(plan, weights, traced.templates)
     warnings = _check_rules(plan, weights, traced.templates)
+    rules = assign_rules(groups, weights) if groups else None
     with tf.Graph().as_default():
-        assembly = _assemble(plan, weights, optimizer, seed)
+        assembly = _assemble(plan, weights, rules, seed)
         feeds = _stamp_towers(assembly, traced.templates, seed)
         compiled = _finish(assembly, feeds, traced.evaluation, weights, seed)
     return evolve(compiled, warnings=(*plan.warnings, *warnings))
@@ -120,7 +122,7 @@ def _check_rules(
 
 
 def _assemble(
-    plan: Plan, weights: Mapping[str, WeightInfo], optimizer: Optimizer | None, seed: int
+    plan: Plan, weights: Mapping[str, WeightInfo], rules: UpdateRules | None, seed: int
 ) -> Assembly:
     """Make the variables and the global step."""
     graph = tf.compat.v1.get_default_graph()
@@ -130,13 +132,13 @@ def _assemble(
     step_place = rulebook.global_step()
     global_step = create_variable("global_step", lambda: tf.constant(0, tf.int64), step_place, ledger)
     graph.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_STEP, global_step)
-    slots = optimizer.slot_specs() if optimizer is not None else ()
+    slots = {name: rule.slot_specs() for name, rule in rules.weights.items()} if rules is not None else {}
     averaged = plan.update.averaging is not None
-    placements = place_variables(weights, plan, rulebook, len(slots) + averaged)
+    placements = place_variables(weights, slots, plan, rulebook)
     variables = create_variables(
         weights, placements, slots, ledger, averaged=averaged, separate=plan.update.mode == "local"
     )
-    scaled = plan.update.precision == "mixed_float16" and optimizer is not None
+    scaled = plan.update.precision == "mixed_float16" and rules is not None
     return Assembly(
         plan,
         graph,
@@ -145,7 +147,7 @@ def _assemble(
         variables,
         global_step,
         step_place,
-        optimizer,
+        rules,
         loss_scale=LossScale.create(step_place, ledger) if scaled else None,
     )
 
@@ -182,12 +184,12 @@ def _finish(
     plan, ledger = assembly.plan, assembly.ledger
     scores, exchange, updates = scores_of(assembly), None, None
     shown = read_weights(assembly)
-    if assembly.optimizer is not None and isinstance(plan, WorkerPlan):
+    if assembly.rules is not None and isinstance(plan, WorkerPlan):
         exchange = build_between(assembly, plan, scores.losses, scores.states)
         if exchange.losses:
             scores = scores_of_all(assembly, scores, exchange.losses, exchange.states)
         updates = exchange.updates
-    elif assembly.optimizer is not None:
+    elif assembly.rules is not None:
         updates = UPDATE_MODES[plan.update.mode](assembly)
         time_after({at: feeds.waits[at] for at in feeds.ahead}, updates.by_clone or (updates.train_op,))
     rate = updates.learning_rate if updates is not None else None

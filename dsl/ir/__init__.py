@@ -48,7 +48,7 @@ from dsl.ir.place import (
     Target,
 )
 from dsl.ir.spec import Spec
-from dsl.ir.training import Every, Train, Update
+from dsl.ir.training import Every, OptimizerRule, Train, Update
 
 __all__ = [
     "Arithmetic",
@@ -81,6 +81,7 @@ __all__ = [
     "Objective",
     "Operand",
     "Operation",
+    "OptimizerRule",
     "Parameter",
     "Place",
     "Ref",

@@ -7,6 +7,7 @@ from typing import Literal
 from attrs import field, frozen
 
 from dsl.ir.base import Block, Call, Node
+from dsl.source import Span
 
 
 @frozen
@@ -18,8 +19,20 @@ class Averaging:
 
 
 @frozen
+class OptimizerRule(Node):
+    """The optimizer of the weights whose names match a glob, unless a rule before it matches them."""
+
+    pattern: str
+    optimizer: Call
+    pattern_span: Span | None = field(default=None, eq=False, repr=False, kw_only=True)
+
+
+@frozen
 class Update(Block):
-    """How the gradients of the clones become new weights. `pack` is in bytes."""
+    """How the gradients of the clones become new weights.
+
+    `pack` is in bytes. There is one `optimizer` for all weights, or `groups` of weights with their own.
+    """
 
     mode: Literal["sync", "async", "local"] = "sync"
     optimizer: Call | None = None
@@ -36,6 +49,14 @@ class Update(Block):
     staleness: int | None = None
     average_every: int | None = None
     average_slots: bool = False
+    groups: tuple[OptimizerRule, ...] = ()
+
+    @property
+    def optimizers(self) -> tuple[OptimizerRule, ...]:
+        """The optimizer of each group of weights; of all weights if there is one optimizer."""
+        if self.optimizer is None:
+            return self.groups
+        return (OptimizerRule("*", self.optimizer, span=self.optimizer.span),)
 
     @property
     def averaging(self) -> Averaging | None:

@@ -28,7 +28,7 @@ def require_trainable(spec: ir.Spec) -> None:
     found = []
     if spec.data is None or spec.data.train is None:
         found.append(no_training_data(spec))
-    if spec.update.optimizer is None:
+    if not spec.update.optimizers:
         found.append(errors.no_optimizer(spec.update.span))
     if spec.train.steps is None and spec.train.epochs is None:
         found.append(errors.nothing_to_train_on(spec.train.span, "`steps` or `epochs` in `train`"))

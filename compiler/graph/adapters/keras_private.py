@@ -9,11 +9,13 @@ and says which.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from types import SimpleNamespace
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 # Values that Keras keeps for the whole process: names given so far, and variables not yet created.
 from keras.src.backend.common.global_state import get_global_attribute, set_global_attribute
@@ -47,12 +49,17 @@ __all__ = [
     "initializer_of",
     "input_shape_of",
     "is_built",
+    "iterations_of",
     "keep_table_dtype",
     "name_scope_of",
+    "rate_of",
     "reduce_weighted_values",
     "reduction_axes",
+    "replace_rate",
     "set_global_attribute",
     "takes_any_shape",
+    "uses_adamw",
+    "weight_at",
 ]
 
 NAMES_GIVEN = "object_name_uids"
@@ -128,3 +135,41 @@ def reduction_axes(layer: keras.layers.BatchNormalization) -> Sequence[int]:
     """Return the axes over which a normalisation takes its moments."""
     found: Sequence[int] = layer._reduction_axes
     return found
+
+
+def weight_at(path: str, shape: Sequence[int], dtype: str) -> Any:
+    """Return a trainable variable as it is at a path of a model, such as `dense/kernel`."""
+    scope, _, name = path.rpartition("/")
+    with tf.name_scope(f"{scope}/" if scope else ""):
+        variable = keras.Variable(initializer="zeros", shape=tuple(shape), dtype=dtype, name=name)
+    variable._path = path
+    return variable
+
+
+def iterations_of(optimizer: keras.optimizers.Optimizer) -> Any:
+    """Return the variable in which an optimizer counts its updates."""
+    return optimizer._iterations
+
+
+def rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
+    """Return the learning rate of an optimizer: a variable, a schedule or another function."""
+    return optimizer._learning_rate
+
+
+def replace_rate(optimizer: keras.optimizers.Optimizer, rate: Callable[[], Any]) -> None:
+    """Let an optimizer whose learning rate is a function take another one, without arguments."""
+    optimizer._learning_rate = rate
+
+
+def apply_alone(
+    optimizer: keras.optimizers.Optimizer, gradient: Any, variable: Any, rate: Any, *, decays: bool
+) -> None:
+    """Update a variable as an optimizer does, without clipping, averages, constraints and its count."""
+    if decays:
+        optimizer._apply_weight_decay([variable])
+    optimizer._backend_update_step([gradient], [variable], rate)
+
+
+def uses_adamw(muon: keras.optimizers.Muon, path: str, shape: Sequence[int]) -> bool:
+    """Whether a Muon optimizer updates the weight at a path by AdamW."""
+    return bool(muon._should_use_adamw(SimpleNamespace(path=path, shape=tuple(shape))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from compiler.graph.optimizers.base import Optimizer
-from compiler.graph.optimizers.making import make_optimizer
+from compiler.graph.optimizers.groups import UpdateRules
+from compiler.graph.optimizers.making import make_groups, make_optimizer
 
-__all__ = ["Optimizer", "make_optimizer"]
+__all__ = ["Optimizer", "UpdateRules", "make_groups", "make_optimizer"]

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import tensorflow as tf
-from attrs import frozen
+from attrs import evolve, frozen
 
+from compiler.graph.tower.template import WeightInfo
 from compiler.graph.variables.variables import SlotSpec
 
 Gradient = Any  # a tensor, or tf.IndexedSlices of an embedding
@@ -26,7 +27,9 @@ class Optimizer:
 
     Attributes:
         settings: Keras's optimizer object, which is only read for its hyperparameters.
-        learning_rate: A number or a Keras schedule.
+        learning_rate: A number, or a function of the global step such as a Keras schedule.
+        decays: Whether the weights that it updates decay by `weight_decay`, if the settings have one.
+        group: The number of the group of weights that it is for, in the order of the spec.
     """
 
     SLOTS: ClassVar[tuple[str, ...]] = ()
@@ -35,6 +38,13 @@ class Optimizer:
 
     settings: Any
     learning_rate: Any
+    decays: bool = True
+    group: int = 0
+
+    def for_weight(self, weight: WeightInfo, *, decays: bool) -> Optimizer:
+        """Return the rule for one weight; `decays` is whether it takes part in weight decay."""
+        del weight
+        return self if decays == self.decays else evolve(self, decays=decays)
 
     def slot_specs(self) -> tuple[SlotSpec, ...]:
         """Return the slots that each trainable variable needs, in the order of `slots` in `apply`."""
@@ -52,7 +62,8 @@ class Optimizer:
 
     def is_one_op(self, gradient: Gradient) -> bool:
         """Whether one op, which holds the variable's lock, does the whole update."""
-        return self.FUSED and not self.settings.weight_decay and not isinstance(gradient, tf.IndexedSlices)
+        decaying = self.decays and self.settings.weight_decay
+        return self.FUSED and not decaying and not isinstance(gradient, tf.IndexedSlices)
 
     def apply(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: Gradient, scalars: Scalars
@@ -90,7 +101,7 @@ class Optimizer:
 
     def _decay_weights(self, handle: tf.Tensor, dtype: Any, scalars: Scalars) -> list[tf.Operation]:
         """Subtract `weight_decay * rate` of the weight before the update, as Keras does."""
-        if not self.settings.weight_decay:
+        if not self.decays or not self.settings.weight_decay:
             return []
         weight = tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
         rate = tf.cast(scalars["learning_rate"], dtype)

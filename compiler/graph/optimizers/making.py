@@ -1,34 +1,89 @@
-"""Make an update rule from a call of the spec, such as `Adam(learning_rate = ...)`."""
+"""Make update rules from calls of the spec, such as `Adam(learning_rate = ...)`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+import keras
 import tensorflow as tf
 
+from compiler.graph.adapters.keras_private import rate_of
 from compiler.graph.optimizers.base import Optimizer
+from compiler.graph.optimizers.groups import Group
+from compiler.graph.optimizers.keras_rule import KerasRule
 from compiler.graph.optimizers.table import OPTIMIZERS
+from compiler.graph.optimizers.update_trace import UnsupportedError, UpdateTrace
 from compiler.graph.tower.network.network import first_sentence, make
+from compiler.graph.user_code import failure, load_function
 from dsl import ir
-from dsl.diagnostics import SpecError
+from dsl.diagnostics import RunError, SpecError
 from dsl.errors.meaning import references
-from dsl.errors.planning import plan as errors
+from dsl.errors.planning import optimizers, plan
+from dsl.errors.running.running_data import Where
 from dsl.schema import signatures
 
+EXCLUDED = "exclude_from_weight_decay"
+"""The argument of every optimizer that lists globs of weights which do not decay."""
 
-def make_optimizer(call: ir.Call) -> Optimizer:
-    """Return the update rule for a call of the spec.
+_UNUSED = "ema_momentum"  # has a default, which counts only if there are averages
+_OF_ALL_WEIGHTS = ("apply", "apply_gradients", "_backend_apply_gradients")
+
+
+def make_groups(update: ir.Update, base: str = ".") -> tuple[Group, ...]:
+    """Return the groups of weights that `update` names, each with its update rule.
+
+    Args:
+        update: The block of the spec.
+        base: The folder in which `python(...)` looks first.
 
     Raises:
-        SpecError: The optimizer has no such argument, or Keras refuses a value.
+        SpecError: An argument is not known, or Keras refuses its value.
+        RunError: The user's own code fails.
     """
+    found = []
+    for number, each in enumerate(update.optimizers):
+        optimizer = make_optimizer(each.optimizer, base, group=number)
+        excluded = each.optimizer.kwargs.get(EXCLUDED) or ()
+        assert isinstance(excluded, tuple)
+        globs = tuple(str(glob) for glob in excluded)
+        found.append(Group(each, optimizer, globs, each.optimizer.kwarg_spans.get(EXCLUDED)))
+    return tuple(found)
+
+
+def make_optimizer(call: ir.Call, base: str = ".", *, group: int = 0) -> Optimizer:
+    """Return the update rule for a call of the spec.
+
+    Args:
+        call: A call of one of Keras's optimizers, or of `python`.
+        base: The folder in which `python(...)` looks first.
+        group: The number of the group of weights that it is for.
+
+    Raises:
+        SpecError: An argument is not known, or Keras refuses its value.
+        RunError: The user's own code fails.
+    """
+    if call.name == "python":
+        return _own_optimizer(call, base, group)
     entry = OPTIMIZERS[call.name]
     arguments = _arguments(call)
-    rate = arguments.pop("learning_rate", None)
-    settings = _settings(call, entry.keras_class, {**entry.defaults, **arguments})
+    rate = _learning_rate(call, arguments.pop("learning_rate", None), base)
+    arguments.pop(EXCLUDED, None)
+    arguments = {**entry.defaults, **arguments}
+    settings = _settings(call, entry.keras_class, arguments)
     rule = entry.rule(settings)
-    return rule(settings, _learning_rate(call, rate))
+    if not issubclass(rule, KerasRule):
+        return rule(settings, rate, group=group)
+    return rule(
+        settings,
+        rate,
+        group=group,
+        label=call.name,
+        make=lambda: entry.keras_class(learning_rate=rate, **arguments),
+        kind_of=lambda weight: entry.kind_of(settings, weight),
+        tracing=lambda run: _traced(run, call),
+    )
 
 
 def _arguments(call: ir.Call) -> dict[str, Any]:
@@ -53,16 +108,132 @@ def _settings(call: ir.Call, maker: Callable[..., Any], arguments: Mapping[str, 
             return maker(**arguments)
         except (TypeError, ValueError) as fault:
             raise SpecError(
-                [errors.layer_cannot_be_made(call.name, first_sentence(fault), call.span)]
+                [plan.layer_cannot_be_made(call.name, first_sentence(fault), call.span)]
             ) from fault
 
 
-def _learning_rate(call: ir.Call, rate: Any) -> Any:
+def _learning_rate(call: ir.Call, rate: Any, base: str) -> Any:
     """Return the rate as a number or as a Keras schedule; it is Keras's default if the call has none."""
     if isinstance(rate, ir.Call):
-        return make(rate, "schedule")
+        return _own_schedule(rate, base) if rate.name == "python" else make(rate, "schedule")
     if rate is not None:
         return rate
     signature = signatures.find("optimizer", call.name)
     argument = signature.argument("learning_rate") if signature is not None else None
     return argument.default if argument is not None else None
+
+
+def _traced(run: Callable[[], UpdateTrace], call: ir.Call) -> UpdateTrace:
+    """Trace an update of one of Keras's optimizers, and report what it refuses."""
+    try:
+        return run()
+    except (TypeError, ValueError, UnsupportedError, tf.errors.InvalidArgumentError) as fault:
+        raise SpecError([plan.layer_cannot_be_made(call.name, first_sentence(fault), call.span)]) from fault
+
+
+# --- the user's own ---------------------------------------------------------------------------------------
+
+
+def _own_optimizer(call: ir.Call, base: str, group: int) -> Optimizer:
+    """Return the rule of the optimizer that a function of the user's makes."""
+    path, function = str(call.args[0]), _own_function(call, base)
+
+    def made() -> Any:
+        optimizer = function()
+        _require_usable(optimizer, path, call)
+        return optimizer
+
+    with tf.Graph().as_default():
+        settings = made()
+        rate = rate_of(settings)
+        if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+            rate = _guarded(rate, path, call)
+        elif callable(rate):
+            rate = _guarded(_of_no_step(rate), path, call)
+        else:
+            rate = tf.get_static_value(rate.value.initial_value)
+    return KerasRule(
+        settings,
+        None if rate is None else rate if callable(rate) else float(rate),
+        group=group,
+        label=type(settings).__name__,
+        make=made,
+        kind_of=lambda weight: weight.name,
+        tracing=lambda run: _own_traced(run, path, call),
+    )
+
+
+def _own_function(call: ir.Call, base: str) -> Callable[[], Any]:
+    """Return the call of a function of the user's with the arguments of the spec."""
+    path = str(call.args[0])
+    function = load_function(path, Path(base), call.span)
+    arguments = {name: _plain(value) for name, value in call.kwargs.items() if name != EXCLUDED}
+
+    def run() -> Any:
+        try:
+            return function(**arguments)
+        except Exception as fault:
+            raise RunError(failure(fault, Where(path, call=call.span))) from fault
+
+    return run
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _require_usable(optimizer: Any, path: str, call: ir.Call) -> None:
+    """Raise SpecError if a function did not return an optimizer whose update can be traced."""
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        reason = f"it returned {type(optimizer).__name__}, not a Keras optimizer"
+        raise SpecError([optimizers.unusable(path, reason, call.span)])
+    given = [each for each in references.ELSEWHERE if each != _UNUSED and getattr(optimizer, each, None)]
+    if given:
+        advice = f"write `{references.ELSEWHERE[given[0]]}` in the block `update`"
+        raise SpecError([optimizers.unusable(path, f"it sets `{given[0]}`", call.span, advice)])
+    own = [each for each in _OF_ALL_WEIGHTS if _is_own(type(optimizer), each)]
+    if own:
+        reason = f"`{type(optimizer).__name__}` has an `{own[0]}` of its own, which sees all weights at once"
+        advice = "write its arithmetic in `update_step`, which sees one weight"
+        raise SpecError([optimizers.unusable(path, reason, call.span, advice)])
+
+
+def _is_own(kind: type, name: str) -> bool:
+    """Whether a class has a method that is not the one of all of Keras's optimizers."""
+    return getattr(kind, name) is not getattr(keras.optimizers.Optimizer, name)
+
+
+def _own_traced(run: Callable[[], UpdateTrace], path: str, call: ir.Call) -> UpdateTrace:
+    try:
+        return run()
+    except (SpecError, RunError):
+        raise
+    except UnsupportedError as fault:
+        raise SpecError([optimizers.unusable(path, str(fault), call.span)]) from fault
+    except Exception as fault:
+        raise RunError(failure(fault, Where(path, call=call.span))) from fault
+
+
+def _own_schedule(call: ir.Call, base: str) -> Any:
+    """Return the schedule that a function of the user's makes."""
+    path, made = str(call.args[0]), _own_function(call, base)()
+    if not isinstance(made, keras.optimizers.schedules.LearningRateSchedule):
+        reason = f"it returned {type(made).__name__}, not a Keras schedule"
+        raise SpecError([optimizers.unusable(path, reason, call.span)])
+    return _guarded(made, path, call)
+
+
+def _of_no_step(rate: Callable[[], Any]) -> Callable[[Any], Any]:
+    return lambda _: rate()
+
+
+def _guarded(rate: Callable[[Any], Any], path: str, call: ir.Call) -> Callable[[Any], Any]:
+    """Return a learning rate whose faults are reported at the line of the user's code."""
+
+    def run(step: Any) -> Any:
+        try:
+            return rate(step)
+        except Exception as fault:
+            raise RunError(failure(fault, Where(path, call=call.span))) from fault
+
+    return run

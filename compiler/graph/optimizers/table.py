@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import keras
 from attrs import field, frozen
 
+from compiler.graph.adapters.keras_private import uses_adamw
 from compiler.graph.optimizers.adadelta import Adadelta
 from compiler.graph.optimizers.adagrad import Adagrad
 from compiler.graph.optimizers.adam import Adam
 from compiler.graph.optimizers.base import Optimizer
 from compiler.graph.optimizers.ftrl import Ftrl
+from compiler.graph.optimizers.keras_rule import KerasRule
 from compiler.graph.optimizers.momentum import Momentum
 from compiler.graph.optimizers.rmsprop import RMSprop
 from compiler.graph.optimizers.sgd import GradientDescent
+from compiler.graph.tower.template import WeightInfo
 
 
 @frozen
@@ -26,15 +29,21 @@ class Entry:
         keras_class: Keras's class, which checks and holds the hyperparameters.
         rule: Returns the update rule for the settings of Keras's object.
         defaults: The defaults that differ from Keras's own.
+        kind_of: Returns what a traced update depends on apart from shape and type of its weight.
     """
 
     keras_class: Callable[..., Any]
     rule: Callable[[Any], type[Optimizer]]
     defaults: Mapping[str, Any] = field(factory=dict)
+    kind_of: Callable[[Any, WeightInfo], Hashable] = lambda _settings, _weight: None
 
 
 def _descent(settings: Any) -> type[Optimizer]:
     return Momentum if settings.momentum else GradientDescent
+
+
+def _traced(_: Any) -> type[Optimizer]:
+    return KerasRule
 
 
 OPTIMIZERS: dict[str, Entry] = {
@@ -46,4 +55,14 @@ OPTIMIZERS: dict[str, Entry] = {
     "Adagrad": Entry(keras.optimizers.Adagrad, lambda _: Adagrad),
     "Adadelta": Entry(keras.optimizers.Adadelta, lambda _: Adadelta),
     "Ftrl": Entry(keras.optimizers.Ftrl, lambda _: Ftrl),
+    "Adafactor": Entry(keras.optimizers.Adafactor, _traced),
+    "Adamax": Entry(keras.optimizers.Adamax, _traced),
+    "Lamb": Entry(keras.optimizers.Lamb, _traced),
+    "Lion": Entry(keras.optimizers.Lion, _traced),
+    "Muon": Entry(
+        keras.optimizers.Muon,
+        _traced,
+        kind_of=lambda settings, weight: uses_adamw(settings, weight.name, weight.shape),
+    ),
+    "Nadam": Entry(keras.optimizers.Nadam, _traced),
 }

@@ -12,7 +12,7 @@ from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.collect import copy_name
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.unscale import Gate
-from compiler.graph.optimizers.base import Scalars
+from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.update.mutex import take_turn
 from compiler.graph.update.remote_slots import apply_at_slots, slots_are_remote
 from compiler.graph.update.statistics import new_statistic
@@ -22,22 +22,22 @@ AVERAGE_RATE = "average_rate"
 """The name of the scalar by which averages move, if that changes from step to step."""
 
 
-def step_scalars(assembly: Assembly) -> Scalars:
-    """Return the learning rate and the other scalars of this step, made once for all variables."""
-    assert assembly.optimizer is not None
+def step_scalars(assembly: Assembly) -> StepScalars:
+    """Return the learning rates and the other scalars of this step, made once for all variables."""
+    assert assembly.rules is not None
     with tf.name_scope(f"{assembly.scope}/scalars/"):
         with assembly.ledger.place(assembly.step_place, "update"):
             step = assembly.read_step()
         with assembly.ledger.place(assembly.rulebook.optimizer(), "update"):
-            scalars = assembly.optimizer.scalars(step)
+            groups, rate = assembly.rules.scalars(step), None
             averaging = assembly.plan.update.averaging
             if averaging is not None and averaging.warm_up:
-                scalars[AVERAGE_RATE] = average_rate(averaging.decay, step)
-            return scalars
+                rate = average_rate(averaging.decay, step)
+            return StepScalars(groups, rate)
 
 
 def apply_gradients(
-    assembly: Assembly, gradients: Sequence[SummedGradient], scalars: Scalars, gate: Gate | None = None
+    assembly: Assembly, gradients: Sequence[SummedGradient], scalars: StepScalars, gate: Gate | None = None
 ) -> list[tf.Operation]:
     """Apply each gradient to every copy of its variable, on the device of the copy.
 
@@ -58,12 +58,13 @@ def apply_gradients(
 
 
 def _apply(
-    assembly: Assembly, gradient: SummedGradient, copy: int, scalars: Scalars, gate: Gate | None
+    assembly: Assembly, gradient: SummedGradient, copy: int, scalars: StepScalars, gate: Gate | None
 ) -> tf.Operation:
-    assert assembly.optimizer is not None
+    assert assembly.rules is not None
     variable, value = gradient.variable, gradient.copies[copy]
+    rule = assembly.rules.of(variable.name)
     handle = variable.copies[copy].handle
-    slots = [variable.slots[each][copy].handle for each in assembly.optimizer.slots]
+    slots = [variable.slots[each][copy].handle for each in rule.slots]
     place = assembly.ledger.place(variable.beside(copy), "update")
     open_ = gate.at(variable.beside(copy)) if gate is not None else nullcontext()
     with place, tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"), open_:
@@ -72,7 +73,7 @@ def _apply(
             if slots_are_remote(variable, copy):
                 applied = apply_at_slots(assembly, variable, copy, value, scalars)
             else:
-                applied = assembly.optimizer.apply(handle, slots, value, scalars)
+                applied = rule.apply(handle, slots, value, scalars.of(rule))
         if variable.info.constraint is not None:
             applied = _constrain(variable, copy, applied)
         if copy == 0 and variable.average is not None:
@@ -82,8 +83,8 @@ def _apply(
 
 def _is_contested(assembly: Assembly, variable: GraphVariable, copy: int, gradient: Gradient) -> bool:
     """Whether another update could run between the ops of this one, because it is more than one op."""
-    assert assembly.optimizer is not None
-    alone = assembly.optimizer.is_one_op(gradient) and not slots_are_remote(variable, copy)
+    assert assembly.rules is not None
+    alone = assembly.rules.of(variable.name).is_one_op(gradient) and not slots_are_remote(variable, copy)
     followed = variable.info.constraint is not None or variable.average is not None
     return assembly.plan.updates_meet and (followed or not alone)
 
@@ -114,7 +115,7 @@ def average_rate(decay: float, step: tf.Tensor) -> tf.Tensor:
 
 
 def _average(
-    assembly: Assembly, variable: GraphVariable, applied: tf.Operation, scalars: Scalars
+    assembly: Assembly, variable: GraphVariable, applied: tf.Operation, scalars: StepScalars
 ) -> tf.Operation:
     """Move the average of a weight by (1 - decay) towards its new value."""
     averaging, dtype = assembly.plan.update.averaging, variable.info.dtype
@@ -124,7 +125,11 @@ def _average(
         new = tf.raw_ops.ReadVariableOp(resource=variable.copies[0].handle, dtype=dtype)
         with assembly.ledger.place(variable.slot_place(0), "update"):
             old = tf.raw_ops.ReadVariableOp(resource=average, dtype=dtype)
-            rate = tf.cast(scalars[AVERAGE_RATE], dtype) if averaging.warm_up else 1.0 - averaging.decay
+            rate = (
+                1.0 - averaging.decay
+                if scalars.average_rate is None
+                else tf.cast(scalars.average_rate, dtype)
+            )
             return tf.raw_ops.AssignSubVariableOp(resource=average, value=(old - new) * rate)
 
 

@@ -49,7 +49,7 @@ def build_local(assembly: Assembly) -> Updates:
     train_op = count_update(assembly, ended)
     return Updates(
         train_op,
-        scalars["learning_rate"],
+        scalars.learning_rate,
         publish_op=_publish(assembly),
         gradients=updates[0].gradients,
     )
@@ -88,7 +88,8 @@ def _families(assembly: Assembly) -> Iterator[_Family]:
         if assembly.plan.update.average_slots:
             for suffix, slots in variable.slots.items():
                 places = [variable.slot_place(copy) for copy in range(len(slots))]
-                yield _Family(f"{variable.name}/{suffix}", slots, places)
+                counts = not slots[0].dtype.is_floating
+                yield _Family(f"{variable.name}/{suffix}", slots, places, first=counts)
 
 
 def _family(assembly: Assembly, variable: GraphVariable) -> _Family:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from compiler.graph.aggregate.base import Gradient
 from compiler.graph.assembly import Assembly
-from compiler.graph.optimizers.base import Scalars
+from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.variables.variables import GraphVariable
 
 
@@ -20,7 +20,7 @@ def slots_are_remote(variable: GraphVariable, copy: int) -> bool:
 
 
 def apply_at_slots(
-    assembly: Assembly, variable: GraphVariable, copy: int, gradient: Gradient, scalars: Scalars
+    assembly: Assembly, variable: GraphVariable, copy: int, gradient: Gradient, scalars: StepScalars
 ) -> tf.Operation:
     """Apply a gradient to a copy of a variable, on the device of its slots.
 
@@ -36,15 +36,16 @@ def apply_at_slots(
     Returns:
         The op that ends the update.
     """
-    assert assembly.optimizer is not None
+    assert assembly.rules is not None
+    rule = assembly.rules.of(variable.name)
     home, dtype = variable.copies[copy].handle, variable.info.dtype
-    slots = [variable.slots[each][copy].handle for each in assembly.optimizer.slots]
+    slots = [variable.slots[each][copy].handle for each in rule.slots]
     weight = tf.raw_ops.ReadVariableOp(resource=home, dtype=dtype, name="sent")
     with assembly.ledger.place(variable.slot_place(copy), "update"):
         own = _own_weight(assembly, variable, copy)
         taken = tf.raw_ops.AssignVariableOp(resource=own, value=weight, name="taken")
         with tf.control_dependencies([taken]):
-            applied = assembly.optimizer.apply(own, slots, gradient, scalars)
+            applied = rule.apply(own, slots, gradient, scalars.of(rule))
         with tf.control_dependencies([applied]):
             new = tf.raw_ops.ReadVariableOp(resource=own, dtype=dtype, name="updated")
     return tf.raw_ops.AssignVariableOp(resource=home, value=new, name="returned")

@@ -15,7 +15,7 @@ from compiler.graph.gradients.parts import join_parts
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.unscale import gate_of, unscale
 from compiler.graph.gradients.weighting import own_inverses
-from compiler.graph.optimizers.base import Scalars
+from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.update.apply import apply_gradients, update_statistics
 
 
@@ -54,7 +54,7 @@ class Update:
     gradients: Mapping[str, tf.Tensor]
 
 
-def build_update(assembly: Assembly, scalars: Scalars, *, statistics: bool = True) -> Update:
+def build_update(assembly: Assembly, scalars: StepScalars, *, statistics: bool = True) -> Update:
     """Sum, condition and apply the gradients of the towers.
 
     Args:

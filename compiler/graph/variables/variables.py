@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import tensorflow as tf
 from attrs import define, evolve, field, frozen
 
+from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.ledger import Ledger
 from compiler.graph.stamp.stamp import WeightSource
 from compiler.graph.tower.template import Role, WeightInfo
@@ -29,11 +30,22 @@ class SlotSpec:
 
     Attributes:
         suffix: The suffix of its name.
-        initial: The first value of its elements.
+        initial: The first value of its elements, or a function that makes its first value.
+        shape: Its shape; None for that of the weight.
+        dtype: Its type; None for that of the weight.
     """
 
     suffix: str
-    initial: float = 0.0
+    initial: float | Callable[[], tf.Tensor] = 0.0
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+
+    def bytes_for(self, weight: WeightInfo) -> int:
+        """Return the size of the slot of a weight."""
+        if self.shape is None and self.dtype is None:
+            return weight.bytes
+        shape, dtype = self.shape, self.dtype
+        return size_in_bytes(weight.shape if shape is None else shape, dtype or weight.dtype) or 0
 
 
 @define
@@ -125,16 +137,20 @@ class GraphVariable:
 
 
 def place_variables(
-    weights: Mapping[str, WeightInfo], plan: Plan, rulebook: Rulebook, slot_count: int
+    weights: Mapping[str, WeightInfo],
+    slots: Mapping[str, Sequence[SlotSpec]],
+    plan: Plan,
+    rulebook: Rulebook,
 ) -> tuple[VariablePlacement, ...]:
     """Decide the place of each weight.
 
     Args:
         weights: The weights by name.
+        slots: The slots of the trainable weights by the names of the weights.
         plan: The plan.
         rulebook: The rules of the spec.
-        slot_count: The number of slots, each of the size of its weight, that every trainable weight has.
     """
+    averaged = plan.update.averaging is not None
     infos = [
         VariableInfo(
             name=weight.name,
@@ -142,7 +158,8 @@ def place_variables(
             dtype=weight.dtype,
             bytes=weight.bytes,
             trainable=weight.trainable,
-            slot_bytes=weight.bytes * slot_count if weight.trainable else 0,
+            slot_bytes=sum(each.bytes_for(weight) for each in slots.get(weight.name, ()))
+            + (weight.bytes if averaged and weight.trainable else 0),
         )
         for weight in weights.values()
     ]
@@ -176,7 +193,7 @@ def _follows(placed: Placed) -> bool:
 def create_variables(
     weights: Mapping[str, WeightInfo],
     placements: Sequence[VariablePlacement],
-    slots: Sequence[SlotSpec],
+    slots: Mapping[str, Sequence[SlotSpec]],
     ledger: Ledger,
     *,
     averaged: bool,
@@ -187,7 +204,7 @@ def create_variables(
     Args:
         weights: The weights by name.
         placements: The places of the variables.
-        slots: The slots of the optimizer.
+        slots: The slots of the trainable weights by the names of the weights.
         ledger: The ledger of the graph.
         averaged: Whether there are moving averages.
         separate: Whether each copy is trained by itself, so that there is also a variable for their mean.
@@ -199,16 +216,17 @@ def create_variables(
         for copy in range(len(placement.copies) or 1):
             first = info.name if copy else partial(_initial_value, info)
             writer.add(_copy_name(info.name, copy), info.shape, info.dtype, first, variable.placed(copy))
-            for slot in slots if info.trainable else ():
+            for slot in slots.get(info.name, ()):
                 own, place = _copy_name(f"{info.name}/{slot.suffix}", copy), variable.slot_place(copy)
-                writer.add(own, info.shape, info.dtype, float(slot.initial), place)
+                shape = info.shape if slot.shape is None else slot.shape
+                writer.add(own, shape, slot.dtype or info.dtype, slot.initial, place)
         if averaged and info.trainable:
             writer.add(f"{info.name}/{AVERAGE}", info.shape, info.dtype, info.name, variable.slot_place(0))
         if separate:
             writer.add(f"{info.name}/{MEAN}", info.shape, info.dtype, info.name, variable.beside())
     found = writer.finish()
     for variable in made.values():
-        _take(variable, found, slots)
+        _take(variable, found, slots.get(variable.name, ()))
     return made
 
 
@@ -224,10 +242,9 @@ def _take(variable: GraphVariable, found: Mapping[str, Any], slots: Sequence[Slo
     """Set the parts of a variable from all variables that were made."""
     name, copies = variable.name, range(len(variable.placement.copies) or 1)
     variable.copies = [found[_copy_name(name, copy)] for copy in copies]
-    if variable.info.trainable:
-        for slot in slots:
-            own = f"{name}/{slot.suffix}"
-            variable.slots[slot.suffix] = [found[_copy_name(own, copy)] for copy in copies]
+    for slot in slots:
+        own = f"{name}/{slot.suffix}"
+        variable.slots[slot.suffix] = [found[_copy_name(own, copy)] for copy in copies]
     variable.average = found.get(f"{name}/{AVERAGE}")
     variable.mean = found.get(f"{name}/{MEAN}")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from attrs import evolve
+
 from dsl.schema import Argument, Function, Type, signatures
 from dsl.schema import types as kinds
 
@@ -35,4 +37,6 @@ def keras_type(argument: signatures.Argument) -> Type:
         return kinds.either(kinds.number(optional=optional), schedule, optional=optional)
     if argument.kind == "word":
         return kinds.word(*argument.words, optional=optional)
+    if argument.kind == "strings":
+        return evolve(kinds.listing(kinds.string(filled=True)), optional=optional)
     return Type(argument.kind, optional=optional)

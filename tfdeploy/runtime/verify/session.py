@@ -90,7 +90,7 @@ class Verification:
     _references: dict[Any, Trajectory] = field(factory=dict, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        if self.spec.update.optimizer is None:
+        if not self.spec.update.optimizers:
             raise SpecError([errors.no_optimizer(self.spec.update.span)])
         seed = self.spec.train.seed if self.spec.train.seed is not None else 1
         setup = TrialSetup(Traces(str(folder_of(self.spec))), seed, {})

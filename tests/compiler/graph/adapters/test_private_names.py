@@ -79,6 +79,9 @@ def keras_objects() -> dict[str, object]:
     kept = keras.layers.Normalization()
     kept.build((None, 4))
     kinds["_build_input_shape"] = kept
+    kinds |= dict.fromkeys(("_iterations", "_learning_rate", "_apply_weight_decay"), keras.optimizers.Muon())
+    kinds |= dict.fromkeys(("_backend_update_step", "_should_use_adamw"), keras.optimizers.Muon())
+    kinds["_path"] = norm.gamma
     return kinds | {"_is_default": keras.Layer.build, "_built": keras.metrics.AUC()}
 
 

@@ -1,0 +1,134 @@
+"""Which weight is updated by which rule: one optimizer for all, or one for each group of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+import tensorflow as tf
+from attrs import field, frozen
+
+from compiler.graph.optimizers.base import Optimizer, Scalars
+from compiler.graph.tower.template import WeightInfo
+from dsl import ir
+from dsl.diagnostics import Diagnostic, SpecError
+from dsl.errors.planning import optimizers, plan
+from dsl.source import Span
+from dsl.suggest import nearest_paths
+
+
+@frozen
+class Group:
+    """An optimizer with the weights that it updates.
+
+    Attributes:
+        rule: What the spec says: a glob, and the call of the optimizer.
+        optimizer: The update rule for every weight of the group.
+        excluded: Globs of the weights that do not decay.
+        excluded_span: Where these were written.
+    """
+
+    rule: ir.OptimizerRule
+    optimizer: Optimizer
+    excluded: tuple[str, ...] = ()
+    excluded_span: Span | None = None
+
+
+@frozen
+class UpdateRules:
+    """The update rule of every trainable weight.
+
+    Attributes:
+        groups: The optimizers, in the order of the spec.
+        weights: The rule of each weight by the weight's name.
+    """
+
+    groups: Sequence[Optimizer]
+    weights: Mapping[str, Optimizer] = field(repr=False)
+
+    def of(self, name: str) -> Optimizer:
+        """Return the rule of a weight."""
+        return self.weights[name]
+
+    def scalars(self, step: tf.Tensor) -> tuple[Scalars, ...]:
+        """Return the numbers of a step for each group; `step` is the global step (int64)."""
+        return tuple(each.scalars(step) for each in self.groups)
+
+
+@frozen
+class StepScalars:
+    """The numbers of a step, which all variables share.
+
+    Attributes:
+        groups: Those of each optimizer, in the order of the spec.
+        average_rate: How far moving averages move, if that changes from step to step.
+    """
+
+    groups: tuple[Scalars, ...]
+    average_rate: tf.Tensor | None = None
+
+    def of(self, rule: Optimizer) -> Scalars:
+        """Return the numbers that the rule of a weight takes."""
+        return self.groups[rule.group]
+
+    @property
+    def learning_rate(self) -> tf.Tensor:
+        """The learning rate that progress and history show: that of the first group."""
+        return self.groups[0]["learning_rate"]
+
+
+def assign_rules(groups: Sequence[Group], weights: Mapping[str, WeightInfo]) -> UpdateRules:
+    """Return the rule of each trainable weight: that of the first group whose glob matches its name.
+
+    Args:
+        groups: The groups, in the order of the spec.
+        weights: All weights of the model by their names.
+
+    Raises:
+        SpecError: A weight belongs to no group, a group has no weight, or a glob of weights that do not decay
+            matches none of its group.
+    """
+    members: list[list[WeightInfo]] = [[] for _ in groups]
+    left: list[str] = []
+    for weight in weights.values():
+        if weight.trainable:
+            first = next((at for at, each in enumerate(groups) if _matches(each, weight.name)), None)
+            if first is None:
+                left.append(weight.name)
+            else:
+                members[first].append(weight)
+    found = list(_faults(groups, members, [each.name for each in weights.values() if each.trainable]))
+    if left:
+        found.append(optimizers.weights_without(left, groups[-1].rule.span))
+    if found:
+        raise SpecError(found)
+    rules = {
+        weight.name: group.optimizer.for_weight(weight, decays=not _any_matches(group.excluded, weight.name))
+        for group, own in zip(groups, members, strict=True)
+        for weight in own
+    }
+    return UpdateRules([each.optimizer for each in groups], rules)
+
+
+def _matches(group: Group, name: str) -> bool:
+    return fnmatchcase(name, group.rule.pattern)
+
+
+def _any_matches(globs: Collection[str], name: str) -> bool:
+    return any(fnmatchcase(name, each) for each in globs)
+
+
+def _faults(
+    groups: Sequence[Group], members: Sequence[Sequence[WeightInfo]], names: Sequence[str]
+) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the globs of the groups; `names` are those of all trainable weights."""
+    for group, own in zip(groups, members, strict=True):
+        pattern, span = group.rule.pattern, group.rule.pattern_span or group.rule.span
+        if not any(fnmatchcase(name, pattern) for name in names):
+            yield plan.rule_matches_nothing(pattern, nearest_paths(pattern, names), span)
+        elif not own:
+            yield optimizers.group_without_weights(pattern, span)
+        for glob in group.excluded if own else ():
+            if not any(fnmatchcase(each.name, glob) for each in own):
+                near = nearest_paths(glob, [each.name for each in own])
+                yield plan.rule_matches_nothing(glob, near, group.excluded_span)

@@ -1,0 +1,86 @@
+"""Any Keras optimizer by its own update rule, for which there is no fused op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import tensorflow as tf
+from attrs import evolve, field, frozen
+
+from compiler.graph.optimizers.base import Gradient, Optimizer, Scalars
+from compiler.graph.optimizers.update_trace import (
+    GRADIENT,
+    INDICES,
+    RATE,
+    STEP,
+    WEIGHT,
+    UpdateTrace,
+    trace_update,
+)
+from compiler.graph.tower.template import WeightInfo
+from compiler.graph.variables.variables import SlotSpec
+
+
+@frozen
+class KerasRule(Optimizer):
+    """The `update_step` of a Keras optimizer, with its weight decay, as ops beside each weight.
+
+    It is traced once for each shape and type of weights. A state that Keras has once for all weights, such as
+    the product of momenta of Nadam, is a slot of each weight.
+
+    Attributes:
+        label: What the names of its slots begin with: the name of its class.
+        make: Makes Keras's optimizer, each time a new one, for a trace of its own.
+        kind_of: Returns what an update depends on apart from shape and type of its weight.
+        tracing: Calls a function that traces, and reports what the optimizer raises.
+        weight: The weight that this is the rule of; None for a rule of all weights.
+    """
+
+    FUSED = False
+
+    label: str = ""
+    make: Callable[[], Any] = field(default=lambda: None, repr=False)
+    kind_of: Callable[[WeightInfo], Hashable] = field(default=lambda _: None, repr=False)
+    tracing: Callable[[Callable[[], UpdateTrace]], UpdateTrace] = field(default=lambda run: run(), repr=False)
+    weight: WeightInfo | None = None
+    _traces: dict[Hashable, UpdateTrace] = field(factory=dict, repr=False, eq=False)
+
+    def for_weight(self, weight: WeightInfo, *, decays: bool) -> Optimizer:
+        """Return the rule for one weight, which shares its traces with those of the others."""
+        return evolve(self, weight=weight, decays=decays)
+
+    def slot_specs(self) -> tuple[SlotSpec, ...]:
+        """Return the slots that the update of this weight uses."""
+        return self._trace(sparse=False).slots
+
+    def scalars(self, step: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Add the number of updates before this one, which Keras calls iterations."""
+        return {**super().scalars(step), STEP: tf.identity(step, name=STEP)}
+
+    def is_one_op(self, gradient: Gradient) -> bool:
+        """Return False: each variable is read and assigned by ops of its own."""
+        del gradient
+        return False
+
+    def apply(
+        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: Gradient, scalars: Scalars
+    ) -> tf.Operation:
+        """Write the traced update, weight decay included."""
+        given: dict[str | int, tf.Tensor] = {WEIGHT: handle, **dict(enumerate(slots))}
+        given |= {RATE: scalars["learning_rate"], STEP: scalars[STEP]}
+        sparse = isinstance(gradient, tf.IndexedSlices)
+        given[GRADIENT] = gradient.values if sparse else gradient
+        if sparse:
+            given[INDICES] = tf.cast(gradient.indices, tf.int64)
+        return self._trace(sparse=sparse).write(self.label, given)
+
+    def _trace(self, *, sparse: bool) -> UpdateTrace:
+        weight = self.weight
+        assert weight is not None
+        key = (weight.shape, weight.dtype, self.decays, sparse, self.kind_of(weight))
+        if key not in self._traces:
+            self._traces[key] = self.tracing(
+                lambda: trace_update(self.make, self.label, weight, decays=self.decays, sparse=sparse)
+            )
+        return self._traces[key]

@@ -121,6 +121,10 @@ _ROWS = (
     Code("TFD544", "uneven-workers", "backup workers with batches of another size"),
     Code("TFD545", "device-of-another-worker", "ops of a worker's graph on another worker"),
     Code("TFD546", "too-large-for-memory", "variables or tensors that the memory cannot hold", "plan"),
+    # TFD55x: optimizers of weights, and what the steps of a model give.
+    Code("TFD550", "weights-without-optimizer", "weights that no rule of `optimizer` takes", "plan"),
+    Code("TFD551", "optimizer-without-weights", "a rule of `optimizer` for which no weight is left", "plan"),
+    Code("TFD552", "unusable-optimizer", "a Python function that gives no optimizer to train with", "plan"),
     Code("TFD555", "several-outputs", "a step with another number of outputs than names", "plan"),
     # TFD56x: tensors as values.
     Code("TFD560", "constant-into-layer", "a layer that works on a tensor without examples"),

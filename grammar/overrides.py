@@ -233,7 +233,7 @@ def _function(call: syntax.Call, type: Type) -> Function | None:  # noqa: A002
             (_function(call, option) for option in type.options if option.kind in {"call", "keras"}), None
         )
     categories = (type.of,) if type.of else signatures.CATEGORIES
-    tables = () if type.of else ("source", "transform", "feature")
+    tables = (type.of,) if type.of else ("source", "transform", "feature")
     own = next((each for table in tables if (each := schema.function(table, name)) is not None), None)
     if own is not None:
         return own

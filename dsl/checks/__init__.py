@@ -22,6 +22,7 @@ from dsl.checks.lints.unused_bindings import unused_bindings
 from dsl.checks.lints.unused_constants import unused_constants
 from dsl.checks.lints.unused_devices import unused_devices
 from dsl.checks.lints.unused_layers import unused_layers
+from dsl.checks.optimizer_groups import optimizer_groups
 from dsl.checks.single_places import single_places
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ CHECKS: tuple[Rule, ...] = (
     layer_names,
     labels,
     averaging,
+    optimizer_groups,
     best_score,
 )
 """What makes a spec wrong, in the order of the blocks that it is about."""

@@ -24,7 +24,7 @@ class OptimizerRule(Node):
 
     pattern: str
     optimizer: Call
-    pattern_span: Span | None = field(default=None, eq=False, repr=False, kw_only=True)
+    name_span: Span | None = field(default=None, eq=False, repr=False, kw_only=True)
 
 
 @frozen

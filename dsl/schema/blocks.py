@@ -257,6 +257,14 @@ BLOCKS: dict[str, Block] = {
                 ),
             ),
             "how the gradients of the clones become new weights",
+            inner=("optimizer",),
+        ),
+        Block(
+            "optimizer",
+            None,
+            (),
+            '`"glob" -> optimizer`: the optimizer of the weights whose names match; the first rule that '
+            "matches wins, and every trainable weight must have one",
         ),
         Block(
             "train",

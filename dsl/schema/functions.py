@@ -286,6 +286,31 @@ GOALS = (
     Function("lowest", _SCORE, doc="the evaluation in which the score is lowest is the best"),
 )
 
+OPTIMIZERS = (
+    Function(
+        "python",
+        (
+            _needs("function", string(), "`module:function`, which returns a keras.optimizers.Optimizer"),
+            _keyword(
+                "exclude_from_weight_decay",
+                either(listing(string(filled=True)), optional=True),
+                None,
+                "globs of the weights that do not decay",
+            ),
+        ),
+        ANY,
+        "an optimizer that a Python function makes from the keyword arguments",
+    ),
+)
+SCHEDULES = (
+    Function(
+        "python",
+        (_needs("function", string(), "`module:function`, which returns a LearningRateSchedule of Keras"),),
+        ANY,
+        "a schedule that a Python function makes from the keyword arguments",
+    ),
+)
+
 FUNCTIONS: dict[str, tuple[Function, ...]] = {
     "source": SOURCES,
     "feature": FEATURES,
@@ -294,8 +319,13 @@ FUNCTIONS: dict[str, tuple[Function, ...]] = {
     "clip": CLIPS,
     "average": AVERAGES,
     "goal": GOALS,
+    "optimizer": OPTIMIZERS,
+    "schedule": SCHEDULES,
 }
-"""Every table of functions, by what its functions are called in messages."""
+"""Every table of functions, by what its functions are called in messages.
+
+The optimizers and schedules are those that are not Keras's own.
+"""
 
 
 def function(table: str, name: str) -> Function | None:
@@ -305,7 +335,7 @@ def function(table: str, name: str) -> Function | None:
         table: The table, such as `source` or `transform`.
         name: The name of the function.
     """
-    return next((each for each in FUNCTIONS[table] if each.name == name), None)
+    return next((each for each in FUNCTIONS.get(table, ()) if each.name == name), None)
 
 
 def function_names(table: str) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from grammar.lower.expect import expect
 from grammar.lower.network.layers import LayerReader
 from grammar.lower.network.model import lost_names, model
 from grammar.lower.place import place
+from grammar.lower.update import update
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,14 +96,14 @@ def _facts(parts: dict[str, Any], where: Span, context: Context) -> Facts:
 def _parts(top: dict[str, list[syntax.Block]], context: Context, *, complete: bool) -> dict[str, Any]:
     """Lower every block that is present; a block with errors becomes None."""
     parts: dict[str, Any] = {}
-    for name, reader in (("model", model), ("data", data), ("devices", devices)):
+    for name, reader in (("model", model), ("data", data), ("devices", devices), ("update", update)):
         if name in top:
             parts[name] = reader(top[name][0], context)
     jobs = _jobs(top) if complete or "devices" in top else None
     for name, placing in (("place", place), ("expect", expect)):
         if name in top:
             parts[name] = placing(top[name][0], jobs, context)
-    for name in ("clones", "update", "train"):
+    for name in ("clones", "train"):
         if name in top:
             parts[name] = _simple(top[name][0], name, context)
     return parts

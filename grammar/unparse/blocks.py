@@ -31,7 +31,11 @@ def blocks(spec: ir.Spec) -> Iterator[str]:
         yield _block(
             "place", [f"{_selector(each.selector)} -> {_target(each.target)}" for each in spec.place.rules]
         )
-    yield _attributes("update", spec.update)
+    groups = [
+        f"{quoted(each.pattern)} -> {value(each.optimizer, kinds.keras('optimizer'))}"
+        for each in spec.update.groups
+    ]
+    yield _attributes("update", spec.update, [_block("optimizer", groups)] if groups else [])
     yield _attributes("train", spec.train)
     if spec.expect.conditions:
         yield _block("expect", [_condition(each) for each in spec.expect.conditions])

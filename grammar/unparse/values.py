@@ -92,6 +92,9 @@ def called(given: ir.Call, function: Function | None) -> str:
 def _function(given: ir.Call, type: Type | None) -> Function | None:  # noqa: A002 the schema's word for it
     if type is not None and type.kind == "call":
         return schema.function(type.of, given.name)
+    own = schema.function(type.of, given.name) if type is not None else None
+    if own is not None:
+        return own
     categories = (type.of,) if type is not None and type.of else signatures.CATEGORIES
     found = (signatures.find(category, given.name) for category in categories)
     signature = next((each for each in found if each is not None), None)

@@ -29,6 +29,14 @@ SECTIONS = {
         "Values of `ema` in [`update`](blocks.md#update), beside a number, which is the decay.",
     ),
     "goal": ("Goals", "Values of `best` in [`train`](blocks.md#train): which evaluation is the best one."),
+    "optimizer": (
+        "Optimizers",
+        "Values of `optimizer` in [`update`](blocks.md#update), beside [those of Keras](keras.md#optimizers).",
+    ),
+    "schedule": (
+        "Schedules",
+        "Values of a `learning_rate`, beside numbers and [the schedules of Keras](keras.md#schedules).",
+    ),
 }
 
 

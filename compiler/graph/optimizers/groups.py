@@ -123,7 +123,7 @@ def _faults(
 ) -> Iterator[Diagnostic]:
     """Yield what is wrong with the globs of the groups; `names` are those of all trainable weights."""
     for group, own in zip(groups, members, strict=True):
-        pattern, span = group.rule.pattern, group.rule.pattern_span or group.rule.span
+        pattern, span = group.rule.pattern, group.rule.name_span or group.rule.span
         if not any(fnmatchcase(name, pattern) for name in names):
             yield plan.rule_matches_nothing(pattern, nearest_paths(pattern, names), span)
         elif not own:

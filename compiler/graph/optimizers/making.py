@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 import tensorflow as tf
@@ -23,6 +24,8 @@ from dsl.errors.meaning import references
 from dsl.errors.planning import optimizers, plan
 from dsl.errors.running.running_data import Where
 from dsl.schema import signatures
+
+T = TypeVar("T")
 
 EXCLUDED = "exclude_from_weight_decay"
 """The argument of every optimizer that lists globs of weights which do not decay."""
@@ -81,8 +84,8 @@ def make_optimizer(call: ir.Call, base: str = ".", *, group: int = 0) -> Optimiz
         group=group,
         label=call.name,
         make=lambda: entry.keras_class(learning_rate=rate, **arguments),
-        kind_of=lambda weight: entry.kind_of(settings, weight),
-        tracing=lambda run: _traced(run, call),
+        kind_of=lambda weight: _refused_by(lambda: entry.kind_of(settings, weight), call),
+        tracing=lambda run: _refused_by(run, call),
     )
 
 
@@ -104,12 +107,7 @@ def _arguments(call: ir.Call) -> dict[str, Any]:
 
 def _settings(call: ir.Call, maker: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     with tf.Graph().as_default():  # Keras makes variables for its step count, which are not used
-        try:
-            return maker(**arguments)
-        except (TypeError, ValueError) as fault:
-            raise SpecError(
-                [plan.layer_cannot_be_made(call.name, first_sentence(fault), call.span)]
-            ) from fault
+        return _refused_by(lambda: maker(**arguments), call)
 
 
 def _learning_rate(call: ir.Call, rate: Any, base: str) -> Any:
@@ -123,11 +121,11 @@ def _learning_rate(call: ir.Call, rate: Any, base: str) -> Any:
     return argument.default if argument is not None else None
 
 
-def _traced(run: Callable[[], UpdateTrace], call: ir.Call) -> UpdateTrace:
-    """Trace an update of one of Keras's optimizers, and report what it refuses."""
+def _refused_by(run: Callable[[], T], call: ir.Call) -> T:
+    """Return what `run` returns, and report what one of Keras's optimizers refuses in it."""
     try:
         return run()
-    except (TypeError, ValueError, UnsupportedError, tf.errors.InvalidArgumentError) as fault:
+    except (TypeError, ValueError, re.error, UnsupportedError, tf.errors.InvalidArgumentError) as fault:
         raise SpecError([plan.layer_cannot_be_made(call.name, first_sentence(fault), call.span)]) from fault
 
 
@@ -167,7 +165,7 @@ def _own_function(call: ir.Call, base: str) -> Callable[[], Any]:
     """Return the call of a function of the user's with the arguments of the spec."""
     path = str(call.args[0])
     function = load_function(path, Path(base), call.span)
-    arguments = {name: _plain(value) for name, value in call.kwargs.items() if name != EXCLUDED}
+    arguments = {name: _plain(value, path) for name, value in call.kwargs.items() if name != EXCLUDED}
 
     def run() -> Any:
         try:
@@ -178,8 +176,14 @@ def _own_function(call: ir.Call, base: str) -> Callable[[], Any]:
     return run
 
 
-def _plain(value: Any) -> Any:
-    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+def _plain(value: Any, path: str) -> Any:
+    """Return a value of the spec as Python has it; calls may only make schedules."""
+    if isinstance(value, ir.Call):
+        if signatures.find("schedule", value.name) is None:
+            reason = f"an argument of it may be a schedule, and `{value.name}` is none"
+            raise SpecError([optimizers.unusable(path, reason, value.span)])
+        return make(value, "schedule")
+    return [_plain(each, path) for each in value] if isinstance(value, tuple) else value
 
 
 def _require_usable(optimizer: Any, path: str, call: ir.Call) -> None:

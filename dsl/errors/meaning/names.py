@@ -43,7 +43,7 @@ def block_elsewhere(name: str, span: Span, place: str | None, home: str | None) 
     """A block that the language has, but not here; None is the top level."""
     return error(
         "TFD201",
-        f"a {quoted(name)} block cannot stand {f'in {place}' if place else 'at the top level'}",
+        f"{article(quoted(name))} block cannot stand {f'in {place}' if place else 'at the top level'}",
         span,
         text="not here",
         help=f"move it into the {quoted(home)} block"

@@ -14,7 +14,7 @@ def weights_without(names: Sequence[str], span: Span | None) -> Diagnostic:
     """Report trainable weights that no group of `optimizer` takes; `span` is the last group's."""
     return error(
         "TFD550",
-        f"{counted(len(names), 'trainable weight')} without an optimizer",
+        f"no optimizer for {counted(len(names), 'trainable weight')}",
         span,
         text="no rule up to this one matches them",
         notes=(f"weights: {listed(names)}",),
@@ -36,4 +36,11 @@ def group_without_weights(pattern: str, span: Span | None) -> Diagnostic:
 
 def unusable(path: str, reason: str, span: Span | None, advice: str | None = None) -> Diagnostic:
     """Report what a function of the user's returns in place of an optimizer or schedule that can be used."""
-    return error("TFD552", f"`{path}` gives nothing to train with", span, notes=(reason,), help=advice)
+    return error(
+        "TFD552",
+        f"`{path}` gives nothing to train with",
+        span,
+        text="made by this call",
+        notes=(reason,),
+        help=advice,
+    )

@@ -239,6 +239,9 @@ def _of_table(call: syntax.Call, type: Type, context: Context) -> Any:  # noqa: 
 
 def _of_keras(call: syntax.Call, type: Type, context: Context) -> Any:  # noqa: A002
     name = call.callee.name
+    own = schema.function(type.of, name) if type.of else None
+    if own is not None:
+        return _of_table(call, type, context)
     if type.of:
         signature = signatures.find(type.of, name)
     else:

@@ -14,6 +14,7 @@ OF_THEIR_OWN = {
     "job": {"name"},
     "place": {"rules"},
     "expect": {"conditions"},
+    "update": {"groups"},
 }
 """Fields that are not attributes: they come from items of other kinds."""
 

@@ -23,8 +23,10 @@ TITLES = {
     "metric": ("Metrics", "`name = [target, prediction] -> Metric()` in `metrics`."),
     "optimizer": (
         "Optimizers",
-        "`optimizer` in `update`. `Momentum` is Keras's `SGD` with a momentum of 0.9. `exclude_from_weight_decay` lists"
-        " globs of weights that do not decay: [Weight decay](../how-to/numerics.md#weight-decay).",
+        (
+            "`optimizer` in `update`. `Momentum` is `SGD` with a momentum of 0.9."
+            " [`exclude_from_weight_decay`](../how-to/numerics.md#weight-decay) lists globs of weights."
+        ),
     ),
     "schedule": (
         "Schedules",

@@ -42,6 +42,7 @@ class Explanation:
         requested: The name in specs of the device that the compiler asked for.
         assigned: The device on which TensorFlow put it, or None before a step.
         chain: The thing itself, and each thing that the one before follows.
+        group: The rule for the optimizer of a variable, or None if all variables have the same one.
     """
 
     kind: Kind
@@ -52,6 +53,7 @@ class Explanation:
     requested: str
     assigned: str | None
     chain: tuple[Link, ...]
+    group: ir.OptimizerRule | None = None
 
     @property
     def decider(self) -> Reason:

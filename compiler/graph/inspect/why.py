@@ -20,6 +20,7 @@ from fnmatch import fnmatchcase
 from compiler.graph.compiled import CompiledGraph
 from compiler.mapping.explanation import Explanation, Kind, Link
 from compiler.plan import Plan
+from dsl import ir
 from dsl.suggest import nearest_paths
 
 _IN_MESSAGES = (
@@ -96,7 +97,15 @@ def _explain(compiled: CompiledGraph, name: str, assigned: str | None) -> Explan
         requested=entry.device.ref,
         assigned=None if assigned is None else _name_in_specs(compiled.plan, assigned),
         chain=tuple(_chain(compiled, Link(kind, name, entry.device.ref, entry.placed.reason), entry.clone)),
+        group=_group(compiled, name) if kind == "variable" else None,
     )
+
+
+def _group(compiled: CompiledGraph, name: str) -> ir.OptimizerRule | None:
+    """Return the rule of `optimizer` for a variable; None if there are no groups, or it is not trained."""
+    if not compiled.variables[name].info.trainable:
+        return None
+    return next((each for each in compiled.plan.update.groups if fnmatchcase(name, each.pattern)), None)
 
 
 def _name_in_specs(plan: Plan, device: str) -> str:

@@ -32,6 +32,8 @@ def _single(each: Explanation, ink: Ink) -> Iterator[str]:
     yield f"  {_kind(each)}"
     for link in each.chain[1:]:
         yield f"  follows the {link.kind} {link.name}"
+    if each.group is not None and each.group.span is not None:
+        yield f"  updated by the optimizer of `{each.group.span.text}`"
     yield from _decision(each, ink)
 
 

@@ -32,7 +32,7 @@ def trained(wanted: Any) -> dict[str, Any]:
         return training.values()
 
 
-@pytest.mark.parametrize("optimizer", ["Adam(0.01)", "Momentum(0.1)", "Adagrad(0.1)"])
+@pytest.mark.parametrize("optimizer", ["Adam(0.01)", "Adagrad(0.1)", "Adafactor(0.1)"])
 def test_weights_slots_and_averages_are_the_same_bit_for_bit(optimizer: str) -> None:
     """Whether slots are with their variable or elsewhere, after steps everything has the same bits."""
     together = trained(spec("", optimizer=optimizer, update__ema="0.9"))
@@ -41,7 +41,13 @@ def test_weights_slots_and_averages_are_the_same_bit_for_bit(optimizer: str) -> 
     assert all(np.array_equal(together[name], apart[name]) for name in together)
 
 
-@pytest.mark.parametrize("overrides", [{"update__mode": "async"}, {"update__precision": "mixed_float16"}])
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"update__mode": "async", "optimizer": "Nadam(0.01)"},
+        {"update__precision": "mixed_float16", "optimizer": "Lamb(0.01)"},
+    ],
+)
 def test_other_modes_take_slots_apart_as_well(overrides: dict[str, str]) -> None:
     """Training goes on under turns of async clones, and behind the gate of a loss scale."""
     with Training(spec("slots -> cpu[3]", **overrides), examples(16)) as training:

@@ -108,7 +108,10 @@ class Rulebook:
         return Placed(device, Reason(f"global_step -> {device.ref}", "default"))
 
     def strings(self, tower: Tower) -> Placed:
-        """Return the place of a tower's ops on strings and tables, for which GPUs have no kernels."""
+        """Return the place of a tower's ops on strings, for which GPUs have no kernels.
+
+        Whole numbers that are made only of strings, as in a look-up of words, are made there, too.
+        """
         device = self.topology.first_cpu(*tower.device.host)
         return Placed(device, Reason(f"strings -> {device.ref}", "default"))
 

@@ -43,6 +43,7 @@ __all__ = [
     "OwnMoments",
     "file_utils",
     "flattened_layers",
+    "freeze_lookup",
     "get_global_attribute",
     "get_keras_mask",
     "has_inner_layers",
@@ -93,6 +94,23 @@ def flattened_layers(layer: keras.Layer) -> Sequence[Any]:
     """Return a layer and all layers inside it, at any depth."""
     found: Sequence[Any] = list(layer._flatten_layers())
     return found
+
+
+def freeze_lookup(layer: Any, run: Callable[[Any], Any], table: Callable[[Any, Any, Any], Any]) -> None:
+    """Give a lookup another table, and make its tensors plain values that any graph can use.
+
+    Args:
+        layer: A lookup that has its vocabulary.
+        run: Returns the values of tensors of the graph in which the lookup was made.
+        table: Makes the new table of the keys, their values, and the value of all other keys.
+    """
+    keys, values = run(layer.lookup_table.export())
+    layer.lookup_table = table(keys, values, layer._default_value)
+    layer._frozen_vocab_size = len(keys) + layer._token_start_index()
+    if layer.mask_token is not None:
+        layer._mask_key, layer._mask_value = run([layer._mask_key, layer._mask_value])
+    if layer.output_mode == "tf_idf":
+        layer.idf_weights_const = run(layer.idf_weights_const)
 
 
 def has_inner_layers(layer: keras.Layer) -> bool:

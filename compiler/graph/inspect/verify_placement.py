@@ -17,6 +17,7 @@ from attrs import define, field, frozen
 from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.ledger import Entry
 from compiler.graph.stamp.lookups import declares_strings
+from compiler.placement.rules import Rulebook
 from compiler.reasons import Reason
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import plan as errors
@@ -110,7 +111,7 @@ class _Verifier:
         """Whether an op of a clone is on one of the clone's devices, or may be elsewhere.
 
         It may be elsewhere by a rule for ops, beside a variable that it follows, or on the CPU if it works on
-        strings.
+        strings or on what was made of them.
         """
         assert entry.clone is not None
         if entry.device in self.compiled.plan.towers[entry.clone].devices:
@@ -123,8 +124,13 @@ class _Verifier:
             if variable is not None:
                 return any(entry.device == variable.device_of(copy) for copy in range(len(variable.copies)))
             reason = reason.cause
-        strings = _gives_strings(op) or any(each.dtype == tf.string for each in op.inputs)
-        return entry.device.kind == "cpu" and strings
+        tower = self.compiled.plan.towers[entry.clone]
+        strings = Rulebook((), self.compiled.plan.topology).strings(tower)
+        return entry.placed == strings or (entry.device.kind == "cpu" and _works_on_strings(op))
+
+
+def _works_on_strings(op: tf.Operation) -> bool:
+    return _gives_strings(op) or any(each.dtype == tf.string for each in op.inputs)
 
 
 def _span(entry: Entry) -> Span | None:

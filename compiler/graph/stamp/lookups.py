@@ -13,6 +13,10 @@ from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.tower.template import Template
 
 GATHER = "GatherV2"
+_WHOLE = frozenset(
+    each.as_datatype_enum
+    for each in (tf.bool, tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64)
+)
 
 
 @frozen
@@ -42,7 +46,8 @@ class Usage:
             the rows smaller before they are sent.
         whole: The weights whose whole value is needed.
         gone: The nodes that nothing needs if the gathers run on the devices of their tables.
-        strings: The nodes that have strings as inputs or outputs.
+        strings: The nodes that have strings as inputs or outputs, and those that make whole numbers only of
+            what these have made, as the look-up of a word in a vocabulary does.
     """
 
     lookups: Mapping[str, Lookup]
@@ -81,9 +86,23 @@ class _Reader:
             if port in results
             or any(user not in lookups and user not in gone for user in self.users.get(port, ()))
         }
-        strings = frozenset(name for name, node in self.nodes.items() if handles_strings(node))
+        strings = self._strings()
         at_table = {name: each.weight for each in lookups.values() for name in self._beside(each, results)}
         return Usage(lookups, at_table, frozenset(whole), frozenset(gone), strings)
+
+    def _strings(self) -> frozenset[str]:
+        """Return the nodes on strings, and those after them up to the first that makes no whole numbers.
+
+        Numbers that are computed from strings by many small ops, as in a look-up, are sent to a GPU once.
+        """
+        found: set[str] = set()
+        for name, node in self.nodes.items():  # in topological order
+            made_of = [_base(each) for each in node.input if not each.startswith("^")]
+            made_of = [each for each in made_of if self.nodes[each].op != "Const"]
+            follows = made_of and found.issuperset(made_of) and _WHOLE.issuperset(output_types(node))
+            if follows or handles_strings(node):
+                found.add(name)
+        return frozenset(found)
 
     def _beside(self, lookup: Lookup, results: set[str]) -> Iterator[str]:
         """Yield the gather, and the op that alone uses its rows if that op makes smaller numbers of them."""
@@ -157,8 +176,17 @@ def declares_strings(op: str) -> bool:
 
 def input_types(node: Any) -> list[int]:
     """Return the types (numbers of DataType) of a node's data inputs."""
+    return _types(node, op_definition(node.op).input_arg)
+
+
+def output_types(node: Any) -> list[int]:
+    """Return the types (numbers of DataType) of a node's outputs."""
+    return _types(node, op_definition(node.op).output_arg)
+
+
+def _types(node: Any, arguments: Any) -> list[int]:
     types: list[int] = []
-    for each in op_definition(node.op).input_arg:
+    for each in arguments:
         if each.type_list_attr:
             types += node.attr[each.type_list_attr].list.type
         else:

@@ -40,6 +40,16 @@ _OF_AN_AXIS = (
 )
 """Layers that would take the examples of a batch for the features of one if an example is a single number."""
 
+_ENCODERS = (
+    keras.layers.CategoryEncoding,
+    keras.layers.Discretization,
+    keras.layers.Hashing,
+    keras.layers.IntegerLookup,
+    keras.layers.StringLookup,
+)
+_OF_SETS = ("multi_hot", "count", "tf_idf")
+"""The modes in which these layers make one vector of several values, which would be those of the batch."""
+
 _OF_LISTS = re.compile(r"'(?:list|tuple)' object has no attribute")
 
 
@@ -79,7 +89,8 @@ def check_call(layer: Any, step: str, values: Sequence[Any], span: Span | None) 
         values: The tensors that reach it, with their batch axis.
         span: The place of the step in the spec.
     """
-    if len(values) == 1 and values[0].shape.rank == 1 and isinstance(layer, _OF_AN_AXIS):
+    of_sets = isinstance(layer, _ENCODERS) and layer.output_mode in _OF_SETS
+    if len(values) == 1 and values[0].shape.rank == 1 and (of_sets or isinstance(layer, _OF_AN_AXIS)):
         raise SpecError([_diagnosed(step, values, ValueError("expected min_ndim=2, found ndim=1"), span)])
     wanted = layer.input_spec
     if len(values) != 1 or not hasattr(wanted, "min_ndim"):

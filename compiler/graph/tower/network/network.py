@@ -15,6 +15,7 @@ from attrs import define, evolve, field
 
 from compiler.graph.adapters.keras_private import file_utils, is_built
 from compiler.graph.tower.network.keras_scope import replaced, stateless
+from compiler.graph.tower.network.lookups import LOOKUPS
 from compiler.graph.tower.network.normalization import TOWER_CLASSES, with_tower_layers
 from compiler.graph.tower.network.operations import Operation, free_weight
 from compiler.graph.user_code import load_function
@@ -38,9 +39,10 @@ _ANY = (
     keras.optimizers.schedules,
     keras.dtype_policies,
 )
-Classes: TypeAlias = Mapping[Any, type[keras.Layer]]  # class of Keras -> the class to use in its stead
+Classes: TypeAlias = Mapping[Any, Callable[..., keras.Layer]]  # class of Keras -> what is called in its stead
 
 _KERAS: Classes = {}
+_TOWERS: Classes = {**TOWER_CLASSES, **LOOKUPS}
 _NAMED_BY_KERAS = "EfficientNetV2"  # these look up what they are made of by their own name
 
 
@@ -216,7 +218,7 @@ def make_layer(node: LayerNode, base: str, *, read: bool = False, towers: bool =
         return Operation(node.call.name, node.keras_name)
     if node.kind not in ("python", "application"):
         maker = free_weight if node.kind == "weight" else _find(node.call.name, (keras.layers,))
-        return _construct(node.call, maker, more, TOWER_CLASSES if towers else _KERAS)
+        return _construct(node.call, maker, more, _TOWERS if towers else _KERAS)
     layer = _python_layer(node, base) if node.kind == "python" else _application(node, base, more, read=read)
     if towers:
         layer = with_tower_layers(layer)

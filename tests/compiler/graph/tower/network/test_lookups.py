@@ -1,0 +1,188 @@
+"""Look-ups in vocabularies: a step on two clones, and a prediction, are those of plain Keras."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping import map_placement
+from compiler.graph.storage.export import keras_model
+from compiler.graph.tower.network import lookups
+from compiler.pipeline import make_plan
+from dsl.diagnostics import SpecError
+from tests.support import Training, spec_of
+
+MODEL = """
+tfdeploy = 1
+
+model "m" {{
+  word = input(string, [2])
+  text = input(string, [])
+  number = input(int32, [2])
+  size = input(float32, [3])
+  label = input(float32, [2])
+
+  a = word -> StringLookup(vocabulary = ["b", "a", "ü"], num_oov_indices = 3, mask_token = "")
+    -> Embedding(7, 2)
+  b = word -> StringLookup(vocabulary = ["b", "a"], output_mode = multi_hot)
+  c = number -> IntegerLookup(vocabulary = [5, -3, 40000000000], mask_token = 0) -> Embedding(5, 2)
+  d = number -> IntegerLookup(
+    vocabulary = [5, 7], output_mode = count, max_tokens = 9, pad_to_max_tokens = true,
+  )
+  e = text -> TextVectorization(vocabulary = ["the", "cat"], output_sequence_length = 3) -> Embedding(4, 2)
+  f = text -> TextVectorization(vocabulary = ["the", "cat"], idf_weights = [0.25, 2.0], output_mode = tf_idf)
+  g = size -> Discretization(bin_boundaries = [-1.0, 0.5]) -> Embedding(3, 2)
+  h = size -> Normalization(mean = [1.0, 2.0, 3.0], variance = [4.0, 1.0, 0.25])
+  i = word -> Hashing(5, salt = 7) -> Embedding(5, 2)
+  j = number -> Hashing(6) -> Embedding(6, 2)
+  flat = layer(Flatten())
+  all = ops.concatenate([
+    a -> flat, ops.cast(b, float32), c -> flat, ops.cast(d, float32), e -> flat, f, g -> flat, h, i -> flat,
+    j -> flat,
+  ], axis = -1)
+  out = all -> Dense(2, name = "out")
+
+  loss = [label, out] -> MeanSquaredError()
+}}
+
+devices {{ {devices} }}
+clones {{ count = 2, batch = 4 }}
+update {{ optimizer = SGD(0.1) }}
+train {{ seed = 3 }}
+"""
+
+
+def _twin() -> keras.Model:
+    """Return the model above as one writes it in Keras."""
+    layers, ops = keras.layers, keras.ops
+    word, text = keras.Input((2,), dtype="string"), keras.Input((), dtype="string")
+    number, size = keras.Input((2,), dtype="int32"), keras.Input((3,))
+    words = ["b", "a", "ü"]
+    looked_up = [
+        layers.StringLookup(vocabulary=words, num_oov_indices=3, mask_token="")(word),
+        layers.StringLookup(vocabulary=words[:2], output_mode="multi_hot")(word),
+        layers.IntegerLookup(vocabulary=[5, -3, 40000000000], mask_token=0)(number),
+        layers.IntegerLookup(vocabulary=[5, 7], output_mode="count", max_tokens=9, pad_to_max_tokens=True)(
+            number
+        ),
+        layers.TextVectorization(vocabulary=["the", "cat"], output_sequence_length=3)(text),
+        layers.TextVectorization(vocabulary=["the", "cat"], idf_weights=[0.25, 2.0], output_mode="tf_idf")(
+            text
+        ),
+        layers.Discretization(bin_boundaries=[-1.0, 0.5])(size),
+        layers.Normalization(mean=[1.0, 2.0, 3.0], variance=[4.0, 1.0, 0.25])(size),
+        layers.Hashing(5, salt=7)(word),
+        layers.Hashing(6)(number),
+    ]
+    lengths = {0: 7, 2: 5, 4: 4, 6: 3, 8: 5, 9: 6}
+    parts = [
+        layers.Flatten()(layers.Embedding(lengths[at], 2)(each))
+        if at in lengths
+        else ops.cast(each, "float32")
+        for at, each in enumerate(looked_up)
+    ]
+    out = layers.Dense(2, name="out")(ops.concatenate(parts, axis=-1))
+    return keras.Model([word, text, number, size], out)
+
+
+def _examples() -> dict[str, Any]:
+    generator = np.random.default_rng(1)
+    texts = ["The cat!", "", "cat the cat cat", "a dog", "the  THE", "[UNK]", "cat", "the dog"]
+    return {
+        "word": generator.choice(np.array(["a", "b", "ü", "", "zebra", "ö", "[UNK]"], object), (8, 2)),
+        "text": np.array(texts, object),
+        "number": generator.choice([5, -3, 0, 7, 2_000_000_000, -8], (8, 2)).astype(np.int32),
+        "size": generator.standard_normal((8, 3)).astype(np.float32),
+        "label": generator.standard_normal((8, 2)).astype(np.float32),
+    }
+
+
+@pytest.mark.slow
+def test_numbers_are_those_of_keras(tmp_path: Path) -> None:
+    """Weights after a step, and predictions of the exported files in plain Keras, are the same."""
+    arrays = _examples()
+    with Training(spec_of(MODEL.format(devices="cpu = 2")), arrays, emulate=True) as training:
+        before = training.values()
+        training.steps(1)
+        after = training.values()
+        exported = keras_model(training.compiled, {name: after[name] for name in training.compiled.weights})
+    twin = _twin()
+    weights = {each.path: each for each in twin.weights}
+    assert weights.keys() == before.keys() - {"global_step"}
+    for name, variable in weights.items():
+        variable.assign(before[name])
+    twin.compile(keras.optimizers.SGD(0.1), keras.losses.MeanSquaredError())
+    inputs = [tf.constant(arrays[each]) for each in ("word", "text", "number", "size")]
+    twin.train_on_batch(inputs, arrays["label"])
+    for name, variable in weights.items():
+        np.testing.assert_allclose(after[name], variable.numpy(), rtol=1e-5, atol=1e-6, err_msg=name)
+
+    expected = twin(inputs).numpy()
+    exported.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=True)
+    np.testing.assert_allclose(loaded(inputs), expected, rtol=1e-5, atol=1e-6)
+    exported.export(str(tmp_path / "saved"), verbose=False)
+    served = tf.saved_model.load(str(tmp_path / "saved"))
+    np.testing.assert_allclose(served.serve(inputs), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_look_ups_stay_off_gpus() -> None:
+    """Only numbers are sent to the tower's GPU, and the map gives the reason."""
+    compiled = compile_graph(make_plan(spec_of(MODEL.format(devices="cpu = 1, gpu = 2")), emulate=True))
+    ops = {each.name: each for each in map_placement(compiled).ops}
+    for name in ("string_lookup/LowerBound", "string_lookup/SelectV2", "text_vectorization/Identity"):
+        found = ops[f"clone_1/{name}"]
+        assert (found.requested, found.rule.text) == ("cpu[0]", "strings -> cpu[0]")
+    assert ops["clone_1/integer_lookup/LowerBound"].requested == "gpu[1]"
+    assert ops["clone_1/out/MatMul"].requested == "gpu[1]"
+
+
+def test_words_with_equal_hashes_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If two words have the same hash, another is taken; an unknown word is compared with the one found."""
+    hashed = lookups._hashed
+    monkeypatch.setattr(
+        lookups, "_hashed", lambda words, salt: hashed(words, salt) // (1 if salt > 1 else 2**62)
+    )
+    words = np.array([b"w%d" % at for at in range(50)], object)
+    table = lookups.SortedTable.of(words, np.arange(50), np.int64(-1))
+    assert table.salt == 2
+    monkeypatch.setattr(lookups, "_hashed", lambda words, _: tf.zeros(tf.shape(words), tf.int64))
+    assert table.lookup(tf.constant(["nothing"])).numpy().tolist() == [-1]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "step"),
+    [
+        ("string", 'StringLookup(vocabulary = ["a"], output_mode = multi_hot)'),
+        ("int32", "IntegerLookup(vocabulary = [1], output_mode = count)"),
+        ("int32", "CategoryEncoding(4, output_mode = multi_hot)"),
+        ("string", "Hashing(4, output_mode = count)"),
+        ("float32", "Discretization(bin_boundaries = [1.0], output_mode = multi_hot)"),
+    ],
+)
+def test_values_of_a_batch_are_no_set(dtype: str, step: str) -> None:
+    """A layer that makes one vector of several values would make one of the whole batch."""
+    text = f"""
+tfdeploy = 1
+model "m" {{
+  x = input({dtype}, [])
+  label = input(int32, [])
+  z = x -> {step} -> Dense(2)
+  loss = [label, z] -> SparseCategoricalCrossentropy(from_logits = true)
+}}
+devices {{ cpu = 1 }}
+clones {{ batch = 4 }}
+update {{ optimizer = SGD(0.1) }}
+"""
+    with pytest.raises(SpecError) as caught:
+        compile_graph(make_plan(spec_of(text)))
+    (found,) = caught.value.diagnostics
+    assert found.code == "TFD506"
+    assert found.span is not None
+    assert found.span.text == step

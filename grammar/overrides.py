@@ -131,8 +131,9 @@ class _Override:
                 self._in_attribute(item, known, at) if _is(item, name) else item for item in block.items
             )
         row = known.attribute(name)
-        if row is not None:
-            return (*block.items, self._added(name, row.type, at))
+        if row is not None:  # a block of the same name, `optimizer`, stands in place of the attribute
+            kept = [item for item in block.items if not isinstance(item, syntax.Block) or item.kind != name]
+            return (*kept, self._added(name, row.type, at))
         if name in into:
             chosen = inner[into.index(name)]
             changed = chosen.changed(items=self._in_block(chosen, at + 1))

@@ -24,6 +24,12 @@ def test_attributes_are_replaced_and_added() -> None:
     assert changed(("devices.soft_placement", "true"), spec="cluster").devices.soft_placement
 
 
+def test_one_optimizer_takes_the_place_of_groups() -> None:
+    """`update.optimizer` replaces a block of optimizers for groups of weights."""
+    update = changed(("update.optimizer", "SGD(0.5)"), spec="cluster").update
+    assert (update.optimizer, update.groups) == (ir.Call("SGD", (0.5,)), ())
+
+
 def test_the_last_one_wins() -> None:
     """Of two values for one path the later one counts, and a later path may lead into an earlier value."""
     spec = changed(("train.keep", "1"), ("train.keep", "9"))

@@ -130,6 +130,9 @@ _ROWS = (
     Code("TFD560", "constant-into-layer", "a layer that works on a tensor without examples"),
     Code("TFD561", "examples-mixed", "an operation that mixes the examples of a batch"),
     Code("TFD562", "call-arguments", "arguments in second brackets of what takes none"),
+    # TFD57x: losses, metrics and outputs.
+    Code("TFD575", "constant-weights", "weights of examples that depend on no input"),
+    Code("TFD576", "no-class-weights", "an empty list of weights of classes"),
     # TFD6xx: lint.
     Code("TFD601", "unused-binding", "a binding that nothing uses"),
     Code("TFD602", "unused-constant", "a constant that nothing uses"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.model.elaborate import elaborate
+from compiler.model.example_weights import weights_fit
 from compiler.model.graph import ModelGraph
 from compiler.model.known_shapes import known_shapes
 from compiler.model.layer_shapes import Shape
@@ -63,8 +64,12 @@ def _faults(graph: ModelGraph) -> Iterator[Diagnostic]:
         if target is None or prediction is None:
             continue
         reason = _loss_fault(loss.call.name, target, prediction)
+        words = [_words(target), _words(prediction)]
+        weights = None if loss.example_weights is None else known.values[loss.example_weights]
+        if reason is None and weights is not None:
+            reason = _weights_fault(loss.call.name, prediction, weights)
+            words.append(_words(weights))
         if reason is not None:
-            words = [_words(target), _words(prediction)]
             yield errors.shape_mismatch(loss.call.name, words, reason, loss.span)
 
 
@@ -89,6 +94,16 @@ def _loss_fault(name: str, target: Shape, prediction: Shape) -> str | None:
     pairs = [each for each in zip(target, prediction, strict=False) if 1 not in each]
     equal = all(one == other for one, other in pairs)
     return same if name in ELEMENTWISE and len(target) == len(prediction) and not equal else None
+
+
+def _weights_fault(name: str, prediction: Shape, weights: Shape) -> str | None:
+    """Return why weights do not fit the values of a loss; None if they do, or if this is not certain."""
+    signature = find("loss", name)
+    known = signature is not None and signature.name in {*ELEMENTWISE, "SparseCategoricalCrossentropy"}
+    values = prediction[:-1]
+    if not known or not prediction or weights_fit(values, weights):
+        return None
+    return f"weights of the shape `{_words(weights)}` cannot weigh values of the shape `{_words(values)}`"
 
 
 def _words(shape: Shape) -> str:

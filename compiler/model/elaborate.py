@@ -98,7 +98,21 @@ class _Builder:
     ) -> ObjectiveNode:
         target = self._value(objective.target, scope)
         prediction = self._value(objective.prediction, scope)
-        return ObjectiveNode(name, _plain(objective.call, {}), target, prediction, weight, objective.span)
+        written, weights = objective.example_weights, None
+        if written is not None:
+            weights = self._value(written, scope)
+            if weights in self.constants:
+                raise SpecError([tensor_errors.constant_weights(written.span)])
+        return ObjectiveNode(
+            name,
+            _plain(objective.call, {}),
+            target,
+            prediction,
+            weight,
+            weights,
+            objective.class_weights,
+            objective.span,
+        )
 
     def _bind_all(self, bindings: tuple[ir.Binding, ...], scope: _Scope) -> None:
         for binding in bindings:

@@ -109,6 +109,8 @@ class ObjectiveNode:
         target: The number of the value that is to be predicted.
         prediction: The number of the value that is compared with it.
         weight: The factor of a loss in the sum of all losses.
+        example_weights: The number of the value that says how much each example counts, or None.
+        class_weights: How much the examples of each class count, by the number of the class; or empty.
         span: Its place in the text of the spec.
     """
 
@@ -117,6 +119,8 @@ class ObjectiveNode:
     target: int
     prediction: int
     weight: float = 1.0
+    example_weights: int | None = None
+    class_weights: tuple[float, ...] = ()
     span: Span | None = field(default=None, eq=False, repr=False)
 
 

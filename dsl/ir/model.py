@@ -163,17 +163,22 @@ class Binding(Node):
 
 @frozen
 class Objective(Node):
-    """`[target, prediction] -> loss or metric`.
+    """`[target, prediction] -> loss or metric`, or the same with weights of the examples as a third tensor.
 
     Attributes:
         target: The target, which is the first argument of the Keras object.
         prediction: The prediction, which is the second argument.
-        call: The call that makes the Keras loss or metric.
+        call: The call that makes the Keras loss or metric, without `class_weight`.
+        example_weights: How much each example, or each position of it, counts; None if all count the same.
+        class_weights: `class_weight`: how much the examples of each class count, by the number of the class.
+            Empty if all classes count the same.
     """
 
     target: Expr
     prediction: Expr
     call: Call
+    example_weights: Expr | None = None
+    class_weights: tuple[float, ...] = ()
 
 
 @frozen

@@ -103,7 +103,9 @@ BLOCKS: dict[str, Block] = {
             ir.Model,
             (
                 Attribute(
-                    "loss", Type("any"), "`[target, prediction] -> Loss()`, or a weighted sum of these"
+                    "loss",
+                    Type("any"),
+                    "`[target, prediction] -> Loss()`, with weights as a third tensor, or a sum of these",
                 ),
                 Attribute(
                     "regularize", keras("regularizer"), "a penalty on every kernel, added once per step"
@@ -116,7 +118,12 @@ BLOCKS: dict[str, Block] = {
             label="required",
             inner=("metrics",),
         ),
-        Block("metrics", None, (), "`name = [target, prediction] -> Metric()`"),
+        Block(
+            "metrics",
+            None,
+            (),
+            "`name = [target, prediction] -> Metric()`, or with weights too",
+        ),
         Block(
             "layer",
             ir.LayerBlock,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from attrs import evolve
+
 from dsl import ir, schema
 from dsl.schema import signatures
 from dsl.schema import types as kinds
 from grammar.format import WIDTH
 from grammar.lower.expressions.keras_functions import keras_function
 from grammar.lower.network.bindings import weight_function
+from grammar.lower.network.model import CLASS_WEIGHT
 from grammar.lower.network.operations import PREFIX
 from grammar.unparse.values import called, plain, quoted, value
 
@@ -176,8 +179,12 @@ def _loss(terms: tuple[ir.LossTerm, ...]) -> str:
 
 
 def _objective(given: ir.Objective, category: str) -> str:
-    pair = f"[{expression(given.target)}, {expression(given.prediction)}]"
-    return f"{pair} -> {value(given.call, kinds.keras(category))}"
+    tensors = [given.target, given.prediction, *([given.example_weights] if given.example_weights else [])]
+    call = given.call
+    if given.class_weights:
+        call = evolve(call, kwargs={**call.kwargs, CLASS_WEIGHT: given.class_weights})
+    written = ", ".join(expression(each) for each in tensors)
+    return f"[{written}] -> {value(call, kinds.keras(category))}"
 
 
 def _block(header: str, lines: list[str]) -> str:

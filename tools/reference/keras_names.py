@@ -19,8 +19,11 @@ TITLES = {
         "Applications",
         "Whole models, as steps: `image -> applications.ResNet50(weights = none)`.",
     ),
-    "loss": ("Losses", "`loss = [target, prediction] -> Loss()` in `model`."),
-    "metric": ("Metrics", "`name = [target, prediction] -> Metric()` in `metrics`."),
+    "loss": ("Losses", "`loss = [target, prediction] -> Loss()` in `model`; each also takes `class_weight`."),
+    "metric": (
+        "Metrics",
+        "`name = [target, prediction] -> Metric()` in `metrics`; each also takes `class_weight`.",
+    ),
     "optimizer": (
         "Optimizers",
         (

@@ -27,7 +27,7 @@ from keras.src.backend.common.masking import get_keras_mask
 from keras.src.layers.merging.base_merge import Merge
 
 # How a loss applies a mask and sample weights to its values.
-from keras.src.losses.loss import reduce_weighted_values
+from keras.src.losses.loss import reduce_weighted_values, squeeze_or_expand_to_same_rank
 
 # The class of a `keras.Model` that is made from its inputs and outputs.
 from keras.src.models.functional import Functional
@@ -58,6 +58,7 @@ __all__ = [
     "reduction_axes",
     "replace_rate",
     "set_global_attribute",
+    "squeeze_or_expand_to_same_rank",
     "takes_any_shape",
     "uses_adamw",
     "weight_at",

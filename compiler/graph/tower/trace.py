@@ -27,7 +27,7 @@ from compiler.graph.tower.naming import NamingGraph
 from compiler.graph.tower.network.batch_norm import Exchanges, SyncPolicy
 from compiler.graph.tower.network.kept_tensors import renew_constants
 from compiler.graph.tower.network.keras_scope import own_names, stateless
-from compiler.graph.tower.network.losses import MeasuredLoss, measure
+from compiler.graph.tower.network.losses import MeasuredLoss, measure, weights_of_examples
 from compiler.graph.tower.network.network import Network, make, metric_for
 from compiler.graph.tower.network.operations import Operation
 from compiler.graph.tower.network.precision import dtype_policy, keep_tables
@@ -268,9 +268,10 @@ class _Trace:
 
     def _objective_loss(self, node: ObjectiveNode) -> MeasuredLoss:
         loss = make(node.call, "loss")
-        target, prediction = self.values[node.target], self.values[node.prediction]
-        with tf.name_scope("loss/"), refusal(node.call.name, [target, prediction], node.span):
-            found = measure(loss, target, prediction, self._examples())
+        target, prediction, *given = self._compared(node)
+        with tf.name_scope("loss/"), refusal(node.call.name, [target, prediction, *given], node.span):
+            weights = weights_of_examples(node.call.name, target, next(iter(given), None), node.class_weights)
+            found = measure(loss, target, prediction, self._examples(), weights)
             value = found.value
             if loss.reduction == "sum":
                 value = value * self._inverse_share()
@@ -296,13 +297,22 @@ class _Trace:
 
     def _metric(self, node: ObjectiveNode) -> tuple[tf.Tensor, ...]:
         """Return what this tower's examples add to the state of a metric."""
-        target, prediction = self.values[node.target], self.values[node.prediction]
-        with tf.name_scope(f"metrics/{node.name}"), refusal(node.call.name, [target, prediction], node.span):
+        target, prediction, *given = self._compared(node)
+        with (
+            tf.name_scope(f"metrics/{node.name}"),
+            refusal(node.call.name, [target, prediction, *given], node.span),
+        ):
             metric = metric_for(node.call, target, prediction)
+            weights = weights_of_examples(node.call.name, target, next(iter(given), None), node.class_weights)
+            weighing = {} if weights is None else {"sample_weight": weights}
             start = [tf.zeros(each.shape, each.dtype) for each in metric.variables]
-            return tuple(
-                tf.identity(each) for each in metric.stateless_update_state(start, target, prediction)
-            )
+            found = metric.stateless_update_state(start, target, prediction, **weighing)
+            return tuple(tf.identity(each) for each in found)
+
+    def _compared(self, node: ObjectiveNode) -> list[Any]:
+        """Return the tensors of a loss or metric: target, prediction, and weights if there are any."""
+        given = [] if node.example_weights is None else [node.example_weights]
+        return [self.values[each] for each in (node.target, node.prediction, *given)]
 
     def _differentiated(self, parts: Sequence[TracedPart], scale: tf.Tensor) -> list[TracedPart]:
         """Return the parts of the loss with the gradients of each."""

@@ -40,5 +40,6 @@ def _results(block: ir.Model | ir.LayerBlock) -> list[Any]:
     results: list[Any] = [] if block.output is None else [block.output]
     if isinstance(block, ir.Model):
         objectives = [term.objective for term in block.loss] + [metric.objective for metric in block.metrics]
-        results += [part for each in objectives for part in (each.target, each.prediction)]
+        for each in objectives:
+            results += [each.target, each.prediction, each.example_weights]
     return results

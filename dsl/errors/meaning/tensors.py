@@ -45,6 +45,29 @@ def constant_into_layer(step: str, span: Span | None) -> Diagnostic:
     )
 
 
+def constant_weights(span: Span | None) -> Diagnostic:
+    """Report weights of examples that depend on no input of the model."""
+    return error(
+        "TFD575",
+        "these weights depend on no input of the model",
+        span,
+        text="all examples get the same weights",
+        help="give an input of the model, or what is computed from one; a number as the factor of a loss is "
+        "written before it: `0.5 * ([target, prediction] -> Loss())`",
+    )
+
+
+def no_class_weights(span: Span | None) -> Diagnostic:
+    """Report an empty list of weights of classes."""
+    return error(
+        "TFD576",
+        "there is no weight in `class_weight`",
+        span,
+        text="an empty list",
+        help="write a number for each class, beginning with class 0: `class_weight = [1.0, 5.0]`",
+    )
+
+
 def batch_indexed(name: str, span: Span) -> Diagnostic:
     """Report an index that chooses among the examples of a batch."""
     return error(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dsl.source import Span
 
 _FEW = 6
-_PAIR = 2
+_MOST = 3
 
 
 def wrong_type(
@@ -168,12 +168,12 @@ def several_tensors(what: str, span: Span) -> Diagnostic:
 def pair_expected(kind: str, span: Span, given: int) -> Diagnostic:
     """A loss or metric that does not get a target and a prediction, but `given` tensors."""
     sample = f"`[target, prediction] -> {_SAMPLES[kind]}()`"
-    more = given > _PAIR
+    more = given > _MOST
     return error(
         "TFD301",
-        f"a {kind} takes two tensors" + (f", and {given} are given" if more else ""),
+        f"a {kind} takes two tensors, or three with weights" + (f", and {given} are given" if more else ""),
         span,
-        text="expected `[target, prediction]`",
+        text="expected `[target, prediction]` or `[target, prediction, weight]`",
         notes=(_OF_MORE[kind],) if more else (),
         help=f"put tensors together by layers first, such as `[a, b] -> Concatenate()`, or write {sample}"
         if more
@@ -185,7 +185,7 @@ def steps_before_loss(kind: str, span: Span) -> Diagnostic:
     """Layers between the pair and the loss."""
     return error(
         "TFD301",
-        f"a {kind} takes its two tensors as they are",
+        f"a {kind} takes its tensors as they are",
         span,
         text=f"a step before the {kind}",
         help="bind what this step gives to a name first",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsl import ir, syntax
 from dsl.errors.meaning import names, references, types
+from dsl.errors.meaning import tensors as tensor_errors
 from dsl.schema import BLOCKS, signatures
 from dsl.schema import types as kinds
 from dsl.suggest import nearest
@@ -20,7 +21,12 @@ from grammar.lower.network.flows import Tensors
 if TYPE_CHECKING:
     from dsl.source import Span
 
-PAIR = 2
+COUNTS = (2, 3)
+"""How many tensors a loss or metric takes: target, prediction, and perhaps weights."""
+
+CLASS_WEIGHT = "class_weight"
+"""The argument of a loss or metric that says how much each class counts."""
+
 ATTRIBUTES = frozenset(BLOCKS["model"].names)
 
 
@@ -175,14 +181,46 @@ def objective(written: syntax.Expr, category: str, tensors: Tensors) -> Any:
     if not isinstance(written, syntax.Flow):
         context.reports.add(types.loss_expected(category, described(written), written.span))
         return BAD
-    pair = _pair(written, category, tensors)
-    call = _objective_call(written.steps[-1], category, context)
-    if pair is BAD or call is BAD:
+    compared = _compared(written, category, tensors)
+    step, weights = _class_weights(written.steps[-1], context)
+    call = _objective_call(step, category, context)
+    if BAD in (compared, call, weights):
         return BAD
-    return ir.Objective(pair[0], pair[1], call, span=written.span)
+    target, prediction, *more = compared
+    return ir.Objective(
+        target, prediction, call, more[0] if more else None, class_weights=weights, span=written.span
+    )
 
 
-def _pair(written: syntax.Flow, category: str, tensors: Tensors) -> Any:
+def _class_weights(step: syntax.Expr, context: Context) -> tuple[syntax.Expr, Any]:
+    """Return the call of a loss or metric without `class_weight`, and what that says."""
+    if not isinstance(step, syntax.Call):
+        return step, ()
+    given = [each for each in step.arguments if each.name == CLASS_WEIGHT]
+    if not given:
+        return step, ()
+    kept = tuple(each for each in step.arguments if each.name != CLASS_WEIGHT)
+    rest = syntax.Call(step.callee, kept, step.given, span=step.span)
+    first, *others = given
+    if others:
+        context.reports.add(
+            references.repeated_argument(
+                step.callee.name,
+                CLASS_WEIGHT,
+                others[0].name_span or others[0].span,
+                first.name_span or first.span,
+            )
+        )
+        return rest, BAD
+    what = f"`{CLASS_WEIGHT}` of `{step.callee.name}`"
+    weights = typed(first.value, kinds.Type("list", item=kinds.number()), what, context)
+    if weights == ():
+        context.reports.add(tensor_errors.no_class_weights(first.value.span))
+        return rest, BAD
+    return rest, weights if weights is BAD else tuple(float(each) for each in weights)
+
+
+def _compared(written: syntax.Flow, category: str, tensors: Tensors) -> Any:
     source = written.source
     if isinstance(source, syntax.Broken):
         return BAD
@@ -192,7 +230,7 @@ def _pair(written: syntax.Flow, category: str, tensors: Tensors) -> Any:
     if len(written.steps) > 1:
         tensors.context.reports.add(types.steps_before_loss(category, written.steps[0].span))
         return BAD
-    if not isinstance(source, syntax.List) or len(source.items) != PAIR:
+    if not isinstance(source, syntax.List) or len(source.items) not in COUNTS:
         if not (
             isinstance(source, syntax.List) and any(isinstance(item, syntax.Broken) for item in source.items)
         ):

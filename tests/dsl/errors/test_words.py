@@ -30,7 +30,7 @@ GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "habits.called_twice": ({"rewritten": None}, {"rewritten": None}),
     "reading.unclosed": ({"opener": "{"}, {"opener": "("}),
     "types.loss_expected": ({"kind": "loss"}, {"kind": "metric"}),
-    "types.pair_expected": ({"kind": "loss"}, {"kind": "metric"}),
+    "types.pair_expected": ({"kind": "loss", "given": 4}, {"kind": "metric"}),
     "types.brackets_around_flows": ({"kind": "loss"}, {"kind": "metric"}),
 }
 """Arguments of which only some values are possible: with much and with little."""

@@ -38,7 +38,10 @@ def read_examples(spec: ir.Spec, model: ModelGraph, count: int, seed: int) -> di
 
 
 def make_examples(model: ModelGraph, classes: Mapping[str, int], count: int, seed: int) -> dict[str, Any]:
-    """Return `count` made-up examples: normal floats, and whole numbers below those of `classes`."""
+    """Return `count` made-up examples: normal floats, and whole numbers below those of `classes`.
+
+    Weights of examples are not negative.
+    """
     generator = np.random.default_rng(seed)
     return {
         each.name: _made_up(model, each, classes.get(each.name, 2), count, generator) for each in model.inputs
@@ -56,7 +59,9 @@ def _made_up(
         return generator.integers(0, 2, shape).astype(dtype.as_numpy_dtype)
     if any(name.startswith("Categorical") for name in losses):
         return np.eye(shape[-1], dtype=dtype.as_numpy_dtype)[generator.integers(0, shape[-1], shape[:-1])]
-    return generator.standard_normal(shape).astype(dtype.as_numpy_dtype)
+    found = generator.standard_normal(shape).astype(dtype.as_numpy_dtype)
+    weighs = any(each.example_weights == node.value for each in (*model.losses, *model.metrics))
+    return np.abs(found) if weighs else found
 
 
 def count_classes(model: ModelGraph, widths: Mapping[int, int]) -> dict[str, int]:

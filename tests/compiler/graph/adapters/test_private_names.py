@@ -20,7 +20,7 @@ IMPORTED = {
     "keras.src.backend.common.global_state": {"get_global_attribute", "set_global_attribute"},
     "keras.src.backend.common.masking": {"get_keras_mask"},
     "keras.src.layers.merging.base_merge": {"Merge"},
-    "keras.src.losses.loss": {"reduce_weighted_values"},
+    "keras.src.losses.loss": {"reduce_weighted_values", "squeeze_or_expand_to_same_rank"},
     "keras.src.models.functional": {"Functional"},
     "keras.src.utils": {"file_utils"},
     "tensorflow.core.framework.variable_pb2": {"VariableDef"},

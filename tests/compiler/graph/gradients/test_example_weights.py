@@ -1,0 +1,256 @@
+"""Weights of examples and classes: a step on unequal clones is `train_on_batch` on the whole batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from compiler.graph.build import compile_graph
+from compiler.pipeline import make_plan
+from dsl import ir
+from dsl.diagnostics import SpecError
+from tests.support import Training, spec_of
+from tfdeploy.data import Field, StreamOptions, open_split
+from tfdeploy.runtime.session.engine import Engine
+from tfdeploy.runtime.train.evaluation import evaluate
+
+BY_WEIGHTS = "from_logits = true, reduction = mean_with_sample_weight"
+MODEL = f"""
+tfdeploy = 1
+model "m" {{
+  words = input(int32, [4])
+  tags = input(int32, [4])
+  size = input(float32, [2])
+  kind = input(float32, [3])
+  heavy = input(float32, [])
+  places = input(float32, [4])
+
+  table = words -> Embedding(9, 5, mask_zero = true, name = "table")
+  tag = table -> Dense(3, name = "tag")
+  mean = table -> GlobalAveragePooling1D()
+  guess = mean -> Dense(2, name = "guess")
+  logits = mean -> Dense(3, name = "logits")
+
+  loss = (
+    ([tags, tag, places] -> SparseCategoricalCrossentropy(from_logits = true))
+    + 0.5 * ([tags, tag, 2 * places] -> SparseCategoricalCrossentropy({BY_WEIGHTS}))
+    + 0.3 * ([size, guess, heavy] -> MeanSquaredError())
+    + 0.2 * ([size, guess, heavy * heavy] -> MeanAbsoluteError(reduction = "mean_with_sample_weight"))
+    + 0.1 * ([size, guess, heavy] -> MeanSquaredError(reduction = "sum"))
+    + ([kind, logits, heavy] -> CategoricalCrossentropy(from_logits = true, class_weight = [0.5, 3]))
+  )
+  metrics {{
+    tagged = [tags, tag, places] -> SparseCategoricalAccuracy()
+    error = [size, guess, heavy] -> RootMeanSquaredError()
+    right = [kind, logits] -> CategoricalAccuracy(class_weight = [0.5, 3])
+  }}
+  output = tag
+}}
+devices {{ cpu = 2 }}
+clones {{ count = 2, batch = [5, 3] }}
+update {{ optimizer = SGD(0.3) }}
+train {{ seed = 3 }}
+"""
+
+
+def _examples(count: int = 8) -> dict[str, Any]:
+    generator = np.random.default_rng(4)
+    lengths = generator.integers(1, 5, (count, 1))
+    return {
+        "words": (generator.integers(1, 9, (count, 4)) * (np.arange(4) < lengths)).astype(np.int32),
+        "tags": generator.integers(0, 3, (count, 4)).astype(np.int32),
+        "size": generator.standard_normal((count, 2)).astype(np.float32),
+        "kind": np.eye(3, dtype=np.float32)[generator.integers(0, 3, count)],
+        "heavy": generator.integers(0, 4, count).astype(np.float32),
+        "places": generator.random((count, 4), dtype=np.float32),
+    }
+
+
+def _keras_step(before: dict[str, Any], arrays: dict[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
+    """Return weights after `train_on_batch` in Keras, and its loss and metrics."""
+    layers, losses = keras.layers, keras.losses
+    words = keras.Input((4,), dtype="int32")
+    table = layers.Embedding(9, 5, mask_zero=True, name="table")(words)
+    tag = layers.Dense(3, name="tag")(table)
+    mean = layers.GlobalAveragePooling1D()(table)
+    guess, logits = layers.Dense(2, name="guess")(mean), layers.Dense(3, name="logits")(mean)
+    twin = keras.Model(words, [tag, tag, guess, guess, guess, logits])
+    for variable in twin.weights:
+        variable.assign(before[variable.path])
+    sparse = losses.SparseCategoricalCrossentropy
+    by_weight = "mean_with_sample_weight"
+    twin.compile(
+        keras.optimizers.SGD(0.3),
+        [
+            sparse(from_logits=True),
+            sparse(from_logits=True, reduction=by_weight),
+            losses.MeanSquaredError(),
+            losses.MeanAbsoluteError(reduction=by_weight),
+            losses.MeanSquaredError(reduction="sum"),
+            losses.CategoricalCrossentropy(from_logits=True),
+        ],
+        loss_weights=[1, 0.5, 0.3, 0.2, 0.1, 1],
+        weighted_metrics=[
+            [keras.metrics.SparseCategoricalAccuracy(name="tagged")],
+            [],
+            [keras.metrics.RootMeanSquaredError(name="error")],
+            [],
+            [],
+            [],
+        ],
+    )
+    heavy, places = arrays["heavy"], arrays["places"]
+    by_class = np.array([0.5, 3, 1], np.float32)[arrays["kind"].argmax(-1)]
+    found = twin.train_on_batch(
+        arrays["words"],
+        [arrays[each] for each in ("tags", "tags", "size", "size", "size", "kind")],
+        [places, 2 * places, heavy, heavy * heavy, heavy, heavy * by_class],
+        return_dict=True,
+    )
+    return {each.path: each.numpy() for each in twin.weights}, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("accumulate", ["1", "2"])
+def test_a_step_is_that_of_keras(accumulate: str) -> None:
+    """Weights multiply masks and classes, for every reduction, as they do in Keras for the whole batch."""
+    count = 8 * int(accumulate)
+    arrays = _examples(count)
+    with Training(spec_of(MODEL, update__accumulate=accumulate), arrays) as training:
+        before = training.values()
+        fetches = [
+            training.compiled.total_loss,
+            {name: each.result for name, each in training.compiled.metrics.items()},
+            training.compiled.train_op,
+        ]
+        loss, metrics, _ = training.session.run(fetches)
+        after = training.values()
+    expected, scores = _keras_step(before, arrays)
+    for name, value in expected.items():
+        np.testing.assert_allclose(after[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+    assert loss == pytest.approx(scores["loss"], rel=1e-5)
+    assert metrics["tagged"] == pytest.approx(next(scores[each] for each in scores if "tagged" in each))
+    assert metrics["error"] == pytest.approx(next(scores[each] for each in scores if "error" in each))
+
+
+@pytest.mark.slow
+def test_evaluation_does_not_depend_on_its_batches(tmp_path: Path) -> None:
+    """Batches of 8 and 5, or one of 13: losses and metrics are those of the whole split."""
+    np.savez(tmp_path / "examples.npz", **_examples(13))
+    found = []
+    for batch in ("[5, 3]", "[9, 7]"):
+        spec = spec_of(MODEL.replace('"sum"', '"mean"'), clones__batch=batch)
+        engine = Engine.start(compile_graph(make_plan(spec)))
+        wanted = [Field(each.name, each.dtype, each.shape) for each in engine.compiled.plan.model.inputs]
+        options = StreamOptions(base=tmp_path, seed=0, deterministic=True, training=False)
+        stream = open_split(ir.Split("test", ir.Call("npz", ("examples.npz",))), wanted, options)
+        scores = evaluate(engine, stream)
+        engine.close()
+        found.append({**scores.metrics, "loss": scores.data_loss})
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sparse", [True, False])
+def test_weights_of_classes_are_those_of_fit(sparse: bool) -> None:
+    """`class_weight` of a loss and of a metric does what it does in `fit`; other classes count 1."""
+    name = "SparseCategoricalCrossentropy" if sparse else "CategoricalCrossentropy"
+    accuracy = "SparseCategoricalAccuracy" if sparse else "CategoricalAccuracy"
+    text = f"""
+tfdeploy = 1
+model "m" {{
+  x = input(float32, [4])
+  label = input({"int32, [1]" if sparse else "float32, [3]"})
+  p = x -> Dense(3, name = "p")
+  loss = [label, p] -> {name}(from_logits = true, class_weight = [1.0, 5.0])
+  metrics {{ right = [label, p] -> {accuracy}(class_weight = [1.0, 5.0]) }}
+}}
+devices {{ cpu = 2 }}
+clones {{ count = 2, batch = [5, 3] }}
+update {{ optimizer = SGD(0.3) }}
+"""
+    generator = np.random.default_rng(2)
+    labels = np.array([0, 1, 2, 1, 0, 2, 1, 1])
+    arrays = {
+        "x": generator.standard_normal((8, 4)).astype(np.float32),
+        "label": labels[:, None].astype(np.int32) if sparse else np.eye(3, dtype=np.float32)[labels],
+    }
+    with Training(spec_of(text), arrays) as training:
+        before = training.values()
+        right = training.session.run(training.compiled.metrics["right"].result)
+        training.session.run(training.start)
+        (loss,) = training.steps(1)
+        after = training.values()
+    x = keras.Input((4,))
+    twin = keras.Model(x, keras.layers.Dense(3, name="p")(x))
+    for variable in twin.weights:
+        variable.assign(before[variable.path])
+    made = getattr(keras.losses, name)(from_logits=True)
+    twin.compile(
+        keras.optimizers.SGD(0.3), made, weighted_metrics=[getattr(keras.metrics, accuracy)(name="right")]
+    )
+    scores = twin.train_on_batch(
+        arrays["x"], arrays["label"], class_weight={0: 1.0, 1: 5.0}, return_dict=True
+    )
+    for variable in twin.weights:
+        np.testing.assert_allclose(after[variable.path], variable.numpy(), rtol=1e-5, atol=1e-6)
+    assert loss == pytest.approx(scores["loss"], rel=1e-5)
+    assert right == pytest.approx(scores["right"], rel=1e-5)
+
+
+def test_no_gradient_flows_into_weights() -> None:
+    """Weights that a layer computes are taken as they are: the layer learns nothing from them."""
+    text = """
+tfdeploy = 1
+model "m" {
+  x = input(float32, [3])
+  label = input(float32, [1])
+  gate = x -> Dense(1, activation = sigmoid, name = "gate")
+  y = x -> Dense(1, name = "y")
+  loss = [label, y, gate] -> MeanSquaredError()
+}
+devices { cpu = 2 }
+clones { count = 2, batch = 2 }
+update { optimizer = SGD(0.3) }
+"""
+    arrays = {"x": np.ones((4, 3), np.float32), "label": np.ones((4, 1), np.float32)}
+    with Training(spec_of(text), arrays) as training:
+        before = training.values()
+        training.steps(1)
+        after = training.values()
+    np.testing.assert_array_equal(before["gate/kernel"], after["gate/kernel"])
+    assert np.abs(before["y/kernel"] - after["y/kernel"]).max() > 0
+
+
+@pytest.mark.parametrize(
+    ("loss", "reason"),
+    [
+        ("[x, y, short] -> LogCosh()", "weights of the shape [] cannot weigh values of the shape [4]"),
+        ("[x, y, x] -> Dice()", "one number for the whole batch"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(loss: str, reason: str) -> None:
+    """Keras would spread them along the wrong axis, or fail with a message about broadcasting."""
+    text = f"""
+tfdeploy = 1
+model "m" {{
+  x = input(float32, [4, 2])
+  short = input(float32, [])
+  y = ops.sin(x) -> Dense(2)
+  loss = {loss}
+}}
+devices {{ cpu = 1 }}
+clones {{ batch = 4 }}
+update {{ optimizer = SGD(0.1) }}
+"""
+    with pytest.raises(SpecError) as caught:
+        compile_graph(make_plan(spec_of(text)))
+    (found,) = caught.value.diagnostics
+    assert found.code == "TFD506"
+    assert reason in found.notes[0]
+    assert found.span is not None
+    assert found.span.text == loss

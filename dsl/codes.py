@@ -70,6 +70,8 @@ _ROWS = (
     Code("TFD304", "invalid-choice", "a word that is not among those allowed"),
     Code("TFD305", "out-of-range", "a number beyond what its place takes"),
     Code("TFD306", "invalid-arithmetic", "arithmetic that has no result"),
+    Code("TFD316", "random-evaluation", "examples changed at random that are not for training"),
+    Code("TFD317", "random-before-cache", "random changes that would be the same in every pass"),
     # TFD4xx: references.
     Code("TFD401", "unknown-name", "a name that is not defined"),
     Code("TFD402", "no-such-device", "a device that is not among the declared ones"),
@@ -133,6 +135,8 @@ _ROWS = (
     # TFD57x: losses, metrics and outputs.
     Code("TFD575", "constant-weights", "weights of examples that depend on no input"),
     Code("TFD576", "no-class-weights", "an empty list of weights of classes"),
+    # TFD59x: layers that do not do the same in training and in evaluation.
+    Code("TFD593", "shape-of-the-pass", "a step with another shape in evaluation than in training", "plan"),
     # TFD6xx: lint.
     Code("TFD601", "unused-binding", "a binding that nothing uses"),
     Code("TFD602", "unused-constant", "a constant that nothing uses"),

@@ -22,7 +22,9 @@ from dsl.checks.lints.unused_bindings import unused_bindings
 from dsl.checks.lints.unused_constants import unused_constants
 from dsl.checks.lints.unused_devices import unused_devices
 from dsl.checks.lints.unused_layers import unused_layers
+from dsl.checks.mixed_examples import mixed_examples
 from dsl.checks.optimizer_groups import optimizer_groups
+from dsl.checks.random_examples import random_examples
 from dsl.checks.single_places import single_places
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ CHECKS: tuple[Rule, ...] = (
     device_indices,
     single_places,
     data_tensors,
+    random_examples,
+    mixed_examples,
     layer_names,
     labels,
     averaging,

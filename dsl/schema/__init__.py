@@ -5,7 +5,13 @@ a source, a transform or an aggregation, add a row to `functions.py`.
 """
 
 from dsl.schema.blocks import BLOCKS, ROOT, ROOT_ATTRIBUTES, Attribute, Block
-from dsl.schema.functions import FUNCTIONS, Argument, Function, function, function_names
+from dsl.schema.functions import (
+    FUNCTIONS,
+    Argument,
+    Function,
+    function,
+    function_names,
+)
 from dsl.schema.placement import COMPARISONS, MEASURES, SELECTORS, TARGETS, measure, selector, target
 from dsl.schema.types import Type
 

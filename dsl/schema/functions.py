@@ -187,6 +187,12 @@ FEATURES = (
     ),
 )
 
+_IMAGE = _needs("name", tensor(), "which tensor: an image of shape `[height, width, channels]`")
+_RANDOM = either(number(0), listing(number()), optional=True)
+
+RANDOM_TRANSFORMS = ("random_crop", "random_flip", "random_color", "cutout", "mixup")
+"""The transforms that change each example at random, and so are for training only."""
+
 TRANSFORMS = (
     Function(
         "shuffle",
@@ -228,6 +234,88 @@ TRANSFORMS = (
             _needs("classes", integer(low=1), "how many classes there are"),
         ),
         doc="turns class numbers into one-hot vectors",
+    ),
+    Function(
+        "center_crop",
+        (_IMAGE, _needs("size", listing(integer(low=1)), "height and width of the part")),
+        doc="keeps the middle of an image",
+    ),
+    Function(
+        "random_crop",
+        (
+            _IMAGE,
+            _needs("size", listing(integer(low=1)), "height and width of the part"),
+            _takes("pad", integer(0), 0, "how many rows and columns are put around the image first"),
+            _keyword("fill", number(), 0, "the value of the pixels around the image"),
+        ),
+        doc="keeps a random part of an image; for training only",
+    ),
+    Function(
+        "random_flip",
+        (
+            _IMAGE,
+            _takes("direction", word("horizontal", "vertical", "both"), "horizontal", "how it is mirrored"),
+        ),
+        doc="mirrors half of the images; for training only",
+    ),
+    Function(
+        "random_color",
+        (
+            _IMAGE,
+            _keyword(
+                "brightness",
+                _RANDOM,
+                None,
+                "what is added, as a part of the range; `0.2` means `[-0.2, 0.2]`",
+            ),
+            _keyword(
+                "contrast",
+                _RANDOM,
+                None,
+                "by what the distance of pixels from their mean is multiplied; `0.2` means `[0.8, 1.2]`",
+            ),
+            _keyword(
+                "saturation",
+                _RANDOM,
+                None,
+                "by what the saturation is multiplied; `0.2` means `[0.8, 1.2]`",
+            ),
+            _keyword(
+                "hue",
+                _RANDOM,
+                None,
+                "by what part of the circle of colours the hue is turned; `0.1` means `[-0.1, 0.1]`",
+            ),
+            _keyword(
+                "range",
+                either(listing(number()), optional=True),
+                None,
+                "the lowest and highest number of a pixel; default: `[0, 255]` for `uint8`, else `[0, 1]`",
+            ),
+        ),
+        doc="changes light and colours of an image at random; for training only",
+    ),
+    Function(
+        "cutout",
+        (
+            _IMAGE,
+            _needs(
+                "size",
+                either(integer(low=1), listing(integer(low=1))),
+                "the side of a square, or height and width",
+            ),
+            _keyword("fill", number(), 0, "the value of the pixels that are covered"),
+        ),
+        doc="covers a rectangle around a random pixel of an image; for training only",
+    ),
+    Function(
+        "mixup",
+        (
+            _needs("image", tensor(), "the tensor of the images"),
+            _needs("label", tensor(), "the tensor of the labels: floats, such as one-hot vectors"),
+            _takes("alpha", number(0, open=True), 0.2, "shares are drawn from Beta(alpha, alpha)"),
+        ),
+        doc="mixes each example with the next one; for training only",
     ),
     Function("rename", rest=tensor(), doc="`rename(new = old)` renames the tensor `old` to `new`"),
 )

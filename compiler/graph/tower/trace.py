@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, NoReturn
 
@@ -36,8 +36,10 @@ from compiler.graph.tower.refusals import check_call, check_operation, check_out
 from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.trim import TracedPart, TracedTensors, ancestors, trim
 from compiler.model.graph import CallNode, ModelGraph, ObjectiveNode
-from dsl.diagnostics import SpecError
+from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import plan_modes
+from dsl.errors.planning.plan import shape_of_the_pass
+from dsl.source import Span
 
 SEED_STATE = "seed_generator_state"  # Keras's name for the state of every SeedGenerator
 
@@ -65,6 +67,7 @@ class Tracer:
     weights: dict[str, WeightInfo] = field(factory=dict)
     _network: Network | None = field(default=None, repr=False)
     _names: dict[int, str] = field(factory=dict, repr=False)  # id of a Keras variable -> weight name
+    _shapes: dict[int, tuple[int | None, ...]] = field(factory=dict, repr=False)  # of each value in training
 
     def trace(self, batch: int | None, *, training: bool) -> Template:
         """Return the template of a tower.
@@ -84,7 +87,17 @@ class Tracer:
                 with tf.Graph().as_default():  # a functional model uses names of scopes when it is made
                     self._network = Network.of(self.model, base=self.base, towers=True)
             exchanges = Exchanges(self.sync, graph) if self.sync is not None and training else None
-            return _Trace(self, self._network, graph, scope, batch, training, exchanges).run()
+            trace = _Trace(self, self._network, graph, scope, batch, training, exchanges)
+            try:
+                template = trace.run()
+            except SpecError as fault:
+                changed = None if training else trace.changed_shape(self._shapes, fault.diagnostics[0].span)
+                if changed is None:
+                    raise
+                raise SpecError([changed]) from fault
+            if training:
+                self._shapes = trace.shapes()
+            return template
 
     def name_of(self, variable: Any) -> str:
         """Return the weight name of a Keras variable of the network."""
@@ -170,6 +183,32 @@ class _Trace:
         if not self.training and template.seed is not None:
             self._refuse_draws(traced)
         return template
+
+    def shapes(self) -> dict[int, tuple[int | None, ...]]:
+        """Return the shape of each tensor of the model so far, without the batch axis."""
+        return {
+            value: tuple(tensor.shape[1:])
+            for value, tensor in self.values.items()
+            if isinstance(tensor, tf.Tensor) and tensor.shape.rank
+        }
+
+    def changed_shape(
+        self, trained: Mapping[int, tuple[int | None, ...]], failed: Span | None
+    ) -> Diagnostic | None:
+        """Return a report of the first step that gives another shape than in training, or None.
+
+        Args:
+            trained: The shape of each tensor in training, without the batch axis.
+            failed: The place of the step that failed in evaluation.
+        """
+        shapes = self.shapes()
+        for call in self.model.calls:
+            for value in call.values:
+                before, now = trained.get(value), shapes.get(value)
+                if before is not None and now is not None and before != now:
+                    step = self.model.layers[call.layer].call.name
+                    return shape_of_the_pass(step, before, now, call.span, failed)
+        return None
 
     def _refuse_draws(self, traced: TracedTensors) -> NoReturn:
         """Raise SpecError at the first step whose random state the results depend on without training.

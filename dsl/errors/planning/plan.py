@@ -100,6 +100,38 @@ def wrong_rank(
     )
 
 
+def shape_of_the_pass(
+    step: str,
+    trained: Sequence[int | None],
+    evaluated: Sequence[int | None],
+    span: Span | None,
+    failed: Span | None,
+) -> Diagnostic:
+    """Report a step whose shape in evaluation, with which the model cannot go on, is not that of training.
+
+    Args:
+        step: The step.
+        trained: The shape of its output in training, without the batch axis.
+        evaluated: The shape in evaluation.
+        span: The place of the step in the spec.
+        failed: The place of the step after it that cannot use the shape in evaluation.
+    """
+    before, now = (
+        f"`[{', '.join('?' if n is None else str(n) for n in each)}]`" for each in (trained, evaluated)
+    )
+    crop = step.rpartition(".")[2] == "RandomCrop"
+    return error(
+        "TFD593",
+        f"`{step}` gives {before} in training and {now} in evaluation, which the model cannot use",
+        span,
+        text="another shape in evaluation",
+        labels=() if failed is None or failed == span else (Label(failed, f"cannot use {now}"),),
+        help="crop examples in the data: `random_crop` in `train`, and `center_crop` in the other splits"
+        if crop
+        else "use a layer that gives the same shape in both, or change the examples in the data",
+    )
+
+
 def tensor_too_large(name: str, shape: Sequence[int], most: int, span: Span | None) -> Diagnostic:
     """Report a step or an input of which one example has more numbers than TensorFlow can count."""
     return error(

@@ -4,6 +4,9 @@ Transforms that change tensors are applied after examples are batched, because t
 itself. Only a `cache` applies them earlier, and records that are decoded one by one, such as images, are also
 changed one by one. Transforms that choose and order examples work on raw records, which are small. What comes
 before the last cache is built once. What comes after it is built for every pass, with a seed of its own.
+
+If there are random changes, each record carries a key on its way: the number of the pass, and the number of
+the record in the source. The random numbers of an example follow from its key, not from its place in a batch.
 """
 
 from __future__ import annotations
@@ -19,10 +22,12 @@ from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import FileSource
 from tfdeploy.data.streams.shares import FileShare, Shard
 from tfdeploy.data.transforms.changes import Cast, Change, OneTensor, Rename
+from tfdeploy.data.transforms.draws import Keys
+from tfdeploy.data.transforms.images import Mixup, RandomChange, lookahead_of
 from tfdeploy.data.transforms.table import Cache, Shuffle, Skip, Take, Transform
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tfdeploy.data.options import Field, StreamOptions, Tensors
     from tfdeploy.data.sources.base import Source
@@ -68,35 +73,72 @@ class Examples:
     """Raw records and the changes that are still to be made.
 
     Attributes:
-        dataset: The records.
+        dataset: The records, or pairs of a key and a record if there is a seed.
         source: The source, which decodes the records; None if they are tensors.
         changes: The transforms that change tensors.
+        seed: The seed of random changes. If it is None, there are no keys, and random changes do what they do
+            to examples that are not for training.
     """
 
     dataset: Any
     source: Source | None
     changes: tuple[Change, ...] = ()
+    seed: int | None = None
 
     @property
     def per_record(self) -> bool:
         """Whether records are decoded one by one."""
         return self.source is not None and self.source.per_record
 
-    def _finish(self, batch: Tensors) -> Tensors:
-        for change in self.changes:
-            batch = change.apply(batch)
+    @property
+    def lookahead(self) -> int:
+        """How many further records a batch needs."""
+        return 0 if self.seed is None else lookahead_of(self.changes)
+
+    def _finish(self, batch: Tensors, key: Any, start: int = 0, stop: int | None = None) -> Tensors:
+        """Apply the changes from number `start` to number `stop` to a batch.
+
+        Without a key, random changes do what they do to examples that are not for training.
+        """
+        keys = None
+        if key is not None and self.seed is not None:
+            passes, numbers = key
+            keys = Keys(passes, numbers, self.seed)
+        for index, change in list(enumerate(self.changes))[start:stop]:
+            if keys is None or not isinstance(change, RandomChange):
+                batch = change.apply(batch)
+                continue
+            batch = change.apply_randomly(batch, keys.for_change(index))
+            for _ in range(change.lookahead):
+                keys = keys.without_last()
         return batch
 
-    def _decode_batch(self, batch: Any) -> Tensors:
-        return self._finish(batch if self.source is None else self.source.decode(batch))
+    def _decode_batch(self, key: Any, batch: Any) -> Tensors:
+        return self._finish(batch if self.source is None else self.source.decode(batch), key)
 
-    def _decode_one(self, record: Any) -> Tensors:
-        """Decode and change one record, which stays in a processor's cache meanwhile."""
+    def _decode_one(self, key: Any, record: Any) -> Tensors:
+        """Decode one record and change it, as far as that needs no other record.
+
+        The record stays in the cache of a processor meanwhile.
+        """
         source = self.source
         assert source is not None
         tensors = source.decode_as(record, self._floats())
         batch = {name: tensor[tf.newaxis] for name, tensor in tensors.items()}
-        return {name: tf.squeeze(tensor, 0) for name, tensor in self._finish(batch).items()}
+        if key is not None:
+            key = tuple(each[tf.newaxis] for each in key)
+        batch = self._finish(batch, key, 0, self._alone)
+        return {name: tf.squeeze(tensor, 0) for name, tensor in batch.items()}
+
+    def _parts(self, element: Any) -> tuple[Any, Any]:
+        """Return the key, or None, and the record of an element of the dataset."""
+        return (None, element) if self.seed is None else element
+
+    @property
+    def _alone(self) -> int:
+        """The number of changes before the first one that needs other records."""
+        alone = (at for at in range(len(self.changes)) if lookahead_of(self.changes[: at + 1]))
+        return len(self.changes) if self.seed is None else next(alone, len(self.changes))
 
     def _floats(self) -> frozenset[str]:
         """Return the tensors of the source that a cast to float32 is the first to change."""
@@ -107,6 +149,9 @@ class Examples:
             if isinstance(change, Rename):
                 olds = {old: new for new, old in change.names.items()}
                 untouched = {olds.get(now, now): name for now, name in untouched.items()}
+            elif isinstance(change, Mixup):
+                for mixed in change.names:
+                    untouched.pop(mixed, None)
             elif isinstance(change, OneTensor):
                 name = untouched.pop(change.name, None)
                 if name is not None and isinstance(change, Cast) and change.dtype == "float32":
@@ -115,23 +160,61 @@ class Examples:
 
     def single(self, chunk: int) -> Any:
         """Return a dataset of single examples, decoded in chunks if possible."""
-        if self.per_record:
-            return self.dataset.map(without_autograph(self._decode_one), num_parallel_calls=tf.data.AUTOTUNE)
+        if self.per_record and not self.lookahead:
+            return _mapped(self.dataset, lambda each: self._decode_one(*self._parts(each)))
         if self.source is None and not self.changes:
             return self.dataset
+        return self.batched(chunk, drop_remainder=False).unbatch()
+
+    def cached(self, chunk: int) -> Any:
+        """Return a dataset of single examples that are kept in memory, with the numbers of their records."""
+        if self.seed is None:
+            return self.single(chunk).cache()
+        if self.per_record:
+            return _mapped(self.dataset, lambda each: (each[0], self._decode_one(None, each[1]))).cache()
         batches = self.dataset.batch(chunk)
-        return batches.map(
-            without_autograph(self._decode_batch), num_parallel_calls=tf.data.AUTOTUNE
-        ).unbatch()
+        return _mapped(batches, lambda each: (each[0], self._decode_batch(None, each[1]))).unbatch().cache()
 
     def batched(self, size: int, *, drop_remainder: bool) -> Any:
         """Return a dataset of batches of examples."""
+        if self.per_record and self.lookahead:
+            single = _mapped(self.dataset, lambda each: (each[0], self._decode_one(*each)))
+            rows = _batches(single, size, self.lookahead, drop_remainder=drop_remainder)
+            return _mapped(rows, lambda each: self._finish(each[1], each[0], self._alone))
         if self.per_record:
             return self.single(1).batch(size, drop_remainder=drop_remainder)
-        batches = self.dataset.batch(size, drop_remainder=drop_remainder)
+        rows = _batches(self.dataset, size, self.lookahead, drop_remainder=drop_remainder)
         if self.source is None and not self.changes:
-            return batches
-        return batches.map(without_autograph(self._decode_batch), num_parallel_calls=tf.data.AUTOTUNE)
+            return rows
+        return _mapped(rows, lambda each: self._decode_batch(*self._parts(each)))
+
+
+def _mapped(dataset: Any, function: Callable[[Any], Any]) -> Any:
+    """Return the dataset of the results of a function of one element, computed in parallel and in order."""
+
+    def of_element(*parts: Any) -> Any:
+        return function(parts[0] if len(parts) == 1 else parts)
+
+    return dataset.map(without_autograph(of_element), num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def _batches(dataset: Any, size: int, lookahead: int, *, drop_remainder: bool) -> Any:
+    """Return batches of `size` elements, each with the elements that follow it, as many as `lookahead`."""
+    if not lookahead:
+        return dataset.batch(size, drop_remainder=drop_remainder)
+    many = size + lookahead
+
+    def stacked(*parts: Any) -> Any:
+        window = parts[0] if len(parts) == 1 else parts
+        return tf.data.Dataset.zip(window).batch(many, drop_remainder=drop_remainder)
+
+    windows = dataset.window(many, shift=size, drop_remainder=drop_remainder)
+    batches = windows.flat_map(without_autograph(stacked))
+
+    def has_rows(*parts: Any) -> Any:
+        return tf.shape(tf.nest.flatten(parts)[0])[0] > lookahead
+
+    return batches if drop_remainder else batches.filter(without_autograph(has_rows))
 
 
 @frozen
@@ -144,6 +227,7 @@ class Passes:
         fields: The tensors of an example after all transforms.
         seed: The seed of shuffles without one of their own.
         files: The files that are read; None for all.
+        training: Whether the examples are for training.
     """
 
     source: Source
@@ -151,6 +235,7 @@ class Passes:
     fields: tuple[Field, ...]
     seed: int
     files: FileShare | None = None
+    training: bool = True
 
     def size(self) -> int | None:
         """Return the number of examples of a pass; None if it can be known only by reading all of them."""
@@ -161,6 +246,24 @@ class Passes:
         if self.files is None or not isinstance(self.source, FileSource):
             return self.source.records()
         return self.source.records_of(self.files.numbers)
+
+    def _numbered_records(self) -> Any:
+        """Return pairs of a record's number in the whole source and the record."""
+        numbers = tf.data.Dataset.range(EPOCHS)
+        if self.files is not None and isinstance(self.source, FileSource):
+            counts = self.source.counts()
+            starts = [sum(counts[:number]) for number in self.files.numbers]
+            stops = [start + counts[number] for start, number in zip(starts, self.files.numbers, strict=True)]
+            stretches = tf.data.Dataset.from_tensor_slices(
+                (tf.constant(starts, tf.int64), tf.constant(stops, tf.int64))
+            )
+            numbers = stretches.flat_map(without_autograph(tf.data.Dataset.range))
+        return tf.data.Dataset.zip((numbers, self._records()))
+
+    @property
+    def _random(self) -> bool:
+        """Whether examples are changed at random, for which they need keys."""
+        return self.training and any(isinstance(each, RandomChange) for each in self._split()[1])
 
     def _split(self) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
         """Return the steps up to the last cache, and those after it."""
@@ -189,44 +292,65 @@ class Passes:
 
     def _fixed(self) -> Examples:
         """Return the examples up to the last cache, which are the same in every pass."""
-        examples = Examples(self._records(), self.source)
+        examples = (
+            Examples(self._numbered_records(), self.source, seed=self.seed)
+            if self._random
+            else Examples(self._records(), self.source)
+        )
         zero = tf.constant(0, tf.int64)
         for step in self._split()[0]:
             match step:
                 case Change():
                     examples = evolve(examples, changes=(*examples.changes, step))
                 case Cache():
-                    examples = Examples(examples.single(self.chunk).cache(), None)
+                    examples = Examples(examples.cached(self.chunk), None, seed=examples.seed)
                 case _:
                     examples = evolve(examples, dataset=self._order(examples.dataset, [step], zero))
         return examples
 
     def _one(self, epoch: int, skip: int) -> Examples:
-        """Return pass number `epoch` without its first `skip` examples."""
-        examples, (changes, order) = self._fixed(), self._moving()
-        dataset = self._order(examples.dataset, order, tf.constant(epoch, tf.int64))
-        dataset = dataset.skip(skip) if skip else dataset
-        return evolve(examples, dataset=dataset, changes=(*examples.changes, *changes))
+        """Return pass number `epoch` without its first `skip` examples.
 
-    def _moving(self) -> tuple[list[Change], list[Step]]:
-        moving = self._split()[1]
-        return [each for each in moving if isinstance(each, Change)], [
-            each for each in moving if not isinstance(each, Change)
-        ]
+        If a change needs examples that follow, those after the last one are the first of the next pass.
+        """
+        examples = self._with_changes(self._fixed())
+        fixed = examples.dataset
+        dataset = self._pass(fixed, tf.constant(epoch, tf.int64))
+        dataset = dataset.skip(skip) if skip else dataset
+        if examples.lookahead:
+            dataset = dataset.concatenate(self._passes(fixed, epoch + 1, 0).take(examples.lookahead))
+        return evolve(examples, dataset=dataset)
+
+    def _with_changes(self, examples: Examples) -> Examples:
+        """Add the changes after the last cache."""
+        changes = (each for each in self._split()[1] if isinstance(each, Change))
+        return evolve(examples, changes=(*examples.changes, *changes))
+
+    def _pass(self, fixed: Any, number: Any) -> Any:
+        """Return the records of one pass in their order, with keys if they need them."""
+        order = [each for each in self._split()[1] if not isinstance(each, Change)]
+        dataset = self._order(fixed, order, number)
+        if not self._random:
+            return dataset
+        passes = tf.data.Dataset.from_tensors(number).repeat()
+        keyed = tf.data.Dataset.zip((passes, dataset))
+        return keyed.map(without_autograph(lambda now, numbered: ((now, numbered[0]), numbered[1])))
+
+    def _passes(self, fixed: Any, epoch: int, skip: int) -> Any:
+        """Return pass after pass from number `epoch` on, without the first `skip` records of that one."""
+
+        def one_pass(number: Any) -> Any:
+            first = tf.equal(number, tf.constant(epoch, tf.int64))
+            skipped = tf.where(first, tf.constant(skip, tf.int64), tf.constant(0, tf.int64))
+            return self._pass(fixed, number).skip(skipped)
+
+        return tf.data.Dataset.range(epoch, EPOCHS).flat_map(without_autograph(one_pass))
 
     def _endless(self, epoch: int, skip: int, total_skip: int) -> Examples:
         """Return pass after pass from number `epoch` on, without the first `skip` of that one."""
-        examples, (changes, order) = self._fixed(), self._moving()
-        fixed = examples.dataset
-
-        def one_pass(number: Any) -> Any:
-            dataset = self._order(fixed, order, number)
-            first = tf.equal(number, tf.constant(epoch, tf.int64))
-            return dataset.skip(tf.where(first, tf.constant(skip, tf.int64), tf.constant(0, tf.int64)))
-
-        dataset = tf.data.Dataset.range(epoch, EPOCHS).flat_map(without_autograph(one_pass))
-        dataset = dataset.skip(total_skip) if total_skip else dataset
-        return evolve(examples, dataset=dataset, changes=(*examples.changes, *changes))
+        examples = self._with_changes(self._fixed())
+        dataset = self._passes(examples.dataset, epoch, skip)
+        return evolve(examples, dataset=dataset.skip(total_skip) if total_skip else dataset)
 
     def examples(self, consumed: int, size: int | None, *, repeat: bool) -> Examples:
         """Return the examples after those that were consumed.

@@ -54,7 +54,8 @@ class Stream:
         share = share_of(source, self.transforms, options)
         steps = steps_of(self.transforms, options, share if isinstance(share, Shard) else None)
         files = share if isinstance(share, FileShare) else None
-        self._passes = Passes(source, steps, self.fields, _seed(options, steps), files)
+        seed = _seed(options, steps)
+        self._passes = Passes(source, steps, self.fields, seed, files, options.training)
 
     @property
     def needs_python(self) -> PythonOnly | None:

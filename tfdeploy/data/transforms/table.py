@@ -9,8 +9,11 @@ from dsl.errors.running import running_data as errors
 from dsl.suggest import nearest
 from tfdeploy.data.transforms.arguments import MISSING, bind
 from tfdeploy.data.transforms.changes import Cast, Change, OneHot, Rename, Reshape, Scale
+from tfdeploy.data.transforms.images import CenterCrop, Cutout, Mixup, RandomColor, RandomCrop, RandomFlip
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dsl import ir
 
 
@@ -47,10 +50,16 @@ class Skip:
 Order = Shuffle | Cache | Take | Skip
 Transform = Change | Order
 
-TRANSFORMS: dict[str, type[Scale | Reshape | Cast | OneHot | Rename | Shuffle | Cache | Take | Skip]] = {
+TRANSFORMS: dict[str, Callable[[ir.Call], Transform]] = {
     "cache": Cache,
     "cast": Cast,
+    "center_crop": CenterCrop,
+    "cutout": Cutout,
+    "mixup": Mixup,
     "one_hot": OneHot,
+    "random_color": RandomColor,
+    "random_crop": RandomCrop,
+    "random_flip": RandomFlip,
     "rename": Rename,
     "reshape": Reshape,
     "scale": Scale,

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from tfdeploy.data import Stream
     from tfdeploy.runtime.trained.trained import TrainedModel
 
-ORDERING = frozenset({"shuffle", "take", "skip", "cache"})
+OMITTED = frozenset({"shuffle", "take", "skip", "cache", "mixup"})
+"""The transforms that do not change an example on its own, and so are left out of a prediction."""
 """Transforms that choose or order examples. They are left out: every row gets its prediction, in order."""
 
 Kind = Literal["csv", "npz"]
@@ -91,7 +92,7 @@ def _split_over(spec: ir.Spec, examples: Path, needed: Iterable[InputNode], spli
 
 def _of_interest(call: ir.Call, names: set[str]) -> ir.Call | None:
     """Return the part of a transform that concerns `names`, which become the names before it; else None."""
-    if call.name in ORDERING:
+    if call.name in OMITTED:
         return None
     if call.name == "rename":
         kept = {new: old for new, old in call.kwargs.items() if new in names}

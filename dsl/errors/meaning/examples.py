@@ -1,0 +1,48 @@
+"""Diagnostics of transforms and layers that change examples at random."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import Label
+from dsl.errors.making import error
+
+if TYPE_CHECKING:
+    from dsl.diagnostics import Diagnostic
+    from dsl.source import Span
+
+
+def random_in_evaluation(transform: str, split: str, span: Span | None) -> Diagnostic:
+    """Report a random transform of examples that are not for training."""
+    return error(
+        "TFD316",
+        f"`{transform}` changes examples at random, and `{split}` is not for training",
+        span,
+        text="for `train` only",
+        help="write `center_crop` with the same size"
+        if transform == "random_crop"
+        else f"leave it out of `{split}`",
+    )
+
+
+def random_before_cache(transform: str, span: Span | None, cache: Span | None) -> Diagnostic:
+    """Report a random transform whose results would be kept in memory."""
+    return error(
+        "TFD317",
+        f"`{transform}` before `cache` would change an example in the same way in every pass",
+        span,
+        text="computed only once",
+        labels=() if cache is None else (Label(cache, "keeps what is before it"),),
+        help=f"put `{transform}` after `cache()`",
+    )
+
+
+def mixing_layer(layer: str, span: Span | None) -> Diagnostic:
+    """Report a layer that mixes the images of a batch."""
+    return error(
+        "TFD561",
+        f"`{layer}` mixes each image with others of its batch, and does not mix their labels",
+        span,
+        text="depends on how examples are divided among clones",
+        help="mix examples in the data: `-> mixup(image, label)` after the other transforms of `train`",
+    )

@@ -1,0 +1,338 @@
+"""The transforms of `data` that crop, flip, recolour, cover and mix images.
+
+All but `center_crop` are random, and are applied only to examples for training. The numbers of an example are
+drawn from its `Keys`. Batches have the shape [rows, height, width, channels].
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from math import floor
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import tensorflow as tf
+from attrs import evolve
+
+from dsl.diagnostics import SpecError
+from dsl.errors.running import running_data as errors
+from dsl.suggest import nearest
+from tfdeploy.data.options import FLOATS, Field
+from tfdeploy.data.transforms.arguments import MISSING, Arguments, bind
+from tfdeploy.data.transforms.changes import Change, Fields, OneTensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsl import ir
+    from tfdeploy.data.options import Tensors
+    from tfdeploy.data.transforms.draws import Keys
+
+IMAGE_RANK = 3
+COLOURS = 3
+
+
+class RandomChange(Change):
+    """A transform whose result depends on random numbers of the example.
+
+    `apply` is what it does to examples that are not for training.
+    """
+
+    lookahead: ClassVar[int] = 0
+    """How many examples after the last one of a batch are needed to change the batch."""
+
+    @abstractmethod
+    def apply_randomly(self, tensors: Tensors, keys: Keys) -> Tensors:
+        """Change a batch of examples for training.
+
+        Args:
+            tensors: The tensors, with a batch axis. If there is a lookahead, they have as many more rows.
+            keys: Which examples the rows are.
+        """
+
+
+class OneImage(OneTensor):
+    """A change of one tensor, which must be an image of shape [height, width, channels]."""
+
+    def after(self, before: Field) -> Field:
+        """Return the image after the change; raises SpecError if it is not an image."""
+        if len(before.shape) != IMAGE_RANK or not (before.dtype in FLOATS or before.dtype == "uint8"):
+            reason = f"`{self.name}` is {before.words}, not an image of uint8 or floats with three axes"
+            advice = f"put `-> reshape({self.name}, [height, width, channels])` before it"
+            raise self.refuse(reason, advice if len(before.shape) != IMAGE_RANK else None)
+        return self.image_after(before)
+
+    def image_after(self, before: Field) -> Field:
+        """Return the image after the change, if it is an image before it; raises SpecError."""
+        return before
+
+
+class OneRandomImage(OneImage, RandomChange):
+    """A random change of one image."""
+
+    @abstractmethod
+    def change_randomly(self, images: Any, keys: Keys) -> Any:
+        """Return the batch of images after the change."""
+
+    def change(self, tensor: Any) -> Any:
+        """Return images that are not for training as they are."""
+        return tensor
+
+    def apply_randomly(self, tensors: Tensors, keys: Keys) -> Tensors:
+        """Change the image, if it is there."""
+        if self.name not in tensors:
+            return tensors
+        return {**tensors, self.name: self.change_randomly(tensors[self.name], keys)}
+
+
+def _require_fill(change: OneImage, image: Field, fill: float) -> None:
+    """Raise a SpecError if a pixel cannot be `fill`."""
+    if image.dtype == "uint8" and fill not in range(256):
+        raise change.refuse(f"`{change.name}` is {image.words}, whose pixels cannot be {fill}")
+
+
+def _pair(given: Arguments, name: str) -> tuple[int, int]:
+    """Return a height and a width."""
+    sizes = given.shape(name)
+    if len(sizes) != 2:  # noqa: PLR2004 height and width
+        given.refuse(f"takes a height and a width as `{name}`", name, "write `[height, width]`")
+    return sizes[0], sizes[1]
+
+
+def _middle(images: Any, size: tuple[int, int]) -> Any:
+    top, left = ((images.shape[axis] - size[axis - 1]) // 2 for axis in (1, 2))
+    return images[:, top : top + size[0], left : left + size[1]]
+
+
+class CenterCrop(OneImage):
+    """`center_crop(name, [height, width])`: the middle of an image."""
+
+    def __init__(self, call: ir.Call) -> None:
+        super().__init__(call, bind(call, name=MISSING, size=MISSING))
+        self.size = _pair(self.given, "size")
+
+    def image_after(self, before: Field) -> Field:
+        """Return the smaller size."""
+        return _cropped(self, before, self.size, 0)
+
+    def change(self, tensor: Any) -> Any:
+        """Return the middle; if a row or column is left over, it is cut off at the bottom or the right."""
+        return _middle(tensor, self.size)
+
+
+class RandomCrop(OneRandomImage):
+    """`random_crop(name, [height, width], pad, fill)`: a random part of the image with a margin around it."""
+
+    def __init__(self, call: ir.Call) -> None:
+        super().__init__(call, bind(call, name=MISSING, size=MISSING, pad=0, fill=0))
+        self.size = _pair(self.given, "size")
+        self.pad = self.given.integer("pad")
+        self.fill = self.given.number("fill")
+
+    def image_after(self, before: Field) -> Field:
+        """Return the size of the part."""
+        _require_fill(self, before, self.fill)
+        return _cropped(self, before, self.size, self.pad)
+
+    def change(self, tensor: Any) -> Any:
+        """Return the middle of the image with its margin."""
+        return _middle(self._padded(tensor), self.size)
+
+    def change_randomly(self, images: Any, keys: Keys) -> Any:
+        """Return a part whose place is drawn for each image."""
+        images = self._padded(images)
+        for axis, size in zip((1, 2), self.size, strict=True):
+            first = keys.below(axis, images.shape[axis] - size + 1)
+            lines = first[:, tf.newaxis] + tf.range(size)
+            images = tf.gather(images, lines, axis=axis, batch_dims=1)
+        return images
+
+    def _padded(self, images: Any) -> Any:
+        margin = [self.pad, self.pad]
+        fill = tf.cast(self.fill, images.dtype)
+        return tf.pad(images, [[0, 0], margin, margin, [0, 0]], constant_values=fill) if self.pad else images
+
+
+def _cropped(change: OneImage, before: Field, size: tuple[int, int], pad: int) -> Field:
+    height, width, channels = before.shape
+    if size[0] > height + 2 * pad or size[1] > width + 2 * pad:
+        margin = f" with a margin of {pad}" if pad else ""
+        reason = f"`{change.name}` is {before.words}{margin}, which is smaller than {list(size)}"
+        raise change.refuse(reason)
+    return evolve(before, shape=(*size, channels))
+
+
+DIRECTIONS = {"horizontal": (2,), "vertical": (1,), "both": (1, 2)}
+"""The axes that each direction of a flip reverses."""
+
+
+class RandomFlip(OneRandomImage):
+    """`random_flip(name, direction)`: half of the images, mirrored."""
+
+    def __init__(self, call: ir.Call) -> None:
+        super().__init__(call, bind(call, name=MISSING, direction="horizontal"))
+        self.axes = DIRECTIONS[self.given.word("direction", tuple(DIRECTIONS))]
+
+    def change_randomly(self, images: Any, keys: Keys) -> Any:
+        """Reverse each axis of half of the images."""
+        for axis in self.axes:
+            flipped = keys.uniform(axis) < 0.5  # noqa: PLR2004 half of them
+            images = tf.where(_for_images(flipped), tf.reverse(images, [axis]), images)
+        return images
+
+
+def _for_images(numbers: Any) -> Any:
+    """Return one number for each image in the shape [rows, 1, 1, 1]."""
+    return numbers[:, tf.newaxis, tf.newaxis, tf.newaxis]
+
+
+class RandomColor(OneRandomImage):
+    """`random_color(name, brightness, contrast, saturation, hue, range)`: other light and other colours."""
+
+    KINDS = ("brightness", "contrast", "saturation", "hue")
+
+    def __init__(self, call: ir.Call) -> None:
+        kinds: dict[str, Any] = dict.fromkeys(self.KINDS)
+        super().__init__(call, bind(call, name=MISSING, **kinds, range=None))
+        if all(self.given.values[kind] is None for kind in self.KINDS):
+            self.given.refuse(
+                "changes nothing", advice="give it `brightness`, `contrast`, `saturation` or `hue`"
+            )
+        self.brightness = self._around("brightness", 0)
+        self.contrast = self._around("contrast", 1)
+        self.saturation = self._around("saturation", 1)
+        self.hue = self._around("hue", 0)
+        self.range = (0.0, 0.0) if self.given.values["range"] is None else self._numbers("range")
+
+    def _around(self, name: str, middle: float) -> tuple[float, float] | None:
+        """Return the bounds of a random number, given as both or as the distance from the middle."""
+        value = self.given.values[name]
+        if value is None:
+            return None
+        if isinstance(value, tuple):
+            return self._numbers(name)
+        distance = self.given.number(name)
+        return max(middle - distance, 0 if middle else -distance), middle + distance
+
+    def _numbers(self, name: str) -> tuple[float, float]:
+        value = self.given.values[name]
+        numbers = tuple(x for x in value if isinstance(x, int | float)) if isinstance(value, tuple) else ()
+        if len(numbers) != 2 or numbers[0] >= numbers[1]:  # noqa: PLR2004 both ends
+            self.given.refuse(
+                f"takes the lowest and the highest number as `{name}`", name, "write `[low, high]`"
+            )
+        return float(numbers[0]), float(numbers[1])
+
+    def image_after(self, before: Field) -> Field:
+        """Return the same image; raises SpecError if it has no colours to change."""
+        if (self.saturation or self.hue) and before.shape[-1] != COLOURS:
+            reason = f"`{self.name}` is {before.words}, and `saturation` and `hue` need 3 channels"
+            raise self.refuse(reason)
+        return before
+
+    def change_randomly(self, images: Any, keys: Keys) -> Any:
+        """Change light and colours of the images, in float32 numbers from 0 to 1."""
+        low, high = self.range
+        if low == high:
+            low, high = (0.0, 255.0) if images.dtype == tf.uint8 else (0.0, 1.0)
+        found = (tf.cast(images, tf.float32) - low) / (high - low)
+        if self.brightness:
+            found += _for_images(keys.between(0, *self.brightness))
+        if self.contrast:
+            mean = tf.reduce_mean(found, axis=[1, 2], keepdims=True)
+            found = mean + _for_images(keys.between(1, *self.contrast)) * (found - mean)
+        found = tf.clip_by_value(found, 0, 1)
+        if self.saturation or self.hue:
+            found = self._recoloured(found, keys)
+        found = found * (high - low) + low
+        return tf.cast(tf.round(found) if images.dtype == tf.uint8 else found, images.dtype)
+
+    def _recoloured(self, images: Any, keys: Keys) -> Any:
+        hue, saturation, value = tf.unstack(tf.image.rgb_to_hsv(images), axis=-1)
+        if self.saturation:
+            factor = keys.between(2, *self.saturation)
+            saturation = tf.clip_by_value(saturation * factor[:, tf.newaxis, tf.newaxis], 0, 1)
+        if self.hue:
+            hue = tf.math.floormod(hue + keys.between(3, *self.hue)[:, tf.newaxis, tf.newaxis], 1)
+        return tf.clip_by_value(tf.image.hsv_to_rgb(tf.stack([hue, saturation, value], axis=-1)), 0, 1)
+
+
+class Cutout(OneRandomImage):
+    """`cutout(name, size, fill)`: a covered rectangle around a random pixel (DeVries and Taylor, 2017)."""
+
+    def __init__(self, call: ir.Call) -> None:
+        super().__init__(call, bind(call, name=MISSING, size=MISSING, fill=0))
+        sizes = self.given.shape("size")
+        self.size = (sizes[0], sizes[0]) if len(sizes) == 1 else _pair(self.given, "size")
+        self.fill = self.given.number("fill")
+
+    def image_after(self, before: Field) -> Field:
+        """Return the same image; raises SpecError if its pixels cannot be `fill`."""
+        _require_fill(self, before, self.fill)
+        return before
+
+    def change_randomly(self, images: Any, keys: Keys) -> Any:
+        """Cover the part of the rectangle that is inside the image."""
+        covered = tf.constant(True)
+        for axis, size in zip((1, 2), self.size, strict=True):
+            first = keys.below(axis, images.shape[axis]) - floor(size / 2)
+            lines = tf.range(images.shape[axis]) - first[:, tf.newaxis]
+            inside = tf.logical_and(lines >= 0, lines < size)
+            covered = tf.logical_and(covered, tf.expand_dims(tf.expand_dims(inside, 3 - axis), 3))
+        return tf.where(covered, tf.cast(self.fill, images.dtype), images)
+
+
+class Mixup(RandomChange):
+    """`mixup(image, label, alpha)`: every example mixed with the next one (Zhang and others, 2018).
+
+    The example `x`, with `y` after it in the stream, becomes `s * x + (1 - s) * y`. The share `s` is drawn
+    from Beta(alpha, alpha) for each example. After the last example of a pass comes the first of the next.
+    """
+
+    lookahead = 1
+
+    def __init__(self, call: ir.Call) -> None:
+        super().__init__(call)
+        self.given = bind(call, image=MISSING, label=MISSING, alpha=0.2)
+        self.names = (self.given.text("image"), self.given.text("label"))
+        self.alpha = self.given.number("alpha")
+
+    def fields(self, before: Fields) -> Fields:
+        """Return the same tensors; raises SpecError if they cannot be mixed."""
+        for argument, name in zip(("image", "label"), self.names, strict=True):
+            field = before.get(name)
+            if field is None:
+                near = nearest(name, before)
+                raise SpecError([errors.unknown_tensor(name, list(before), near, self.given.span(argument))])
+            mixes = field.dtype in FLOATS or (field.dtype == "uint8" and len(field.shape) == IMAGE_RANK)
+            if not mixes:
+                change = "cast(NAME, float32)" if field.shape else "one_hot(NAME, classes)"
+                advice = f"put `-> {change.replace('NAME', name)}` before it"
+                reason = f"`{name}` is {field.words}, and only floats, and images of uint8, can be mixed"
+                raise self.refuse(reason, advice)
+        return before
+
+    def apply(self, tensors: Tensors) -> Tensors:
+        """Return examples that are not for training as they are."""
+        return tensors
+
+    def apply_randomly(self, tensors: Tensors, keys: Keys) -> Tensors:
+        """Mix each row with the one after it; the last row is left out."""
+        share = keys.without_last().beta(self.alpha)
+        return {
+            name: _mixed(tensor, share) if name in self.names else tensor[:-1]
+            for name, tensor in tensors.items()
+        }
+
+
+def _mixed(tensor: Any, share: Any) -> Any:
+    """Return the mixture of each row and the next one, rounded for whole numbers."""
+    dtype = tf.float32 if tensor.dtype == tf.uint8 else tensor.dtype
+    numbers = tf.cast(tensor, dtype)
+    share = tf.cast(tf.reshape(share, [-1] + [1] * (len(tensor.shape) - 1)), dtype)
+    mixture = share * numbers[:-1] + (1 - share) * numbers[1:]
+    return tf.cast(tf.round(mixture) if tensor.dtype == tf.uint8 else mixture, tensor.dtype)
+
+
+def lookahead_of(changes: Sequence[Change]) -> int:
+    """Return how many further examples a batch needs to be changed by all of `changes`."""
+    return sum(change.lookahead for change in changes if isinstance(change, RandomChange))

@@ -7,6 +7,7 @@ the files what is printed now; read the difference before committing it.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -69,13 +70,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _as_it_starts() -> Iterator[None]:
     """Take deterministic ops back, which TensorFlow keeps on for the whole process once a run has wanted any.
 
-    Graphs have other ops under them, and none that tell the time.
+    Graphs have other ops under them, and none that tell the time. The objects of TensorFlow, which stay, are
+    taken from the garbage collector, which would look at them again and again.
     """
     yield
     if "tensorflow" in sys.modules:
         from tensorflow.python.framework.config import disable_op_determinism
 
         disable_op_determinism()
+        if not gc.get_freeze_count():
+            gc.collect()
+            gc.freeze()
 
 
 @pytest.fixture

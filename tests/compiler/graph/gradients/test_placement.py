@@ -16,14 +16,14 @@ PLACE = {
     "replicated": 'variables -> replicated\nslots -> cpu[4]\nops("logits/*") -> cpu[3]',
 }
 SWITCHES = {
-    "batch_norm": {"update__batch_norm": "mean"},
+    "tower by tower": {
+        "update__batch_norm": "mean",
+        "update__clip": "global_norm(1.0)",
+        "update__ema": "0.9",
+    },
     "synchronized": {"update__batch_norm": "synchronized"},
-    "clip": {"update__clip": "global_norm(1.0)"},
-    "accumulate": {"update__accumulate": "3"},
-    "pack": {"update__pack": "4KiB"},
-    "tree": {"update__aggregate": "tree"},
-    "shuffle": {"update__aggregate": "shuffle(shards = 2)"},
-    "ema": {"update__ema": "0.9"},
+    "packed pairs": {"update__pack": "4KiB", "update__aggregate": "tree"},
+    "micro-batches": {"update__accumulate": "3", "update__aggregate": "shuffle(shards = 2)"},
     "loss-scale": {"update__precision": "mixed_float16"},
 }
 

@@ -13,6 +13,7 @@ import pytest
 
 from dsl import ir
 from tests.support import Training, classifier, examples, largest_difference, spec_of
+from tfdeploy.runtime.session.clone_threads import Tickets
 
 COUNTER = """
 tfdeploy = 1
@@ -89,14 +90,30 @@ def test_no_row_of_an_embedding_is_lost() -> None:
     np.testing.assert_array_equal(values["count/embeddings"], [[0.0], [0.0], [400.0]])
 
 
-def slow(clone: int) -> None:
-    """Let clone 1 take ten times as long as the others."""
-    time.sleep(0.02 if clone == 1 else 0.002)
+def slowed(training: Training, wait: Callable[[Tickets, int], bool]) -> Any:
+    """Return the threads of a graph's clones: each clone stays before an update while it is to `wait`.
+
+    When all updates that are permitted have begun, none waits any longer.
+    """
+
+    def before(clone: int) -> None:
+        while threads.tickets.begun < threads.tickets._until and wait(threads.tickets, clone):
+            time.sleep(0.0005)
+
+    threads = threads_of(training, before)
+    return threads
 
 
 def test_a_run_ends_though_one_clone_is_ten_times_slower() -> None:
     """A clone that takes ten times as long makes few of the updates; the run ends with the exact count."""
-    with Training(counter(clones=3), ONES) as training, closing(threads_of(training, slow)) as threads:
+
+    def wait(tickets: Tickets, clone: int) -> bool:
+        first, slow, third = tickets.made
+        if clone == 1:
+            return min(first, third) < 10 * (slow + 1)
+        return tickets.made[clone] > min(first, third) + 3
+
+    with Training(counter(clones=3), ONES) as training, closing(slowed(training, wait)) as threads:
         clones = Counter(make(threads, 120))
         values = training.values()
     assert values["global_step"] == 120
@@ -105,9 +122,13 @@ def test_a_run_ends_though_one_clone_is_ten_times_slower() -> None:
 
 @pytest.mark.parametrize("staleness", [1, 3])
 def test_no_clone_is_further_ahead_than_the_bound(staleness: int) -> None:
-    """With one clone ten times slower the others wait for it: the largest lead is the bound, never more."""
+    """A clone that waits is waited for: the largest lead is the bound, never more."""
+
+    def wait(tickets: Tickets, clone: int) -> bool:
+        return clone == 1 and max(tickets.made) < tickets.made[1] + staleness
+
     spec = counter(clones=3, update__staleness=str(staleness))
-    with Training(spec, ONES) as training, closing(threads_of(training, slow)) as threads:
+    with Training(spec, ONES) as training, closing(slowed(training, wait)) as threads:
         clones = make(threads, 60)
         values = training.values()
     assert values["global_step"] == 60

@@ -31,7 +31,7 @@ model "small" {{
 }}
 
 data {{
-  train = synthetic(4096, image = feature(float32, [64]), digit = feature(int32, classes = 4)) -> cache()
+  train = {train}
 }}
 
 devices {{
@@ -44,11 +44,34 @@ update {{ optimizer = Momentum(0.01, momentum = 0.9), {update} }}
 train {{
   steps = {steps}
   checkpoint_every = {every}
-  log_every = 20
+  log_every = 5
   task_timeout = 120s
   directory = "run"
 }}
 """
+SYNTHETIC = "synthetic(4096, image = feature(float32, [64]), digit = feature(int32, classes = 4)) -> cache()"
+PACED = """
+import time
+from pathlib import Path
+
+import numpy as np
+
+HURRY = Path(__file__).with_name("hurry")
+
+
+class Examples:
+    def __len__(self):
+        return 256
+
+    def __iter__(self):
+        images = np.random.default_rng(1).random((len(self), 64), dtype=np.float32)
+        for number, image in enumerate(images):
+            if number % 16 == 0 and not HURRY.exists():
+                time.sleep(0.1)
+            yield {"image": image, "digit": np.int32(number % 4)}
+"""
+"""Examples that come slowly until a file is there, so that few steps are made while tasks start again."""
+
 PATIENCE = 240.0
 STARTING = 600.0
 ENOUGH = {False: 1_500, True: 20_000}  # steps, by whether others go on while one task is missing
@@ -76,8 +99,10 @@ class FaultyRun:
     def __attrs_post_init__(self) -> None:
         ports = free_ports(2 + self.workers)
         hosts = [f"127.0.0.1:{port}" for port in ports]
+        (self.folder / "paced.py").write_text(PACED)
         self.spec.write_text(
             SPEC.format(
+                train='python("paced:Examples")' if self.between else SYNTHETIC,
                 ps=json.dumps(hosts[:2]),
                 worker=json.dumps(hosts[2:]),
                 update=self.update,
@@ -114,6 +139,7 @@ class FaultyRun:
             arguments = ["compile-and-run" if trains else "serve", str(self.spec)]
             arguments += ["--task", name] if name != "client" else []
             arguments += ["--json"] if trains else []
+            arguments += ["--allow-python"] if self.between else []
             self.tasks[name] = Process(["-m", "tfdeploy", *arguments], {}, self.folder)
             self.tell(f"start {name}")
 
@@ -204,7 +230,8 @@ class FaultyRun:
         return self.tasks[self.leader].process.poll() is not None
 
     def finish(self) -> dict[str, object]:
-        """Wait until all processes have ended by themselves; return the result of the run."""
+        """Let examples come fast, and wait until all processes have ended; return the result of the run."""
+        (self.folder / "hurry").touch()
         end = time.monotonic() + PATIENCE
         while any(each.process.poll() is None for each in self.tasks.values()):
             self.read()

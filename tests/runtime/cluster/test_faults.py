@@ -18,8 +18,8 @@ def faulty(tmp_path: Path) -> Iterator[MakeRun]:
     """Return a function that makes a run on a cluster; all its processes end with the test."""
     runs: list[FaultyRun] = []
 
-    def make(mode: str, steps: int) -> FaultyRun:
-        runs.append(FaultyRun(tmp_path, MODES[mode], steps=steps, every=50))
+    def make(mode: str, steps: int, every: int) -> FaultyRun:
+        runs.append(FaultyRun(tmp_path, MODES[mode], steps=steps, every=every))
         return runs[-1]
 
     yield make
@@ -41,11 +41,11 @@ def finished(run: FaultyRun) -> None:
 @pytest.mark.slow
 def test_a_synchronous_run_survives_its_tasks(faulty: MakeRun) -> None:
     """A worker joins late; a parameter server, the chief and a worker are killed; one is stopped a while."""
-    run = faulty("between graphs, sync", 500)
+    run = faulty("between graphs, sync", steps=200, every=10)
     run.start("ps:0", "ps:1", "worker:0")
     run.tasks["ps:0"].until("listens")
     run.start("worker:1")
-    run.until(60)
+    run.until(20)
     run.kill("ps:1")
     run.kill("worker:0")
     run.kill("worker:1")
@@ -56,9 +56,9 @@ def test_a_synchronous_run_survives_its_tasks(faulty: MakeRun) -> None:
 @pytest.mark.slow
 def test_an_asynchronous_run_goes_on_without_a_worker(faulty: MakeRun) -> None:
     """While a worker is gone the chief makes its updates too, and the count is exact all the same."""
-    run = faulty("between graphs, async", 3000)
+    run = faulty("between graphs, async", steps=600, every=10)
     run.start(*run.names)
-    run.until(60)
+    run.until(20)
     run.kill("worker:1")
     run.kill("ps:0")
     finished(run)
@@ -67,7 +67,7 @@ def test_an_asynchronous_run_goes_on_without_a_worker(faulty: MakeRun) -> None:
 @pytest.mark.slow
 def test_one_graph_survives_the_server_of_its_master(faulty: MakeRun) -> None:
     """The server through which the client trains is killed, and training goes on from a checkpoint."""
-    run = faulty("in graph, sync", 300)
+    run = faulty("in graph, sync", steps=300, every=50)
     run.start(*run.names)
     run.until(60)
     run.kill("worker:0")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dsl.diagnostics import Diagnostic, RunError, SpecError
+from tests.runtime.conftest import Project
 from tfdeploy.runtime.show.reporting import Reporter
-
-if TYPE_CHECKING:
-    from tests.runtime.conftest import Project
 
 
 class Listener(Reporter):
@@ -31,6 +30,36 @@ class Listener(Reporter):
 def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
     """Whether two sets of variables are equal bit for bit."""
     return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
+
+
+RunBefore = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> RunBefore:
+    """Return a function that gives the project and the result of a run, which is made once for all tests."""
+    runs: dict[str, tuple[Project, Any]] = {}
+
+    def run(**overrides: Any) -> tuple[Project, Any]:
+        key = repr(sorted(overrides.items()))
+        if key not in runs:
+            project = Project(tmp_path_factory.mktemp("shared"))
+            runs[key] = (project, project.run(**overrides))
+        return runs[key]
+
+    return run
+
+
+@pytest.fixture
+def run_before(project: Project, shared: RunBefore) -> RunBefore:
+    """Return a function that puts a run into the directory of the test's project, and returns its result."""
+
+    def run(**overrides: Any) -> Any:
+        made, result = shared(**overrides)
+        shutil.copytree(made.run_directory, project.run_directory)
+        return result
+
+    return run
 
 
 def test_the_files_of_a_run(project: Project) -> None:
@@ -71,9 +100,9 @@ def test_the_map_knows_where_ops_are(project: Project) -> None:
     assert {"input", "variable", "read", "forward", "gradient", "update", "evaluation", "init"} <= roles
 
 
-def test_a_finished_run_is_left_as_it_is(project: Project) -> None:
+def test_a_finished_run_is_left_as_it_is(project: Project, run_before: RunBefore) -> None:
     """Running a finished spec again, elsewhere, trains nothing: its scores, history, spec and map stay."""
-    first = project.run()
+    first = run_before()
     history = project.history()
     kept = {name: (project.run_directory / name).read_bytes() for name in ("spec.tfdeploy", "placement.json")}
     again = project.run(devices__cpu=1, clones__count=1)
@@ -86,27 +115,26 @@ def test_a_finished_run_is_left_as_it_is(project: Project) -> None:
 
 
 def test_the_spec_that_is_kept_is_the_same_run(
-    project: Project, make_project: Callable[[str], Project]
+    project: Project, run_before: RunBefore, make_project: Callable[[str], Project]
 ) -> None:
     """Running `spec.tfdeploy` of a run directory, from another folder, ends at the same weights."""
-    project.run(train__steps=10)
+    run_before(train__steps=10)
     other = make_project("other")
     other.write((project.run_directory / "spec.tfdeploy").read_text())
     other.run()
     assert same(project.variables(10), other.variables(10))
 
 
-def test_two_runs_are_equal(project: Project, make_project: Callable[[str], Project]) -> None:
+def test_two_runs_are_equal(project: Project, shared: RunBefore) -> None:
     """With `seed` and `deterministic` set, two runs end at the same weights, bit for bit."""
-    other = make_project("other")
-    assert project.run().loss == other.run().loss
+    other, result = shared()
+    assert project.run().loss == result.loss
     assert same(project.variables(60), other.variables(60))
 
 
-def test_a_run_in_two_parts_is_the_run(project: Project, make_project: Callable[[str], Project]) -> None:
+def test_a_run_in_two_parts_is_the_run(project: Project, shared: RunBefore) -> None:
     """A run that stops and goes on sees the examples, and ends at the weights, of one that did not stop."""
-    whole = make_project("whole")
-    whole.run()
+    whole, _ = shared()
     project.run(train__steps=25)
     result = project.run()
     assert result.resumed_from == 25
@@ -114,9 +142,9 @@ def test_a_run_in_two_parts_is_the_run(project: Project, make_project: Callable[
     assert same(project.variables(60), whole.variables(60))
 
 
-def test_another_number_of_clones(project: Project) -> None:
+def test_another_number_of_clones(project: Project, run_before: RunBefore) -> None:
     """A run goes on with more clones than it began with; steps and examples are counted on."""
-    project.run(train__steps=20)
+    run_before(train__steps=20)
     result = project.run(clones__count=4)
     assert (result.resumed_from, result.steps) == (20, 60)
     assert result.test.metrics["accuracy"] > 0.5
@@ -124,9 +152,9 @@ def test_another_number_of_clones(project: Project) -> None:
     assert manifest["examples"] == 20 * 32 + 40 * 64
 
 
-def test_a_damaged_checkpoint_is_passed_over(project: Project) -> None:
+def test_a_damaged_checkpoint_is_passed_over(project: Project, run_before: RunBefore) -> None:
     """Where the newest checkpoint does not read, the run goes on from the one before, and says so."""
-    project.run(train__checkpoint_every=20, train__steps=40)
+    run_before(train__checkpoint_every=20, train__steps=40)
     data = project.run_directory / "checkpoints" / "model.ckpt-40.data-00000-of-00001"
     content = bytearray(data.read_bytes())
     content[len(content) // 2 : len(content) // 2 + 64] = bytes(64)
@@ -138,9 +166,9 @@ def test_a_damaged_checkpoint_is_passed_over(project: Project) -> None:
     assert project.steps() == [10, 20, 30, 40, 50, 60]
 
 
-def test_a_half_written_checkpoint_is_passed_over(project: Project) -> None:
+def test_a_half_written_checkpoint_is_passed_over(project: Project, run_before: RunBefore) -> None:
     """A checkpoint without its manifest does not count."""
-    project.run(train__checkpoint_every=20, train__steps=40)
+    run_before(train__checkpoint_every=20, train__steps=40)
     (project.run_directory / "checkpoints" / "model.ckpt-40.json").unlink()
     listener = Listener()
     assert project.run(reporter=listener).resumed_from == 20
@@ -149,9 +177,9 @@ def test_a_half_written_checkpoint_is_passed_over(project: Project) -> None:
     assert [each.message for each in listener.warnings] == [said]
 
 
-def test_all_checkpoints_damaged(project: Project) -> None:
+def test_all_checkpoints_damaged(project: Project, run_before: RunBefore) -> None:
     """Where none can be read, the run ends with advice, and removes nothing."""
-    project.run(train__steps=10)
+    run_before(train__steps=10)
     index = project.run_directory / "checkpoints" / "model.ckpt-10.index"
     index.write_bytes(bytes(len(index.read_bytes())))
     with pytest.raises(RunError) as caught:
@@ -159,12 +187,12 @@ def test_all_checkpoints_damaged(project: Project) -> None:
     assert caught.value.diagnostic.code == "TFD734"
     assert caught.value.diagnostic.help == "start again with `--resume never`, which removes them"
     assert index.exists()
-    assert project.run(resume="never").steps == 60
+    assert project.run(resume="never", train__steps=5).steps == 5
 
 
-def test_another_model(project: Project) -> None:
+def test_another_model(project: Project, run_before: RunBefore) -> None:
     """A checkpoint of another model is refused, naming the variables that differ."""
-    project.run(train__steps=10)
+    run_before(train__steps=10)
     project.write(project.spec.read_text().replace("Dense(16,", "Dense(24,"))
     with pytest.raises(RunError) as caught:
         project.run()
@@ -175,9 +203,9 @@ def test_another_model(project: Project) -> None:
     assert found.span.text.startswith('model "small"')
 
 
-def test_another_optimizer(project: Project) -> None:
+def test_another_optimizer(project: Project, run_before: RunBefore) -> None:
     """A run goes on with another optimizer; its slots start anew, and that is said."""
-    project.run(train__steps=10)
+    run_before(train__steps=10)
     listener = Listener()
     result = project.run(update__optimizer="Momentum(0.05, momentum = 0.9)", reporter=listener)
     assert (result.resumed_from, result.steps) == (10, 60)
@@ -201,9 +229,9 @@ def test_resume_must(project: Project) -> None:
     assert caught.value.diagnostic.code == "TFD735"
 
 
-def test_resume_never(project: Project) -> None:
+def test_resume_never(project: Project, run_before: RunBefore) -> None:
     """`never` begins again, and leaves nothing of the run before."""
-    project.run(train__steps=20)
+    run_before(train__steps=20)
     result = project.run(train__steps=10, resume="never")
     assert (result.resumed_from, result.steps) == (None, 10)
     assert project.steps() == [10]
@@ -212,9 +240,9 @@ def test_resume_never(project: Project) -> None:
     ]
 
 
-def test_a_loss_that_is_not_finite(project: Project) -> None:
+def test_a_loss_that_is_not_finite(project: Project, run_before: RunBefore) -> None:
     """The run ends with the step and the line of the loss, and the last good checkpoint stays the newest."""
-    project.run(train__steps=20)
+    run_before(train__steps=20)
     with pytest.raises(RunError) as caught:
         project.run(update__optimizer="SGD(1e30)")
     found = caught.value.diagnostic

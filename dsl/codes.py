@@ -132,7 +132,10 @@ _ROWS = (
     Code("TFD560", "constant-into-layer", "a layer that works on a tensor without examples"),
     Code("TFD561", "examples-mixed", "an operation that mixes the examples of a batch"),
     Code("TFD562", "call-arguments", "arguments in second brackets of what takes none"),
-    # TFD57x: losses, metrics and outputs.
+    # TFD57x: frozen weights, parts that start from files; losses, metrics and outputs.
+    Code("TFD570", "freeze-matches-nothing", "a glob of frozen weights that matches nothing", "plan"),
+    Code("TFD571", "everything-frozen", "a model of which nothing is trained", "plan"),
+    Code("TFD572", "part-matches-nothing", "a file of weights for a part that there is not", "plan"),
     Code("TFD575", "constant-weights", "weights of examples that depend on no input"),
     Code("TFD576", "no-class-weights", "an empty list of weights of classes"),
     # TFD59x: layers that do not do the same in training and in evaluation.

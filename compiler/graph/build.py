@@ -11,6 +11,7 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.checks.compatibility import gradients_can_be_summed
+from compiler.checks.freezing import globs_match, something_is_trained
 from compiler.checks.matches import rules_decide, rules_match
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
@@ -93,6 +94,10 @@ def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
 def _require_gradients(
     plan: Plan, weights: Mapping[str, WeightInfo], templates: Mapping[int, Template]
 ) -> None:
+    frozen = [*globs_match(plan, list(weights))]
+    frozen += something_is_trained(plan, {name: each.trainable for name, each in weights.items()})
+    if frozen:
+        raise SpecError(frozen)
     if not any(any(template.gradients) for template in templates.values()):
         trainable = [each.name for each in weights.values() if each.trainable]
         raise SpecError([errors.no_gradient(trainable, plan.spec.model.span_of("loss"))])

@@ -20,6 +20,7 @@ from compiler.model.graph import (
     LayerNode,
     ModelGraph,
     ObjectiveNode,
+    Start,
     TensorAt,
 )
 from dsl import ir
@@ -48,6 +49,7 @@ class _Scope:
     """The meaning of names in one instance of a block: tensors, shared layers, and parameters.
 
     `shared_layers` has the layers that each shared layer, or shared `layer` block, has made at its first use.
+    `frozen` says that the whole instance has `trainable = false`.
     """
 
     prefix: str
@@ -55,6 +57,7 @@ class _Scope:
     shared: dict[str, ir.Step] = field(factory=dict)
     shared_layers: dict[str, tuple[int, ...]] = field(factory=dict)
     parameters: Mapping[str, ir.Value] = field(factory=dict)
+    frozen: bool = False
 
 
 @define
@@ -66,6 +69,7 @@ class _Builder:
     names: list[str] = field(factory=list)
     taken: set[str] = field(factory=set)
     constants: set[int] = field(factory=set)  # values that depend on no input of the model
+    starts: list[Start] = field(factory=list)
     made_before: Iterator[int] | None = None  # the layers of a shared block, while it is used again
 
     def model(self, model: ir.Model) -> ModelGraph:
@@ -90,6 +94,7 @@ class _Builder:
             regularize=model.regularize,
             names=tuple(self.names),
             constants=frozenset(self.constants),
+            starts=tuple(self.starts),
         )
         return _with_sized_weights(graph)
 
@@ -189,7 +194,9 @@ class _Builder:
         given = tuple(self._argument(each, scope, inputs) for each in args)
         named = {key: self._argument(each, scope, inputs) for key, each in kwargs.items()}
         layer = self._add_layer(
-            scope.prefix + function.rpartition(".")[2], "operation", ir.Call(function, span=span), span
+            LayerNode(
+                scope.prefix + function.rpartition(".")[2], "operation", ir.Call(function, span=span), span
+            )
         )
         values = self._called(CallNode(layer, tuple(inputs), (), 0, given, named, span), count)
         if self.constants.issuperset(inputs):
@@ -268,15 +275,33 @@ class _Builder:
         call = _plain(step.call, scope.parameters)
         given = call.kwargs.get("name")
         short = given if isinstance(given, str) else default_name or snake_case(_maker(step.kind, call))
-        kwargs = {key: value for key, value in call.kwargs.items() if key != "name"}
-        found = kind or (step.kind if step.kind in {"application", "python"} else "layer")
-        return self._add_layer(scope.prefix + short, found, evolve(call, kwargs=kwargs), step.span)
+        found: Any = kind or (step.kind if step.kind in {"application", "python"} else "layer")
+        frozen = scope.frozen or call.kwargs.get("trainable") is False
+        kwargs = {key: value for key, value in call.kwargs.items() if key not in {"name", "trainable"}}
+        file = kwargs.get("weights")
+        if found == "application" and is_read_here(file):
+            kwargs["weights"] = None
+        elif found == "application":
+            file = None  # Keras reads it
+        elif file is None or isinstance(file, str):
+            kwargs.pop("weights", None)
+        node = LayerNode(scope.prefix + short, found, evolve(call, kwargs=kwargs), step.span, frozen)
+        again = self.made_before is not None
+        layer = self._add_layer(node)
+        if not again:
+            self._start(self.layers[layer].path, call, file)
+        return layer
 
-    def _add_layer(self, path: str, kind: Any, call: ir.Call, span: Span | None) -> int:
+    def _start(self, path: str, call: ir.Call, file: object) -> None:
+        """Note that the weights below `path` start from a file, if the call names one."""
+        if isinstance(file, str):
+            self.starts.append(Start(f"{path}/*", file, call.kwarg_spans.get("weights", call.span)))
+
+    def _add_layer(self, node: LayerNode) -> int:
         """Add a layer, or find the one that the same step of a shared block has made before."""
         if self.made_before is not None:
             return next(self.made_before)
-        self.layers.append(LayerNode(self._unique(path), kind, call, span))
+        self.layers.append(evolve(node, path=self._unique(node.path)))
         return len(self.layers) - 1
 
     def _unique(self, path: str) -> str:
@@ -300,7 +325,14 @@ class _Builder:
         given = step.call.kwargs.get("name")
         short = given if isinstance(given, str) else default_name or snake_case(block.name)
         prefix = self._unique(scope.prefix + short) if self.made_before is None else ""
-        inner = _Scope(prefix + "/", parameters=_arguments(block, step.call, scope.parameters))
+        own = _own_arguments(block, _plain(step.call, scope.parameters))
+        inner = _Scope(
+            prefix + "/",
+            parameters=_arguments(block, step.call, scope.parameters),
+            frozen=scope.frozen or own.get("trainable") is False,
+        )
+        if self.made_before is None:
+            self._start(prefix, step.call, own.get("weights"))
         tensors = [each.name for each in block.bindings if isinstance(each.value, ir.Input)]
         inner.values = dict(zip(tensors, sources, strict=True))
         self._bind_all(block.bindings, inner)
@@ -311,6 +343,20 @@ class _Builder:
         if len(found) != count:
             raise SpecError([tensor_errors.several_outputs(step.call.name, len(found), step.span, count)])
         return found
+
+
+def is_read_here(weights: object) -> bool:
+    """Whether the `weights` of a model of `keras.applications` are a file that is read as for other steps.
+
+    Keras itself reads files in the format of its older releases, and those that it downloads.
+    """
+    return isinstance(weights, str) and weights.endswith((".keras", ".weights.h5"))
+
+
+def _own_arguments(block: ir.LayerBlock, call: ir.Call) -> dict[str, ir.Value]:
+    """Return the arguments of the use of a block that are not parameters of it."""
+    parameters = {each.name for each in block.parameters}
+    return {key: value for key, value in call.kwargs.items() if key not in parameters}
 
 
 def _items(expr: ir.Expr) -> tuple[ir.Expr, ...]:

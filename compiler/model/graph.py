@@ -42,12 +42,14 @@ class LayerNode:
         call: The call that makes it, with parameters of blocks replaced by their values. For an operation,
             its name is that of a function of `keras.ops`, or `getitem` for an index.
         span: Its place in the text of the spec.
+        frozen: Whether `trainable = false` holds for it, by itself or because a block around it has it.
     """
 
     path: str
     kind: Literal["layer", "application", "python", "weight", "operation"]
     call: ir.Call
     span: Span | None = field(default=None, eq=False, repr=False)
+    frozen: bool = False
 
     @property
     def keras_name(self) -> str:
@@ -125,6 +127,21 @@ class ObjectiveNode:
 
 
 @frozen
+class Start:
+    """A file of weights from which a part of the model starts.
+
+    Attributes:
+        pattern: A glob of the names of the weights of the part.
+        file: The file, as written in the spec.
+        span: Where the file is named.
+    """
+
+    pattern: str
+    file: str
+    span: Span | None = field(default=None, eq=False, repr=False)
+
+
+@frozen
 class ModelGraph:
     """A model: its inputs, its layers, and the calls in an order in which they can be computed.
 
@@ -139,6 +156,7 @@ class ModelGraph:
         regularize: The regularizer of all weights whose layer has none of its own.
         names: For each value, the binding that holds it, or else the path of its layer.
         constants: The values that depend on no input of the model.
+        starts: The files of weights that steps name, in the order of the steps.
     """
 
     name: str
@@ -151,6 +169,7 @@ class ModelGraph:
     regularize: ir.Call | None = None
     names: tuple[str, ...] = ()
     constants: frozenset[int] = frozenset()
+    starts: tuple[Start, ...] = ()
 
     @property
     def prediction_inputs(self) -> tuple[InputNode, ...]:

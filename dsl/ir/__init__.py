@@ -48,7 +48,7 @@ from dsl.ir.place import (
     Target,
 )
 from dsl.ir.spec import Spec
-from dsl.ir.training import Every, OptimizerRule, Train, Update
+from dsl.ir.training import Every, OptimizerRule, PartWeights, Train, Update
 
 __all__ = [
     "Arithmetic",
@@ -83,6 +83,7 @@ __all__ = [
     "Operation",
     "OptimizerRule",
     "Parameter",
+    "PartWeights",
     "Place",
     "Ref",
     "Replicated",

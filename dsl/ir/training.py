@@ -36,6 +36,7 @@ class Update(Block):
 
     mode: Literal["sync", "async", "local"] = "sync"
     optimizer: Call | None = None
+    freeze: tuple[str, ...] | None = None
     reduce: Literal["mean", "sum"] = "mean"
     aggregate: Call = field(factory=lambda: Call("add_n"))
     pack: int | None = None
@@ -77,8 +78,24 @@ class Every(Node):
 
 
 @frozen
+class PartWeights(Node):
+    """A rule of the block `weights` in `train`: a part of the model starts from a file.
+
+    Attributes:
+        pattern: A glob of the names of the weights of the part.
+        file: The file, relative to the folder of the spec.
+    """
+
+    pattern: str
+    file: str
+
+
+@frozen
 class Train(Block):
-    """How long to train, and what to keep of it. `task_timeout` is in seconds."""
+    """How long to train, and what to keep of it. `task_timeout` is in seconds.
+
+    `part_weights` are the rules of the block `weights`, in order; a later one holds over an earlier one.
+    """
 
     steps: int | None = None
     epochs: int | None = None
@@ -91,6 +108,7 @@ class Train(Block):
     seed: int | None = None
     deterministic: bool = False
     weights: str | None = None
+    part_weights: tuple[PartWeights, ...] = ()
     best: Call | None = None
     patience: int | None = None
     task_timeout: float = 600.0

@@ -220,6 +220,9 @@ BLOCKS: dict[str, Block] = {
                 Attribute("mode", word("sync", "async", "local"), "when gradients are applied"),
                 Attribute("optimizer", keras("optimizer"), "the Keras optimizer; required to train"),
                 Attribute(
+                    "freeze", listing(string(filled=True)), "globs of weights that training does not change"
+                ),
+                Attribute(
                     "reduce", word("mean", "sum"), "whether the gradients of the clones are averaged or added"
                 ),
                 Attribute(
@@ -309,7 +312,9 @@ BLOCKS: dict[str, Block] = {
                 ),
             ),
             "how long to train, and what to keep of it",
+            inner=("weights",),
         ),
+        Block("weights", None, (), '`"glob" -> "file"`: files of weights that parts of the model start from'),
         Block("expect", ir.Expect, (), "conditions that the compiled placement must meet"),
     )
 }

@@ -18,6 +18,7 @@ from grammar.lower.devices import devices
 from grammar.lower.expect import expect
 from grammar.lower.network.layers import LayerReader
 from grammar.lower.network.model import lost_names, model
+from grammar.lower.part_weights import part_weights
 from grammar.lower.place import place
 from grammar.lower.update import update
 
@@ -134,6 +135,10 @@ def _simple(block: syntax.Block, name: str, context: Context) -> Any:
     for period in _PERIODS:
         if period in values:
             values[period] = _every(values[period], fields.spans[period])
+    if name == "train":
+        values["part_weights"] = part_weights(block, context)
+        if values["part_weights"] is None:
+            return None
     return known.record(**values, span=block.header, spans=fields.spans)
 
 

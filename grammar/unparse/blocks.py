@@ -36,7 +36,7 @@ def blocks(spec: ir.Spec) -> Iterator[str]:
         for each in spec.update.groups
     ]
     yield _attributes("update", spec.update, [_block("optimizer", groups)] if groups else [])
-    yield _attributes("train", spec.train)
+    yield _attributes("train", spec.train, _part_weights(spec.train))
     if spec.expect.conditions:
         yield _block("expect", [_condition(each) for each in spec.expect.conditions])
 
@@ -72,6 +72,11 @@ def _data(given: ir.Data) -> str:
             lines.append(f"{split.name} = {source}{''.join(steps)}")
     lines.append(f"per_clone = {given.per_clone}")
     return _block("data", lines)
+
+
+def _part_weights(given: ir.Train) -> list[str]:
+    rules = [f"{quoted(each.pattern)} -> {quoted(each.file)}" for each in given.part_weights]
+    return [_block("weights", rules)] if rules else []
 
 
 def _job(given: ir.Job) -> str:

@@ -51,8 +51,14 @@ def keras_model(compiled: CompiledGraph, values: Mapping[str, np.ndarray], *, ba
     return plain.model
 
 
-def plain_model(compiled: CompiledGraph, *, base: str = ".") -> PlainModel:
-    """Return the model as `keras_model` does, with weights as Keras initialises them."""
+def plain_model(compiled: CompiledGraph, *, base: str = ".", whole: bool = False) -> PlainModel:
+    """Return the model as `keras_model` does, with weights as Keras initialises them.
+
+    Args:
+        compiled: The graph.
+        base: The folder in which `python(...)` looks for modules first.
+        whole: Whether to keep layers that only a loss or a metric uses. The model then has several outputs.
+    """
     graph = compiled.plan.model
     policy = dtype_policy(compiled.plan.update.precision)
     with tf.init_scope(), tf.device("CPU:0"), policy, own_names():
@@ -62,17 +68,18 @@ def plain_model(compiled: CompiledGraph, *, base: str = ".") -> PlainModel:
         ]
         tensors = {
             each.value: keras.Input(each.shape, dtype=each.dtype, name=each.name)
-            for each in graph.prediction_inputs
+            for each in (graph.inputs if whole else graph.prediction_inputs)
         }
         inputs = list(tensors.values())
-        needed = graph.values_of_output
+        needed = set(range(len(graph.names))) if whole else graph.values_of_output
         for call in graph.calls:
             if not needed.isdisjoint(call.values):
                 made = network.apply(call, [tensors[each] for each in call.inputs])
                 tensors |= zip(call.values, tf.nest.flatten(made), strict=True)
-        model = keras.Model(
-            inputs if len(inputs) > 1 else inputs[0], tensors[graph.output], name=_name(graph.name)
-        )
+        outputs = tensors[graph.output]
+        if whole:
+            outputs = [each for each in tensors.values() if isinstance(each, keras.KerasTensor)]
+        model = keras.Model(inputs if len(inputs) > 1 else inputs[0], outputs, name=_name(graph.name))
         return PlainModel(model, _variables(network, compiled))
 
 

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
+from attrs import frozen
 
 from compiler.graph.storage.export import plain_model
-from compiler.graph.storage.hdf5_files import Stored, StrangeFileError, contents, open_store
+from compiler.graph.storage.hdf5_files import Contents, Stored, StrangeFileError, contents, open_store
 from compiler.graph.storage.zip_files import SwellingError, ZipArchive
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
@@ -51,21 +52,72 @@ def read_weights(
     Raises:
         RunError: The file cannot be read, or has other weights or shapes.
     """
-    names = _layout(compiled, base)
-    with _readable(path, span), _opened(path) as file, open_store(file) as store:
-        there = contents(store)
-        found = _arrays(there.arrays, there.names)
-        faults = [f"`{name}` is not in the file" for key, name in names.items() if key not in found]
-        for key, array in found.items():
-            name = names.get(key)
-            if name is None:
-                faults.append(f"the model has no place for `{key}`, {list(array.shape)}")
-            elif array.shape != compiled.weights[name].shape:
-                here = list(compiled.weights[name].shape)
-                faults.append(f"`{name}` is {list(array.shape)} there and {here} here")
+    wanted = layout_of(compiled, base).keys
+    with open_arrays(path, span) as arrays:
+        found = arrays.by_key
+        faults = list(faults_of(compiled, wanted, found))
+        known = set(wanted.values())
+        faults += [
+            f"the model has no place for `{key}`, {list(array.shape)}"
+            for key, array in found.items()
+            if key not in known
+        ]
         if faults:
             raise RunError(errors.weights_do_not_fit(str(path), sorted(faults), span))
-        return {name: found[key].read() for key, name in names.items()}
+        return values_of(compiled, wanted, found)
+
+
+def faults_of(
+    compiled: CompiledGraph, wanted: Mapping[str, str], found: Mapping[str, Stored]
+) -> Iterator[str]:
+    """Yield what is wrong with the arrays of some weights: they are missing, or have another shape.
+
+    Args:
+        compiled: The graph.
+        wanted: The key of the array of each weight.
+        found: The arrays of a file by their keys.
+    """
+    for name, key in wanted.items():
+        here = compiled.weights[name].shape
+        if key not in found:
+            yield f"`{name}` is not in the file"
+        elif found[key].shape not in (here, (1, *here)):  # a free weight has an axis more in a file of Keras
+            yield f"`{name}` is {list(found[key].shape)} there and {list(here)} here"
+
+
+def values_of(
+    compiled: CompiledGraph, wanted: Mapping[str, str], found: Mapping[str, Stored]
+) -> dict[str, np.ndarray]:
+    """Return the values of some weights in a file that has them, each with its shape in the graph."""
+    return {name: found[key].read().reshape(compiled.weights[name].shape) for name, key in wanted.items()}
+
+
+@frozen
+class Arrays:
+    """The arrays of an open file of weights, without the states of random layers.
+
+    Attributes:
+        by_key: The arrays by the names of their layers, and their numbers in them.
+        by_path: The arrays by their paths in the file.
+    """
+
+    by_key: dict[str, Stored]
+    by_path: dict[str, Stored]
+
+
+@contextmanager
+def open_arrays(path: Path, span: Span | None) -> Iterator[Arrays]:
+    """Open a file of weights.
+
+    Args:
+        path: The file.
+        span: The place in the spec that names it.
+
+    Raises:
+        RunError: The file cannot be read.
+    """
+    with _readable(path, span), _opened(path) as file, open_store(file) as store:
+        yield _arrays(contents(store))
 
 
 @contextmanager
@@ -98,10 +150,10 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
             yield file
 
 
-def _arrays(stored: Mapping[str, Stored], names: Mapping[str, str]) -> dict[str, Stored]:
-    """Return every array of a file of Keras by layer names and its number in the layer."""
-    layers = {path.removesuffix(f"/{VARIABLES}"): name for path, name in names.items()}
-    return {_key(path, layers): array for path, array in stored.items() if not _is_random_state(array)}
+def _arrays(there: Contents) -> Arrays:
+    by_path = {path: array for path, array in there.arrays.items() if not _is_random_state(array)}
+    layers = {path.removesuffix(f"/{VARIABLES}"): name for path, name in there.names.items()}
+    return Arrays({_key(path, layers): array for path, array in by_path.items()}, by_path)
 
 
 def _is_random_state(array: Stored) -> bool:
@@ -121,9 +173,28 @@ def _key(path: str, names: Mapping[str, str]) -> str:
     return "/".join(shown)
 
 
-def _layout(compiled: CompiledGraph, base: str) -> dict[str, str]:
-    """Return the weight under each key of a file of this model."""
-    plain = plain_model(compiled, base=base)
+@frozen
+class Layout:
+    """Where a file of this model has its weights.
+
+    Attributes:
+        keys: For each weight, the key of its array.
+        paths: For each weight, the path of its array in the file.
+    """
+
+    keys: dict[str, str]
+    paths: dict[str, str]
+
+
+def layout_of(compiled: CompiledGraph, base: str, *, whole: bool = False) -> Layout:
+    """Return where a file of this model has its weights.
+
+    Args:
+        compiled: The graph.
+        base: The folder in which `python(...)` looks for modules first.
+        whole: Whether to regard all layers, and not only those that the output depends on.
+    """
+    plain = plain_model(compiled, base=base, whole=whole)
     names = list(plain.variables)
     for number, variable in enumerate(plain.variables.values()):
         variable.assign(np.full(variable.shape, number, variable.dtype))
@@ -131,6 +202,9 @@ def _layout(compiled: CompiledGraph, base: str) -> dict[str, str]:
         path = Path(folder) / INSIDE
         plain.model.save_weights(path)
         with _opened(path) as file, open_store(file) as store:
-            found = contents(store)
-            arrays = _arrays(found.arrays, found.names)
-            return {key: names[int(array.read().ravel()[0])] for key, array in arrays.items()}
+            found = _arrays(contents(store))
+            by_key, by_path = (
+                {names[int(array.read().ravel()[0])]: key for key, array in arrays.items()}
+                for arrays in (found.by_key, found.by_path)
+            )
+        return Layout(by_key, by_path)

@@ -10,6 +10,7 @@ import random
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from fnmatch import fnmatchcase
 from typing import Any, NoReturn
 
 import tensorflow as tf
@@ -17,6 +18,7 @@ from attrs import define, evolve, field
 
 from compiler.graph.adapters.keras_private import (
     Merge,
+    flattened_layers,
     has_inner_layers,
     initializer_of,
     name_scope_of,
@@ -55,6 +57,7 @@ class Tracer:
         base: The folder in which `python(...)` looks for modules first.
         share_constants: Whether equal constants become one node.
         sync: Which layers normalize by the batches of all clones, or None if there is one clone.
+        freeze: Globs of the weights that training does not change.
         weights: The weights by name, in the order in which they were created, once a tower has been traced.
     """
 
@@ -64,6 +67,7 @@ class Tracer:
     base: str = "."
     share_constants: bool = True
     sync: SyncPolicy | None = None
+    freeze: tuple[str, ...] = ()
     weights: dict[str, WeightInfo] = field(factory=dict)
     _network: Network | None = field(default=None, repr=False)
     _names: dict[int, str] = field(factory=dict, repr=False)  # id of a Keras variable -> weight name
@@ -133,6 +137,28 @@ class Tracer:
         self._names[id(variable)] = name
         self.weights[name] = info
         return info
+
+    def frozen(self, layer: Any) -> None:
+        """Freeze those weights of a layer that a glob matches. All of them must have been registered.
+
+        A layer, or a layer inside it, all of whose weights match is frozen as `trainable = false` does it, so
+        that a batch normalization uses its moving statistics and keeps them. If only some match, the others
+        are trained, and statistics move.
+        """
+        if not self.freeze:
+            return
+        for part in flattened_layers(layer):
+            names = [self._names[id(each)] for each in part.variables if each.name != SEED_STATE]
+            if names and all(map(self._is_frozen, names)):
+                part.trainable = False
+        for variable in layer.variables:
+            if variable.name != SEED_STATE:
+                name = self._names[id(variable)]
+                variable.trainable = variable.trainable and not self._is_frozen(name)
+                self.weights[name] = evolve(self.weights[name], trainable=bool(variable.trainable))
+
+    def _is_frozen(self, name: str) -> bool:
+        return any(fnmatchcase(name, glob) for glob in self.freeze)
 
 
 @define
@@ -237,6 +263,8 @@ class _Trace:
         check_call(layer, node.call.name, sources, call.span)
         if not layer.built:
             self._build(call, layer, values)
+            if node.frozen:
+                layer.trainable = False  # of the layers inside it, too, which it has now
         with name_scope_of(layer):
             self._connect(layer, node.path, node.keras_name, call)
             renew_constants(layer)
@@ -279,6 +307,7 @@ class _Trace:
                 self.ports[info.name] = port
                 self.variables[info.name] = variable
                 self.scope.add_update((variable, port))
+        self.tracer.frozen(layer)
 
     def _connect_seed(self, variable: Any, name: str, call: CallNode) -> None:
         """Give a random layer a stream of its own: the tower's seed, mixed with the name of the layer."""

@@ -37,6 +37,7 @@ class _Kind:
     precision: str
     share_constants: bool
     sync: SyncPolicy | None
+    freeze: tuple[str, ...]
 
 
 @define
@@ -61,10 +62,19 @@ class Traces:
 
     def _find(self, plan: Plan, seed: int) -> tuple[Tracer, dict[int | None, Template]]:
         together = not any(rule.selector.role == "ops" for rule in plan.spec.place.rules)
-        kind = _Kind(plan.model, seed, plan.update.precision, together, sync_policy(plan))
+        update = plan.update
+        kind = _Kind(plan.model, seed, update.precision, together, sync_policy(plan), update.freeze or ())
         for known, tracer, templates in self._known:
             if known == kind:
                 return tracer, templates
-        tracer = Tracer(kind.model, seed, kind.precision, self.base, share_constants=together, sync=kind.sync)
+        tracer = Tracer(
+            kind.model,
+            seed,
+            kind.precision,
+            self.base,
+            share_constants=together,
+            sync=kind.sync,
+            freeze=kind.freeze,
+        )
         self._known.append((kind, tracer, {}))
         return tracer, self._known[-1][2]

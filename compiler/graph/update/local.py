@@ -82,14 +82,20 @@ def _average_when_due(assembly: Assembly, done: Mapping[int, Sequence[tf.Operati
 
 
 def _families(assembly: Assembly) -> Iterator[_Family]:
-    """Yield what is averaged: weights, statistics, and slots if the spec asks for it."""
-    for variable in assembly.variables.values():
+    """Yield what is averaged: weights, statistics, and slots if the spec asks for it, but nothing frozen."""
+    for variable in _changing(assembly):
         yield _family(assembly, variable)
         if assembly.plan.update.average_slots:
             for suffix, slots in variable.slots.items():
                 places = [variable.slot_place(copy) for copy in range(len(slots))]
                 counts = not slots[0].dtype.is_floating
                 yield _Family(f"{variable.name}/{suffix}", slots, places, first=counts)
+
+
+def _changing(assembly: Assembly) -> Iterator[GraphVariable]:
+    """Yield the variables that training changes. All copies of the others stay equal by themselves."""
+    statistics = {name for each in assembly.towers for name in each.template.state_updates}
+    return (each for each in assembly.variables.values() if each.info.trainable or each.name in statistics)
 
 
 def _family(assembly: Assembly, variable: GraphVariable) -> _Family:
@@ -147,7 +153,7 @@ def _assign(ledger: Ledger, family: _Family, copy: int, value: tf.Tensor) -> tf.
 
 def _publish(assembly: Assembly) -> tf.Operation:
     """Return the op that writes the mean of the copies to the variables that are evaluated and saved."""
-    written = [_publish_one(assembly, each) for each in assembly.variables.values()]
+    written = [_publish_one(assembly, each) for each in _changing(assembly)]
     with assembly.ledger.place(assembly.step_place, "save"), tf.control_dependencies(written):
         return tf.no_op(name="publish")
 

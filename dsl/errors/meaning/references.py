@@ -123,8 +123,8 @@ def unknown_argument(
 
 
 _FROZEN = (
-    "give `trainable = false` to single layers; a whole Keras model is frozen by a function that returns "
-    'it with `trainable = False`: `python("module:function")`'
+    "give `trainable = false` to a step of the model, or name what is frozen in the block `update`: "
+    '`freeze = ["backbone/*"]`'
 )
 _NO_FUNCTIONS = (
     "a spec holds no Python: write it with layers such as `Rescaling(1 / 255)` or `Multiply()`, or take it "

@@ -301,6 +301,18 @@ def weights_do_not_fit(path: str, faults: Sequence[str], span: Span | None) -> D
     )
 
 
+def part_does_not_fit(path: str, pattern: str, faults: Sequence[str], span: Span | None) -> Diagnostic:
+    """Report a file of weights for a part of the model that lacks weights of it, or has other shapes."""
+    shown = tuple(faults[:MOST_NAMES])
+    more = len(faults) - len(shown)
+    return error(
+        "TFD741",
+        f"the weights in `{path}` do not fit `{pattern}`",
+        span,
+        notes=(*shown, f"and {more} more") if more else shown,
+    )
+
+
 def weights_unreadable(path: str, reason: str, span: Span | None) -> Diagnostic:
     """Report a file of weights to start from that cannot be read."""
     return error("TFD742", f"the weights in `{path}` cannot be read: {reason}", span)

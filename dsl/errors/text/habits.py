@@ -130,7 +130,10 @@ _OPTIMIZER = (
 )
 _BATCH = "batches are cut for clones: `clones { batch = 64 }`, or `global_batch` for all clones together"
 _LENGTH = "training is as long as `steps` or `epochs` in `train` say"
-_FREEZE = "give `trainable = false` to the layers that are to stay as they are"
+_FREEZE = (
+    "give `trainable = false` to the steps of the model that are to stay as they are, or name them in "
+    '`update { freeze = ["backbone/*"] }`'
+)
 
 ATTRIBUTES = {
     "lr": _OPTIMIZER,

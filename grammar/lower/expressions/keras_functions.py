@@ -27,6 +27,27 @@ def keras_function(signature: signatures.Signature) -> Function:
     return Function(signature.name, arguments, rest, repeating=signature.repeating)
 
 
+STEP_ARGUMENTS = (
+    Argument(
+        "trainable", kinds.boolean(), "whether training changes its weights", default=True, positional=False
+    ),
+    Argument(
+        "weights",
+        kinds.string(optional=True, filled=True),
+        "a file of weights to start from",
+        positional=False,
+    ),
+)
+"""The arguments that every step has whatever it makes: a layer, a model, or the layers of a `layer` block."""
+
+
+def step_function(function: Function) -> Function:
+    """Return the function that makes a layer or model, with the arguments that every step has."""
+    own = {each.name for each in function.arguments}
+    added = tuple(each for each in STEP_ARGUMENTS if each.name not in own)
+    return evolve(function, arguments=(*function.arguments, *added))
+
+
 def keras_type(argument: signatures.Argument) -> Type:
     """Return the type of the language for an argument of a Keras object."""
     optional = argument.nullable

@@ -16,7 +16,7 @@ from dsl.suggest import nearest
 from grammar.lower.context import BAD, Context
 from grammar.lower.expressions import values
 from grammar.lower.expressions.evaluate import described
-from grammar.lower.expressions.keras_functions import keras_function
+from grammar.lower.expressions.keras_functions import keras_function, step_function
 from grammar.lower.expressions.values import typed
 from grammar.lower.network.operations import Operations, is_operation
 
@@ -230,8 +230,26 @@ def _made(call: syntax.Call, tensors: Tensors) -> Any:  # noqa: PLR0911 one for 
     signature = application or signatures.find("layer", name)
     if signature is None:
         return _unknown(call, tensors)
-    bound = values.bound(call, keras_function(signature), context)
-    return BAD if bound is BAD else ir.Step("application" if application else "layer", bound, span=call.span)
+    bound = values.bound(call, step_function(keras_function(signature)), context)
+    if bound is BAD:
+        return BAD
+    if application is None:
+        return ir.Step("layer", bound, span=call.span)
+    return ir.Step("application", _with_named_weights(bound, application), span=call.span)
+
+
+def _with_named_weights(call: ir.Call, application: signatures.Signature) -> ir.Call:
+    """Return the call of an application whose `weights`, if they are given by position, are named instead."""
+    names_ = [each.name for each in application.positional]
+    if names_[len(call.args) - 1 : len(call.args)] != ["weights"]:
+        return call
+    return evolve(
+        call,
+        args=call.args[:-1],
+        arg_spans=call.arg_spans[:-1],
+        kwargs={"weights": call.args[-1], **call.kwargs},
+        kwarg_spans={"weights": call.arg_spans[-1], **call.kwarg_spans},
+    )
 
 
 def _unknown(call: syntax.Call, tensors: Tensors) -> Any:
@@ -283,7 +301,7 @@ def _block(call: syntax.Call, tensors: Tensors) -> Any:
         )
         for each in block.parameters
     )
-    bound = values.bound(call, schema.Function(block.name, arguments), context)
+    bound = values.bound(call, step_function(schema.Function(block.name, arguments)), context)
     return BAD if bound is BAD else ir.Step("block", bound, span=call.span)
 
 
@@ -329,7 +347,7 @@ def _python(call: syntax.Call, context: Context) -> Any:
     if not context.allow_python:
         context.reports.add(names.python_not_allowed(call.callee.span))
     function = schema.function("source", "python")
-    bound: Any = BAD if function is None else values.bound(call, function, context)
+    bound: Any = BAD if function is None else values.bound(call, step_function(function), context)
     return BAD if bound is BAD else ir.Step("python", bound, span=call.span)
 
 

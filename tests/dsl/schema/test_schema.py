@@ -13,6 +13,7 @@ OF_THEIR_OWN = {
     "devices": {"jobs"},
     "job": {"name"},
     "place": {"rules"},
+    "train": {"part_weights"},
     "expect": {"conditions"},
     "update": {"groups"},
 }

@@ -6,17 +6,19 @@ Modules of `python(...)` are an exception: they are searched beside a spec and a
 from __future__ import annotations
 
 import glob
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from attrs import evolve
+from attrs import evolve, fields, has
 
+from compiler.model.elaborate import is_read_here
+from dsl import ir
+from grammar.lower.network.flows import APPLICATIONS
 from grammar.unparse import unparse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from dsl import ir
 
 FILES: dict[str, tuple[str, ...]] = {
     "csv": ("path",),
@@ -55,9 +57,52 @@ def with_paths(spec: ir.Spec, moved: Callable[[str], str], directory: str | None
         moved: Returns the new path for each path to a file of data or weights.
         directory: The new run directory.
     """
-    weights = None if spec.train.weights is None else moved(spec.train.weights)
-    train = evolve(spec.train, directory=directory, weights=weights)
-    return evolve(spec, train=train, data=_data(spec.data, moved))
+    train = spec.train
+    train = evolve(
+        train,
+        directory=directory,
+        weights=None if train.weights is None else moved(train.weights),
+        part_weights=tuple(evolve(each, file=moved(each.file)) for each in train.part_weights),
+    )
+    base = Path(spec.path).parent
+    model = evolve(spec.model, bindings=_bindings(spec.model.bindings, moved, base))
+    layers = tuple(
+        evolve(each, bindings=_bindings(each.bindings, moved, base), output=_steps(each.output, moved, base))
+        for each in spec.layers
+    )
+    return evolve(spec, train=train, data=_data(spec.data, moved), model=model, layers=layers)
+
+
+def _bindings(
+    bindings: tuple[ir.Binding, ...], moved: Callable[[str], str], base: Path
+) -> tuple[ir.Binding, ...]:
+    return tuple(evolve(each, value=_steps(each.value, moved, base)) for each in bindings)
+
+
+def _steps(part: Any, moved: Callable[[str], str], base: Path) -> Any:
+    """Return a part of a model with other paths to the files of weights that its steps name."""
+    if isinstance(part, tuple):
+        return tuple(_steps(each, moved, base) for each in part)
+    if isinstance(part, Mapping):
+        return {key: _steps(each, moved, base) for key, each in part.items()}
+    if not has(type(part)):
+        return part
+    inner = {
+        each.name: _steps(getattr(part, each.name), moved, base) for each in fields(type(part)) if each.eq
+    }
+    if isinstance(part, ir.Call):
+        inner["kwargs"] = {
+            key: moved(each) if key == "weights" and _is_file(part, each, base) else each
+            for key, each in inner["kwargs"].items()
+        }
+    return evolve(part, **inner)
+
+
+def _is_file(call: ir.Call, weights: object, base: Path) -> bool:
+    """Whether the `weights` of a step are a file. Those of an application may be the name of a collection."""
+    if not isinstance(weights, str):
+        return False
+    return not call.name.startswith(APPLICATIONS) or is_read_here(weights) or (base / weights).is_file()
 
 
 def files_of(spec: ir.Spec) -> list[Path]:

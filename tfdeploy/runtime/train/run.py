@@ -16,9 +16,8 @@ from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.inspect.room import require_room
 from compiler.graph.randomness import draw_seed
 from compiler.graph.storage.export import final_weights, keras_model
-from compiler.graph.storage.pretrained import read_pretrained
 from compiler.graph.storage.saving import add_saving
-from compiler.graph.storage.weight_files import read_weights
+from compiler.graph.storage.starting import starting_weights
 from compiler.plan import WorkerPlan
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors.planning import plan as plan_errors
@@ -305,19 +304,18 @@ class _Run:
     def _require_weights_elsewhere(self) -> None:
         """Raise RunError if the run is to start from the weights of a model that is about to be removed."""
         train, model = self.spec.train, self.directory.model
-        if train.weights is not None and (folder_of(self.spec) / train.weights).resolve() == model.resolve():
-            raise RunError(output_is_read(str(model), train.weights, train.span_of("weights")))
+        files = [(each.file, each.span) for each in self.plan.model.starts]
+        files += [(each.file, each.span) for each in train.part_weights]
+        files += [(train.weights, train.span_of("weights"))] if train.weights is not None else []
+        for file, span in files:
+            if (folder_of(self.spec) / file).resolve() == model.resolve():
+                raise RunError(output_is_read(str(model), file, span))
 
     def _start_from_weights(self, engine: Engine) -> None:
         """Set the weights from which the spec wants training to start."""
-        train = self.spec.train
-        pretrained = read_pretrained(engine.compiled, str(folder_of(self.spec)), self.reporter.note)
-        if pretrained:
-            engine.start_from(pretrained)
-        if train.weights is not None:
-            base = folder_of(self.spec)
-            path, span = base / train.weights, train.span_of("weights")
-            engine.start_from(read_weights(engine.compiled, path, span, base=str(base)))
+        found = starting_weights(engine.compiled, folder_of(self.spec), self.reporter.note)
+        if found:
+            engine.start_from(found)
 
     def _steps(self, trainer: Trainer, last: int, resumed: int | None) -> Result:
         engine = trainer.engine

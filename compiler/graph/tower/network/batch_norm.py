@@ -35,8 +35,9 @@ class SyncPolicy:
     refusal: str | None = None
 
     def wants(self, layer: Any) -> bool:
-        """Whether a layer is to normalize by the whole batch."""
-        return isinstance(layer, keras.layers.BatchNormalization) and (self.every or layer.synchronized)
+        """Whether a layer is to normalize by the whole batch. A frozen one normalizes by no batch."""
+        is_one = isinstance(layer, keras.layers.BatchNormalization) and layer.trainable
+        return is_one and (self.every or layer.synchronized)
 
 
 def sync_policy(plan: Plan) -> SyncPolicy | None:

@@ -148,7 +148,11 @@ class Network:
         Raises:
             SpecError: Keras refuses the arguments of a layer.
         """
-        return cls(model, [make_layer(node, base, towers=towers) for node in model.layers])
+        network = cls(model, [make_layer(node, base, towers=towers) for node in model.layers])
+        for node, layer in zip(model.layers, network.layers, strict=True):
+            if node.frozen:
+                layer.trainable = False
+        return network
 
     def apply(self, call: CallNode, values: list[Any], **arguments: Any) -> Any:
         """Call the layer of `call` on tensors.

@@ -1,0 +1,45 @@
+"""Check what is frozen, and which parts start from files, once the names of the weights are known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
+
+from compiler.plan import Plan
+from dsl.diagnostics import Diagnostic
+from dsl.errors.planning import freezing as errors
+from dsl.suggest import nearest_paths
+
+
+def globs_match(plan: Plan, names: Collection[str]) -> Iterator[Diagnostic]:
+    """Report globs of `freeze` and of the block `weights` that match no weight, and files for no weights."""
+    update = plan.spec.update
+    for glob in update.freeze or ():
+        if not _matches(glob, names):
+            yield errors.freeze_matches_nothing(glob, nearest_paths(glob, names), update.span_of("freeze"))
+    for rule in plan.spec.train.part_weights:
+        if not _matches(rule.pattern, names):
+            near = nearest_paths(rule.pattern, names)
+            yield errors.part_matches_nothing(rule.pattern, rule.file, near, rule.span)
+    for start in plan.model.starts:
+        if not _matches(start.pattern, names):
+            yield errors.step_without_weights(start.file, start.span)
+
+
+def something_is_trained(plan: Plan, trained: Mapping[str, bool]) -> Iterator[Diagnostic]:
+    """Report a model all of whose weights are frozen.
+
+    Args:
+        plan: The plan.
+        trained: For each weight by name, whether training changes it.
+    """
+    steps = [each.span for each in plan.model.layers if each.frozen]
+    globs = plan.spec.update.freeze
+    if not trained or any(trained.values()) or not (steps or globs):
+        return
+    span = plan.spec.update.span_of("freeze") if globs else steps[0]
+    yield errors.everything_frozen(list(trained), span)
+
+
+def _matches(glob: str, names: Collection[str]) -> bool:
+    return any(fnmatchcase(name, glob) for name in names)

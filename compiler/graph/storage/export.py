@@ -85,7 +85,7 @@ def plain_model(compiled: CompiledGraph, *, base: str = ".", whole: bool = False
 
 def _variables(network: Network, compiled: CompiledGraph) -> dict[str, Any]:
     """Return every variable of the layers in use, under the name that the tracer gives it."""
-    tracer = Tracer(compiled.plan.model, compiled.seed)
+    tracer = Tracer(compiled.plan.model, compiled.seed, freeze=compiled.plan.update.freeze or ())
     found: dict[str, Any] = {}
     for node, layer in zip(network.model.layers, network.layers, strict=True):
         if isinstance(layer, PlainWeight):
@@ -94,6 +94,8 @@ def _variables(network: Network, compiled: CompiledGraph) -> dict[str, Any]:
         for variable in layer.variables if node.kind != "operation" and layer.built else ():
             if variable.name != SEED_STATE:
                 found[tracer.register(variable, node.path, node.keras_name).name] = variable
+        if node.kind != "operation" and layer.built:
+            tracer.frozen(layer)
     return found
 
 

@@ -264,7 +264,7 @@ class _Trace:
         if not layer.built:
             self._build(call, layer, values)
             if node.frozen:
-                layer.trainable = False  # of the layers inside it, too, which it has now
+                _freeze(layer)
         with name_scope_of(layer):
             self._connect(layer, node.path, node.keras_name, call)
             renew_constants(layer)
@@ -396,6 +396,17 @@ class _Trace:
         scope = f"gradients/{part}" if part else "gradients"
         found = tf.gradients(loss, [self.ports[name] for name in names], name=scope)
         return {name: each for name, each in zip(names, found, strict=True) if each is not None}
+
+
+def _freeze(layer: Any) -> None:
+    """Freeze a layer with the layers inside it, which some make only when they are built.
+
+    It has been frozen before it was built. Keras does nothing if it is frozen again, so each part is frozen.
+    """
+    for part in flattened_layers(layer):
+        part.trainable = False
+    for variable in layer.variables:
+        variable.trainable = False
 
 
 def _sum(terms: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -24,6 +24,8 @@ BLOCKS = {
     "optimizer": "Stands inside `update`, in place of its attribute `optimizer`. Each item is a rule for a group of"
     " weights: [Groups of weights](../how-to/numerics.md#groups-of-weights).",
     "train": "`steps` and `epochs` exclude each other, and training needs one of them.",
+    "weights": "Stands inside `train`, beside its attribute `weights`. Each item is a rule for a part of the model:"
+    " [Fine-tuning](../how-to/model.md#fine-tuning-frozen-layers-and-files-of-weights).",
     "expect": "Each item is a [condition](place-and-expect.md#conditions). Commands that build the graph fail where"
     " one does not hold.",
 }
@@ -43,6 +45,7 @@ DEFAULTS = {
     "clones.count": "one per device, or group, that clones go to",
     "clones.batch": "32",
     "clones.global_batch": "`batch` times `count`",
+    "update.freeze": "nothing is frozen",
     "update.optimizer": "none; needed to train",
     "update.replication": "`in_graph`; with `mode = async` on a cluster `between_graph`",
     "update.average_every": "none; needed for `local`",

@@ -26,6 +26,7 @@ RATES = frozenset(
         "GaussianNoise",
     )
 )
+AUGMENTATIONS = ("AugMix", "RandAugment")
 ARGUMENTS = ("dropout", "recurrent_dropout")
 
 
@@ -43,7 +44,7 @@ def _call_without_randomness(call: ir.Call) -> ir.Call:
         return evolve(call, args=(0.0,), kwargs={})
     if call.name == "RandomCrop":
         return evolve(call, name="CenterCrop", kwargs=_without(call, "seed"))
-    if call.name.startswith("Random"):
+    if call.name.startswith("Random") or call.name in AUGMENTATIONS:
         return ir.Call("Identity", span=call.span)
     kwargs = {
         key: 0.0 if key in ARGUMENTS else _value_without_randomness(value)

@@ -1,0 +1,58 @@
+"""Keras's layers that change images at random, in towers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler.graph.build import compile_graph
+from compiler.pipeline import make_plan
+from dsl.diagnostics import SpecError
+from tests.support import Training, spec_of
+
+SPEC = """
+tfdeploy = 1
+model "m" {{
+  image = input(float32, [8, 8, 3])
+  label = input(float32, [2])
+  out = image {layers} -> Flatten() -> Dense(2)
+  loss = [label, out] -> MeanSquaredError()
+}}
+devices {{ cpu = 2 }}
+clones {{ count = 2, batch = 8 }}
+update {{ optimizer = SGD(0.0) }}
+train {{ seed = 3 }}
+"""
+LAYERS = """
+    -> RandomFlip("horizontal")
+    -> RandomRotation(0.2)
+    -> RandomBrightness(0.2, value_range = [0, 1])
+    -> RandomErasing(value_range = [0, 1])
+"""
+
+
+def test_clones_draw_numbers_of_their_own_in_each_step_that_follow_from_the_seed() -> None:
+    """Two clones on the same examples have other outputs; steps differ, and a second run is the same."""
+    random = np.random.default_rng(0)
+    images, labels = random.random([4, 8, 8, 3], np.float32), random.random([4, 2], np.float32)
+    arrays = {"image": np.concatenate([images, images]), "label": np.concatenate([labels, labels])}
+    runs = []
+    for _ in range(2):
+        with Training(spec_of(SPEC.format(layers=LAYERS)), arrays) as training:
+            runs.append(training.steps(3))
+            one, two = training.session.run([clone.outputs for clone in training.compiled.clones])
+        assert not np.allclose(one, two)
+    assert runs[0] == runs[1]
+    assert len(set(runs[0])) == 3
+
+
+def test_a_layer_with_another_shape_in_evaluation_is_named_with_both_shapes() -> None:
+    """A crop in training only is reported at the crop, with a label at the step that cannot use its shape."""
+    with pytest.raises(SpecError) as caught:
+        compile_graph(make_plan(spec_of(SPEC.format(layers="-> RandomFlip() -> RandomCrop(6, 6)"))))
+    (found,) = caught.value.diagnostics
+    assert found.code == "TFD593"
+    assert "`[6, 6, 3]` in training and `[8, 8, 3]` in evaluation" in found.message
+    assert found.span is not None
+    assert found.span.text == "RandomCrop(6, 6)"
+    assert [label.span.text for label in found.labels] == ["Dense(2)"]

@@ -112,14 +112,20 @@ class Session:
         """Run a command and return what it prints."""
         if command == "echo $?":
             return f"{self.code}\n"
-        words = shell_words(command)
-        if words[0] in {"tfdeploy", "compile-and-run"} and not any(is_operator(word) for word in words):
-            return self._tfdeploy(words[1:] if words[0] == "tfdeploy" else words)
+        own, pipe, rest = command.partition("|")
+        words = shell_words(own)
+        if words[0] not in {"tfdeploy", "compile-and-run"} or any(is_operator(word) for word in words):
+            return self._shell(command)
+        stdout, stderr, mixed = self._tfdeploy(words[1:] if words[0] == "tfdeploy" else words)
+        return stderr + self._shell(rest, stdout) if pipe else mixed
+
+    def _shell(self, command: str, stdin: str = "") -> str:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
             ["/bin/sh", "-c", command],
             cwd=self.directory,
             env={**os.environ, "PATH": path},
+            input=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -128,14 +134,16 @@ class Session:
         self.code = done.returncode
         return done.stdout
 
-    def _tfdeploy(self, arguments: list[str]) -> str:
-        with CliRunner().isolation(env={"NO_COLOR": "1", "COLUMNS": "90"}) as (_, _, mixed):
+    def _tfdeploy(self, arguments: list[str]) -> tuple[str, str, str]:
+        """Run a command of tfdeploy in this process; return its output, its errors, and both as they came."""
+        with CliRunner().isolation(env={"NO_COLOR": "1", "COLUMNS": "90"}) as streams:
             self.code = guarded(
                 Common(), lambda: tfdeploy.main(arguments, prog_name="tfdeploy", standalone_mode=False)
             )
             sys.stdout.flush()
             sys.stderr.flush()
-            return mixed.getvalue().decode()
+            stdout, stderr, mixed = (each.getvalue().decode() for each in streams)
+        return stdout, stderr, mixed
 
     def python(self, block: Block) -> None:
         """Run a block of Python; the names of the page's earlier blocks are there."""

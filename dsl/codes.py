@@ -72,6 +72,11 @@ _ROWS = (
     Code("TFD306", "invalid-arithmetic", "arithmetic that has no result"),
     Code("TFD316", "random-evaluation", "examples changed at random that are not for training"),
     Code("TFD317", "random-before-cache", "random changes that would be the same in every pass"),
+    # TFD36x: what layers know beside their weights.
+    Code("TFD366", "no-layer-state", "a layer without the words or boundaries that it needs"),
+    Code("TFD367", "layer-state-twice", "a layer that is to learn what it is given"),
+    Code("TFD368", "no-split-to-adapt", "a layer that learns from a split that there is not"),
+    Code("TFD369", "cannot-adapt-here", "a layer that learns from data at a place where it cannot"),
     # TFD4xx: references.
     Code("TFD401", "unknown-name", "a name that is not defined"),
     Code("TFD402", "no-such-device", "a device that is not among the declared ones"),
@@ -138,6 +143,12 @@ _ROWS = (
     Code("TFD572", "part-matches-nothing", "a file of weights for a part that there is not", "plan"),
     Code("TFD575", "constant-weights", "weights of examples that depend on no input"),
     Code("TFD576", "no-class-weights", "an empty list of weights of classes"),
+    # TFD58x: what layers learn before training.
+    Code("TFD580", "unreadable-vocabulary", "a file of words that cannot be read", "plan"),
+    Code("TFD581", "nothing-learnt", "examples from which a layer cannot learn", "plan"),
+    Code("TFD582", "other-layer-state", "a record of what other layers have learnt", "run"),
+    Code("TFD583", "weights-before-adapt", "a layer that learns from what layers with weights make", "plan"),
+    Code("TFD584", "learnt-in-many-graphs", "a layer that learns while workers have own graphs", "run"),
     # TFD59x: layers that do not do the same in training and in evaluation.
     Code("TFD593", "shape-of-the-pass", "a step with another shape in evaluation than in training", "plan"),
     # TFD6xx: lint.

@@ -178,6 +178,11 @@ class Path(Node):
         return ".".join(segment.name for segment in self.segments)
 
     @property
+    def has_no_index(self) -> bool:
+        """Whether all segments are plain names."""
+        return all(segment.index is None for segment in self.segments)
+
+    @property
     def bare(self) -> str | None:
         """The name if the path is a single name without an index, else None."""
         first = self.segments[0]

@@ -67,7 +67,9 @@ def compile(  # noqa: A001
     verbose: bool = False,
     warn: Callable[[Diagnostic], None] | None = None,
 ) -> CompiledGraph:
-    """Build the multi-tower graph of a spec. Nothing is run, and no data is read.
+    """Build the multi-tower graph of a spec. Nothing is trained.
+
+    No data is read, unless a layer learns from it (`adapt = data.train`).
 
     Args:
         spec: The spec, as `load` returns it.
@@ -82,9 +84,11 @@ def compile(  # noqa: A001
     Raises:
         SpecError: If the graph cannot be built, or its placement does not meet the spec's `expect`.
     """
+    from tfdeploy.runtime.adapted import adapted
     from tfdeploy.runtime.plans import graph_of, plan_of
 
-    compiled = graph_of(plan_of(spec, emulate=emulate, verbose=verbose), verbose=verbose)
+    plan = plan_of(spec, emulate=emulate, verbose=verbose)
+    compiled = graph_of(adapted(plan, verbose=verbose), verbose=verbose)
     from compiler.conditions.capacity import forecast_if_needed, warnings_of
     from compiler.conditions.expect import require_expectations
 

@@ -17,9 +17,12 @@ from attrs import evolve
 
 from dsl import ir
 from dsl.diagnostics import Diagnostic, Severity
+from dsl.errors.planning import layer_state as state_errors
 from dsl.errors.planning import plan as plan_errors
 from dsl.files.regular import open_regular
+from dsl.ir.walk import steps_in
 from dsl.schema.functions import SOURCES
+from dsl.schema.layer_state import named_arguments
 from dsl.source import Span
 from dsl.suggest import nearest
 
@@ -37,15 +40,29 @@ def data_is_there(spec: ir.Spec) -> Iterator[Diagnostic]:
     if (spec.train.steps or spec.train.epochs) and (spec.data is None or spec.data.train is None):
         span = spec.data.span if spec.data is not None else spec.train.span
         yield evolve(plan_errors.nothing_to_train_on(span, "`data.train`"), severity=Severity.WARNING)
-    if spec.data is None or not Path(spec.path).is_file():
+    if not Path(spec.path).is_file():
         return  # a spec from standard input has no folder
     base = Path(spec.path).parent
+    yield from _vocabularies(spec, base)
+    if spec.data is None:
+        return
     for split in (spec.data.train, spec.data.validation, spec.data.test):
         if split is not None and split.source.name not in WITHOUT_FILES:
             try:
                 yield from _source(split.source, base)
             except (OSError, ValueError):
                 continue  # a run reports better what is wrong with such a file
+
+
+def _vocabularies(spec: ir.Spec, base: Path) -> Iterator[Diagnostic]:
+    """Report missing files of words."""
+    bindings = [*spec.model.bindings, *(each for block in spec.layers for each in block.bindings)]
+    for step in (step for each in bindings for step in steps_in(each.value)):
+        path = named_arguments(step.call).get("vocabulary") if step.kind == "layer" else None
+        if isinstance(path, str) and not (base / path).exists() and (base / path).parent.is_dir():
+            span = step.call.kwarg_spans.get("vocabulary", step.call.span)
+            fault = state_errors.unreadable_vocabulary(str(base / path), "there is no such file", span)
+            yield evolve(fault, severity=Severity.WARNING)
 
 
 def _source(source: ir.Call, base: Path) -> Iterator[Diagnostic]:

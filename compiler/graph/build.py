@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -38,6 +39,7 @@ from compiler.graph.tower.without_statistics import only_first_keeps_statistics,
 from compiler.graph.update import UPDATE_MODES, Updates
 from compiler.graph.variables.variables import create_variable, create_variables, place_variables
 from compiler.graph.workers.updates import build_between
+from compiler.model.layer_state import with_vocabularies
 from compiler.placement.rules import Rulebook
 from compiler.plan import Plan, WorkerPlan
 from compiler.reasons import Placed
@@ -52,7 +54,7 @@ def compile_graph(
 
     Args:
         plan: The plan.
-        base: The folder in which `python(...)` looks for modules first.
+        base: The folder in which `python(...)` looks for modules first, and from which files start.
         seed: The seed if the spec gives none. If both are missing, a seed is drawn.
         traces: Traced towers that may be used again. Towers that they lack are added to them.
 
@@ -60,8 +62,10 @@ def compile_graph(
         SpecError: Keras refuses a layer, a shape or an argument. The diagnostic has its span.
     """
     chosen = next((each for each in (plan.spec.train.seed, seed) if each is not None), None)
+    traces = traces or Traces(base)
+    plan = evolve(plan, model=with_vocabularies(plan.model, Path(traces.base)))
     with _collector_paused():
-        return _compile(plan, draw_seed() if chosen is None else chosen, traces or Traces(base))
+        return _compile(plan, draw_seed() if chosen is None else chosen, traces)
 
 
 @contextmanager

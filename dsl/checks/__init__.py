@@ -16,6 +16,7 @@ from dsl.checks.facts import Facts
 from dsl.checks.hosts import hosts
 from dsl.checks.labels import labels
 from dsl.checks.layer_names import layer_names
+from dsl.checks.layer_state import layer_state
 from dsl.checks.lints.clone_shares import clone_shares
 from dsl.checks.lints.ineffective_rules import ineffective_rules
 from dsl.checks.lints.unused_bindings import unused_bindings
@@ -42,6 +43,7 @@ CHECKS: tuple[Rule, ...] = (
     random_examples,
     mixed_examples,
     layer_names,
+    layer_state,
     labels,
     averaging,
     optimizer_groups,

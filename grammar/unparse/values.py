@@ -111,7 +111,7 @@ def _is_word(text: str, type: Type | None) -> bool:  # noqa: A002 the schema's w
     if type is None:
         return False
     options = type.options if type.kind == "either" else (type,)
-    is_name = text.isidentifier() and text.isascii()
+    is_name = text.isascii() and all(part.isidentifier() for part in text.split("."))
     return is_name and any(text in option.words or option.kind == "tensor" for option in options)
 
 

@@ -60,12 +60,13 @@ def build(spec: ir.Spec, common: Common, *, emulate: bool = False, forecast: boo
     Raises:
         SpecError: If the graph cannot be built.
     """
+    from tfdeploy.runtime.adapted import adapted
     from tfdeploy.runtime.plans import graph_of, plan_of
 
     plan, name = plan_of(spec, emulate=emulate, verbose=common.verbose), spec.model.name
     start(common)
     with busy(f"building the graph of {name}"):
-        compiled = graph_of(plan, verbose=common.verbose)
+        compiled = graph_of(adapted(plan, verbose=common.verbose), verbose=common.verbose)
         from compiler.conditions.capacity import has_limits, warnings_of
         from compiler.graph.inspect.forecast import forecast_step_memory
 

@@ -69,6 +69,22 @@ def first_element(make: Callable[[], Any]) -> dict[str, np.ndarray] | None:
                 return None
 
 
+def run_to_end(start: Any, tensors: Any) -> Iterator[Any]:
+    """Yield the values of tensors of the current graph until its iterator ends; raises OpError.
+
+    Args:
+        start: The op that starts the iterator.
+        tensors: The tensors, which depend on the iterator.
+    """
+    with _session() as session:
+        session.run(start)
+        while True:
+            try:
+                yield session.run(tensors)
+            except tf.errors.OutOfRangeError:
+                return
+
+
 def find_first_failure(make: Callable[[], Any]) -> tuple[int, str] | None:
     """Read the dataset that `make` makes to its end.
 

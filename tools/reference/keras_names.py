@@ -7,6 +7,7 @@ from collections import Counter
 from importlib.metadata import version
 
 from dsl.schema import signatures
+from dsl.schema.layer_state import SPLITS, STATES
 from dsl.schema.signatures import Argument, Signature
 from tools.reference.markdown import NOTICE, written
 
@@ -99,6 +100,8 @@ def _arguments(signature: Signature) -> list[str]:
     own = [each for each in signature.arguments if signature.category != "layer" or each.name not in COMMON]
     positional = [_argument(each) for each in own if each.positional]
     keywords = [_argument(each) for each in own if not each.positional]
+    if signature.category == "layer" and signature.name in STATES:
+        keywords.append("adapt = none")
     if signature.repeating:
         positional.append("...")
     if signature.variadic:
@@ -128,6 +131,7 @@ def _words() -> str:
         f"- `{argument}`{_of(owners) if variants[argument] > 1 else ''}: {', '.join(f'`{word}`' for word in words)}\n"
         for (argument, words), owners in sorted(found.items())
     ]
+    lines.insert(0, f"- `adapt`: {', '.join(f'`{split}`' for split in SPLITS)}\n")
     return "## Words\n\nArguments that take one of a few words, which need no quotes.\n\n" + "".join(lines)
 
 

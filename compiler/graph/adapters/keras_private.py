@@ -42,6 +42,7 @@ __all__ = [
     "Merge",
     "OwnMoments",
     "file_utils",
+    "first_word_index",
     "flattened_layers",
     "freeze_lookup",
     "get_global_attribute",
@@ -52,6 +53,7 @@ __all__ = [
     "is_built",
     "iterations_of",
     "keep_table_dtype",
+    "lookup_of",
     "name_scope_of",
     "rate_of",
     "reduce_weighted_values",
@@ -62,6 +64,7 @@ __all__ = [
     "takes_any_shape",
     "uses_adamw",
     "weight_at",
+    "words_of",
 ]
 
 NAMES_GIVEN = "object_name_uids"
@@ -112,6 +115,22 @@ def freeze_lookup(layer: Any, run: Callable[[Any], Any], table: Callable[[Any, A
         layer._mask_key, layer._mask_value = run([layer._mask_key, layer._mask_value])
     if layer.output_mode == "tf_idf":
         layer.idf_weights_const = run(layer.idf_weights_const)
+
+
+def first_word_index(layer: Any) -> int:
+    """Return the number of the first word of a lookup; the numbers before it are special."""
+    found: int = layer._token_start_index()
+    return found
+
+
+def lookup_of(vectorization: Any) -> Any:
+    """Return the lookup inside a `TextVectorization`."""
+    return vectorization._lookup_layer
+
+
+def words_of(vectorization: Any, texts: Any) -> Any:
+    """Return the words into which a `TextVectorization` splits texts, ragged if it splits them at all."""
+    return vectorization._preprocess(texts)
 
 
 def has_inner_layers(layer: keras.Layer) -> bool:

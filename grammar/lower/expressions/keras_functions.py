@@ -8,6 +8,7 @@ from attrs import evolve
 
 from dsl.schema import Argument, Function, Type, signatures
 from dsl.schema import types as kinds
+from dsl.schema.layer_state import SPLITS, STATES
 
 
 @cache
@@ -23,6 +24,9 @@ def keras_function(signature: signatures.Signature) -> Function:
         )
         for each in signature.arguments
     )
+    if signature.category == "layer" and signature.name in STATES:
+        adapt = kinds.word(*SPLITS, optional=True)
+        arguments = (*arguments, Argument("adapt", adapt, default=None, required=False, positional=False))
     rest = kinds.ANY if signature.variadic else None
     return Function(signature.name, arguments, rest, repeating=signature.repeating)
 

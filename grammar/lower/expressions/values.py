@@ -61,9 +61,10 @@ def typed(  # noqa: PLR0911 one for each kind
 
 def word(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002
     """Return the word of `type` that an expression is: a name, a string, or a constant with a string."""
-    if isinstance(expression, syntax.Path) and expression.bare in type.words:
-        return expression.bare
-    value = evaluate(expression, context, type.words)
+    if isinstance(expression, syntax.Path) and _is_word(expression, type.words):
+        value: Any = expression.name
+    else:
+        value = evaluate(expression, context, type.words)
     if value is BAD or isinstance(value, (ir.Parameter, ir.Arithmetic)):
         return value
     if value is None and (type.optional or "none" in type.words):
@@ -78,6 +79,13 @@ def word(expression: syntax.Expr, type: Type, what: str, context: Context) -> An
     near = nearest(value, type.words)
     context.reports.add(types.invalid_choice(what, value, type.words, near, expression.span, labels))
     return BAD
+
+
+def _is_word(path: syntax.Path, words: tuple[str, ...]) -> bool:
+    """Whether a path is one of some words, or has dots as they have: `data.train`."""
+    if path.bare is not None:
+        return path.bare in words
+    return path.has_no_index and any("." in each for each in words)
 
 
 def _items(expression: syntax.List, type: Type, what: str, context: Context) -> Any:  # noqa: A002

@@ -19,6 +19,7 @@ import grammar
 from compiler.compatibility import replication_of
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.files.typed_json import BadRecord, parse_record
+from tfdeploy.runtime.adapted import require_one_graph
 from tfdeploy.runtime.launch.launcher import POLL, Launcher, Stream, TaskCommand
 from tfdeploy.runtime.membership.addresses import Task, chief_job
 from tfdeploy.runtime.membership.membership import find_membership, require_trainer, with_run_secret
@@ -99,7 +100,7 @@ def is_result(line: str) -> bool:
 def require_launchable(spec: ir.Spec) -> None:
     """Raise the SpecError of a spec that cannot be run, once and before every task reports it."""
     require_trainable(spec)
-    plan_of(spec)
+    require_one_graph(plan_of(spec))
 
 
 def run_client(command: TaskCommand, options: RunOptions, output: TaskOutput) -> Result:

@@ -87,6 +87,11 @@ class RunDirectory:
         return self.path / "model.keras"
 
     @property
+    def layer_states(self) -> Path:
+        """What layers have learnt from the data before training, if there are such layers."""
+        return self.path / "layer_states.json"
+
+    @property
     def result(self) -> Path:
         """The outcome of the run."""
         return self.path / "result.json"
@@ -161,5 +166,6 @@ class RunDirectory:
     @property
     def _whole_files(self) -> tuple[Path, ...]:
         return (
-            self.spec, self.placement, self.history, self.cluster, self.model, self.result, self.mark,
+            self.spec, self.placement, self.history, self.cluster, self.model, self.layer_states, self.result,
+            self.mark,
         )  # fmt: skip

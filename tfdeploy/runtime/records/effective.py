@@ -14,6 +14,7 @@ from attrs import evolve, fields, has
 
 from compiler.model.elaborate import is_read_here
 from dsl import ir
+from dsl.schema.layer_state import STATES, named_arguments
 from grammar.lower.network.flows import APPLICATIONS
 from grammar.unparse import unparse
 
@@ -80,7 +81,7 @@ def _bindings(
 
 
 def _steps(part: Any, moved: Callable[[str], str], base: Path) -> Any:
-    """Return a part of a model with other paths to the files of weights that its steps name."""
+    """Return a part of a model with other paths to the files of weights and words that its steps name."""
     if isinstance(part, tuple):
         return tuple(_steps(each, moved, base) for each in part)
     if isinstance(part, Mapping):
@@ -95,6 +96,10 @@ def _steps(part: Any, moved: Callable[[str], str], base: Path) -> Any:
             key: moved(each) if key == "weights" and _is_file(part, each, base) else each
             for key, each in inner["kwargs"].items()
         }
+        words = named_arguments(part).get("vocabulary") if part.name in STATES else None
+        if isinstance(words, str):
+            inner["args"] = tuple(moved(words) if each is words else each for each in part.args)
+            inner["kwargs"] |= {"vocabulary": moved(words)} if "vocabulary" in part.kwargs else {}
     return evolve(part, **inner)
 
 

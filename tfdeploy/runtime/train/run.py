@@ -23,6 +23,7 @@ from dsl.diagnostics import RunError, SpecError
 from dsl.errors.planning import plan as plan_errors
 from dsl.errors.running import running as errors
 from dsl.errors.running.outputs import output_is_read
+from tfdeploy.runtime.adapted import adapted_for_run, require_one_graph
 from tfdeploy.runtime.cluster.health.status import cluster_record
 from tfdeploy.runtime.cluster.workers.choose_target import target_for
 from tfdeploy.runtime.memory import memory_limit
@@ -88,6 +89,7 @@ def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
         Terminated: If SIGTERM has ended the run.
     """
     plan = plan_of(spec, emulate=options.emulate, verbose=options.verbose, membership=options.membership)
+    require_one_graph(plan)
     require_devices(plan, verbose=options.verbose)
     activity = Activity()
     with Watchdog(activity, stop, options.reporter).watching():
@@ -164,7 +166,9 @@ class _Run:
     def _compile(self) -> CompiledGraph:
         begun = time.perf_counter()
         with self.reporter.busy(f"building the graph of {self.plan.model.name}"):
-            compiled = graph_of(self.plan, seed=self.seed, verbose=self.options.verbose)
+            goes_on = self.options.resume != "never" and bool(self.directory.store.whole())
+            plan = adapted_for_run(self.plan, self.directory, goes_on=goes_on, verbose=self.options.verbose)
+            compiled = graph_of(plan, seed=self.seed, verbose=self.options.verbose)
             require_room(compiled, memory_limit())
             self.memory.update(forecast_if_needed(compiled))
             strange = warnings_of(compiled, self.memory)

@@ -12,6 +12,7 @@ from compiler.graph.storage.export import final_weights, keras_model
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
+from tfdeploy.runtime.adapted import adapted
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.result import Evaluated, SplitResult
@@ -76,7 +77,7 @@ class TrainedModel:
         chosen = _find(store, checkpoint, warn, best=spec.train.best is not None)
         if chosen is None and not store.steps():
             raise RunError(errors.no_checkpoint(str(store.directory)))
-        engine = Engine.start(graph_of(plan, verbose=verbose))
+        engine = Engine.start(graph_of(adapted(plan, must=True, verbose=verbose), verbose=verbose))
         try:
             checkpoints = Checkpoints(store, engine, keep=spec.train.keep)
             if chosen is None:

@@ -11,9 +11,11 @@ from attrs import define, evolve, field, frozen
 
 from compiler.compatibility import AGGREGATIONS, MODES, VARIABLES
 from compiler.graph.tower.traces import Traces
+from compiler.pipeline import make_plan
 from dsl.diagnostics import SpecError
 from dsl.errors.planning import plan as errors
 from dsl.errors.planning import plan_modes
+from tfdeploy.runtime.adapted import learn_states
 from tfdeploy.runtime.plans import folder_of
 from tfdeploy.runtime.session.clone_threads import CloneThreads
 from tfdeploy.runtime.verify.cases import GLOBAL_BATCH, Case, SelectedCases, launched_spec, select_cases
@@ -93,7 +95,9 @@ class Verification:
         if not self.spec.update.optimizers:
             raise SpecError([errors.no_optimizer(self.spec.update.span)])
         seed = self.spec.train.seed if self.spec.train.seed is not None else 1
-        setup = TrialSetup(Traces(str(folder_of(self.spec))), seed, {})
+        learnt = learn_states(make_plan(self.spec, emulate=True))
+        states = {path: each.state for path, each in learnt.items()}
+        setup = TrialSetup(Traces(str(folder_of(self.spec))), seed, {}, states=states)
         alone = Case("sync", PLAIN, "shared", (GLOBAL_BATCH,)).apply(self.spec)
         compiled = setup.compile(alone)
         towers = setup.traces.of(compiled.plan, seed)

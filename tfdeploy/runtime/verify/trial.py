@@ -16,6 +16,7 @@ from compiler.graph.build import compile_graph
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.export import final_weights
 from compiler.graph.tower.traces import Traces
+from compiler.model.layer_state import State, with_states
 from compiler.pipeline import make_plan
 from tfdeploy.runtime.cluster.server.server import loopback_server
 from tfdeploy.runtime.verify.randomness import without_randomness
@@ -40,6 +41,7 @@ class TrialSetup:
         seed: The seed.
         arrays: The examples, by the names of inputs.
         start: The values with which every trial begins, by their names in a checkpoint.
+        states: What layers have learnt from the data, by their paths.
         servers: The servers on which combinations for a cluster run; None for devices of this process.
     """
 
@@ -48,11 +50,12 @@ class TrialSetup:
     arrays: Arrays = field(repr=False)
     start: Arrays = field(factory=dict, repr=False)
     servers: LaunchedServers | None = None
+    states: Mapping[str, State] = field(factory=dict, repr=False)
 
     def compile(self, spec: ir.Spec, worker: int = 0) -> CompiledGraph:
         """Return the graph of a combination, or of one of its workers, without random numbers."""
         plan = make_plan(spec, emulate=not self._is_launched(spec), worker=worker)
-        plan = evolve(plan, model=without_randomness(plan.model))
+        plan = evolve(plan, model=without_randomness(with_states(plan.model, self.states)))
         return compile_graph(plan, seed=self.seed, traces=self.traces)
 
     def _is_launched(self, spec: ir.Spec) -> bool:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 LOCAL_HEADER = 30
 """Bytes of the fixed part of a zip member's local header; the lengths of what follows stand at 26 and 28."""
 
+TEXT = "SU"
+"""The kinds of NumPy's dtypes that hold text: bytes and Unicode."""
+
 MEMBER_FAULTS = (EOFError, OSError, RuntimeError, ValueError, struct.error, zipfile.BadZipFile, zlib.error)
 """What reading a zip file of unknown contents may raise."""
 
@@ -107,18 +110,18 @@ class Archive:
                 raise RunError(
                     errors.damaged(self._where(name), f"its header cannot be read: {fault}")
                 ) from fault
-        kind = dtype.name
-        if kind not in DTYPES:
-            advice = "store numbers" if dtype.kind in "OSUV" else None
+        kind = "string" if dtype.kind in TEXT else dtype.name
+        if kind not in DTYPES and kind != "string":
+            advice = "store numbers or text" if dtype.kind in "OV" else None
             raise RunError(errors.wrong_kind(self._where(name), f"{_kind(dtype)}", "numbers", advice=advice))
         if not shape:
             raise RunError(errors.wrong_shape(self._where(name), "a single number", "an axis of examples"))
         size = begin + prod(shape) * dtype.itemsize
         if info.file_size != size:
             self._cut_off(name, info.file_size, size)
-        without_autograph = info.compress_type == zipfile.ZIP_STORED and dtype.isnative and prod(shape) > 0
+        in_place = info.compress_type == zipfile.ZIP_STORED and dtype.isnative and prod(shape) > 0
         columns_first = columns_first and len(shape) > 1
-        offset = self._offset(info) + begin if without_autograph and not columns_first else None
+        offset = self._offset(info) + begin if in_place and not columns_first else None
         return Array(name, kind, shape, dtype, columns_first, offset)
 
     def _cut_off(self, name: str, found: int, wanted: int) -> NoReturn:
@@ -140,13 +143,13 @@ class Archive:
                     # The examples of such an array lie scattered over all of it.
                     whole = np.lib.format.read_array(member, allow_pickle=False)
                     for start in range(0, array.length, rows):
-                        yield np.ascontiguousarray(whole[start : start + rows], native)
+                        yield _as_utf8(np.ascontiguousarray(whole[start : start + rows], native))
                     return
                 _header(member)
                 for start in range(0, array.length, rows):
                     count = min(rows, array.length - start)
                     piece = np.frombuffer(member.read(count * array.record_bytes), array.stored)
-                    yield piece.reshape(count, *array.shape[1:]).astype(native)
+                    yield _as_utf8(piece.reshape(count, *array.shape[1:]).astype(native))
         except MEMBER_FAULTS as fault:
             raise RunError(
                 errors.damaged(self._where(array.name), f"its numbers cannot be read: {fault}")
@@ -161,6 +164,11 @@ class Archive:
         except MEMBER_FAULTS as fault:
             return errors.damaged(self._where(array.name), f"its numbers cannot be read: {fault}")
         return None
+
+
+def _as_utf8(piece: np.ndarray) -> np.ndarray:
+    """Return text as UTF-8, in which TensorFlow has it; numbers and bytes are returned as they are."""
+    return np.char.encode(piece, "utf-8") if piece.dtype.kind == "U" else piece
 
 
 def _header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
@@ -178,8 +186,6 @@ def _header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
 def _kind(dtype: np.dtype) -> str:
     return {
         "O": "Python objects",
-        "S": "bytes",
-        "U": "text",
         "V": "records",
         "M": "dates",
         "m": "durations",

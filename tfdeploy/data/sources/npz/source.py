@@ -6,6 +6,8 @@ the file; compressed ones, and those in an order TensorFlow cannot read, pass th
 
 from __future__ import annotations
 
+import sys
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,6 +116,8 @@ class Npz(Source):
     def _decode(self, array: Array, record: Any) -> Any:
         if array.offset is None:
             return record
+        if array.dtype == "string":
+            return _decode_text(array, record)
         numbers = tf.io.decode_raw(record, SIGNED.get(array.dtype, array.dtype))
         if array.dtype in SIGNED:
             numbers = tf.bitcast(numbers, array.dtype)
@@ -131,3 +135,20 @@ class Npz(Source):
             if fault is not None:
                 return fault
         return super().fault(index, reason)
+
+
+def _decode_text(array: Array, record: Any) -> Any:
+    """Return the texts of a batch of examples, in UTF-8, without the zeros that fill them up.
+
+    NumPy stores each text of an array with the same number of bytes: four for each character, or one if the
+    array holds bytes.
+    """
+    width, count = array.stored.itemsize, prod(array.shape[1:])
+    begins = tf.range(0, count * width, width)[None] + tf.zeros_like(tf.strings.length(record))[:, None]
+    records = tf.repeat(record[:, None], count, axis=1)
+    texts = tf.strings.substr(records, begins, tf.fill(tf.shape(begins), width))
+    if array.stored.kind == "U":
+        encoding = "UTF-32-LE" if sys.byteorder == "little" else "UTF-32-BE"
+        texts = tf.strings.unicode_transcode(texts, encoding, "UTF-8")
+    batch = record.shape[0] if record.shape[0] is not None else -1
+    return tf.reshape(tf.strings.regex_replace(texts, "\\x00+$", ""), [batch, *array.shape[1:]])

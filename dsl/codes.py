@@ -149,6 +149,10 @@ _ROWS = (
     Code("TFD582", "other-layer-state", "a record of what other layers have learnt", "run"),
     Code("TFD583", "weights-before-adapt", "a layer that learns from what layers with weights make", "plan"),
     Code("TFD584", "learnt-in-many-graphs", "a layer that learns while workers have own graphs", "run"),
+    # TFD585 to TFD587: objects of the model that Python code of the user's makes.
+    Code("TFD585", "python-object", "a function of `python(...)` that does not make what is needed", "plan"),
+    Code("TFD586", "python-raised", "Python code of the model that raised an exception", "plan"),
+    Code("TFD587", "state-not-summable", "a metric whose states on the clones cannot be added up", "plan"),
     # TFD59x: layers that do not do the same in training and in evaluation.
     Code("TFD593", "shape-of-the-pass", "a step with another shape in evaluation than in training", "plan"),
     # TFD6xx: lint.

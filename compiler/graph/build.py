@@ -83,7 +83,7 @@ def _collector_paused() -> Iterator[None]:
 def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
     groups = make_groups(plan.update, traces.base)
     traced = traces.of(plan, seed)
-    weights = with_regularizers(traced.weights, plan.model.regularize)
+    weights = with_regularizers(traced.weights, plan.model.regularize, traces.base)
     require_holdable(plan, weights)
     _require_gradients(plan, weights, traced.templates)
     warnings = _check_rules(plan, weights, traced.templates)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import importlib
 import linecache
 import os
+import re
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -17,33 +19,42 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import walk_tb
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
-from dsl.diagnostics import RunError
+import tensorflow as tf
+from attrs import frozen
+
+from dsl.diagnostics import Diagnostic, RunError, SpecError
+from dsl.errors.planning import own_python
 from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Excerpt, Where
 from dsl.source import Span
 from dsl.suggest import nearest
-
-if TYPE_CHECKING:
-    from dsl.diagnostics import Diagnostic
-
 
 _ROOT = Path(__file__).resolve().parents[2]
 OWN = tuple(f"{_ROOT / package}{os.sep}" for package in ("dsl", "grammar", "compiler", "tfdeploy"))
 """The folders of this package's own code."""
 
 
-def load_function(path: str, base: Path, call: Span | None) -> Callable[..., Any]:
+_LIBRARIES = ("site-packages", "dist-packages")
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
+_FRAMEWORKS = {"keras", "tensorflow"}
+_Function: TypeAlias = "Callable[..., Any] | None"
+_modules: set[str] = set()  # files and folders of the installed modules that specs have named
+
+
+def load_function(path: str, base: Path, call: Span | None, *, of_model: bool = False) -> Callable[..., Any]:
     """Return a function of the user's.
 
     Args:
         path: The function, written `module:function`.
         base: The folder of the spec.
         call: The place of the call in the spec.
+        of_model: Whether the function is for the model, and not for data.
 
     Raises:
         RunError: There is no such function, or its module fails.
+        SpecError: The module of a function for the model fails.
     """
     module_name, _, name = path.partition(":")
     where = Where(path, call=call)
@@ -56,11 +67,11 @@ def load_function(path: str, base: Path, call: Span | None) -> Callable[..., Any
             module = _module(module_name, base)
     except ModuleNotFoundError as error:
         if error.name != module_name:
-            raise RunError(failure(error, where)) from error
+            raise _failed(error, where, of_model=of_model) from error
         reason = f"there is no module `{module_name}`, neither beside the spec nor installed"
         raise RunError(errors.python_function(where, reason)) from error
     except Exception as error:
-        raise RunError(failure(error, where)) from error
+        raise _failed(error, where, of_model=of_model) from error
     found = getattr(module, name, None)
     if not callable(found):
         near = nearest(name, [each for each in vars(module) if not each.startswith("_")])
@@ -70,11 +81,118 @@ def load_function(path: str, base: Path, call: Span | None) -> Callable[..., Any
     return function
 
 
+def _failed(error: Exception, where: Where, *, of_model: bool) -> Exception:
+    """Return the error to raise if the import of a module fails."""
+    if of_model:
+        return SpecError([diagnosed(error, where.path, where.call)])
+    return RunError(failure(error, where))
+
+
+@frozen
+class UserCode:
+    """Code of the user's that a step of the model runs.
+
+    Attributes:
+        step: The step or object, as messages name it.
+        span: Its place in the spec.
+    """
+
+    step: str
+    span: Span | None
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Turn every exception inside into a diagnostic at the step. Raises SpecError."""
+        try:
+            with comparing_elements():
+                yield
+        except (SpecError, RunError, MemoryError):
+            raise
+        except Exception as error:
+            raise SpecError([diagnosed(error, self.step, self.span)]) from error
+
+    def guarded(self, function: _Function) -> _Function:
+        """Return a function that does the same, with its exceptions as diagnostics at the step.
+
+        Args:
+            function: The function, or None, which stays None.
+        """
+        if function is None:
+            return None
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with self.running():
+                return function(*args, **kwargs)
+
+        return run
+
+
+@contextmanager
+def comparing_elements() -> Iterator[None]:
+    """Let `a == b` compare the elements of tensors, as it does in eager code and in `tf.function`.
+
+    In a plain graph, TensorFlow compares whether they are the same object, so that `x == 0` would be False.
+    """
+    before = tf.Tensor.__eq__, tf.Tensor.__ne__
+    tf.Tensor.__eq__, tf.Tensor.__ne__ = _equal, _not_equal
+    try:
+        yield
+    finally:
+        tf.Tensor.__eq__, tf.Tensor.__ne__ = before
+
+
+def _equal(one: tf.Tensor, other: Any) -> Any:
+    if other is None:
+        return False
+    other = tf.convert_to_tensor(other, one.dtype)
+    return tf.raw_ops.Equal(x=one, y=other, incompatible_shape_error=False)
+
+
+def _not_equal(one: tf.Tensor, other: Any) -> Any:
+    if other is None:
+        return True
+    other = tf.convert_to_tensor(other, one.dtype)
+    return tf.raw_ops.NotEqual(x=one, y=other, incompatible_shape_error=False)
+
+
+def diagnosed(error: Exception, step: str, span: Span | None) -> Diagnostic:
+    """Return the diagnostic of an exception that code of the user's raised for the model.
+
+    Args:
+        error: The exception.
+        step: The step that runs the code, as messages name it.
+        span: Its place in the spec.
+    """
+    text = plain_message(error)
+    kind = type(error).__name__
+    place = raised_at(error)
+    shown = None
+    if place is not None:
+        shown = f"{_short(place[0])}:{place[1]}: `{linecache.getline(*place).strip()}`"
+    return own_python.raised(step, f"{kind}: {text}" if text else kind, shown, span)
+
+
+def plain_message(error: Exception) -> str:
+    """Return the message of an exception on one line, without what Keras writes around it."""
+    plain = re.sub(r"\x1b\[\d*m", "", str(error))
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    own = [line for line in lines if not line.startswith("Exception encountered when calling")]
+    return own[0] if own else ""
+
+
+def _short(file: str) -> str:
+    """Return the path of a file, relative to the working directory if it is inside."""
+    path, here = Path(file), Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else file
+
+
 def _module(name: str, base: Path) -> ModuleType:
     """Import a module. One beside the spec has a name of its own in `sys.modules`, so it hides no other."""
     file = base / (name.replace(".", "/") + ".py")
     if not file.is_file():
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
+        _remember(name, module)
+        return module
     own = f"_beside_spec_{blake2b(str(file.resolve()).encode(), digest_size=8).hexdigest()}"
     if own in sys.modules:
         return sys.modules[own]
@@ -89,6 +207,16 @@ def _module(name: str, base: Path) -> ModuleType:
         del sys.modules[own]
         raise
     return module
+
+
+def _remember(name: str, module: ModuleType) -> None:
+    """Count an installed module, or the package that it is in, as code of the user's."""
+    package = name.partition(".")[0]
+    if package in _FRAMEWORKS:
+        return
+    whole = sys.modules.get(package, module)
+    folders = [f"{each}{os.sep}" for each in getattr(whole, "__path__", ())]
+    _modules.update(folders or ([module.__file__] if module.__file__ else []))
 
 
 @contextmanager
@@ -111,7 +239,7 @@ def failure(error: Exception, where: Where) -> Diagnostic:
         where: The function, and the place of its call.
     """
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    place = _raised_at(error)
+    place = raised_at(error)
     if place is None:
         return errors.python_function(where, f"raises {said}")
     file, number = place
@@ -122,14 +250,21 @@ def failure(error: Exception, where: Where) -> Diagnostic:
     return errors.python_function(inner, f"raises {said}")
 
 
-def _raised_at(error: Exception) -> tuple[str, int] | None:
+def raised_at(error: BaseException) -> tuple[str, int] | None:
+    """Return the file and the line of the innermost code of the user's that an exception passed through.
+
+    Returns:
+        None if it passed through no such code.
+    """
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return error.filename, error.lineno
     frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
-    users = [
-        each
-        for each in frames
-        if Path(each[0]).is_file() and not each[0].startswith(OWN) and "site-packages" not in each[0]
-    ]
-    own = [each for each in users if not each[0].startswith(str(Path(importlib.__file__).parent))]
-    return own[-1] if own else None
+    return next((each for each in reversed(frames) if _is_users(each[0])), None)
+
+
+def _is_users(file: str) -> bool:
+    """Whether a file is neither of this package, nor of an installed library, nor of Python itself."""
+    if any(file.startswith(each) for each in _modules):
+        return True
+    is_library = file.startswith((*OWN, _STANDARD_LIBRARY)) or any(each in file for each in _LIBRARIES)
+    return not is_library and Path(file).is_file()

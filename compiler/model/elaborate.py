@@ -22,6 +22,7 @@ from compiler.model.graph import (
     ObjectiveNode,
     Start,
     TensorAt,
+    label_of,
 )
 from dsl import ir
 from dsl.diagnostics import SpecError
@@ -78,7 +79,7 @@ class _Builder:
         self.taken.update(inputs)  # in a Keras model, layers and inputs share their names
         self._bind_all(model.bindings, scope)
         losses = tuple(
-            self._objective(snake_case(term.objective.call.name), term.objective, scope, term.weight)
+            self._objective(snake_case(_maker(term.objective.call)), term.objective, scope, term.weight)
             for term in model.loss
         )
         metrics = tuple(self._objective(each.name, each.objective, scope) for each in model.metrics)
@@ -274,7 +275,7 @@ class _Builder:
     ) -> int:
         call = _plain(step.call, scope.parameters)
         given = call.kwargs.get("name")
-        short = given if isinstance(given, str) else default_name or snake_case(_maker(step.kind, call))
+        short = given if isinstance(given, str) else default_name or snake_case(_maker(call))
         found: Any = kind or (step.kind if step.kind in {"application", "python"} else "layer")
         frozen = scope.frozen or call.kwargs.get("trainable") is False
         kwargs = {key: value for key, value in call.kwargs.items() if key not in {"name", "trainable"}}
@@ -424,10 +425,9 @@ def _plain_number(value: object) -> int | float:
     return value
 
 
-def _maker(kind: str, call: ir.Call) -> str:
-    """Return the name of the maker of a layer: a Keras class, an application, or a user's function."""
-    path = str(call.args[0]) if kind == "python" else call.name
-    return path.rpartition(":")[2].rpartition(".")[2]
+def _maker(call: ir.Call) -> str:
+    """Return the name of the maker of an object: a Keras class, an application, or a user's function."""
+    return label_of(call).rpartition(":")[2].rpartition(".")[2]
 
 
 def _distinct(losses: tuple[ObjectiveNode, ...]) -> tuple[ObjectiveNode, ...]:

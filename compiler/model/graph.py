@@ -12,6 +12,11 @@ from dsl import ir
 from dsl.source import Span
 
 
+def label_of(call: ir.Call) -> str:
+    """Return how messages name what a call makes: `module:function` if it is `python(...)`."""
+    return str(call.args[0]) if call.name == "python" and call.args else call.name
+
+
 @frozen
 class InputNode:
     """An input of the model.
@@ -50,6 +55,11 @@ class LayerNode:
     call: ir.Call
     span: Span | None = field(default=None, eq=False, repr=False)
     frozen: bool = False
+
+    @property
+    def label(self) -> str:
+        """The name in messages: that of the maker, or the function of `python(...)`."""
+        return label_of(self.call)
 
     @property
     def keras_name(self) -> str:
@@ -124,6 +134,11 @@ class ObjectiveNode:
     example_weights: int | None = None
     class_weights: tuple[float, ...] = ()
     span: Span | None = field(default=None, eq=False, repr=False)
+
+    @property
+    def label(self) -> str:
+        """The name of the loss or metric in messages: that of its class, or the function of `python(...)`."""
+        return label_of(self.call)
 
 
 @frozen

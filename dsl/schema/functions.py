@@ -399,6 +399,43 @@ SCHEDULES = (
     ),
 )
 
+
+def _python(made: str, doc: str) -> tuple[Function, ...]:
+    function_ = _needs("function", string(), f"`module:function`: a function that returns {made}")
+    return (Function("python", (function_,), ANY, doc),)
+
+
+OWN = {
+    "layer": _python(
+        "a Keras layer or model", "a layer that a Python function makes from the keyword arguments"
+    ),
+    "loss": _python(
+        "a Keras loss, or a function of targets and predictions that returns a value for each example",
+        "a loss in Python, which gets the keyword arguments",
+    ),
+    "metric": _python(
+        "a Keras metric, or a function of targets and predictions that returns a value for each example",
+        "a metric in Python, which gets the keyword arguments",
+    ),
+    "initializer": _python(
+        "an initializer, or a function of `shape` and `dtype` that returns the first value of a weight",
+        "an initializer in Python, which gets the keyword arguments",
+    ),
+    "regularizer": _python(
+        "a regularizer, or a function of a weight that returns its penalty",
+        "a regularizer in Python, which gets the keyword arguments",
+    ),
+    "constraint": _python(
+        "a constraint, or a function of a weight that returns the weight as it has to be",
+        "a constraint in Python, which gets the keyword arguments",
+    ),
+    "activation": _python(
+        "an activation, or a function of a tensor that returns another one",
+        "an activation in Python, which gets the keyword arguments",
+    ),
+}
+"""What can be written instead of a Keras object, by the category of the object."""
+
 FUNCTIONS: dict[str, tuple[Function, ...]] = {
     "source": SOURCES,
     "feature": FEATURES,
@@ -409,10 +446,11 @@ FUNCTIONS: dict[str, tuple[Function, ...]] = {
     "goal": GOALS,
     "optimizer": OPTIMIZERS,
     "schedule": SCHEDULES,
+    **OWN,
 }
 """Every table of functions, by what its functions are called in messages.
 
-The optimizers and schedules are those that are not Keras's own.
+Those of Keras's categories, such as optimizers and losses, are what can be written beside Keras's own.
 """
 
 

@@ -128,7 +128,7 @@ def _made(given: ir.Step) -> str:
     if given.kind == "repeat" and given.inner is not None:
         return f"repeat({value(given.count)}, {step(given.inner)})"
     if given.kind == "python":
-        return called(given.call, schema.function("source", "python"))
+        return called(given.call, schema.function("layer", "python"))
     if given.kind == "block":
         return called(given.call, None)
     category, name = "layer", given.call.name

@@ -37,6 +37,16 @@ SECTIONS = {
         "Schedules",
         "Values of a `learning_rate`, beside numbers and [the schedules of Keras](keras.md#schedules).",
     ),
+    "layer": ("Layers", "Steps of a flow, beside [those of Keras](keras.md#layers)."),
+    "loss": ("Losses", "Losses of a model, beside [those of Keras](keras.md#losses)."),
+    "metric": ("Metrics", "Metrics of a model, beside [those of Keras](keras.md#metrics)."),
+    "initializer": ("Initializers", "Arguments of layers, beside [those of Keras](keras.md#initializers)."),
+    "regularizer": (
+        "Regularizers",
+        "Values of `regularize` and arguments of layers, beside [those of Keras](keras.md#regularizers).",
+    ),
+    "constraint": ("Constraints", "Arguments of layers, beside [those of Keras](keras.md#constraints)."),
+    "activation": ("Activations", "Arguments of layers, beside [those of Keras](keras.md#activations)."),
 }
 
 

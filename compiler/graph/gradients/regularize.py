@@ -11,17 +11,28 @@ from attrs import evolve
 from compiler.graph.ledger import Ledger
 from compiler.graph.tower.network.network import make
 from compiler.graph.tower.template import WeightInfo
+from compiler.graph.user_code import UserCode
 from compiler.graph.variables.variables import GraphVariable
+from compiler.model.graph import label_of
 from compiler.placement.rules import following
 from compiler.reasons import Placed
 from dsl import ir
 
 
-def with_regularizers(weights: Mapping[str, WeightInfo], regularize: ir.Call | None) -> dict[str, WeightInfo]:
-    """Return the weights, with the model's regularizer for every kernel that has none of its own."""
+def with_regularizers(
+    weights: Mapping[str, WeightInfo], regularize: ir.Call | None, base: str
+) -> dict[str, WeightInfo]:
+    """Return the weights, with the model's regularizer for every kernel that has none of its own.
+
+    Args:
+        weights: The weights by name.
+        regularize: The call that makes the regularizer, or None.
+        base: The folder in which `python(...)` looks for modules first.
+    """
     if regularize is None:
         return dict(weights)
-    shared = make(regularize, "regularizer")
+    user = UserCode(label_of(regularize), regularize.span)
+    shared = user.guarded(make(regularize, "regularizer", base=base))
     return {
         name: evolve(info, regularizer=shared) if info.regularizer is None and _is_kernel(info) else info
         for name, info in weights.items()

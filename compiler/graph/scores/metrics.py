@@ -7,13 +7,14 @@ towers, and of batches, may therefore be summed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from compiler.graph.compiled import MetricTensors
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.graph.tower.network.keras_scope import stateless
-from compiler.graph.tower.network.network import metric_for
+from compiler.graph.tower.refusals import refusal
 from compiler.model.graph import ObjectiveNode
 
 
@@ -27,18 +28,23 @@ def combine_metric(
             tf.add_n(list(each)) if len(each) > 1 else tf.identity(each[0])
             for each in zip(*parts, strict=True)
         ]
-    return metric_of(node, states, scope)
+    return metric_of(node, towers[0].template.metrics[node.name], states, scope)
 
 
-def metric_of(node: ObjectiveNode, states: Sequence[tf.Tensor], scope: str) -> MetricTensors:
-    """Return the metric for states that have been added up, made on the current device."""
-    with tf.name_scope(f"{scope}/{node.name}/"), stateless():
-        example = tf.TensorSpec((1, _width(states)), tf.float32)
-        metric = metric_for(node.call, example, example)
-        result = tf.identity(metric.stateless_result(list(states)), name="result")
+def metric_of(node: ObjectiveNode, metric: Any, states: Sequence[tf.Tensor], scope: str) -> MetricTensors:
+    """Return the metric for states that have been added up, made on the current device.
+
+    Args:
+        node: The metric in the model.
+        metric: The Keras object.
+        states: Its states.
+        scope: The name scope of its ops.
+
+    Raises:
+        SpecError: Code of the user's raises an exception.
+    """
+    with tf.name_scope(f"{scope}/{node.name}/"), stateless(), refusal(node.label, [], node.span):
+        found = metric.stateless_result(list(states))
+        by_variable = {id(each): state for each, state in zip(metric.variables, states, strict=True)}
+        result = tf.identity(by_variable.get(id(found), found), name="result")  # it may be a variable itself
     return MetricTensors(tuple(states), result)
-
-
-def _width(states: Sequence[tf.Tensor]) -> int:
-    """Return the number of classes or columns in the states, which is 1 if they have no axis for them."""
-    return max((int(each.shape[-1]) for each in states if each.shape.rank), default=1)

@@ -69,9 +69,9 @@ def scores_of_all(
     with assembly.ledger.place(assembly.rulebook.optimizer(), "metric"):
         loss = tf.identity(data_loss(losses, "all_workers/loss"), name="all_workers/data_loss")
         total_loss = tf.add(loss, own.regularization, name="all_workers/total_loss")
-        metrics = {}
+        metrics, kept = {}, assembly.towers[0].template.metrics
         for node in assembly.plan.model.metrics:
             count = len(own.metrics[node.name].states)
-            metrics[node.name] = metric_of(node, states[:count], "all_workers/metrics")
+            metrics[node.name] = metric_of(node, kept[node.name], states[:count], "all_workers/metrics")
             states = states[count:]
     return Scores(tuple(losses), loss, own.regularization, total_loss, metrics)

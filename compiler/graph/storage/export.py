@@ -10,7 +10,7 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.tower.network.keras_scope import own_names
-from compiler.graph.tower.network.network import Network
+from compiler.graph.tower.network.network import Network, flattened
 from compiler.graph.tower.network.operations import FreeWeight, PlainWeight
 from compiler.graph.tower.network.precision import dtype_policy
 from compiler.graph.tower.trace import SEED_STATE, Tracer
@@ -75,7 +75,7 @@ def plain_model(compiled: CompiledGraph, *, base: str = ".", whole: bool = False
         for call in graph.calls:
             if not needed.isdisjoint(call.values):
                 made = network.apply(call, [tensors[each] for each in call.inputs])
-                tensors |= zip(call.values, tf.nest.flatten(made), strict=True)
+                tensors |= zip(call.values, flattened(made), strict=True)
         outputs = tensors[graph.output]
         if whole:
             outputs = [each for each in tensors.values() if isinstance(each, keras.KerasTensor)]
@@ -93,7 +93,7 @@ def _variables(network: Network, compiled: CompiledGraph) -> dict[str, Any]:
             continue
         for variable in layer.variables if node.kind != "operation" and layer.built else ():
             if variable.name != SEED_STATE:
-                found[tracer.register(variable, node.path, node.keras_name).name] = variable
+                found[tracer.register(variable, node).name] = variable
         if node.kind != "operation" and layer.built:
             tracer.frozen(layer)
     return found

@@ -12,9 +12,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from compiler.graph.tower.network.network import Network, filled, first_sentence
+from compiler.graph.tower.network.network import Network, filled, first_sentence, flattened
+from compiler.graph.user_code import comparing_elements, diagnosed, raised_at
 from compiler.model.graph import CallNode
-from dsl.diagnostics import Diagnostic, SpecError
+from dsl.diagnostics import Diagnostic, RunError, SpecError
 from dsl.errors.meaning import tensors as tensor_errors
 from dsl.errors.planning import plan as errors
 from dsl.source import Span
@@ -57,8 +58,8 @@ _OF_LISTS = re.compile(r"'(?:list|tuple)' object has no attribute")
 def refusal(step: str, values: Sequence[Any], span: Span | None) -> Iterator[None]:
     """Turn errors of Keras and TensorFlow about shapes and types into a diagnostic at the step.
 
-    An error that a file of the compiler raises is a fault of this package and not of the spec, and is not
-    changed.
+    An exception that passes through code of the user's is one of this code. An error that a file of the
+    compiler raises is a fault of this package and not of the spec, and is not changed.
 
     Args:
         step: The name of the step.
@@ -66,11 +67,18 @@ def refusal(step: str, values: Sequence[Any], span: Span | None) -> Iterator[Non
         span: The place of the step in the spec.
 
     Raises:
-        SpecError: Keras or TensorFlow raised an error inside.
+        SpecError: Keras, TensorFlow or code of the user's raised an error inside.
     """
     try:
-        yield
-    except _REFUSALS as fault:
+        with comparing_elements():
+            yield
+    except (SpecError, RunError, MemoryError):
+        raise
+    except Exception as fault:
+        if raised_at(fault) is not None:
+            raise SpecError([diagnosed(fault, step, span)]) from fault
+        if not isinstance(fault, _REFUSALS):
+            raise
         if isinstance(fault, AttributeError | LookupError | NotImplementedError) and _fails_in_compiler(
             fault
         ):
@@ -109,18 +117,10 @@ def check_call(layer: Any, step: str, values: Sequence[Any], span: Span | None) 
 
 def outputs_of(made: Any, step: str, call: CallNode) -> Sequence[Any]:
     """Return the outputs of a step, as many as its call has values. Raises SpecError if there are others."""
-    found = _flat(made)
+    found = flattened(made)
     if len(found) != len(call.values):
         raise SpecError([tensor_errors.several_outputs(step, len(found), call.span, len(call.values))])
     return found
-
-
-def _flat(made: Any) -> list[Any]:
-    if isinstance(made, dict):
-        return [each for value in made.values() for each in _flat(value)]
-    if isinstance(made, tuple | list):
-        return [each for value in made for each in _flat(value)]
-    return [made]
 
 
 def check_output(made: Any, step: str, values: Sequence[Any], span: Span | None) -> None:
@@ -162,7 +162,7 @@ def check_operation(network: Network, call: CallNode, made: Sequence[Any], value
     ]
     examples = next(each.shape[0] for each, has_batch in zip(values, batched, strict=True) if has_batch)
     symbolic = network.apply(call, symbols)
-    for each, symbol in zip(made, _flat(symbolic), strict=True):
+    for each, symbol in zip(made, flattened(symbolic), strict=True):
         keeps = each.shape.rank and symbol.shape[0] is None and each.shape[0] == examples
         if not keeps or _takes_batch_axis(network, call, each, values):
             shape = _written(["batch" if size == examples else size for size in each.shape])

@@ -138,6 +138,7 @@ class Template:
         losses: The parts of the tower's loss, which is their sum. At most one of them has no weight.
         state_updates: The new value of each statistic.
         metric_states: What the tower's examples add to the states of each metric.
+        metrics: For each metric, the Keras object that computes the result from the states.
         results: All tensors that the rest of the graph may use.
         exchanges: What batch normalizations exchange with other towers.
         joins_examples: Whether one of the losses is not a mean over examples, but depends on the batch as a
@@ -156,6 +157,7 @@ class Template:
     losses: tuple[LossPart, ...]
     state_updates: Mapping[str, str]
     metric_states: Mapping[str, tuple[str, ...]]
+    metrics: Mapping[str, Any] = field(factory=dict, repr=False, eq=False)
     results: Mapping[str, TensorInfo] = field(factory=dict, repr=False)
     exchanges: tuple[MomentExchange, ...] = ()
     joins_examples: bool = False

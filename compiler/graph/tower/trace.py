@@ -32,12 +32,14 @@ from compiler.graph.tower.network.keras_scope import own_names, stateless
 from compiler.graph.tower.network.losses import MeasuredLoss, measure, weights_of_examples
 from compiler.graph.tower.network.network import Network, make, metric_for
 from compiler.graph.tower.network.operations import Operation
+from compiler.graph.tower.network.own_objects import require_summable
 from compiler.graph.tower.network.precision import dtype_policy, keep_tables
 from compiler.graph.tower.ports import make_port
 from compiler.graph.tower.refusals import check_call, check_operation, check_output, outputs_of, refusal
 from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.trim import TracedPart, TracedTensors, ancestors, trim
-from compiler.model.graph import CallNode, ModelGraph, ObjectiveNode
+from compiler.graph.user_code import UserCode
+from compiler.model.graph import CallNode, LayerNode, ModelGraph, ObjectiveNode
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import plan_modes
 from dsl.errors.planning.plan import shape_of_the_pass
@@ -107,13 +109,12 @@ class Tracer:
         """Return the weight name of a Keras variable of the network."""
         return self._names[id(variable)]
 
-    def register(self, variable: Any, path: str, keras_name: str) -> WeightInfo:
+    def register(self, variable: Any, node: LayerNode) -> WeightInfo:
         """Name a Keras variable. The name is the same in every mode and placement.
 
         Args:
             variable: The variable.
-            path: The path of its layer in the model.
-            keras_name: The name that Keras has for the layer.
+            node: Its layer.
 
         Returns:
             What is known of the weight.
@@ -121,8 +122,9 @@ class Tracer:
         known = self._names.get(id(variable))
         if known is not None:
             return self.weights[known]
-        relative = variable.path.removeprefix(keras_name + "/")
-        name = _unique(f"{path}/{relative}", self.weights)
+        relative = variable.path.removeprefix(node.keras_name + "/")
+        name = _unique(f"{node.path}/{relative}", self.weights)
+        user = UserCode(node.label, node.span)
         shape, dtype = tuple(variable.shape), variable.dtype
         info = WeightInfo(
             name=name,
@@ -130,9 +132,9 @@ class Tracer:
             dtype=dtype,
             trainable=bool(variable.trainable),
             bytes=size_in_bytes(shape, dtype) or 0,
-            initializer=initializer_of(variable),
-            regularizer=variable.regularizer,
-            constraint=variable.constraint,
+            initializer=user.guarded(initializer_of(variable)),
+            regularizer=user.guarded(variable.regularizer),
+            constraint=user.guarded(variable.constraint),
         )
         self._names[id(variable)] = name
         self.weights[name] = info
@@ -188,14 +190,15 @@ class _Trace:
             with _located(self, call):
                 self.values |= zip(call.values, self._call(call), strict=True)
         losses, joins = self._losses()
-        metrics = {each.name: self._metric(each) for each in self.model.metrics}
+        found = {each.name: self._metric(each) for each in self.model.metrics}
         scale = make_port(tf.float32, (), "scale") if self.training else None
         updates = {name: self.scope.get_current_value(self.variables[name]) for name in self.ports}
         traced = TracedTensors(
             output=self.values[self.model.output],
             losses=self._differentiated(losses, scale) if scale is not None else losses,
             state_updates={name: value for name, value in updates.items() if value is not self.ports[name]},
-            metric_states=metrics,
+            metric_states={name: states for name, (_, states) in found.items()},
+            metrics={name: metric for name, (metric, _) in found.items()},
             weights=self.ports,
             inputs=inputs,
             seed=self.seed,
@@ -243,7 +246,7 @@ class _Trace:
         """
         needed = ancestors(each.op for each in traced.results())
         call = next(call for state, call in self.random_states if state.op.name in needed)
-        step = self.model.layers[call.layer].call.name
+        step = self.model.layers[call.layer].label
         raise SpecError([plan_modes.random_predictions(step, call.span)])
 
     def _input(self, name: str, dtype: str, shape: tuple[int, ...]) -> tf.Tensor:
@@ -256,25 +259,25 @@ class _Trace:
         if isinstance(layer, Operation):
             with tf.name_scope(node.keras_name):
                 made = self.network.apply(call, values)
-            found = outputs_of(made, node.call.name, call)
+            found = outputs_of(made, node.label, call)
             check_operation(self.network, call, found, values)
             return found
         sources = values[: call.sources]
-        check_call(layer, node.call.name, sources, call.span)
+        check_call(layer, node.label, sources, call.span)
         if not layer.built:
             self._build(call, layer, values)
             if node.frozen:
                 _freeze(layer)
         with name_scope_of(layer):
-            self._connect(layer, node.path, node.keras_name, call)
+            self._connect(layer, node, call)
             renew_constants(layer)
             keep_tables(layer)
             within = self.exchanges.within(layer, node.path) if self.exchanges is not None else nullcontext()
             with within:
                 made = self.network.apply(call, values, training=self.training)
-        found = outputs_of(made, node.call.name, call)
+        found = outputs_of(made, node.label, call)
         stacks = isinstance(layer, Merge) or node.kind == "python"
-        check_output(found[0], node.call.name, sources[:1] if stacks else sources, call.span)
+        check_output(found[0], node.label, sources[:1] if stacks else sources, call.span)
         return found
 
     def _build(self, call: CallNode, layer: Any, values: list[Any]) -> None:
@@ -295,13 +298,13 @@ class _Trace:
                 self.network.apply(call, twins, training=self.training)
                 del self.scope.losses[losses:]
 
-    def _connect(self, layer: Any, path: str, keras_name: str, call: CallNode) -> None:
+    def _connect(self, layer: Any, node: LayerNode, call: CallNode) -> None:
         """Replace the layer's variables by ports, and the states of its seeds by the tower's random state."""
         for at, variable in enumerate(layer.variables):
             if variable.name == SEED_STATE:
-                self._connect_seed(variable, f"{path}/{at}", call)
+                self._connect_seed(variable, f"{node.path}/{at}", call)
                 continue
-            info = self.tracer.register(variable, path, keras_name)
+            info = self.tracer.register(variable, node)
             if info.name not in self.ports:
                 port = make_port(info.dtype, info.shape, f"weights/{info.name}")
                 self.ports[info.name] = port
@@ -335,9 +338,9 @@ class _Trace:
         return parts, any(each.joins_examples for each in found)
 
     def _objective_loss(self, node: ObjectiveNode) -> MeasuredLoss:
-        loss = make(node.call, "loss")
+        loss = make(node.call, "loss", base=self.tracer.base)
         target, prediction, *given = self._compared(node)
-        with tf.name_scope("loss/"), refusal(node.call.name, [target, prediction, *given], node.span):
+        with tf.name_scope("loss/"), refusal(node.label, [target, prediction, *given], node.span):
             weights = weights_of_examples(node.call.name, target, next(iter(given), None), node.class_weights)
             found = measure(loss, target, prediction, self._examples(), weights)
             value = found.value
@@ -363,19 +366,21 @@ class _Trace:
             return self.inverse_share
         return self.inverse_share / tf.cast(self._examples(), tf.float32)
 
-    def _metric(self, node: ObjectiveNode) -> tuple[tf.Tensor, ...]:
-        """Return what this tower's examples add to the state of a metric."""
+    def _metric(self, node: ObjectiveNode) -> tuple[Any, tuple[tf.Tensor, ...]]:
+        """Return a metric, and what this tower's examples add to its state."""
         target, prediction, *given = self._compared(node)
         with (
             tf.name_scope(f"metrics/{node.name}"),
-            refusal(node.call.name, [target, prediction, *given], node.span),
+            refusal(node.label, [target, prediction, *given], node.span),
         ):
-            metric = metric_for(node.call, target, prediction)
+            metric = metric_for(node.call, target, prediction, self.tracer.base)
             weights = weights_of_examples(node.call.name, target, next(iter(given), None), node.class_weights)
             weighing = {} if weights is None else {"sample_weight": weights}
+            if node.call.name == "python" and self.batch is None:
+                require_summable(metric, target, prediction, node)
             start = [tf.zeros(each.shape, each.dtype) for each in metric.variables]
             found = metric.stateless_update_state(start, target, prediction, **weighing)
-            return tuple(tf.identity(each) for each in found)
+            return metric, tuple(tf.identity(each) for each in found)
 
     def _compared(self, node: ObjectiveNode) -> list[Any]:
         """Return the tensors of a loss or metric: target, prediction, and weights if there are any."""
@@ -415,7 +420,7 @@ def _sum(terms: Sequence[tf.Tensor]) -> tf.Tensor:
 
 @contextmanager
 def _located(trace: _Trace, call: CallNode) -> Iterator[None]:
-    step = trace.model.layers[call.layer].call.name
+    step = trace.model.layers[call.layer].label
     with refusal(step, [trace.values[each] for each in call.inputs], call.span):
         yield
 

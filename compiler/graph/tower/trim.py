@@ -48,6 +48,7 @@ class TracedTensors:
     losses: Sequence[TracedPart]
     state_updates: Mapping[str, tf.Tensor]
     metric_states: Mapping[str, tuple[tf.Tensor, ...]]
+    metrics: Mapping[str, Any]
     weights: Mapping[str, tf.Tensor]
     inputs: Mapping[str, tf.Tensor]
     seed: tf.Tensor | None
@@ -122,6 +123,7 @@ def trim(
         losses=tuple(_part(each, name) for each in traced.losses),
         state_updates={weight: name(each) for weight, each in traced.state_updates.items()},
         metric_states={metric: tuple(map(name, states)) for metric, states in traced.metric_states.items()},
+        metrics=traced.metrics,
         results={name(each): _info(each) for each in traced.results()},
         exchanges=tuple(_exchange(each, name, port) for each in traced.exchanges),
         joins_examples=traced.joins_examples,

@@ -346,7 +346,7 @@ def _repeat(call: syntax.Call, tensors: Tensors) -> Any:
 def _python(call: syntax.Call, context: Context) -> Any:
     if not context.allow_python:
         context.reports.add(names.python_not_allowed(call.callee.span))
-    function = schema.function("source", "python")
+    function = schema.function("layer", "python")
     bound: Any = BAD if function is None else values.bound(call, step_function(function), context)
     return BAD if bound is BAD else ir.Step("python", bound, span=call.span)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -11,18 +10,20 @@ from typing import Any, Literal, TypeAlias
 
 import keras
 import tensorflow as tf
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
-from compiler.graph.adapters.keras_private import file_utils, is_built
+from compiler.graph.adapters.keras_private import Functional, file_utils, is_built
 from compiler.graph.tower.network.keras_scope import replaced, stateless
 from compiler.graph.tower.network.lookups import LOOKUPS
 from compiler.graph.tower.network.normalization import TOWER_CLASSES, with_tower_layers
 from compiler.graph.tower.network.operations import Operation, free_weight
-from compiler.graph.user_code import load_function
+from compiler.graph.tower.network.own_objects import make_own
+from compiler.graph.user_code import plain_message
 from compiler.model.graph import Argument, CallNode, IndexSlice, LayerNode, ModelGraph, TensorAt
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors.planning import plan as errors
+from dsl.schema import signatures
 
 _NAMESPACES: dict[str, tuple[Any, ...]] = {
     "layer": (keras.layers,),
@@ -43,32 +44,85 @@ Classes: TypeAlias = Mapping[Any, Callable[..., keras.Layer]]  # class of Keras 
 
 _KERAS: Classes = {}
 _TOWERS: Classes = {**TOWER_CLASSES, **LOOKUPS}
+_OF_WEIGHTS: Mapping[str, signatures.Category] = {
+    "initializer": "initializer",
+    "regularizer": "regularizer",
+    "constraint": "constraint",
+}
 _NAMED_BY_KERAS = "EfficientNetV2"  # these look up what they are made of by their own name
 
 
 def make(
-    call: ir.Call, category: Literal["layer", "loss", "metric", "schedule", "regularizer"], **more: Any
+    call: ir.Call,
+    category: Literal["layer", "loss", "metric", "schedule", "regularizer"],
+    *,
+    base: str = ".",
+    **more: Any,
 ) -> Any:
-    """Return the Keras object that a call describes.
+    """Return the Keras object that a call describes, or that a function of the user's makes.
 
     Args:
         call: The call.
         category: What kind of object it makes.
+        base: The folder in which `python(...)` looks for modules first.
         more: Arguments that the spec does not write.
 
     Raises:
         SpecError: Keras refuses the arguments.
     """
-    return _construct(call, _find(call.name, _NAMESPACES[category]), more)
+    return _Maker(base).made(call, category, more)
 
 
-def _construct(
-    call: ir.Call, maker: Callable[..., Any], more: dict[str, Any], classes: Classes = _KERAS
-) -> Any:
-    args = [_argument(each, classes) for each in call.args]
-    kwargs = {key: _argument(value, classes) for key, value in call.kwargs.items()}
+@frozen
+class _Maker:
+    """Makes Keras objects.
+
+    Attributes:
+        base: The folder in which `python(...)` looks for modules first.
+        classes: The classes to use in the stead of some of Keras.
+    """
+
+    base: str = "."
+    classes: Classes = _KERAS
+
+    def made(self, call: ir.Call, category: str, more: Mapping[str, Any]) -> Any:
+        """Return the object of a call; `category` is empty if any object may be there."""
+        if call.name == "python":
+            kwargs = {key: self._argument(value, "") for key, value in call.kwargs.items()}
+            return make_own(call, category, kwargs, self.base)
+        return self.constructed(call, category, _find(call.name, _NAMESPACES.get(category, _ANY)), more)
+
+    def constructed(
+        self, call: ir.Call, category: str, maker: Callable[..., Any], more: Mapping[str, Any]
+    ) -> Any:
+        """Return what `maker` makes from the arguments of a call."""
+        signature = (
+            signatures.find(category, call.name.rpartition(".")[2])
+            if category in signatures.CATEGORIES
+            else None
+        )
+        names = [] if signature is None else [each.name for each in signature.positional]
+        kinds = {} if signature is None else {each.name: each.category for each in signature.arguments}
+        if category == "weight":
+            kinds.update(_OF_WEIGHTS)
+        names += [""] * (len(call.args) - len(names))
+        args = [
+            self._argument(each, kinds.get(name) or "") for each, name in zip(call.args, names, strict=False)
+        ]
+        kwargs = {key: self._argument(value, kinds.get(key) or "") for key, value in call.kwargs.items()}
+        return _called(call, self.classes.get(maker, maker), args, {**kwargs, **more})
+
+    def _argument(self, value: ir.Value, category: str) -> Any:
+        if isinstance(value, ir.Call):
+            return self.made(value, category, {})
+        if isinstance(value, tuple):
+            return [self._argument(each, category) for each in value]
+        return value
+
+
+def _called(call: ir.Call, maker: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     try:
-        return classes.get(maker, maker)(*args, **kwargs, **more)
+        return maker(*args, **kwargs)
     except (TypeError, ValueError, ImportError) as fault:
         raise SpecError([errors.layer_cannot_be_made(call.name, first_sentence(fault), call.span)]) from fault
 
@@ -82,27 +136,16 @@ def _find(name: str, namespaces: tuple[Any, ...]) -> Callable[..., Any]:
     raise LookupError(f"Keras has no {name}")
 
 
-def _argument(value: ir.Value, classes: Classes) -> Any:
-    if isinstance(value, ir.Call):
-        return _construct(value, _find(value.name, _ANY), {}, classes)
-    if isinstance(value, tuple):
-        return [_argument(each, classes) for each in value]
-    return value
-
-
 def first_sentence(fault: Exception) -> str:
     """Return the message of an error of Keras on one line, without the list of arguments that follows it.
 
     An error inside a layer's call has its message in bold type, after a line that names the call.
     """
-    plain = re.sub(r"\x1b\[\d*m", "", str(fault))
-    lines = [line.strip() for line in plain.splitlines() if line.strip()]
-    lines = [line for line in lines if not line.startswith("Exception encountered when calling")]
-    text = lines[0] if lines else type(fault).__name__
+    text = plain_message(fault) or type(fault).__name__
     return text.split(". ")[0].split(" for '{{node ")[0].removesuffix(".")
 
 
-def metric_for(call: ir.Call, target: Any, prediction: Any) -> Any:
+def metric_for(call: ir.Call, target: Any, prediction: Any, base: str = ".") -> Any:
     """Return the Keras metric of a call, with its variables.
 
     Some metrics make their variables when they see the first batch. They are called on placeholders in a
@@ -112,11 +155,12 @@ def metric_for(call: ir.Call, target: Any, prediction: Any) -> Any:
         call: The call.
         target: A tensor like those that are to be predicted.
         prediction: A tensor like those that are compared with them.
+        base: The folder in which `python(...)` looks for modules first.
 
     Raises:
         SpecError: Keras refuses the arguments.
     """
-    metric = make(call, "metric")
+    metric = make(call, "metric", base=base)
     if not is_built(metric):
         with tf.Graph().as_default(), stateless():
             twins = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in (target, prediction)]
@@ -174,6 +218,15 @@ class Network:
         return layer(*spread(layer, values[: call.sources]), **(taken | named))
 
 
+def flattened(made: Any) -> list[Any]:
+    """Return the tensors that a layer gives, those of a dictionary in the order of their keys in it."""
+    if isinstance(made, dict):
+        return [each for value in made.values() for each in flattened(value)]
+    if isinstance(made, tuple | list):
+        return [each for value in made for each in flattened(value)]
+    return [made]
+
+
 def filled(argument: Argument, values: Sequence[Any]) -> Any:
     """Return an argument of a call with the tensors that it stands for."""
     if isinstance(argument, TensorAt):
@@ -188,8 +241,11 @@ def filled(argument: Argument, values: Sequence[Any]) -> Any:
 def spread(layer: keras.Layer, values: list[Any]) -> list[Any]:
     """Return the positional arguments for a call: one tensor, a list of them, or several arguments.
 
-    Merging layers have one list as their argument (`Add`), attention has several (`MultiHeadAttention`).
+    Merging layers have one list as their argument (`Add`), attention has several (`MultiHeadAttention`), and
+    a model made from a dictionary of inputs has a dictionary, in whose order the tensors are given.
     """
+    if isinstance(layer, Functional) and isinstance(layer.input, dict):
+        return [dict(zip(layer.input, values, strict=False))]
     if len(values) == 1:
         return values
     parameters = list(inspect.signature(layer.call).parameters.values())
@@ -222,8 +278,13 @@ def make_layer(node: LayerNode, base: str, *, read: bool = False, towers: bool =
         return Operation(node.call.name, node.keras_name)
     if node.kind not in ("python", "application"):
         maker = free_weight if node.kind == "weight" else _find(node.call.name, (keras.layers,))
-        return _construct(node.call, maker, more, _TOWERS if towers else _KERAS)
-    layer = _python_layer(node, base) if node.kind == "python" else _application(node, base, more, read=read)
+        category = "weight" if node.kind == "weight" else "layer"
+        return _Maker(base, _TOWERS if towers else _KERAS).constructed(node.call, category, maker, more)
+    layer = (
+        _Maker(base).made(node.call, "layer", {})
+        if node.kind == "python"
+        else _application(node, base, more, read=read)
+    )
     if towers:
         layer = with_tower_layers(layer)
     layer.name = node.keras_name
@@ -234,7 +295,7 @@ def _application(node: LayerNode, base: str, more: dict[str, Any], *, read: bool
     named = node.call.name.rpartition(".")[2].startswith(_NAMED_BY_KERAS)
     with nullcontext() if read else _reading_no_weights():
         maker = _find(node.call.name, (keras.applications,))
-        return _construct(_beside(node.call, base), maker, {} if named else more)
+        return _Maker(base).constructed(_beside(node.call, base), "application", maker, {} if named else more)
 
 
 def _beside(call: ir.Call, base: str) -> ir.Call:
@@ -257,14 +318,3 @@ def _reading_no_weights() -> Iterator[None]:
         replaced(keras.Model, "load_weights", lambda *_, **__: None),
     ):
         yield
-
-
-def _python_layer(node: LayerNode, base: str) -> keras.Layer:
-    """Return the layer or model that the user's function makes from the keyword arguments of the step."""
-    path = str(node.call.args[0])
-    function = load_function(path, Path(base), node.call.span)
-    layer = _construct(evolve(node.call, name=path, args=()), function, {})
-    if not isinstance(layer, keras.Layer):
-        reason = f"it returned {type(layer).__name__}, not a Keras layer or model"
-        raise SpecError([errors.layer_cannot_be_made(path, reason, node.call.span)])
-    return layer

@@ -101,7 +101,7 @@ def test_random_numbers_in_predictions(tmp_path: Path) -> None:
     (diagnostic,) = caught.value.diagnostics
     assert (diagnostic.code, diagnostic.message) == (
         "TFD527",
-        "`python` draws random numbers also when the model predicts",
+        "`noisy:Noise` draws random numbers also when the model predicts",
     )
     assert diagnostic.span is not None
     assert diagnostic.span.text == 'python("noisy:Noise", always = true)'

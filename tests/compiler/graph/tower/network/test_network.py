@@ -52,9 +52,10 @@ def test_a_function_that_makes_no_layer_is_refused_at_the_step(tmp_path: Path) -
     with pytest.raises(SpecError) as caught:
         _compile(OWN_LAYER.replace(":scaled", ":nothing"), tmp_path)
     (diagnostic,) = caught.value.diagnostics
-    assert (diagnostic.code, diagnostic.notes) == (
-        "TFD507",
-        ("it returned int, not a Keras layer or model",),
+    assert (diagnostic.code, diagnostic.message, diagnostic.help) == (
+        "TFD585",
+        "`own_layers:nothing` returned an object of class `int`",
+        "return a Keras layer or model",
     )
 
 

@@ -1,0 +1,188 @@
+"""`python(...)` for every object of a model: the same numbers as in plain Keras, and located faults."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import grammar
+from compiler.graph.storage.export import keras_model
+from compiler.graph.user_code import load_function
+from dsl import ir
+from dsl.diagnostics import SpecError
+from tests.support import Training
+
+MODULE = Path(__file__).with_name("mine.py")
+
+MODEL = """
+tfdeploy = 1
+
+model "own" {
+  x = input(float32, [4])
+  y = input(int32, [])
+
+  p, q = x -> python("mine:net", width = 6, name = "net")
+  r, s = [x, p[:, :3]] -> python("mine:two", name = "two")
+  logits = [p, q, r, s] -> Concatenate()
+    -> Dense(
+      8,
+      activation = python("mine:wave"),
+      kernel_initializer = python("mine:small"),
+      kernel_constraint = python("mine:between"),
+      bias_regularizer = python("mine:Cubes", factor = 0.1),
+      name = "hidden"
+    )
+    -> Dense(3, name = "logits")
+
+  loss = ([y, logits] -> python("mine:focal", gamma = 1.5)) + 0.1 * ([y, logits] -> python("mine:Size"))
+  regularize = python("mine:Cubes", factor = 0.01)
+  metrics {
+    right = [y, logits] -> python("mine:right")
+    hits = [y, logits] -> python("mine:Hits")
+  }
+}
+
+devices { cpu = 2 }
+clones { count = 2, batch = 4 }
+update { optimizer = SGD(0.1), batch_norm = synchronized }
+train { seed = 3 }
+"""
+
+
+def _spec(text: str, folder: Path) -> ir.Spec:
+    shutil.copy(MODULE, folder / "mine.py")
+    reading = grammar.read(folder / "own.tfdeploy", text=text, allow_python=True)
+    assert reading.spec is not None, [each.message for each in reading.diagnostics]
+    return reading.spec
+
+
+def _arrays() -> dict[str, Any]:
+    generator = np.random.default_rng(1)
+    return {
+        "x": generator.standard_normal((8, 4)).astype(np.float32),
+        "y": generator.integers(0, 3, 8).astype(np.int32),
+    }
+
+
+def _step_in_keras(model: keras.Model, mine: Any, arrays: dict[str, Any]) -> float:
+    """Train a model by a step on the whole batch, as one writes it in Keras; return the loss before it."""
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        logits = model(arrays["x"], training=True)
+        loss = tf.reduce_mean(mine("focal")(arrays["y"], logits, gamma=1.5))
+        loss += 0.1 * mine("Size")()(arrays["y"], logits) + sum(model.losses)
+        kernels = [each for each in model.weights if each.name == "kernel" and each.regularizer is None]
+        loss += sum(mine("Cubes")(factor=0.01)(each) for each in kernels)
+    gradients = tape.gradient(loss, [each.value for each in model.trainable_variables])
+    for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
+        variable.assign_sub(0.1 * gradient)
+        if variable.path == "hidden/kernel":
+            variable.assign(mine("between")(variable.value))
+    return float(loss)
+
+
+@pytest.mark.slow
+def test_two_clones_train_as_keras_does(tmp_path: Path) -> None:
+    """A model with two outputs, one with named inputs, and all kinds of objects: weights, loss and metrics.
+
+    The model has a loss and a batch normalization of its own, which must be those of the whole batch.
+    """
+    arrays = _arrays()
+    with Training(_spec(MODEL, tmp_path), arrays, base=str(tmp_path)) as training:
+        compiled = training.compiled
+        before = training.values()
+        twin = keras_model(compiled, {name: before[name] for name in compiled.weights}, base=str(tmp_path))
+        fetches = {name: each.result for name, each in compiled.metrics.items()}
+        loss, found = training.session.run([compiled.total_loss, fetches])
+        training.session.run(training.start)
+        training.steps(1)
+        after = training.values()
+        trained = keras_model(compiled, {name: after[name] for name in compiled.weights}, base=str(tmp_path))
+
+    right = np.argmax(twin(arrays["x"], training=True), -1) == arrays["y"]
+    assert before["hidden/kernel"].std() == pytest.approx(0.2, rel=0.5)
+    twin = keras_model(compiled, {name: before[name] for name in compiled.weights}, base=str(tmp_path))
+    expected = _step_in_keras(twin, lambda name: load_function(f"mine:{name}", tmp_path, None), arrays)
+    assert loss == pytest.approx(expected, rel=1e-5)
+    assert found["right"] == pytest.approx(right.mean())
+    assert found["hits"] == right.sum()
+    for one, other in zip(trained.variables, twin.variables, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5, atol=1e-6, err_msg=one.path)
+
+    trained.save(tmp_path / "model.keras")  # as docs/how-to/model.md says how such a file is loaded
+    own = {
+        name: load_function(f"mine:{name}", tmp_path, None) for name in ("Inner", "wave", "small", "between")
+    }
+    own["Cubes"] = load_function("mine:Cubes", tmp_path, None)
+    with keras.saving.custom_object_scope(own):
+        loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded(arrays["x"]), trained(arrays["x"]), rtol=1e-5, atol=1e-6)
+
+
+FAULTS = {
+    'x -> python("mine:failing_build") -> Dense(3)': ("TFD586", "raise RuntimeError"),
+    'x -> python("mine:FailingCall") -> Dense(3)': ("TFD586", "return x[0, 0, 0]"),
+    'x -> Dense(3, activation = python("mine:failing"))': ("TFD586", 'raise KeyError("wrong")'),
+    'x -> Dense(3, kernel_initializer = python("mine:failing"))': ("TFD586", 'raise KeyError("wrong")'),
+    'x -> Dense(3, kernel_regularizer = python("mine:failing"))': ("TFD586", 'raise KeyError("wrong")'),
+    'x -> Dense(3, kernel_constraint = python("mine:failing"))': ("TFD586", 'raise KeyError("wrong")'),
+    'x -> python("broken:any") -> Dense(3)': ("TFD586", "import no_such_module_of_anybody"),
+    'x -> python("mine:wave") -> Dense(3)': ("TFD585", ""),
+    'x -> Dense(3, activation = python("mine:focal"))': ("TFD585", ""),
+    'x -> Dense(3, activation = python("mine:wave", haste = 1))': ("TFD507", ""),
+    'x -> Dense(3, activation = python("mine:wave", speed = 2.0))': ("TFD585", ""),
+}
+OBJECTIVES = {
+    'python("mine:failing_loss")': ("TFD586", "return target.shape.no_such_thing"),
+    'python("mine:wave")': ("TFD585", ""),
+    'python("mine:Hits")': ("TFD585", ""),
+}
+METRICS = {
+    'python("mine:failing_loss")': ("TFD586", "return target.shape.no_such_thing"),
+    'python("mine:Best")': ("TFD587", ""),
+    'python("mine:FromOne")': ("TFD587", ""),
+    'python("mine:Size")': ("TFD585", ""),
+}
+
+
+def _text(z: str = "x -> Dense(3)", loss: str = "MeanSquaredError()", metric: str | None = None) -> str:
+    metrics = f"metrics {{ m = [x3, z] -> {metric} }}" if metric else ""
+    return f"""
+tfdeploy = 1
+model "m" {{
+  x = input(float32, [4])
+  x3 = x[:, :3]
+  z = {z}
+  loss = [x3, z] -> {loss}
+  {metrics}
+}}
+devices {{ cpu = 1 }}
+clones {{ batch = 4 }}
+update {{ optimizer = SGD(0.1) }}
+"""
+
+
+def test_faults_of_user_code_point_at_the_spec(tmp_path: Path) -> None:
+    """Each has its code and the text of the step, and a note says in which line of the module it arose."""
+    (tmp_path / "broken.py").write_text("import no_such_module_of_anybody\n")
+    cases = {_text(z=key): (key, wanted) for key, wanted in FAULTS.items()}
+    cases |= {_text(loss=key): (key, wanted) for key, wanted in OBJECTIVES.items()}
+    cases |= {_text(metric=key): (key, wanted) for key, wanted in METRICS.items()}
+    for text, (written, (code, line)) in cases.items():
+        with pytest.raises(SpecError) as caught:
+            Training(_spec(text, tmp_path), _arrays(), base=str(tmp_path))
+        (found,) = caught.value.diagnostics
+        assert found.code == code, (written, found)
+        assert found.span is not None, written
+        assert found.span.text in text, written
+        assert "python(" in found.span.text, written
+        if line:
+            (note,) = found.notes
+            assert f".py:{'1' if 'import' in line else ''}" in note, note
+            assert line in note

@@ -44,6 +44,9 @@ def typed(  # noqa: PLR0911 one for each kind
         return typed(expression, _option(expression, type, context), what, context)
     if type.kind in {"call", "keras"} or (type.kind == "any" and isinstance(expression, syntax.Call)):
         return called(expression, type, what, context)
+    if type.kind == "any" and isinstance(expression, syntax.List) and _has_calls(expression):
+        found = [typed(each, type, f"an item of {what}", context) for each in expression.items]
+        return BAD if any(each is BAD for each in found) else tuple(found)
     if isinstance(expression, (syntax.Call, syntax.Flow, syntax.Comparison)):
         report = types.misplaced_expression(what, type.described(), described(expression), expression.span)
         context.reports.add(report)
@@ -57,6 +60,11 @@ def typed(  # noqa: PLR0911 one for each kind
     place = Place(type, what, expression.span, labels_of(expression, context), context)
     wanted = "" if type.kind in {"str", "any"} else f"{what} takes {type.described()}"
     return fitted(evaluate(expression, context, wanted=wanted), place)
+
+
+def _has_calls(expression: syntax.List) -> bool:
+    """Whether a list has items that are calls, such as the cells of `StackedRNNCells`."""
+    return any(isinstance(each, syntax.Call) for each in expression.items)
 
 
 def word(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002

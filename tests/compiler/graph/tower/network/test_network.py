@@ -80,3 +80,18 @@ def test_a_layer_that_does_not_fit_names_the_step_and_the_shapes() -> None:
     assert "`-> Reshape([4, 1, 1])`" in diagnostic.help
     assert diagnostic.span is not None
     assert diagnostic.span.text == "Conv2D(3, 3)"
+
+
+def test_cells_in_a_list_are_layers() -> None:
+    """`StackedRNNCells` has a list of calls as its argument, each of which makes a cell with weights."""
+    text = OWN_LAYER.replace(
+        'python("own_layers:scaled", units = 8, factor = 2.0)',
+        "Reshape([2, 2]) -> RNN(StackedRNNCells([LSTMCell(4), GRUCell(3)]), name = 'rnn')".replace("'", '"'),
+    )
+    names = list(compile_graph(make_plan(spec_of(text))).weights)
+    cells = "rnn/stacked_rnn_cells"
+    assert [name.removeprefix(cells) for name in names if name.startswith(cells)] == [
+        f"/{cell}/{weight}"
+        for cell in ("lstm_cell", "gru_cell")
+        for weight in ("kernel", "recurrent_kernel", "bias")
+    ]

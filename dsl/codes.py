@@ -143,6 +143,9 @@ _ROWS = (
     Code("TFD572", "part-matches-nothing", "a file of weights for a part that there is not", "plan"),
     Code("TFD575", "constant-weights", "weights of examples that depend on no input"),
     Code("TFD576", "no-class-weights", "an empty list of weights of classes"),
+    Code("TFD577", "outputs-alike", "outputs whose columns in a table could have the same name"),
+    Code("TFD578", "no-outputs", "an empty list of outputs"),
+    Code("TFD579", "constant-output", "an output that depends on no input"),
     # TFD58x: what layers learn before training.
     Code("TFD580", "unreadable-vocabulary", "a file of words that cannot be read", "plan"),
     Code("TFD581", "nothing-learnt", "examples from which a layer cannot learn", "plan"),

@@ -38,7 +38,7 @@ def shapes_fit(spec: ir.Spec) -> Iterator[Diagnostic]:
     Returns:
         Diagnostics, one for each place in the text of the spec.
     """
-    if spec.model.output is None and not spec.model.loss:
+    if not spec.model.returned and not spec.model.loss:
         return
     try:
         graph = elaborate(spec)

@@ -284,7 +284,8 @@ def _clone(assembly: Assembly, stamped: StampedTower) -> Clone:
     tower = stamped.tower
     with assembly.ledger.place(Placed(tower.device, tower.reason), "metric"):
         loss = tower_loss(stamped)
-    outputs = stamped.tensor(stamped.template.output)
+    tensors = [stamped.tensor(each) for each in stamped.template.outputs]
+    outputs = assembly.plan.model.returned(tensors)
     return Clone(tower.index, tower.scope, tower.device.ref, outputs, loss)
 
 

@@ -28,14 +28,15 @@ class Clone:
         index: The number of the clone.
         scope: The name scope of its ops.
         device: Its device.
-        outputs: The outputs of the model for its batch. With several micro-batches, for the last of them.
+        outputs: What the model returns for its batch, a tensor or a dict of tensors by the names of outputs.
+            With several micro-batches, for the last of them.
         loss: The mean loss over its own batch, without regularisation; a scalar.
     """
 
     index: int
     scope: str
     device: str
-    outputs: tf.Tensor = field(repr=False)
+    outputs: tf.Tensor | dict[str, tf.Tensor] = field(repr=False)
     loss: tf.Tensor = field(repr=False)
 
 
@@ -59,7 +60,7 @@ class Evaluation:
 
     Attributes:
         pipe: The input.
-        outputs: The outputs of the model.
+        outputs: What the model returns, a tensor or a dict of tensors by the names of outputs.
         loss: The mean loss over the batch, with what layers add to it and without `regularization`; a scalar.
         losses: The parts of the loss. To get the loss over several batches, average each part by the sizes of
             the batches before any of them is divided by its weight.
@@ -69,7 +70,7 @@ class Evaluation:
     """
 
     pipe: InputPipe = field(repr=False)
-    outputs: tf.Tensor = field(repr=False)
+    outputs: tf.Tensor | dict[str, tf.Tensor] = field(repr=False)
     loss: tf.Tensor = field(repr=False)
     losses: tuple[LossSum, ...] = field(repr=False)
     regularization: tf.Tensor = field(repr=False)

@@ -20,6 +20,7 @@ from compiler.model.graph import (
     LayerNode,
     ModelGraph,
     ObjectiveNode,
+    OutputNode,
     Start,
     TensorAt,
     label_of,
@@ -83,7 +84,7 @@ class _Builder:
             for term in model.loss
         )
         metrics = tuple(self._objective(each.name, each.objective, scope) for each in model.metrics)
-        output = self._value(model.output, scope) if model.output is not None else losses[0].prediction
+        outputs = self._outputs(model, losses, scope)
         graph = ModelGraph(
             name=model.name,
             inputs=tuple(self.inputs),
@@ -91,13 +92,24 @@ class _Builder:
             calls=tuple(self.calls),
             losses=_distinct(losses),
             metrics=metrics,
-            output=output,
+            outputs=outputs,
+            names_outputs=bool(model.outputs),
             regularize=model.regularize,
             names=tuple(self.names),
             constants=frozenset(self.constants),
             starts=tuple(self.starts),
         )
         return _with_sized_weights(graph)
+
+    def _outputs(
+        self, model: ir.Model, losses: tuple[ObjectiveNode, ...], scope: _Scope
+    ) -> tuple[OutputNode, ...]:
+        values = [self._value(each, scope) for each in model.returned] or [losses[0].prediction]
+        for value, written in zip(values, model.returned, strict=False):
+            if value in self.constants:
+                raise SpecError([tensor_errors.constant_output(written.span)])
+        given = [each.name for each in model.outputs] or [self.names[values[0]].replace("/", "_")]
+        return tuple(OutputNode(name, value) for name, value in zip(given, values, strict=True))
 
     def _objective(
         self, name: str, objective: ir.Objective, scope: _Scope, weight: float = 1.0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import EllipsisType
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
@@ -157,6 +157,19 @@ class Start:
 
 
 @frozen
+class OutputNode:
+    """What a trained model returns, or a part of it.
+
+    Attributes:
+        name: The name in files of predictions.
+        value: The number of the value.
+    """
+
+    name: str
+    value: int
+
+
+@frozen
 class ModelGraph:
     """A model: its inputs, its layers, and the calls in an order in which they can be computed.
 
@@ -167,7 +180,9 @@ class ModelGraph:
         calls: The calls of the layers.
         losses: The losses, of which the weighted sum is the loss of the model.
         metrics: The metrics.
-        output: The number of the value that the model predicts. Values are numbered from 0.
+        outputs: What the model predicts. Values are numbered from 0.
+        names_outputs: Whether the spec names the outputs. The trained model then returns a dict of tensors,
+            and else one tensor.
         regularize: The regularizer of all weights whose layer has none of its own.
         names: For each value, the binding that holds it, or else the path of its layer.
         constants: The values that depend on no input of the model.
@@ -180,7 +195,8 @@ class ModelGraph:
     calls: tuple[CallNode, ...]
     losses: tuple[ObjectiveNode, ...]
     metrics: tuple[ObjectiveNode, ...]
-    output: int
+    outputs: tuple[OutputNode, ...]
+    names_outputs: bool = False
     regularize: ir.Call | None = None
     names: tuple[str, ...] = ()
     constants: frozenset[int] = frozenset()
@@ -188,19 +204,25 @@ class ModelGraph:
 
     @property
     def prediction_inputs(self) -> tuple[InputNode, ...]:
-        """The inputs that the output depends on."""
-        needed = self.values_of_output
+        """The inputs that the outputs depend on."""
+        needed = self.values_of_outputs
         return tuple(each for each in self.inputs if each.value in needed)
 
     @property
-    def values_of_output(self) -> set[int]:
-        """The values that the output depends on, the output among them."""
+    def values_of_outputs(self) -> set[int]:
+        """The values that the outputs depend on, the outputs among them."""
         made_by = {value: call for call in self.calls for value in call.values}
         found: set[int] = set()
-        pending = [self.output]
+        pending = [each.value for each in self.outputs]
         while pending:
             value = pending.pop()
             if value not in found:
                 found.add(value)
                 pending += made_by[value].inputs if value in made_by else ()
         return found
+
+    def returned(self, tensors: Sequence[Any]) -> Any:
+        """Return the tensors of `outputs` as the trained model does: one tensor, or a dict of them."""
+        if not self.names_outputs:
+            return tensors[0]
+        return {each.name: tensor for each, tensor in zip(self.outputs, tensors, strict=True)}

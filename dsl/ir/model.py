@@ -208,6 +208,19 @@ class Metric(Node):
 
 
 @frozen
+class NamedOutput(Node):
+    """One item of `output = { name = tensor }`.
+
+    Attributes:
+        name: The name under which the trained model returns the tensor.
+        value: The tensor.
+    """
+
+    name: str
+    value: Expr
+
+
+@frozen
 class Model(Block):
     """The `model` block: the computation of one clone.
 
@@ -217,7 +230,9 @@ class Model(Block):
         loss: The terms of the loss, which are added.
         regularize: The regularizer of all kernels, or None.
         metrics: The metrics.
-        output: The tensor that evaluation and export return, or None for the prediction.
+        output: The tensor that the trained model returns. If it is None, and `outputs` is empty, that is the
+            prediction of the first loss.
+        outputs: The tensors that the trained model returns by their names, if the spec names them.
     """
 
     name: str
@@ -226,6 +241,12 @@ class Model(Block):
     regularize: Call | None = None
     metrics: tuple[Metric, ...] = ()
     output: Expr | None = None
+    outputs: tuple[NamedOutput, ...] = ()
+
+    @property
+    def returned(self) -> tuple[Expr, ...]:
+        """The tensors that the spec gives as what the trained model returns."""
+        return (() if self.output is None else (self.output,)) + tuple(each.value for each in self.outputs)
 
 
 @frozen

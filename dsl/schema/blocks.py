@@ -111,13 +111,16 @@ BLOCKS: dict[str, Block] = {
                     "regularize", keras("regularizer"), "a penalty on every kernel, added once per step"
                 ),
                 Attribute(
-                    "output", Type("any"), "what evaluation and export return; default: the prediction"
+                    "output",
+                    Type("any"),
+                    "what the trained model returns: a tensor, or `{ name = tensor }`; default: the prediction",
                 ),
             ),
             "what one clone computes",
             label="required",
-            inner=("metrics",),
+            inner=("metrics", "output"),
         ),
+        Block("output", None, (), "`output = { name = tensor }`: several outputs by their names"),
         Block(
             "metrics",
             None,

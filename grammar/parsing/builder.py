@@ -18,6 +18,9 @@ from grammar.reports import Reports
 
 Children: TypeAlias = list[Any]
 
+OUTPUT = "output"
+"""The name before `= { ... }`, which lists the outputs of a model by their names."""
+
 CONSTANTS = {"true": True, "false": False, "none": None}
 
 
@@ -80,9 +83,10 @@ class Builder:
         return self._block(kind, items, children, str(label), label)
 
     def equals_block(self, children: Children) -> syntax.Block:
-        """Make `kind = { ... }` into a block, and report the superfluous `=`."""
+        """Make `kind = { ... }` into a block, and report the superfluous `=` if it is not `output`."""
         kind, equals, _, items, _ = children
-        self._reports.add(reading.equals_before_block(str(kind), self._span(equals)))
+        if str(kind) != OUTPUT:
+            self._reports.add(reading.equals_before_block(str(kind), self._span(equals)))
         return self._block(kind, items, children)
 
     def _block(

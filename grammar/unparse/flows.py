@@ -33,6 +33,10 @@ def model(given: ir.Model) -> str:
         lines.append(f"regularize = {value(given.regularize, kinds.keras('regularizer'))}")
     if given.output is not None:
         lines.append(f"output = {expression(given.output)}")
+    if given.outputs:
+        lines.append(
+            _block("output =", [f"{each.name} = {expression(each.value)}" for each in given.outputs])
+        )
     if given.metrics:
         metrics = [f"{each.name} = {_objective(each.objective, 'metric')}" for each in given.metrics]
         lines.append(_block("metrics", metrics))

@@ -110,7 +110,7 @@ def _together(compiled: CompiledGraph) -> Iterator[list[Any]]:
 def _evaluation(compiled: CompiledGraph) -> list[Any]:
     evaluation = compiled.evaluation
     results = [each.result for each in evaluation.metrics.values()]
-    return [evaluation.outputs, evaluation.loss, evaluation.count, *results]
+    return [*tf.nest.flatten(evaluation.outputs), evaluation.loss, evaluation.count, *results]
 
 
 def _afterwards(compiled: CompiledGraph) -> list[Any]:

@@ -48,7 +48,7 @@ def build_evaluation(assembly: Assembly, template: Template, training: Scores) -
         losses = tuple(tower_losses(stamped))
         loss = data_loss(losses, "loss")
     regularization = _regularization(assembly, placed, training)
-    outputs = stamped.tensor(template.output)
+    outputs = plan.model.returned([stamped.tensor(each) for each in template.outputs])
     return Evaluation(pipe, outputs, loss, losses, regularization, count, metrics)
 
 

@@ -142,7 +142,7 @@ class _Reader:
 
     def _results(self) -> Iterator[str]:
         template = self.template
-        yield _base(template.output)
+        yield from map(_base, template.outputs)
         yield from (_base(tensor) for each in template.losses for tensor in each.tensors)
         yield from map(_base, template.state_updates.values())
         for states in template.metric_states.values():

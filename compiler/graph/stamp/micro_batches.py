@@ -218,7 +218,8 @@ class MicroBatchWriter:
             yield gradient.values, self._sum if gradient.indices is None else self._rows
             if gradient.indices is not None:
                 yield gradient.indices, self._rows
-        yield template.output, self._last
+        for each in template.outputs:
+            yield each, self._last
 
     def _sum(self, name: str) -> str:
         """Write the sum of a tensor over all micro-batches."""
@@ -246,8 +247,9 @@ class MicroBatchWriter:
     def _last(self, name: str) -> str:
         """Write the value of a tensor in the last iteration."""
         entry, dtype = self._entry_of(name), self._type(name)
-        nothing = self._constant(self._name("output/none"), 0, dtype, entry)
-        carried = self._carry("output", nothing, dtype.as_datatype_enum, entry)
+        scope = "output" if name == self.template.outputs[0] else f"output/{name.replace(':', '_')}"
+        nothing = self._constant(self._name(f"{scope}/none"), 0, dtype, entry)
+        carried = self._carry(scope, nothing, dtype.as_datatype_enum, entry)
         return self._next(carried, self._now(name, entry))
 
     def _now(self, name: str, entry: Entry) -> str:

@@ -35,7 +35,7 @@ class PlainModel:
 
 
 def keras_model(compiled: CompiledGraph, values: Mapping[str, np.ndarray], *, base: str = ".") -> keras.Model:
-    """Return a functional Keras model from the inputs that the output needs to the output.
+    """Return a functional Keras model from the inputs that the outputs need to the outputs.
 
     Layers that only a loss uses are left out.
 
@@ -71,14 +71,16 @@ def plain_model(compiled: CompiledGraph, *, base: str = ".", whole: bool = False
             for each in (graph.inputs if whole else graph.prediction_inputs)
         }
         inputs = list(tensors.values())
-        needed = set(range(len(graph.names))) if whole else graph.values_of_output
+        needed = set(range(len(graph.names))) if whole else graph.values_of_outputs
         for call in graph.calls:
             if not needed.isdisjoint(call.values):
                 made = network.apply(call, [tensors[each] for each in call.inputs])
                 tensors |= zip(call.values, flattened(made), strict=True)
-        outputs = tensors[graph.output]
-        if whole:
-            outputs = [each for each in tensors.values() if isinstance(each, keras.KerasTensor)]
+        outputs = (
+            [each for each in tensors.values() if isinstance(each, keras.KerasTensor)]
+            if whole
+            else graph.returned([tensors[each.value] for each in graph.outputs])
+        )
         model = keras.Model(inputs if len(inputs) > 1 else inputs[0], outputs, name=_name(graph.name))
         return PlainModel(model, _variables(network, compiled))
 

@@ -134,7 +134,7 @@ class Template:
         inverse_share: The port of one over the tower's share in a mean.
         roles: The role of each node.
         follows: For a gradient op, the forward op that it differentiates.
-        output: The output of the model.
+        outputs: The outputs of the model, in the order of `ModelGraph.outputs`.
         losses: The parts of the tower's loss, which is their sum. At most one of them has no weight.
         state_updates: The new value of each statistic.
         metric_states: What the tower's examples add to the states of each metric.
@@ -153,7 +153,7 @@ class Template:
     inverse_share: str | None
     roles: Mapping[str, Role] = field(repr=False)
     follows: Mapping[str, str] = field(repr=False)
-    output: str
+    outputs: tuple[str, ...]
     losses: tuple[LossPart, ...]
     state_updates: Mapping[str, str]
     metric_states: Mapping[str, tuple[str, ...]]

@@ -194,7 +194,7 @@ class _Trace:
         scale = make_port(tf.float32, (), "scale") if self.training else None
         updates = {name: self.scope.get_current_value(self.variables[name]) for name in self.ports}
         traced = TracedTensors(
-            output=self.values[self.model.output],
+            outputs=[self.values[each.value] for each in self.model.outputs],
             losses=self._differentiated(losses, scale) if scale is not None else losses,
             state_updates={name: value for name, value in updates.items() if value is not self.ports[name]},
             metric_states={name: states for name, (_, states) in found.items()},

@@ -44,7 +44,7 @@ class TracedPart:
 class TracedTensors:
     """The results of a trace, as tensors of the graph. The attributes are those of `Template`."""
 
-    output: tf.Tensor
+    outputs: Sequence[tf.Tensor]
     losses: Sequence[TracedPart]
     state_updates: Mapping[str, tf.Tensor]
     metric_states: Mapping[str, tuple[tf.Tensor, ...]]
@@ -59,7 +59,7 @@ class TracedTensors:
 
     def results(self) -> Iterator[tf.Tensor]:
         """Yield every tensor that the rest of the graph may use."""
-        yield self.output
+        yield from self.outputs
         for part in self.losses:
             yield from part.results()
         yield from self.state_updates.values()
@@ -119,7 +119,7 @@ def trim(
         inverse_share=port(traced.inverse_share),
         roles={node.name: _role(node.name) for node in trimmed.node},
         follows=follows,
-        output=name(traced.output),
+        outputs=tuple(map(name, traced.outputs)),
         losses=tuple(_part(each, name) for each in traced.losses),
         state_updates={weight: name(each) for weight, each in traced.state_updates.items()},
         metric_states={metric: tuple(map(name, states)) for metric, states in traced.metric_states.items()},

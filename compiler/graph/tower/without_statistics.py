@@ -41,7 +41,7 @@ def without_statistics(template: Template) -> Template:
 def _reachable(template: Template) -> set[str]:
     """Return the nodes on which anything but a new statistic depends, and all ports but those of weights."""
     nodes = {node.name: node for node in template.graph_def.node}
-    kept = {template.output, *(tensor for each in template.losses for tensor in each.tensors)}
+    kept = {*template.outputs, *(tensor for each in template.losses for tensor in each.tensors)}
     kept |= {state for states in template.metric_states.values() for state in states}
     kept |= {each.values for each in template.gradients}
     kept |= {each.indices for each in template.gradients if each.indices is not None}

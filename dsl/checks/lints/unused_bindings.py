@@ -38,6 +38,7 @@ def unused_bindings(facts: Facts) -> Iterator[Diagnostic]:
 
 def _results(block: ir.Model | ir.LayerBlock) -> list[Any]:
     results: list[Any] = [] if block.output is None else [block.output]
+    results += [each.value for each in block.outputs] if isinstance(block, ir.Model) else []
     if isinstance(block, ir.Model):
         objectives = [term.objective for term in block.loss] + [metric.objective for metric in block.metrics]
         for each in objectives:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsl.diagnostics import Label
 from dsl.errors.making import error
 
 if TYPE_CHECKING:
@@ -65,6 +66,42 @@ def no_class_weights(span: Span | None) -> Diagnostic:
         span,
         text="an empty list",
         help="write a number for each class, beginning with class 0: `class_weight = [1.0, 5.0]`",
+    )
+
+
+def outputs_alike(name: str, other: str, span: Span | None, other_span: Span) -> Diagnostic:
+    """Report two outputs of a model whose columns in a table of predictions could have the same name."""
+    short, long = sorted((name, other), key=len)
+    return error(
+        "TFD577",
+        f"the outputs `{other}` and `{name}` cannot be told apart in a table",
+        span,
+        text="too much like another output",
+        labels=(Label(other_span, "the other output"),),
+        notes=(f"the columns of `{short}` are called `{short}_0`, `{short}_1`, ..., which may be `{long}`",),
+        help="give one of them another name",
+    )
+
+
+def no_outputs(span: Span | None) -> Diagnostic:
+    """Report an empty list of outputs."""
+    return error(
+        "TFD578",
+        "this model would return nothing",
+        span,
+        text="no output",
+        help="write a name for each output: `output = { probabilities = p, embedding = e }`",
+    )
+
+
+def constant_output(span: Span | None) -> Diagnostic:
+    """Report an output that depends on no input of the model."""
+    return error(
+        "TFD579",
+        "this output depends on no input of the model",
+        span,
+        text="it has no examples",
+        help="an output has a value for each example: give what is computed from an input",
     )
 
 

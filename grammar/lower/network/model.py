@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from dsl import ir, syntax
@@ -19,6 +20,8 @@ from grammar.lower.network import bindings, flows
 from grammar.lower.network.flows import Tensors
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dsl.source import Span
 
 COUNTS = (2, 3)
@@ -39,7 +42,7 @@ def model(block: syntax.Block, context: Context) -> ir.Model | None:
     tensors = Tensors(context, spans=spans)
     own: dict[str, syntax.Attribute] = {}
     written: list[syntax.Attribute] = []
-    metrics: list[syntax.Block] = []
+    inner: dict[str, syntax.Block] = {}
     first: dict[str, Span] = {}
     for item in block.items:
         if isinstance(item, syntax.Attribute) and item.name in ATTRIBUTES:
@@ -48,11 +51,12 @@ def model(block: syntax.Block, context: Context) -> ir.Model | None:
         elif isinstance(item, syntax.Attribute):
             written.append(item)
         elif isinstance(item, syntax.Block):
-            _inner(item, metrics, first, context)
+            _inner(item, inner, first, context)
         elif not isinstance(item.value, syntax.Broken):
             blocks.misplaced(item, "`model`", context)
     read = bindings.read(bindings.declare(written, tensors, first), tensors, in_layer=False)
-    return _assembled(block, own, read, _metrics(metrics, tensors), tensors)
+    outputs = _outputs(inner["output"], tensors) if "output" in inner else ()
+    return _assembled(block, own, read, _metrics(inner.get("metrics"), tensors), outputs, tensors)
 
 
 def lost_names(item: syntax.Item) -> tuple[str, ...]:
@@ -79,12 +83,15 @@ def _parts(value: syntax.Expr) -> tuple[syntax.Expr, ...]:
     return (value,)
 
 
-def _inner(item: syntax.Block, metrics: list[syntax.Block], first: dict[str, Span], context: Context) -> None:
-    if item.kind == "metrics":
-        if blocks.once("metrics", item.kind_span, first, "block", context):
-            metrics.append(item)
+def _inner(
+    item: syntax.Block, inner: dict[str, syntax.Block], first: dict[str, Span], context: Context
+) -> None:
+    known = BLOCKS["model"]
+    if item.kind in known.inner:
+        if blocks.once(item.kind, item.kind_span, first, "block", context):
+            blocks.check_label(item, BLOCKS[item.kind], context)
+            inner[item.kind] = item
     else:
-        known = BLOCKS["model"]
         blocks.unknown_block(item, known.inner, known.names, "`model`", context)
 
 
@@ -93,6 +100,7 @@ def _assembled(
     own: dict[str, syntax.Attribute],
     read: tuple[ir.Binding, ...] | None,
     metrics: tuple[ir.Metric, ...] | None,
+    outputs: Any,
     tensors: Tensors,
 ) -> ir.Model | None:
     context = tensors.context
@@ -103,7 +111,7 @@ def _assembled(
             own["regularize"].value, kinds.keras("regularizer", optional=True), "`regularize`", context
         )
     output = flows.tensor(own["output"].value, tensors, what="`output`") if "output" in own else None
-    if read is None or metrics is None or BAD in (loss, regularize, output) or block.label is None:
+    if read is None or metrics is None or BAD in (loss, regularize, output, outputs) or block.label is None:
         return None
     return ir.Model(
         block.label,
@@ -112,6 +120,7 @@ def _assembled(
         regularize,
         metrics,
         output,
+        outputs,
         span=block.header,
         spans={name: item.value.span for name, item in own.items()},
     )
@@ -271,19 +280,46 @@ def _objective_call(step: syntax.Expr, category: str, context: Context) -> Any: 
     return values.called(step, kinds.keras(category), f"a {category}", context)
 
 
-def _metrics(found: list[syntax.Block], tensors: Tensors) -> tuple[ir.Metric, ...] | None:
+def _metrics(block: syntax.Block | None, tensors: Tensors) -> tuple[ir.Metric, ...] | None:
     metrics: list[Any] = []
-    first: dict[str, Span] = {}
-    for block in found:
-        blocks.check_label(block, BLOCKS["metrics"], tensors.context)
-        for item in block.items:
-            if isinstance(item, syntax.Attribute):
-                if blocks.once(item.name, item.name_span, first, "metric", tensors.context):
-                    read = objective(item.value, "metric", tensors)
-                    metrics.append(read if read is BAD else ir.Metric(item.name, read, span=item.span))
-            elif isinstance(item, syntax.Block) or not isinstance(item.value, syntax.Broken):
-                report = names.misplaced_entry(
-                    "`metrics`", item.span, "`name = [target, prediction] -> Metric()`", None
-                )
-                tensors.context.reports.add(report)
+    sample = "`name = [target, prediction] -> Metric()`"
+    for item in _named_items(block, "metric", sample, tensors.context) if block is not None else ():
+        read = objective(item.value, "metric", tensors)
+        metrics.append(read if read is BAD else ir.Metric(item.name, read, span=item.span))
     return None if any(metric is BAD for metric in metrics) else tuple(metrics)
+
+
+def _outputs(block: syntax.Block, tensors: Tensors) -> Any:
+    """Lower `output = { name = tensor }`."""
+    outputs: list[Any] = []
+    spans: dict[str, Span] = {}
+    context = tensors.context
+    for item in _named_items(block, "output", "`name = tensor`", context):
+        alike = next((name for name in spans if _same_columns(name, item.name)), None)
+        if alike is not None:
+            context.reports.add(tensor_errors.outputs_alike(item.name, alike, item.name_span, spans[alike]))
+        spans[item.name] = item.name_span
+        read = flows.tensor(item.value, tensors, what=f"`{item.name}`")
+        bad = read is BAD or alike is not None
+        outputs.append(BAD if bad else ir.NamedOutput(item.name, read, span=item.span))
+    if not block.items:
+        context.reports.add(tensor_errors.no_outputs(block.span))
+        return BAD
+    return BAD if any(each is BAD for each in outputs) else tuple(outputs)
+
+
+def _same_columns(first: str, second: str) -> bool:
+    """Whether two outputs could have columns of the same name in a table: `p_1` and column 1 of `p`."""
+    short, long = sorted((first, second), key=len)
+    return re.fullmatch(rf"{re.escape(short)}(_[0-9]+)+", long) is not None
+
+
+def _named_items(block: syntax.Block, kind: str, sample: str, context: Context) -> Iterator[syntax.Attribute]:
+    """Yield the items `name = value` of a block; report those of another kind and those that come twice."""
+    first: dict[str, Span] = {}
+    for item in block.items:
+        if isinstance(item, syntax.Attribute):
+            if blocks.once(item.name, item.name_span, first, kind, context):
+                yield item
+        elif isinstance(item, syntax.Block) or not isinstance(item.value, syntax.Broken):
+            context.reports.add(names.misplaced_entry(f"`{block.kind}`", item.span, sample, None))

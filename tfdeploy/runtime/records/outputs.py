@@ -25,7 +25,7 @@ from tfdeploy.runtime.records.files import write_atomically, write_fault
 from tfdeploy.runtime.records.ownership import OF_PLACEMENT, is_json_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from dsl import ir
 
@@ -106,8 +106,8 @@ def is_own_text(path: Path) -> bool:
         return False
 
 
-def is_own_predictions(path: Path, name: str) -> bool:
-    """Whether a file has predictions of the output `name`, by a table's header or an archive's comment."""
+def is_own_predictions(path: Path, names: Sequence[str]) -> bool:
+    """Whether a file has predictions of the outputs `names`, by a table's header or an archive's comment."""
     try:
         if path.suffix == ".npz":
             with open_regular(path) as file, zipfile.ZipFile(file) as archive:
@@ -116,7 +116,8 @@ def is_own_predictions(path: Path, name: str) -> bool:
             header = file.readline(1 << 20).decode("utf-8").rstrip("\r\n").split(",")
     except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
         return False
-    return all(re.fullmatch(rf"{re.escape(name)}(?:_\d+)*", column) for column in header)
+    known = "|".join(map(re.escape, names))
+    return all(re.fullmatch(rf"(?:{known})(?:_\d+)*", column) for column in header)
 
 
 def require_free_folder(folder: Path, *, force: bool) -> None:

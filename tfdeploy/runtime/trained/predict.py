@@ -37,14 +37,14 @@ Kind = Literal["csv", "npz"]
 def predict(
     trained: TrainedModel, examples: Path, predictions: Path, *, split: str | None = None, force: bool = False
 ) -> int:
-    """Write the output of a model for every example of a file.
+    """Write the outputs of a model for every example of a file.
 
     Args:
         trained: The model.
         examples: The `.csv` or `.npz` file with the examples.
         predictions: The `.csv` or `.npz` file to write.
         split: The split whose transforms are applied; by default `test`, else `validation`, else `train`.
-        force: Whether `predictions` is replaced even if it has no predictions of the same output.
+        force: Whether `predictions` is replaced even if it has no predictions of the same outputs.
 
     Returns:
         The number of examples.
@@ -55,16 +55,17 @@ def predict(
     """
     compiled = trained.engine.compiled
     needed = compiled.plan.model.prediction_inputs
-    name = compiled.plan.model.names[compiled.plan.model.output].replace("/", "_")
-    require_free(predictions, lambda path: is_own_predictions(path, name), force=force)
+    names = [each.name for each in compiled.plan.model.outputs]
+    require_free(predictions, lambda path: is_own_predictions(path, names), force=force)
     stream = open_stream(compiled.plan, _split_over(trained.spec, examples, needed, split), needed)
-    shape = tuple(compiled.evaluation.outputs.shape.as_list()[1:])
+    tensors = zip(names, _in_order(trained), strict=True)
+    shapes = {name: tuple(each.shape.as_list()[1:]) for name, each in tensors}
     with (
-        PredictionFile.open(predictions, name, shape) as written,
+        PredictionFile.open(predictions, shapes) as written,
         located("prediction", compiled, stream),
     ):
-        for outputs in _outputs(trained, stream):
-            written.add(outputs)
+        for arrays in _outputs(trained, stream):
+            written.add(dict(zip(names, arrays, strict=True)))
     return written.count
 
 
@@ -116,16 +117,22 @@ def _columns(
     return {name: own.get(name, name if inputs.get(name) == () else f"{name}_*") for name in sorted(names)}
 
 
-def _outputs(trained: TrainedModel, stream: Stream) -> Iterator[Any]:
+def _in_order(trained: TrainedModel) -> list[Any]:
+    """Return the tensors of the outputs in the order of the spec."""
+    outputs = trained.engine.compiled.evaluation.outputs
+    return list(outputs.values()) if isinstance(outputs, dict) else [outputs]
+
+
+def _outputs(trained: TrainedModel, stream: Stream) -> Iterator[list[Any]]:
     """Yield the outputs of batch after batch, in the order of the examples."""
     engine = trained.engine
     evaluation = engine.compiled.evaluation
     engine.session.run(_attach(evaluation.pipe, stream, engine.compiled.plan.towers[0].batch))
-    run = engine.session.make_callable(evaluation.outputs)
+    run = engine.session.make_callable(_in_order(trained))
     engine.publish()
     while True:
         try:
-            yield np.asarray(run())
+            yield [np.asarray(each) for each in run()]
         except tf.errors.OutOfRangeError:
             return
 

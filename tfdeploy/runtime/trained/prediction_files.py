@@ -1,10 +1,11 @@
-"""Files of predictions: CSV with a column per number, or a NumPy archive with one array."""
+"""Files of predictions: CSV with a column per number, or a NumPy archive with an array for each output."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import chain
 from math import prod
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 from zipfile import ZipFile
 
 import numpy as np
@@ -13,87 +14,106 @@ from tfdeploy.runtime.records.files import replacing
 from tfdeploy.runtime.records.outputs import GENERATOR, link_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
+
+Shape: TypeAlias = "tuple[int | None, ...]"
 
 DIGITS = 9  # enough to distinguish any two float32 numbers
 
 
 class PredictionFile:
-    """A file of predictions that is being written; `count` is the number of examples so far."""
+    """A file of predictions that is being written.
 
-    def __init__(self, name: str, shape: tuple[int | None, ...]) -> None:
-        self.name = name
-        self.shape = shape
+    Attributes:
+        shapes: The shape of each output without the batch axis, by its name; None for an unknown size.
+        count: The number of examples so far.
+    """
+
+    def __init__(self, shapes: Mapping[str, Shape]) -> None:
+        self.shapes = shapes
         self.count = 0
 
     @classmethod
     @contextmanager
-    def open(cls, path: Path, name: str, shape: tuple[int | None, ...]) -> Iterator[PredictionFile]:
+    def open(cls, path: Path, shapes: Mapping[str, Shape]) -> Iterator[PredictionFile]:
         """Open `path` for writing. It is replaced when the block ends without an error.
 
         Args:
             path: The file, `.csv` or `.npz`.
-            name: The name of the output.
-            shape: The shape of the output without the batch axis.
+            shapes: The shape of each output without the batch axis, by its name.
         """
         with replacing(link_target(path)) as beside, beside.open("w+b") as file:
             kind = NpzPredictions if path.suffix == ".npz" else CsvPredictions
-            predictions = kind(name, shape, file)
+            predictions = kind(shapes, file)
             yield predictions
             predictions.finish()
 
-    def add(self, outputs: Any) -> None:
-        """Write the outputs of a batch."""
-        self.count += len(outputs)
+    def add(self, outputs: Mapping[str, Any]) -> None:
+        """Write the outputs of a batch, arrays by the names of the outputs."""
+        self.count += len(next(iter(outputs.values())))
 
 
 class CsvPredictions(PredictionFile):
-    """A CSV file with a column for each number of the output, in the order of its elements."""
+    """A CSV file with a column for each number of each output, in the order of its elements."""
 
-    def __init__(self, name: str, shape: tuple[int | None, ...], file: IO[bytes]) -> None:
-        super().__init__(name, shape)
+    def __init__(self, shapes: Mapping[str, Shape], file: IO[bytes]) -> None:
+        super().__init__(shapes)
         self._file = file
         self._has_header = False
 
-    def add(self, outputs: Any) -> None:
+    def add(self, outputs: Mapping[str, Any]) -> None:
         """Write the rows of a batch."""
         super().add(outputs)
         if not self._has_header:
-            self._file.write((",".join(self._columns(outputs.shape[1:])) + "\n").encode())
-            self._has_header = True
-        rows = np.asarray(outputs).reshape(len(outputs), -1)
-        style = f"%.{DIGITS}g" if np.issubdtype(rows.dtype, np.floating) else "%d"
-        np.savetxt(self._file, rows, fmt=style, delimiter=",")
+            self._write_header({name: each.shape[1:] for name, each in outputs.items()})
+        tables = [each.reshape(len(each), -1) for each in outputs.values()]
+        styles = [_style(each.dtype) for each in tables for _ in range(each.shape[1])]
+        line = ",".join(styles) + "\n"
+        rows = zip(*(each.tolist() for each in tables), strict=True)
+        self._file.writelines((line % tuple(chain.from_iterable(parts))).encode() for parts in rows)
 
-    def _columns(self, shape: tuple[int, ...]) -> list[str]:
-        if not shape:
-            return [self.name]
-        places = (np.unravel_index(at, shape) for at in range(prod(shape)))
-        return [f"{self.name}_{'_'.join(map(str, place))}" for place in places]
+    def _write_header(self, shapes: Mapping[str, Sequence[int]]) -> None:
+        columns = [column for name, shape in shapes.items() for column in _columns(name, shape)]
+        self._file.write((",".join(columns) + "\n").encode())
+        self._has_header = True
 
     def finish(self) -> None:
         """Write the header of a table without rows."""
-        if not self._has_header and None not in self.shape:
-            self._file.write((",".join(self._columns(self.shape)) + "\n").encode())  # type: ignore[arg-type]
+        if not self._has_header and all(None not in shape for shape in self.shapes.values()):
+            self._write_header(self.shapes)  # type: ignore[arg-type] # no size is None
+
+
+def _style(dtype: np.dtype[Any]) -> str:
+    return f"%.{DIGITS}g" if np.issubdtype(dtype, np.floating) else "%d"
+
+
+def _columns(name: str, shape: Sequence[int]) -> list[str]:
+    """Return the names of the columns of an output."""
+    if not shape:
+        return [name]
+    places = (np.unravel_index(at, shape) for at in range(prod(shape)))
+    return [f"{name}_{'_'.join(map(str, place))}" for place in places]
 
 
 class NpzPredictions(PredictionFile):
-    """A NumPy archive with one array, under the name of the output."""
+    """A NumPy archive with an array for each output, under its name."""
 
-    def __init__(self, name: str, shape: tuple[int | None, ...], file: IO[bytes]) -> None:
-        super().__init__(name, shape)
+    def __init__(self, shapes: Mapping[str, Shape], file: IO[bytes]) -> None:
+        super().__init__(shapes)
         self._file = file
-        self._batches: list[Any] = []
+        self._batches: list[Mapping[str, Any]] = []
 
-    def add(self, outputs: Any) -> None:
+    def add(self, outputs: Mapping[str, Any]) -> None:
         """Store a batch until the end."""
         super().add(outputs)
         self._batches.append(outputs)
 
     def finish(self) -> None:
-        """Write the array."""
-        arrays: dict[str, Any] = {self.name: np.concatenate(self._batches)}
+        """Write the arrays."""
+        arrays: dict[str, Any] = {
+            name: np.concatenate([each[name] for each in self._batches]) for name in self.shapes
+        }
         np.savez(self._file, **arrays)
         with ZipFile(self._file, "a") as archive:
             archive.comment = GENERATOR.encode()

@@ -156,8 +156,10 @@ class Verification:
         count = GLOBAL_BATCH * self.spec.update.accumulate * steps
         if not self.options.synthetic:
             return read_examples(self.spec, model, count, seed)
-        shape = compiled.clones[0].outputs.shape
-        widths = {model.output: shape[-1]} if shape.rank and shape[-1] is not None else {}
+        returned = compiled.clones[0].outputs
+        tensors = returned.values() if isinstance(returned, dict) else [returned]
+        shapes = zip(model.outputs, (each.shape for each in tensors), strict=True)
+        widths = {each.value: shape[-1] for each, shape in shapes if shape.rank and shape[-1] is not None}
         return make_examples(model, count_classes(model, widths), count, seed)
 
     def _verify(self, case: Case, exported: Trial) -> Differences:

@@ -113,14 +113,19 @@ BLOCKS: dict[str, Block] = {
                 Attribute(
                     "output",
                     Type("any"),
-                    "what the trained model returns: a tensor, or `{ name = tensor }`; default: the prediction",
+                    "what the trained model returns, or `{ name = tensor }`; default: the prediction",
                 ),
             ),
             "what one clone computes",
             label="required",
             inner=("metrics", "output"),
         ),
-        Block("output", None, (), "`output = { name = tensor }`: several outputs by their names"),
+        Block(
+            "output",
+            None,
+            (),
+            "written `output = { name = tensor }`, what the trained model returns by names",
+        ),
         Block(
             "metrics",
             None,

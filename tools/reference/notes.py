@@ -7,6 +7,8 @@ BLOCKS = {
     " the spec may use them by name. `--set let.name=value` replaces one for a run.",
     "model": "All other items are bindings: `x = input(...)`, `y = x -> Layer(...)`, `shared = layer(...)`. See"
     " [Write a model](../how-to/model.md). A model without `loss` can be checked, and no more.",
+    "output": "Stands inside `model`, where it is written `output = { ... }`. Each item names a tensor:"
+    " [Several outputs](../how-to/model.md#several-outputs).",
     "metrics": "Stands inside `model`. Each item names a [metric](keras.md#metrics) and what it compares.",
     "layer": "Its other items are parameters, `filters = parameter(int)` with an optional default as second"
     " argument; inputs, `x = input()`; and bindings. Used as a step of a flow, under its name:"

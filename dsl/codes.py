@@ -156,6 +156,10 @@ _ROWS = (
     Code("TFD585", "python-object", "a function of `python(...)` that does not make what is needed", "plan"),
     Code("TFD586", "python-raised", "Python code of the model that raised an exception", "plan"),
     Code("TFD587", "state-not-summable", "a metric whose states on the clones cannot be added up", "plan"),
+    # TFD59x: terms of the loss that are tensors.
+    Code("TFD590", "several-numbers-of-loss", "a term of the loss with more than one number for an example"),
+    Code("TFD591", "constant-loss", "a term of the loss that depends on no input"),
+    Code("TFD592", "no-prediction", "a model without a Keras loss that does not say what it predicts"),
     # TFD59x: layers that do not do the same in training and in evaluation.
     Code("TFD593", "shape-of-the-pass", "a step with another shape in evaluation than in training", "plan"),
     # TFD6xx: lint.

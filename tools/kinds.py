@@ -70,8 +70,7 @@ NO_OPERATIONS = {
     "shape",
     "size",
     "unique",
-    # have a form of their own in the language
-    "array",
+    # has a form of its own in the language
     "get_item",
     # give what happens to be in memory
     "empty",

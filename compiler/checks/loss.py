@@ -13,7 +13,7 @@ from dsl.errors.meaning import names
 def model_has_a_loss(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
     """Report a model without a loss."""
     del topology
-    if not spec.model.loss and spec.model.span is not None:
+    if not spec.model.has_loss and spec.model.span is not None:
         doc = (
             "a loss compares a target with a prediction: `loss = [target, prediction] -> MeanSquaredError()`"
         )

@@ -11,6 +11,7 @@ from compiler.model.known_shapes import known_shapes
 from compiler.model.layer_shapes import Shape
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
+from dsl.errors.meaning import tensors as tensor_errors
 from dsl.errors.planning import plan as errors
 from dsl.schema.signatures import find
 from dsl.source import Span
@@ -38,7 +39,7 @@ def shapes_fit(spec: ir.Spec) -> Iterator[Diagnostic]:
     Returns:
         Diagnostics, one for each place in the text of the spec.
     """
-    if not spec.model.returned and not spec.model.loss:
+    if not spec.model.returned and not spec.model.has_loss:
         return
     try:
         graph = elaborate(spec)
@@ -71,6 +72,10 @@ def _faults(graph: ModelGraph) -> Iterator[Diagnostic]:
             words.append(_words(weights))
         if reason is not None:
             yield errors.shape_mismatch(loss.call.name, words, reason, loss.span)
+    for term in graph.tensor_terms:
+        shape = known.values[term.value]
+        if shape is not None and shape not in ((), (1,)):
+            yield tensor_errors.several_losses(shape, term.span)
 
 
 def _loss_fault(name: str, target: Shape, prediction: Shape) -> str | None:

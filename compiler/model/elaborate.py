@@ -23,6 +23,7 @@ from compiler.model.graph import (
     OutputNode,
     Start,
     TensorAt,
+    TensorTermNode,
     label_of,
 )
 from dsl import ir
@@ -84,6 +85,9 @@ class _Builder:
             for term in model.loss
         )
         metrics = tuple(self._objective(each.name, each.objective, scope) for each in model.metrics)
+        terms = tuple(self._tensor_term(each, scope) for each in model.tensor_terms)
+        if not model.returned and not losses and terms:
+            raise SpecError([tensor_errors.no_prediction(terms[0].span)])
         outputs = self._outputs(model, losses, scope)
         graph = ModelGraph(
             name=model.name,
@@ -98,6 +102,7 @@ class _Builder:
             names=tuple(self.names),
             constants=frozenset(self.constants),
             starts=tuple(self.starts),
+            tensor_terms=terms,
         )
         return _with_sized_weights(graph)
 
@@ -131,6 +136,12 @@ class _Builder:
             objective.class_weights,
             objective.span,
         )
+
+    def _tensor_term(self, term: ir.TensorTerm, scope: _Scope) -> TensorTermNode:
+        value = self._value(term.tensor, scope)
+        if value in self.constants:
+            raise SpecError([tensor_errors.constant_loss(term.span)])
+        return TensorTermNode(value, term.weight, term.span)
 
     def _bind_all(self, bindings: tuple[ir.Binding, ...], scope: _Scope) -> None:
         for binding in bindings:

@@ -170,6 +170,21 @@ class OutputNode:
 
 
 @frozen
+class TensorTermNode:
+    """A value with one number for each example, whose mean over the whole batch is added to the loss.
+
+    Attributes:
+        value: The number of the value.
+        weight: The factor of the mean in the sum of all losses.
+        span: Its place in the text of the spec.
+    """
+
+    value: int
+    weight: float = 1.0
+    span: Span | None = field(default=None, eq=False, repr=False)
+
+
+@frozen
 class ModelGraph:
     """A model: its inputs, its layers, and the calls in an order in which they can be computed.
 
@@ -178,7 +193,7 @@ class ModelGraph:
         inputs: Its inputs.
         layers: Its layers, each of which may be called several times.
         calls: The calls of the layers.
-        losses: The losses, of which the weighted sum is the loss of the model.
+        losses: The Keras losses. Their weighted sum with `tensor_terms` is the loss of the model.
         metrics: The metrics.
         outputs: What the model predicts. Values are numbered from 0.
         names_outputs: Whether the spec names the outputs. The trained model then returns a dict of tensors,
@@ -187,6 +202,7 @@ class ModelGraph:
         names: For each value, the binding that holds it, or else the path of its layer.
         constants: The values that depend on no input of the model.
         starts: The files of weights that steps name, in the order of the steps.
+        tensor_terms: The terms of the loss that are values of the graph.
     """
 
     name: str
@@ -201,6 +217,7 @@ class ModelGraph:
     names: tuple[str, ...] = ()
     constants: frozenset[int] = frozenset()
     starts: tuple[Start, ...] = ()
+    tensor_terms: tuple[TensorTermNode, ...] = ()
 
     @property
     def prediction_inputs(self) -> tuple[InputNode, ...]:

@@ -28,6 +28,7 @@ from dsl.ir.model import (
     SharedLayer,
     Slice,
     Step,
+    TensorTerm,
     Weight,
 )
 from dsl.ir.place import (
@@ -99,6 +100,7 @@ __all__ = [
     "Split",
     "Step",
     "Target",
+    "TensorTerm",
     "Train",
     "Update",
     "Value",

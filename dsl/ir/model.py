@@ -195,6 +195,21 @@ class LossTerm(Node):
 
 
 @frozen
+class TensorTerm(Node):
+    """A term of the loss that is a tensor with one number for each example, such as `0.5 * kl`.
+
+    The term is the mean of these numbers over the whole batch.
+
+    Attributes:
+        tensor: The tensor.
+        weight: The factor of the term, which is -1 if the term is subtracted.
+    """
+
+    tensor: Expr
+    weight: float = 1.0
+
+
+@frozen
 class Metric(Node):
     """A Keras metric with a name.
 
@@ -227,7 +242,8 @@ class Model(Block):
     Attributes:
         name: The name of the model.
         bindings: The bindings, each after those that it needs.
-        loss: The terms of the loss, which are added.
+        loss: The terms of the loss that are Keras losses. All terms are added.
+        tensor_terms: The terms of the loss that are tensors.
         regularize: The regularizer of all kernels, or None.
         metrics: The metrics.
         output: The tensor that the trained model returns. If it is None, and `outputs` is empty, that is the
@@ -242,11 +258,17 @@ class Model(Block):
     metrics: tuple[Metric, ...] = ()
     output: Expr | None = None
     outputs: tuple[NamedOutput, ...] = ()
+    tensor_terms: tuple[TensorTerm, ...] = ()
 
     @property
     def returned(self) -> tuple[Expr, ...]:
         """The tensors that the spec gives as what the trained model returns."""
         return (() if self.output is None else (self.output,)) + tuple(each.value for each in self.outputs)
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether the model can be trained."""
+        return bool(self.loss or self.tensor_terms)
 
 
 @frozen

@@ -105,7 +105,7 @@ BLOCKS: dict[str, Block] = {
                 Attribute(
                     "loss",
                     Type("any"),
-                    "`[target, prediction] -> Loss()`, with weights as a third tensor, or a sum of these",
+                    "`[target, prediction] -> Loss()`, with weights as a third tensor, or a sum of these and tensors",
                 ),
                 Attribute(
                     "regularize", keras("regularizer"), "a penalty on every kernel, added once per step"

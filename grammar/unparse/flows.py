@@ -27,8 +27,8 @@ _INDENT = "  "
 def model(given: ir.Model) -> str:
     """Return the text of the `model` block."""
     lines = [*_bindings(given.bindings)]
-    if given.loss:
-        lines.append(f"loss = {_loss(given.loss)}")
+    if given.has_loss:
+        lines.append(f"loss = {_loss(given)}")
     if given.regularize is not None:
         lines.append(f"regularize = {value(given.regularize, kinds.keras('regularizer'))}")
     if given.output is not None:
@@ -114,6 +114,7 @@ def _in_brackets(text: str, own: int, strength: int) -> str:
 
 
 _INFIX = {"add": ("+", 1), "subtract": ("-", 1), "multiply": ("*", 2), "divide": ("/", 2)}
+_PRODUCT = 2
 _NEGATIVE = 3
 
 
@@ -172,14 +173,19 @@ def _bound(given: ir.Input | ir.SharedLayer | ir.Weight | ir.Expr, width: int) -
     return f"\n{_INDENT}-> ".join(_flow(given)) if isinstance(given, ir.Flow) else text
 
 
-def _loss(terms: tuple[ir.LossTerm, ...]) -> str:
-    if len(terms) == 1 and terms[0].weight == 1:
+def _loss(given: ir.Model) -> str:
+    terms = given.loss
+    if len(terms) == 1 and terms[0].weight == 1 and not given.tensor_terms:
         return _objective(terms[0].objective, "loss")
     texts = []
     for each in terms:
         weight = "" if each.weight == 1 else f"{plain(each.weight)} * "
         texts.append(f"{weight}({_objective(each.objective, 'loss')})")
-    return " + ".join(texts)
+    text = " + ".join(texts)
+    for term in given.tensor_terms:
+        sign = " - " if term.weight < 0 else " + "
+        text += f"{sign if text else sign.strip(' +')}{_operand(term.tensor, _PRODUCT)}"
+    return text
 
 
 def _objective(given: ir.Objective, category: str) -> str:

@@ -39,8 +39,9 @@ from compiler.graph.tower.refusals import check_call, check_operation, check_out
 from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.trim import TracedPart, TracedTensors, ancestors, trim
 from compiler.graph.user_code import UserCode
-from compiler.model.graph import CallNode, LayerNode, ModelGraph, ObjectiveNode
+from compiler.model.graph import CallNode, LayerNode, ModelGraph, ObjectiveNode, TensorTermNode
 from dsl.diagnostics import Diagnostic, SpecError
+from dsl.errors.meaning import tensors as tensor_errors
 from dsl.errors.planning import plan_modes
 from dsl.errors.planning.plan import shape_of_the_pass
 from dsl.source import Span
@@ -329,6 +330,7 @@ class _Trace:
         """
         found = [self._objective_loss(each) for each in self.model.losses]
         terms = [each.value for each in found if each.weight is None]
+        terms += [self._tensor_term(each) for each in self.model.tensor_terms]
         with tf.name_scope("loss/"):
             terms += [
                 tf.cast(each, tf.float32) for each in self.scope.losses
@@ -336,6 +338,16 @@ class _Trace:
             parts = [TracedPart(_sum(terms))] if terms else []
         parts += [TracedPart(each.value, each.weight) for each in found if each.weight is not None]
         return parts, any(each.joins_examples for each in found)
+
+    def _tensor_term(self, node: TensorTermNode) -> tf.Tensor:
+        """Return a term of the loss that is a tensor with one number for each example."""
+        value = self.values[node.value]
+        shape = value.shape.as_list()[1:]
+        if shape not in ([], [1]):
+            raise SpecError([tensor_errors.several_losses(shape, node.span)])
+        with tf.name_scope("loss/"):
+            mean = tf.reduce_mean(tf.cast(value, tf.float32))
+            return mean * node.weight if node.weight != 1.0 else mean
 
     def _objective_loss(self, node: ObjectiveNode) -> MeasuredLoss:
         loss = make(node.call, "loss", base=self.tracer.base)

@@ -41,6 +41,7 @@ def _results(block: ir.Model | ir.LayerBlock) -> list[Any]:
     results += [each.value for each in block.outputs] if isinstance(block, ir.Model) else []
     if isinstance(block, ir.Model):
         objectives = [term.objective for term in block.loss] + [metric.objective for metric in block.metrics]
+        results += [term.tensor for term in block.tensor_terms]
         for each in objectives:
             results += [each.target, each.prediction, each.example_weights]
     return results

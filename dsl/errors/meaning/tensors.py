@@ -8,6 +8,8 @@ from dsl.diagnostics import Label
 from dsl.errors.making import error
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dsl.diagnostics import Diagnostic
     from dsl.source import Span
 
@@ -126,6 +128,45 @@ def joins_examples(function: str, made: str, span: Span | None) -> Diagnostic:
         text="the first axis is that of the batch",
         notes=("each clone has its own batch, so the result would depend on the number of clones",),
         help="leave the first axis as it is: `axis = -1`, or an index that begins with `:`",
+    )
+
+
+def several_losses(shape: Sequence[int | None], span: Span | None) -> Diagnostic:
+    """Report a term of the loss that is a tensor with more than one number for an example.
+
+    Args:
+        shape: Its shape without the batch axis.
+        span: Where it was written.
+    """
+    return error(
+        "TFD590",
+        "a term of the loss is one number for each example, and this tensor has the shape "
+        f"`[{', '.join('?' if each is None else str(each) for each in shape)}]`",
+        span,
+        text="more than one number for an example",
+        help="add the numbers or take their mean: `ops.sum(x, axis = -1)`, `ops.mean(x, axis = [1, 2])`",
+    )
+
+
+def constant_loss(span: Span | None) -> Diagnostic:
+    """Report a term of the loss that depends on no input of the model."""
+    return error(
+        "TFD591",
+        "this term of the loss depends on no input of the model",
+        span,
+        text="the same for all examples",
+        help="for a penalty on weights, write `regularize = L2(1e-4)`",
+    )
+
+
+def no_prediction(span: Span | None) -> Diagnostic:
+    """Report a model whose loss consists of tensors and that has no `output`."""
+    return error(
+        "TFD592",
+        "the model does not say what it predicts",
+        span,
+        text="no term of this loss has a prediction",
+        help="add `output = x`, the tensor that evaluation and the exported model give",
     )
 
 

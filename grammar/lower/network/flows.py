@@ -301,6 +301,8 @@ def _block(call: syntax.Call, tensors: Tensors) -> Any:
         )
         for each in block.parameters
     )
+    if all(each.name != "name" for each in arguments):
+        arguments += (schema.Argument("name", kinds.string(), required=False),)
     bound = values.bound(call, step_function(schema.Function(block.name, arguments)), context)
     return BAD if bound is BAD else ir.Step("block", bound, span=call.span)
 

@@ -18,6 +18,7 @@ from grammar.lower.expressions.evaluate import described, evaluate
 from grammar.lower.expressions.values import typed
 from grammar.lower.network import bindings, flows
 from grammar.lower.network.flows import Tensors
+from grammar.lower.network.operations import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,11 +117,12 @@ def _assembled(
     return ir.Model(
         block.label,
         read,
-        loss,
+        tuple(each for each in loss if isinstance(each, ir.LossTerm)),
         regularize,
         metrics,
         output,
         outputs,
+        tuple(each for each in loss if isinstance(each, ir.TensorTerm)),
         span=block.header,
         spans={name: item.value.span for name, item in own.items()},
     )
@@ -130,7 +132,7 @@ def _assembled(
 
 
 def _loss(written: syntax.Expr, tensors: Tensors) -> Any:
-    terms: list[ir.LossTerm] = []
+    terms: list[ir.LossTerm | ir.TensorTerm] = []
     fine = True
     for sign, part in _summands(written):
         term = _term(part, sign, tensors)
@@ -155,10 +157,30 @@ def _summands(written: syntax.Expr) -> list[tuple[float, syntax.Expr]]:
 def _term(written: syntax.Expr, weight: float, tensors: Tensors) -> Any:
     if isinstance(written, syntax.Negative):
         return _term(written.operand, -weight, tensors)
+    if _is_tensor(written):
+        tensor = flows.tensor(written, tensors, what="a loss")
+        return BAD if tensor is BAD else ir.TensorTerm(tensor, weight, span=written.span)
     if isinstance(written, syntax.Chain):
         return _weighted(written, weight, tensors)
     objective_ = objective(written, "loss", tensors)
     return BAD if objective_ is BAD else ir.LossTerm(objective_, weight, span=written.span)
+
+
+def _is_tensor(written: syntax.Expr) -> bool:
+    """Whether a term of the loss can only be a tensor: a name, an operation, or a product of these."""
+    match written:
+        case syntax.Path():
+            return True
+        case syntax.Call():
+            return written.callee.name.startswith(PREFIX)
+        case syntax.Negative():
+            return _is_tensor(written.operand)
+        case syntax.Chain():
+            factors = (written.first, *(factor for _, factor in written.rest))
+            return not any(isinstance(each, syntax.Flow) for each in factors) and any(
+                map(_is_tensor, factors)
+            )
+    return False
 
 
 def _weighted(written: syntax.Chain, weight: float, tensors: Tensors) -> Any:

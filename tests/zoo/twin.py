@@ -1,0 +1,69 @@
+"""A model of the zoo in plain Keras: what `test_zoo` needs to train it beside the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import keras
+from attrs import field, frozen
+
+
+@frozen
+class Twin:
+    """A Keras model with its losses.
+
+    Attributes:
+        model: The model. Its inputs and its layers with weights have the names of those of the spec, with `_`
+            in place of `/`.
+        losses: The Keras losses, one for each output of the model; none if a layer adds the loss.
+        targets: The names of the tensors of the data that the losses compare with the outputs.
+        cut: For a target that is part of a tensor, what cuts it out.
+        weights: The factors of the losses.
+        predictor: The model whose output is that of the spec; `model` itself without it.
+    """
+
+    model: keras.Model
+    losses: Sequence[Any] = ()
+    targets: Sequence[str] = ()
+    cut: Callable[[Any], Any] = lambda target: target
+    weights: Sequence[float] | None = None
+    predictor: keras.Model | None = field(default=None)
+
+    def train_on_batch(self, arrays: Mapping[str, Any], rate: float) -> float:
+        """Do one step of SGD on a batch, and return the loss before it."""
+        if self.losses:
+            self.model.compile(
+                keras.optimizers.SGD(rate),
+                list(self.losses) if len(self.losses) > 1 else self.losses[0],
+                loss_weights=self.weights,
+                run_eagerly=True,
+            )
+            targets = [self.cut(arrays[each]) for each in self.targets]
+            result = self.model.train_on_batch(
+                inputs_of(self.model, arrays), targets if len(targets) > 1 else targets[0]
+            )
+        else:
+            self.model.compile(keras.optimizers.SGD(rate), run_eagerly=True)
+            result = self.model.train_on_batch(inputs_of(self.model, arrays))
+        return float(result[0] if isinstance(result, list) else result)
+
+    def predict(self, arrays: Mapping[str, Any]) -> Any:
+        """Return what the model predicts for a batch."""
+        return predictions(self.predictor or self.model, arrays)
+
+
+Maker: TypeAlias = Callable[[], Twin]
+CLASSES = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def inputs_of(model: keras.Model, arrays: Mapping[str, Any]) -> Any:
+    """Return the inputs of a model for a batch: one array, or a list of them."""
+    found = [arrays[each.name] for each in model.inputs]
+    return found if len(found) > 1 else found[0]
+
+
+def predictions(model: keras.Model, arrays: Mapping[str, Any]) -> Any:
+    """Return what a Keras model predicts for a batch."""
+    model.run_eagerly = True
+    return model.predict_on_batch(inputs_of(model, arrays))

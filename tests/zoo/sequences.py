@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 from keras import layers, ops
 
-from tests.zoo.keras_weight import Same
+from tests.zoo.keras_layers import Same
 from tests.zoo.twin import CLASSES, Twin
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,13 @@ from dsl.source import Source
 from grammar.format import format_text
 from tests.folders import ROOT
 from tests.support import Training
-from tests.zoo import sequences, vision
+from tests.zoo import sequences, tables, vision
 from tests.zoo.twin import Maker, Twin, predictions
 from tfdeploy.runtime.verify.examples import read_examples
 
 FOLDER = ROOT / "examples/zoo"
 SPECS = sorted(FOLDER.glob("*.tfdeploy"))
-ROOMS = (vision, sequences)
+ROOMS = (vision, sequences, tables)
 RATE = 0.1
 STILL = {"let.rate": "0", "let.noise": "0.0"}  # a spec and its twin draw other random numbers
 
@@ -87,3 +88,10 @@ def test_every_model_of_the_zoo_is_without_a_word_of_complaint(path: Any) -> Non
     text = path.read_text()
     assert format_text(Source(str(path), text)) == text
     assert text.startswith("# ")
+
+
+def test_the_lists_name_every_model_of_the_zoo() -> None:
+    """The file beside the models, and the page of the documentation."""
+    named = re.compile(r"^(?:- \[|\| )`(\w+)`", re.MULTILINE)
+    for path in (FOLDER / "README.md", ROOT / "docs/zoo.md"):
+        assert sorted(named.findall(path.read_text())) == NAMES

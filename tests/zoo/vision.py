@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import layers, ops
 
-from tests.zoo.keras_weight import Same
+from tests.zoo.keras_layers import Same
 from tests.zoo.twin import CLASSES, Twin
 
 

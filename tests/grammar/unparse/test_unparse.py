@@ -22,7 +22,7 @@ from tests.grammar.broken_specs import mutants
 if TYPE_CHECKING:
     from dsl import ir
 
-SPECS = [*(ROOT / "examples").glob("*.tfdeploy"), *(ROOT / "tests/grammar/specs").glob("*.tfdeploy")]
+SPECS = [*(ROOT / "examples").rglob("*.tfdeploy"), *(ROOT / "tests/grammar/specs").glob("*.tfdeploy")]
 
 HEAD = 'tfdeploy = 1\nmodel "m" { x = input(float32, [4]), y = x -> Dense(2), output = y }\n'
 

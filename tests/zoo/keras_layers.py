@@ -26,3 +26,7 @@ class Added(keras.layers.Layer):  # type: ignore[misc]
         """Return the tensor unchanged."""
         self.add_loss(keras.ops.mean(inputs))
         return inputs
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Return the shape of the input, without a trial call: Keras takes `x - 1` for a sparse tensor."""
+        return input_shape

@@ -194,7 +194,7 @@ def supervised_contrastive() -> Twin:
     others = 1 - ops.eye(6)
     scores = ops.matmul(vectors, ops.transpose(vectors, (0, 2, 1))) / 0.5
     rest = ops.log(ops.sum(ops.exp(scores) * others, axis=-1, keepdims=True))
-    same = ops.cast(ops.expand_dims(kinds, 1) == ops.expand_dims(kinds, 2), "float32") * others
+    same = ops.cast(ops.equal(ops.expand_dims(kinds, 1), ops.expand_dims(kinds, 2)), "float32") * others
     each = ops.sum(same * (scores - rest), axis=-1) / ops.maximum(ops.sum(same, axis=-1), 1)
     loss = Added()(ops.mean(-each, axis=-1))
     return Twin(keras.Model([images, kinds], loss), predictor=keras.Model(images, vectors))

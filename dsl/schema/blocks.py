@@ -105,7 +105,7 @@ BLOCKS: dict[str, Block] = {
                 Attribute(
                     "loss",
                     Type("any"),
-                    "`[target, prediction] -> Loss()`, with weights as a third tensor, or a sum of these and tensors",
+                    "`[target, prediction] -> Loss()`, with weights as a third tensor, or a sum; tensors too",
                 ),
                 Attribute(
                     "regularize", keras("regularizer"), "a penalty on every kernel, added once per step"

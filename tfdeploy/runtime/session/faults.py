@@ -102,7 +102,7 @@ def _objective(compiled: CompiledGraph, parts: list[str]) -> Span | None:
         return next((each.span for each in model.metrics if each.name in parts[1:2]), None)
     if parts[0] != "loss":
         return None
-    spans = [each.span for each in (*model.losses, *model.tensor_terms)]
+    spans = [*(each.span for each in model.losses), *(each.span for each in model.tensor_terms)]
     return spans[0] if len(spans) == 1 else compiled.plan.spec.model.span_of("loss")
 
 

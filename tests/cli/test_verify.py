@@ -90,7 +90,7 @@ def test_statistics_of_each_clone_are_held_against_the_same_clones(monkeypatch: 
         str(SPECS / "normalized.tfdeploy"), "--quick", "--steps", "3", "--set", "update.batch_norm=mean"
     )
     assert result.return_value == 0, result.stdout
-    assert {line[0] for line in lines_of(result)} == {"sync", "async", "local"}
+    assert {line[0] for line in lines_of(result)} == {"sync", "local"}
     assert "held against the same clones" in result.stdout
 
 

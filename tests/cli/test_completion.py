@@ -25,7 +25,7 @@ from tests.placement_maps import make_map
         ("update.mode=", ("update.mode=sync", "update.mode=async", "update.mode=local")),
         (
             "update.optimizer=Ada",
-            tuple(f"update.optimizer=Ada{each}(" for each in ("delta", "grad", "m", "mW")),
+            tuple(f"update.optimizer=Ada{each}(" for each in ("delta", "factor", "grad", "m", "mW", "max")),
         ),
         ("train.deterministic=t", ("train.deterministic=true",)),
         ("train.nothing=", ()),

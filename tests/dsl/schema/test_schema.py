@@ -8,7 +8,7 @@ from dsl import schema
 from dsl.schema import BLOCKS, FUNCTIONS, ROOT
 
 OF_THEIR_OWN = {
-    "model": {"name", "bindings", "metrics", "tensor_terms"},
+    "model": {"name", "bindings", "metrics", "outputs", "tensor_terms"},
     "layer": {"name", "parameters", "bindings"},
     "devices": {"jobs"},
     "job": {"name"},

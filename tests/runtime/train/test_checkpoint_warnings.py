@@ -8,7 +8,7 @@ import pytest
 
 from dsl.diagnostics import RunError
 from tests.runtime.train.test_run import Listener
-from tfdeploy.runtime.records.ownership import MARK
+from tfdeploy.runtime.records.ownership import MARKER
 
 if TYPE_CHECKING:
     from tests.runtime.conftest import Project
@@ -19,7 +19,7 @@ def test_the_list_of_checkpoints_cannot_be_written(project: Project) -> None:
     listed = project.run_directory / "checkpoints" / "checkpoint"
     listed.mkdir(parents=True)
     (listed / "in the way").touch()
-    (project.run_directory / MARK).touch()
+    (project.run_directory / MARKER).touch()
     with pytest.raises(RunError) as caught:
         project.run(train__steps=2)
     found = caught.value.diagnostic

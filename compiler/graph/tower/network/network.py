@@ -16,7 +16,7 @@ from compiler.graph.adapters.keras_private import Functional, file_utils, is_bui
 from compiler.graph.tower.network.keras_scope import replaced, stateless
 from compiler.graph.tower.network.lookups import LOOKUPS
 from compiler.graph.tower.network.normalization import TOWER_CLASSES, with_tower_layers
-from compiler.graph.tower.network.operations import Operation, free_weight
+from compiler.graph.tower.network.operations import FreeWeight, Operation
 from compiler.graph.tower.network.own_objects import make_own
 from compiler.graph.user_code import plain_message
 from compiler.model.graph import Argument, CallNode, IndexSlice, LayerNode, ModelGraph, TensorAt
@@ -277,7 +277,7 @@ def make_layer(node: LayerNode, base: str, *, read: bool = False, towers: bool =
     if node.kind == "operation":
         return Operation(node.call.name, node.keras_name)
     if node.kind not in ("python", "application"):
-        maker = free_weight if node.kind == "weight" else _find(node.call.name, (keras.layers,))
+        maker = FreeWeight if node.kind == "weight" else _find(node.call.name, (keras.layers,))
         category = "weight" if node.kind == "weight" else "layer"
         return _Maker(base, _TOWERS if towers else _KERAS).constructed(node.call, category, maker, more)
     layer = (

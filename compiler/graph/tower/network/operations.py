@@ -92,8 +92,3 @@ class PlainWeight:
         first = inputs[(slice(None), *(0 for _ in inputs.shape[1:]))]
         ones = keras.ops.ones_like(first, dtype=self.dense.dtype)
         return self.dense(keras.ops.expand_dims(ones, -1))
-
-
-def free_weight(*args: Any, **kwargs: Any) -> FreeWeight:
-    """Return the layer of a `weight(...)` of the spec."""
-    return FreeWeight(*args, **kwargs)

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from dsl.schema.completions import override_completions
-from tests.cli.conftest import GOOD
+from tests.cli.conftest import GOOD, Command
 from tests.docs.pages import DOCS
 from tests.placement_maps import make_map
+from tfdeploy.cli.commands.completion import PROGRAMS
 
 
 @pytest.mark.parametrize(
@@ -77,19 +78,45 @@ LINES = {
     "tfdeploy plan digits.tfdeploy --filter upd\t": "update/",
     "tfdeploy why runs/m conv1/k\t": "conv1/kernel",
     "tfdeploy why nothing.tfdeploy digits.c\t": "digits.csv",
+    "tfdeploy init --template transf\t": "transformer_classifier",
 }
 
 
 def test_bash_completes_what_is_typed(folder: Path) -> None:
     """In a real bash on a terminal, with the lines of the documentation in its start-up file."""
     page = (DOCS / "how-to" / "vary.md").read_text()
-    lines = re.findall(r'^eval "\$\(_\w+=bash_source [\w-]+\)"$', page, re.MULTILINE)
-    assert len(lines) == 2
+    lines = re.findall(r'^eval "\$\(tfdeploy completion bash\)"$', page, re.MULTILINE)
+    assert len(lines) == 1
     typed = [f"{line}\x01printf '<%s>' \x05\n" for line in LINES]  # to the line's beginning, and its end
     found = re.findall(r"((?:<[^<>\n]*>)+)@> ", bash(folder, lines, typed))
     words = [re.findall(r"<([^<>]*)>", line) for line in found]
     completed = {line: " ".join(each) for line, each in zip(LINES, words, strict=True)}
     assert {line: text for line, text in completed.items() if not text.endswith(LINES[line])} == {}
+
+
+@pytest.mark.parametrize(
+    ("shell", "files"),
+    [
+        ("bash", ["share/bash-completion/completions/" + each for each in PROGRAMS]),
+        ("zsh", ["share/tfdeploy/completion.zsh"]),
+        ("fish", [f"config/fish/completions/{each}.fish" for each in PROGRAMS]),
+    ],
+)
+def test_what_is_installed_is_what_is_printed(command: Command, shell: str, files: list[str]) -> None:
+    """In the folders of the user, for both programs; a second time too, and never over a file of others."""
+    env = {
+        "XDG_DATA_HOME": str(command.directory / "share"),
+        "XDG_CONFIG_HOME": str(command.directory / "config"),
+    }
+    printed = command("completion", shell, env=env).out
+    for _ in range(2):
+        assert command("completion", shell, "--install", env=env).code == 0
+    texts = [command.read(each).removeprefix("# made by tfdeploy\n") for each in files]
+    assert "\n".join(texts) == printed
+    assert all(f"_{each.replace('-', '_').upper()}_COMPLETE={shell}_complete" in printed for each in PROGRAMS)
+    command.write(files[0], "mine")
+    done = command("completion", shell, "--install", env=env)
+    assert (done.code, "TFD753" in done.err, command.read(files[0])) == (2, True, "mine")
 
 
 def bash(folder: Path, start: list[str], typed: list[str]) -> str:

@@ -25,6 +25,7 @@ PROGRAM = (
         ("fmt", "--check", "examples/digits.tfdeploy"),
         ("show", "examples/digits.tfdeploy"),
         ("explain", "TFD402"),
+        ("init", "--list"),
     ],
     ids=lambda arguments: " ".join(arguments[:1]),
 )

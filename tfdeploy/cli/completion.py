@@ -12,7 +12,13 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import BashComplete, CompletionItem, add_completion_class, split_arg_string
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    add_completion_class,
+    get_completion_class,
+    split_arg_string,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -76,6 +82,20 @@ def install() -> None:
     add_completion_class(Bash, "bash")
 
 
+def script(shell: str, program: str) -> str:
+    """Return what a shell reads to complete the command lines of a program.
+
+    Args:
+        shell: `bash`, `zsh` or `fish`.
+        program: `tfdeploy` or `compile-and-run`.
+    """
+    install()
+    kind = get_completion_class(shell)
+    assert kind is not None
+    variable = f"_{program.replace('-', '_').upper()}_COMPLETE"
+    return kind(click.Command(program), {}, program, variable).source().strip("\n") + "\n"
+
+
 def _is_open(line: str) -> bool:
     """Whether a quote of a line is not closed."""
     lexer = shlex.shlex(line, posix=True)
@@ -121,6 +141,14 @@ def codes(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
     by_name = typed[:1].islower() and not typed.startswith("tfd")
     known = [each.name if by_name else each.code for each in CODES.values()]
     return [each for each in known if each.lower().startswith(typed.lower())]
+
+
+def template_names(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+    """Offer the templates of `init`."""
+    from tfdeploy.templates.library import templates
+
+    del ctx, param
+    return [each for each in templates() if each.startswith(typed)]
 
 
 def overrides(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:

@@ -10,6 +10,7 @@ from dsl.suggest import nearest
 
 COMMANDS: dict[str, str] = {
     # name: one line for the list of commands, in the order in which `--help` shows them
+    "init": "Write a spec to begin with.",
     "check": "Find every error in specs, without TensorFlow.",
     "fmt": "Format specs in the one style.",
     "show": "Print a spec with includes, overrides and defaults filled in.",
@@ -26,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "export": "Write a trained model as a SavedModel, or manifests for Kubernetes.",
     "plot": "Draw the curves of runs.",
     "explain": "Explain the code of an error.",
+    "completion": "Print what lets a shell complete command lines, or install it.",
 }
 """Every command there is."""
 

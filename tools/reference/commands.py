@@ -13,8 +13,9 @@ from tools.reference.markdown import NOTICE, table
 INTRODUCTION = """\
 # Commands
 
-`tfdeploy COMMAND ...`; `compile-and-run SPEC` is also a command of its own. `check`, `fmt`, `show`, `plot` and `explain`
-do without TensorFlow and answer at once. Results go to standard output, messages to standard error.
+`tfdeploy COMMAND ...`; `compile-and-run SPEC` is also a command of its own. `init`, `check`, `fmt`, `show`, `plot`,
+`explain` and `completion` do without TensorFlow and answer at once. Results go to standard output, messages to standard
+error.
 
 If starting TensorFlow or building a graph takes longer than a second, a spinner on the terminal says so, or one line if
 standard error is no terminal; with `TFDEPLOY_PROGRESS=never` in the environment nothing does.

@@ -32,3 +32,13 @@ def foreign_output(output: str) -> Diagnostic:
         None,
         help="write to another file, or replace this one with `--force`",
     )
+
+
+def never_replaced(output: str) -> Diagnostic:
+    """Report a file that is in the way of a command that only writes new files."""
+    return error(
+        "TFD753",
+        f"{in_full(output)} is there, and this command replaces no file",
+        None,
+        help="give the spec another name or folder",
+    )

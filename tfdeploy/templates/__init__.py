@@ -1,0 +1,1 @@
+"""Specs to begin with, which `tfdeploy init` writes: one that explains the language, and those of the zoo."""

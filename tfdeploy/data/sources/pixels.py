@@ -101,9 +101,18 @@ def _at_a_fraction(data: Any, size: tuple[int, int], channels: int, *, middle: b
     apart = tf.function(other, autograph=False, experimental_attributes={"_noinline": True})
     return tf.cond(
         tf.logical_and(jpeg, tf.reduce_any(shape < least)),
-        lambda: decoded(data, shape, 1),
+        lambda: decoded(_after_others(data), shape, 1),
         lambda: apart(data, jpeg, shape),
     )
+
+
+def _after_others(data: Any) -> Any:
+    """Return `data` two ops later.
+
+    TensorFlow hands an op that takes long to another thread if cheaper ones are ready at the same moment,
+    and the bytes of the image then leave the cache. After two ops, those of the other branch are done with.
+    """
+    return tf.ensure_shape(tf.ensure_shape(data, []), [])
 
 
 def _reduced(data: Any, size: tuple[int, int], channels: int, *, middle: bool) -> Any:

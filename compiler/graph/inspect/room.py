@@ -36,22 +36,26 @@ def require_holdable(plan: Plan, weights: Mapping[str, WeightInfo]) -> None:
         raise SpecError([_told(plan, weights, total, f"no process can hold more than {size(MOST)}")])
 
 
-def require_room(compiled: CompiledGraph, limit: int) -> None:
-    """Raise SpecError if the CPU devices of this process cannot hold what a training run allocates at once.
+def require_room(compiled: CompiledGraph, limit: int, *, launched: bool = False) -> None:
+    """Raise SpecError if the CPU devices of this machine cannot hold what a training run allocates at once.
 
     That is every variable with its slots, copies and averages, and the largest tensor that a tower computes.
     What else a step needs comes on top of it, so that what passes may still be too large.
 
     Args:
-        compiled: The graph; devices of jobs count if they are emulated.
+        compiled: The graph.
         limit: The memory of this process in bytes.
+        launched: Whether all tasks of all jobs are processes of this machine. If they are neither that nor
+            emulated, the devices of jobs do not count, since the memory of their machines is not known here.
 
     Raises:
         SpecError: At the step with the largest weight, or at the batch.
     """
     plan = compiled.plan
-    own = {each.ref for each in plan.topology.select("cpu") if plan.emulate or each.job is None}
-    total = sum(count for ref, count in variable_bytes(compiled).items() if ref in own or plan.emulate)
+    together = plan.emulate or launched
+    devices = [each for each in plan.topology.devices if each.kind == "cpu" or plan.emulate]
+    own = {each.ref for each in devices if together or each.job is None}
+    total = sum(count for ref, count in variable_bytes(compiled).items() if ref in own)
     there = f"there are {size(limit)} of memory here"
     if total > limit:
         raise SpecError([_told(plan, compiled.weights, total, there)])

@@ -169,7 +169,9 @@ class _Run:
             goes_on = self.options.resume != "never" and bool(self.directory.store.whole())
             plan = adapted_for_run(self.plan, self.directory, goes_on=goes_on, verbose=self.options.verbose)
             compiled = graph_of(plan, seed=self.seed, verbose=self.options.verbose)
-            require_room(compiled, memory_limit())
+            membership = self.options.membership
+            launched = membership is not None and membership.launcher is not None
+            require_room(compiled, memory_limit(), launched=launched)
             self.memory.update(forecast_if_needed(compiled))
             strange = warnings_of(compiled, self.memory)
         for each in strange:

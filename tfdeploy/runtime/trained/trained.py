@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 from attrs import evolve, frozen
 
+from compiler.graph.inspect.room import require_room
 from compiler.graph.storage.export import final_weights, keras_model
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
 from tfdeploy.runtime.adapted import adapted
+from tfdeploy.runtime.memory import memory_limit
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.result import Evaluated, SplitResult
@@ -67,7 +69,7 @@ class TrainedModel:
             verbose: Whether TensorFlow's own messages are shown.
 
         Raises:
-            SpecError: If the graph cannot be built.
+            SpecError: If the graph cannot be built, or this machine cannot hold its variables.
             RunError: If there is no such checkpoint.
         """
         spec = _on_this_machine(spec) if spec.devices.jobs else spec
@@ -77,7 +79,9 @@ class TrainedModel:
         chosen = _find(store, checkpoint, warn, best=spec.train.best is not None)
         if chosen is None and not store.steps():
             raise RunError(errors.no_checkpoint(str(store.directory)))
-        engine = Engine.start(graph_of(adapted(plan, must=True, verbose=verbose), verbose=verbose))
+        compiled = graph_of(adapted(plan, must=True, verbose=verbose), verbose=verbose)
+        require_room(compiled, memory_limit())
+        engine = Engine.start(compiled)
         try:
             checkpoints = Checkpoints(store, engine, keep=spec.train.keep)
             if chosen is None:

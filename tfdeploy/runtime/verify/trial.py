@@ -13,12 +13,14 @@ from attrs import evolve, field, frozen
 
 from compiler.compatibility import replication_of
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.room import require_room
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.export import final_weights
 from compiler.graph.tower.traces import Traces
 from compiler.model.layer_state import State, with_states
 from compiler.pipeline import make_plan
 from tfdeploy.runtime.cluster.server.server import loopback_server
+from tfdeploy.runtime.memory import memory_limit
 from tfdeploy.runtime.verify.randomness import without_randomness
 
 if TYPE_CHECKING:
@@ -53,10 +55,16 @@ class TrialSetup:
     states: Mapping[str, State] = field(factory=dict, repr=False)
 
     def compile(self, spec: ir.Spec, worker: int = 0) -> CompiledGraph:
-        """Return the graph of a combination, or of one of its workers, without random numbers."""
+        """Return the graph of a combination, or of one of its workers, without random numbers.
+
+        Raises:
+            SpecError: If the graph cannot be built, or this machine cannot hold its variables.
+        """
         plan = make_plan(spec, emulate=not self._is_launched(spec), worker=worker)
         plan = evolve(plan, model=without_randomness(with_states(plan.model, self.states)))
-        return compile_graph(plan, seed=self.seed, traces=self.traces)
+        compiled = compile_graph(plan, seed=self.seed, traces=self.traces)
+        require_room(compiled, memory_limit(), launched=self._is_launched(spec))
+        return compiled
 
     def _is_launched(self, spec: ir.Spec) -> bool:
         return self.servers is not None and bool(spec.devices.jobs)

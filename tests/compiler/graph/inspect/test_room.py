@@ -12,9 +12,12 @@ import pytest
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.forecast import forecast_step_memory
 from compiler.graph.inspect.room import require_room, variable_bytes
+from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from dsl.diagnostics import Diagnostic, SpecError
 from tests.support import spec_of
+from tfdeploy.runtime.trained.trained import TrainedModel
+from tfdeploy.runtime.verify.trial import TrialSetup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,6 +85,36 @@ def test_room_is_asked_for_to_the_byte() -> None:
     assert batch.span.text == "1000"
     layer = refused(lambda: require_room(made, 4 * weights - 1))
     assert layer.text.startswith("its `second/kernel` is `[1000, 10]`")
+
+
+def test_tasks_count_if_they_share_this_machine() -> None:
+    """The variables of a cluster's tasks need room here only if the tasks are started here."""
+    devices = """devices {{ job "ps" {{ tasks = 1 }}
+  job "worker" {{ tasks = 2 }} }}
+place {{ variables -> ps[*] }}"""
+    spec = spec_of(TEXT.replace("devices {{ cpu = 2 }}", devices).format(first=1000, second=10, batch=4))
+    made = compile_graph(make_plan(spec))
+    everything = sum(variable_bytes(made).values())
+    require_room(made, 1)
+    layer = refused(lambda: require_room(made, everything - 1, launched=True))
+    assert layer.text.startswith("its `second/kernel`")
+
+
+@pytest.mark.parametrize("way", ["trained.trained", "verify.trial"])
+def test_every_command_that_runs_a_model_asks(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint of a machine with more memory, and a comparison, are refused before a session."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(f"tfdeploy.runtime.{way}.memory_limit", lambda: 1000)
+    spec = spec_of(TEXT.format(first=1000, second=10, batch=4))
+    if way == "trained.trained":
+        (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+        (tmp_path / "run" / "checkpoints" / "model.ckpt-1.index").touch()
+        refused(lambda: TrainedModel.load(spec, lambda _: None))
+    else:
+        setup = TrialSetup(Traces(str(tmp_path)), 1, {})
+        refused(lambda: setup.compile(spec))
 
 
 @pytest.mark.parametrize(("first", "batch", "place"), [(300_000, 4, "5:"), (8, 60_000, "10:")])

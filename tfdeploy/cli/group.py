@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "export": "Write a trained model as a SavedModel, or manifests for Kubernetes.",
     "plot": "Draw the curves of runs.",
     "explain": "Explain the code of an error.",
+    "doctor": "Say what this machine has, and what would fail on it.",
     "completion": "Print what lets a shell complete command lines, or install it.",
 }
 """Every command there is."""

@@ -1,0 +1,1 @@
+"""What this machine has, and what of tfdeploy would fail on it; `tfdeploy doctor` prints it."""

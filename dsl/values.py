@@ -44,7 +44,7 @@ class Quantity:
 
 
 class CannotCalculateError(ArithmeticError):
-    """The operands do not go together, or there is no result; the text says why."""
+    """The operands cannot be combined, or there is no result; the text says why."""
 
 
 def quantity(value: float, unit: str) -> Quantity:

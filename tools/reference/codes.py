@@ -18,7 +18,7 @@ SUBJECTS = {
     "2": ("Names and structure", "Blocks, attributes and files."),
     "3": ("Types and units", "Values that do not suit their place."),
     "4": ("References", "Names, devices, layers and arguments that there are not."),
-    "5": ("The plan", "Found when the graph is built: batches, shapes, placement, and what goes together."),
+    "5": ("The plan", "Found when the graph is built: batches, shapes, placement, and what can be combined."),
     "6": ("Lint", "Warnings about what is valid and probably not meant."),
     "7": (
         "Running",

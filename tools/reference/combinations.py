@@ -1,4 +1,4 @@
-"""The page of what goes together, from the table that the checks of a plan are made of."""
+"""The page of what can be combined, from the table that the checks of a plan are made of."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from compiler.compatibility import CONFLICTS, Conflict
 from tools.reference.markdown import NOTICE, table
 
 INTRODUCTION = """\
-# What goes together
+# What can be combined
 
 Every mode, aggregation, placement and choice of numerics may be joined with every other, but for these. Whoever joins
 them gets the code, the reason and the remedy, at the place in the spec.

@@ -22,7 +22,7 @@ BLOCKS = {
     "place": "See [Selectors](place-and-expect.md#selectors) and [Targets](place-and-expect.md#targets), and"
     " [Decide what goes where](../how-to/placement.md).",
     "update": "See [Choose an update mode](../how-to/update.md) and [Tune the numerics](../how-to/numerics.md). Some"
-    " values exclude each other: [What goes together](combinations.md).",
+    " values exclude each other: [What can be combined](combinations.md).",
     "optimizer": "Stands inside `update`, in place of its attribute `optimizer`. Each item is a rule for a group of"
     " weights: [Groups of weights](../how-to/numerics.md#groups-of-weights).",
     "train": "`steps` and `epochs` exclude each other, and training needs one of them.",

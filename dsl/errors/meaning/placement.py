@@ -158,7 +158,7 @@ def target_needs_devices(name: str, span: Span) -> Diagnostic:
 
 
 def target_not_for(target: str, roles: Sequence[str], role: str, span: Span) -> Diagnostic:
-    """A target that does not go with the selector."""
+    """A target that the selector cannot have."""
     return error(
         "TFD408",
         f"`{target}` is no target for `{role}`",

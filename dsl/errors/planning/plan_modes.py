@@ -20,7 +20,7 @@ def conflict(
     span: Span | None,
     other: Span | None,
 ) -> Diagnostic:
-    """Report what does not go together, at `span`; `other` is the second of the two places."""
+    """Report settings that cannot be combined, at `span`; `other` is the second of the two places."""
     label = (Label(other, "with this"),) if other is not None and other != span else ()
     return error(code, message, span, text="here", labels=label, notes=reasons, help=nearest)
 

@@ -188,7 +188,7 @@ def _with_parameters(operator: Any, left: Any, right: Any, span: Span, context: 
     """Keep arithmetic on parameters for when they have values, which are plain numbers."""
     for operand in (left, right):
         if not _symbolic(operand) and (isinstance(operand, bool) or not isinstance(operand, (int, float))):
-            reason = f"a layer parameter does not go with {kind_of(operand)}"
+            reason = f"a layer parameter cannot be combined with {kind_of(operand)}"
             context.reports.add(types.no_result(reason, span))
             return BAD
     return ir.Arithmetic(operator, left, right, span=span)

@@ -131,5 +131,5 @@ def test_parameters_do_not_go_with_quantities() -> None:
     (diagnostic,) = reading.diagnostics
     assert (diagnostic.code, diagnostic.message) == (
         "TFD306",
-        "a layer parameter does not go with a percentage",
+        "a layer parameter cannot be combined with a percentage",
     )

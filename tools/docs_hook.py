@@ -2,7 +2,7 @@
 
 The pages of codes are those that `tfdeploy explain` prints, and stand once, in `tfdeploy/pages/`. A page of
 the docs links to one by its path in the repository, which works there too; in the site they are under
-`reference/codes/`.
+`reference/codes/`. In the same way, the schemas of `tfdeploy/schemas/` are under `reference/schemas/`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ __all__ = ["TfdeployLexer"]
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = "tfdeploy/pages"
 SITE = "reference/codes"
+SCHEMAS = "tfdeploy/schemas"
+SCHEMAS_SITE = "reference/schemas"
+SCHEMA_LINK = re.compile(r"\]\((?P<up>(?:\.\./)+)tfdeploy/schemas/(?P<name>[\w-]+\.schema\.json)\)")
 LINK = re.compile(r"\]\((?P<up>(?:\.\./)+)tfdeploy/pages/(?P<name>TFD\d+)\.md\)")
 TITLED = re.compile(r"^```(?P<kind>\w+) (?P<title>[\w./-]+)$", re.MULTILINE)
 
@@ -52,19 +55,18 @@ LEXERS["TfdeployLexer"] = (__name__, TfdeployLexer.name, ("tfdeploy",), ("*.tfde
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages of codes."""
+    """Add the pages of codes, and the schemas."""
     for path in sorted((ROOT / PAGES).glob("TFD*.md")):
         text = TITLED.sub(r'```\g<kind> title="\g<title>"', path.read_text(encoding="utf-8"))
         files.append(File.generated(config, f"{SITE}/{path.name}", content=text))
+    for path in sorted((ROOT / SCHEMAS).glob("*.json")):
+        files.append(File.generated(config, f"{SCHEMAS_SITE}/{path.name}", abs_src_path=str(path)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Let links to the pages of codes lead to where they are in the site."""
+    """Let links to the pages of codes and to schemas lead to where they are in the site."""
     here = PurePosixPath(page.file.src_uri).parent
-
-    def within(match: re.Match[str]) -> str:
-        up = "/".join([".."] * len(here.parts))
-        return f"]({up or '.'}/{SITE}/{match['name']}.md)"
-
-    return LINK.sub(within, markdown)
+    up = "/".join([".."] * len(here.parts)) or "."
+    markdown = SCHEMA_LINK.sub(lambda found: f"]({up}/{SCHEMAS_SITE}/{found['name']})", markdown)
+    return LINK.sub(lambda found: f"]({up}/{SITE}/{found['name']}.md)", markdown)

@@ -1,4 +1,6 @@
-"""Write the generated pages of `docs/reference/`, or with `--check` say whether they are up to date.
+"""Write the generated pages of `docs/reference/` and the schemas of `tfdeploy/schemas/`.
+
+With `--check`, say whether they are up to date.
 
 The pages are made of the tables that the tool itself works by: the schema of the language, the codes, what
 can be combined, Keras's names, and the help of the commands. Run it from the root of the project, as
@@ -10,7 +12,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools.reference import blocks, codes, combinations, commands, functions, keras_names, placement
+from tools.reference import blocks, codes, combinations, commands, functions, keras_names, placement, schemas
+from tools.schemas import published
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 PAGES = {
@@ -21,13 +24,14 @@ PAGES = {
     "commands.md": commands.page,
     "codes.md": codes.page,
     "keras.md": keras_names.page,
+    "schemas.md": schemas.page,
 }
 """The pages by file, each with the function that returns its text."""
 
 
 def main(arguments: list[str]) -> int:
     """Write the pages, or name those that differ from what would be written and return 1."""
-    made = {FOLDER / name: page() for name, page in PAGES.items()}
+    made = {FOLDER / name: page() for name, page in PAGES.items()} | published.files()
     different = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
     if "--check" in arguments:
         for path in different:

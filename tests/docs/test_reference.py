@@ -21,6 +21,7 @@ from dsl.schema import BLOCKS
 from tests.docs.frames import tutorial
 from tests.docs.pages import DOCS
 from tests.docs.sessions import DIGITS
+from tests.docs.test_schemas import validator
 from tests.support import spec_of
 from tfdeploy.cli.group import COMMANDS, load
 from tools import make_reference
@@ -116,6 +117,14 @@ def test_fields_of_a_run_are_those_of_the_page(run_directory: Path) -> None:
     assert {op["role"] for op in placement["ops"]} <= set(re.findall(r"`(\w+)`", text))
 
 
+def test_files_of_a_run_meet_their_schemas(run_directory: Path) -> None:
+    """Those that a real run has written."""
+    validator("result").validate(json.loads((run_directory / "result.json").read_text()))
+    validator("placement").validate(json.loads((run_directory / "placement.json").read_text()))
+    for line in (run_directory / "history.jsonl").read_text().splitlines():
+        validator("history").validate(json.loads(line))
+
+
 def test_fields_of_messages_are_those_of_the_page(tmp_path: Path) -> None:
     """`check --format json` has the fields that the page lists."""
     path = tmp_path / "wrong.tfdeploy"
@@ -140,4 +149,4 @@ def test_every_command_is_shown_at_work() -> None:
     """Tutorial or how-tos have a command line of each command."""
     pages = [DOCS / "tutorial.md", *(DOCS / "how-to").glob("*.md")]
     text = "".join(path.read_text() for path in pages)
-    assert [name for name in COMMANDS if f"tfdeploy {name} " not in text] == []
+    assert [name for name in COMMANDS if not re.search(rf"tfdeploy {name}(?![\w-])", text)] == []

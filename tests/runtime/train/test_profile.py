@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from click.testing import CliRunner
 
+from tests.docs.test_schemas import validator
 from tfdeploy.cli.group import load
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ def test_both_profiles_are_written(project: Project) -> None:
     assert done.return_value == 0, done.stderr
     folder = project.run_directory / "profile"
     assert len(list(folder.glob("plugins/profile/*/*.xplane.pb"))) == 1
-    events = json.loads((folder / "trace.json").read_text())["traceEvents"]
+    trace = json.loads((folder / "trace.json").read_text())
+    validator("trace").validate(trace)
+    events = trace["traceEvents"]
     tracks = {event["args"]["name"] for event in events if event["name"] == "process_name"}
     assert {f"/job:localhost/replica:0/task:0/device:CPU:{at} Compute" for at in (0, 1)} <= tracks
     assert any("MatMul" in event["name"] for event in events)

@@ -1,0 +1,275 @@
+"""The shapes of JSON outputs that the tool writes without a record of their own, as records.
+
+`check --format json` is written without cattrs, so that `check` starts quickly, and `diff --json` by hand.
+Tests compare these records with what is really written.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from attrs import field, frozen
+
+from compiler.mapping.records import MapMode, MapSpec
+from dsl.files.typed_json import NAME, Count
+
+
+@frozen
+class Position:
+    """A place in a file.
+
+    Attributes:
+        line: The line, from 1.
+        column: The column in characters, from 1.
+        offset: The number of characters before it in the file.
+    """
+
+    line: Count
+    column: Count
+    offset: Count
+
+
+@frozen
+class Range:
+    """A part of a file; its end is the first place that is not part of it."""
+
+    start: Position
+    end: Position
+
+
+@frozen
+class Label:
+    """A further place of a message.
+
+    Attributes:
+        path: The file.
+        range: The part of it.
+        text: What there is to see.
+    """
+
+    path: str | None
+    range: Range | None
+    text: str
+
+
+@frozen
+class Edit:
+    """One replacement of a fix.
+
+    Attributes:
+        path: The file.
+        range: The part that is replaced.
+        replacement: The new text.
+    """
+
+    path: str | None
+    range: Range | None
+    replacement: str
+
+
+@frozen
+class Fix:
+    """Replacements that belong together.
+
+    Attributes:
+        title: What they do.
+        applicability: Whether they keep the meaning of a correct spec (`safe`).
+        edits: The replacements.
+    """
+
+    title: str
+    applicability: Literal["safe", "unsafe"]
+    edits: tuple[Edit, ...]
+
+
+@frozen
+class Message:
+    """An error or a warning.
+
+    Attributes:
+        severity: Which of the two it is. Only an error makes a spec invalid.
+        code: Its code, such as TFD402.
+        name: The name of the code.
+        message: What is wrong, in a sentence.
+        path: The file; null if it is about no file.
+        range: The part of the file.
+        text: What stands at the place as a label.
+        labels: Further places.
+        notes: Further sentences.
+        help: What to do.
+        fix: A correction that can be applied as it is.
+    """
+
+    severity: Literal["error", "warning"]
+    code: str
+    name: str
+    message: str
+    path: str | None
+    range: Range | None
+    text: str | None
+    labels: tuple[Label, ...]
+    notes: tuple[str, ...]
+    help: str | None
+    fix: Fix | None
+
+
+@frozen
+class Messages:
+    """What `check --format json` prints.
+
+    Attributes:
+        format_version: The version of the format.
+        valid: Whether there are no errors.
+        error_count: The number of errors, also of those that are not listed.
+        warning_count: The number of warnings.
+        diagnostics: The messages.
+    """
+
+    format_version: str
+    valid: bool
+    error_count: Count
+    warning_count: Count
+    diagnostics: tuple[Message, ...]
+
+
+@frozen
+class Side:
+    """One of the placements that are compared."""
+
+    spec: MapSpec
+    mode: MapMode
+
+
+@frozen
+class MovedOp:
+    """An op that has another device, or is in one of the placements only.
+
+    Attributes:
+        name: Its name, without the scope of its clone.
+        clone: The number of its clone; null if it has none.
+        before: Its device in the first placement; null if it is not there.
+        after: The same for the second placement.
+    """
+
+    name: str
+    clone: Count | None
+    before: str | None
+    after: str | None
+
+
+@frozen
+class MovedVariable:
+    """A variable that has other devices, or is in one of the placements only.
+
+    Attributes:
+        name: Its name.
+        bytes: Its size.
+        before: The devices of its copies in the first placement; null if it is not there.
+        after: The same for the second placement.
+    """
+
+    name: str
+    bytes: Count
+    before: tuple[str, ...] | None
+    after: tuple[str, ...] | None
+
+
+@frozen
+class DeviceTotals:
+    """What is on a device, and what a step sends to it and from it, in bytes."""
+
+    ops: Count
+    variable_bytes: Count
+    slot_bytes: Count
+    memory_bytes: Count | None
+    bytes_in: Count
+    bytes_out: Count
+
+
+@frozen
+class ChangedDevice:
+    """A device; `before` or `after` is null if it is in one of the placements only."""
+
+    ref: str
+    before: DeviceTotals | None
+    after: DeviceTotals | None
+
+
+@frozen
+class LinkTotals:
+    """What a step sends between two devices.
+
+    Attributes:
+        tensors: The number of tensors.
+        bytes: The bytes of those whose size is known.
+        bytes_unknown: The number of those whose size is unknown.
+    """
+
+    tensors: Count
+    bytes: Count
+    bytes_unknown: Count
+
+
+@frozen
+class ChangedLink:
+    """Two devices between which a step sends something else; null stands for nothing."""
+
+    from_device: str = field(metadata={NAME: "from"})
+    to_device: str = field(metadata={NAME: "to"})
+    before: LinkTotals | None
+    after: LinkTotals | None
+
+
+@frozen
+class Differences:
+    """What `diff --json` prints.
+
+    Attributes:
+        format_version: The version of the format.
+        different: Whether there is any difference.
+        before: The first placement.
+        after: The second placement.
+        ops: The ops that differ.
+        variables: The variables that differ.
+        devices: The devices that differ.
+        links: The links between devices that differ.
+    """
+
+    format_version: str
+    different: bool
+    before: Side
+    after: Side
+    ops: tuple[MovedOp, ...]
+    variables: tuple[MovedVariable, ...]
+    devices: tuple[ChangedDevice, ...]
+    links: tuple[ChangedLink, ...]
+
+
+@frozen
+class TraceEvent:
+    """An event in the format of Chrome's trace viewer; further fields depend on its kind.
+
+    Attributes:
+        name: What has happened.
+        ph: The kind of event: `X` for an op with its duration, `M` for the name of a track, and others.
+        pid: The number of the device's track.
+        tid: The number of the row in the track.
+        ts: When it began, in microseconds.
+        dur: How long it has taken, in microseconds.
+        args: The op and its inputs.
+    """
+
+    name: str
+    ph: str
+    pid: int
+    tid: int = 0
+    ts: int = 0
+    dur: int = 0
+    args: Any = None
+
+
+@frozen
+class Trace:
+    """`trace.json`, the times of every op of some steps."""
+
+    trace_events: tuple[TraceEvent, ...] = field(metadata={NAME: "traceEvents"})

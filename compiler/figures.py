@@ -7,6 +7,7 @@ NOTHING = "."
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
+_ALMOST = 0.9995  # what is rounded to a whole unit is written in it
 
 
 def count(number: int) -> str:
@@ -36,3 +37,14 @@ def size(number: int) -> str:
 def size_of_known(known: int, unknown: int) -> str:
     """Return a number of bytes, followed by `+` if there are also tensors of unknown size."""
     return f"{size(known)}+" if unknown else size(known)
+
+
+def duration(seconds: float) -> str:
+    """Return a time with three digits and a unit (`1.23 ms`), `.` for zero."""
+    if seconds == 0:
+        return NOTHING
+    units = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
+    unit, one = next((each for each in units if abs(seconds) >= each[1] * _ALMOST), units[-1])
+    value = seconds / one
+    digits = max(0, 3 - len(str(int(abs(value)))))
+    return f"{value:.{digits}f} {unit}"

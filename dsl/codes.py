@@ -105,7 +105,7 @@ _ROWS = (
     Code("TFD513", "group-too-large", "a group of more devices than there are"),
     Code("TFD514", "no-group-member", "a device that the groups of the clones do not have"),
     Code("TFD515", "ops-elsewhere", "ops that TensorFlow put elsewhere than was asked", "run"),
-    Code("TFD516", "without-effect", "an attribute that nothing uses yet"),
+    Code("TFD516", "without-effect", "an attribute that nothing uses"),
     Code("TFD520", "mode-and-placement", "a placement of variables that the update mode cannot use"),
     Code("TFD521", "mode-and-aggregation", "an aggregation where nothing is summed"),
     Code("TFD522", "meaningless-attribute", "an attribute that belongs to another update mode"),
@@ -216,6 +216,7 @@ _ROWS = (
     Code("TFD752", "output-is-read", "an output that would be written over what is read", "plan"),
     Code("TFD753", "foreign-output", "an output that would replace somebody else's file", "plan"),
     Code("TFD754", "weights-not-fetched", "weights of a Keras model that cannot be fetched", "run"),
+    Code("TFD755", "bad-profile", "a file that is no profile of a machine", "plan"),
     # TFD760 to TFD779: the tasks of a cluster.
     Code("TFD760", "bad-tf-config", "a TF_CONFIG that cannot be used", "run"),
     Code(

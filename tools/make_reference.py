@@ -12,7 +12,17 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools.reference import blocks, codes, combinations, commands, functions, keras_names, placement, schemas
+from tools.reference import (
+    blocks,
+    codes,
+    combinations,
+    commands,
+    functions,
+    hardware,
+    keras_names,
+    placement,
+    schemas,
+)
 from tools.schemas import published
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -23,6 +33,7 @@ PAGES = {
     "combinations.md": combinations.page,
     "commands.md": commands.page,
     "codes.md": codes.page,
+    "hardware.md": hardware.page,
     "keras.md": keras_names.page,
     "schemas.md": schemas.page,
 }

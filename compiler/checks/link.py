@@ -1,10 +1,10 @@
-"""What a spec says and nothing uses yet."""
+"""What a spec says and nothing uses."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.errors.planning import plan as errors
+from dsl.errors.planning import time as errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def link_is_used(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
-    """Warn of `link`, which is for a forecast of time that is not made yet."""
-    del topology
-    if spec.devices.link is not None:
+    """Warn of `link` if no tensor is ever copied: the devices are all CPU devices of one process."""
+    if spec.devices.link is not None and not spec.devices.jobs and not topology.select("gpu"):
         yield errors.link_without_effect(spec.devices.span_of("link"))

@@ -54,19 +54,19 @@ def intra_op_threads(plan: Plan) -> int:
     busiest = max(towers.values())
     if _runs_gpus(plan) or busiest == 1 or os.environ.get("TF_NUM_INTRAOP_THREADS"):
         return 0
-    return max(1, _cores() // busiest)
+    return max(1, cores() // busiest)
 
 
 def batches_at_once(plan: Plan) -> int:
     """Return how many batches are evaluated at the same time, so that all cores are busy."""
     threads = intra_op_threads(plan)
-    return 1 if threads == 0 else max(1, _cores() // threads)
+    return 1 if threads == 0 else max(1, cores() // threads)
 
 
 def _runs_gpus(plan: Plan) -> bool:
     return not plan.emulate and bool(plan.topology.select("gpu"))
 
 
-def _cores() -> int:
+def cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 from attrs import field, frozen
 
+from compiler.mapping.step_time import MapTime
 from compiler.reasons import Reason
 from dsl.files.typed_json import NAME, Count
 
@@ -254,6 +255,7 @@ class PlacementMap:
         transfers: What a step sends between devices.
         misplaced: The ops that TensorFlow put elsewhere than requested.
         workers: The workers that have graphs of their own; empty if one graph has all clones.
+        time: The forecast of the time of a step, or None if there is none.
         format_version: The version of the format.
     """
 
@@ -267,6 +269,7 @@ class PlacementMap:
     transfers: tuple[MapTransfer, ...]
     misplaced: tuple[MapOp, ...]
     workers: tuple[MapWorker, ...] = ()
+    time: MapTime | None = None
     format_version: str = FORMAT_VERSION
 
     def to_json(self) -> str:

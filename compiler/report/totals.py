@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from compiler.mapping.records import PlacementMap
 from compiler.report.columns import Group
@@ -23,6 +23,7 @@ class Totals:
         in_unknown: The number of received tensors of unknown size.
         bytes_out: The bytes sent in a step.
         out_unknown: The number of sent tensors of unknown size.
+        busy: The part of a step in which it runs ops, from 0 to 1, or None if no time was forecast.
     """
 
     ops: int = 0
@@ -33,6 +34,7 @@ class Totals:
     in_unknown: int = 0
     bytes_out: int = 0
     out_unknown: int = 0
+    busy: float | None = None
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(
@@ -44,7 +46,7 @@ class Totals:
             self.in_unknown + other.in_unknown,
             self.bytes_out + other.bytes_out,
             self.out_unknown + other.out_unknown,
-        )
+        )  # busy shares have no sum
 
 
 def _sum(left: int | None, right: int | None) -> int | None:
@@ -53,16 +55,25 @@ def _sum(left: int | None, right: int | None) -> int | None:
 
 def device_totals(placement: PlacementMap) -> dict[str, Totals]:
     """Return the figures of every device of the map, by its name in specs."""
+    busy = {each.ref: each.busy for each in placement.time.devices} if placement.time is not None else {}
     totals = {
-        each.ref: Totals(each.ops, each.variable_bytes, each.slot_bytes, each.memory_bytes)
+        each.ref: Totals(
+            each.ops, each.variable_bytes, each.slot_bytes, each.memory_bytes, busy=busy.get(each.ref)
+        )
         for each in placement.devices
     }
     for link in placement.transfers:
         sent = Totals(bytes_out=link.bytes, out_unknown=link.bytes_unknown)
         taken = Totals(bytes_in=link.bytes, in_unknown=link.bytes_unknown)
-        totals[link.from_device] = totals.get(link.from_device, Totals()) + sent
-        totals[link.to_device] = totals.get(link.to_device, Totals()) + taken
+        _add(totals, link.from_device, sent)
+        _add(totals, link.to_device, taken)
     return totals
+
+
+def _add(totals: dict[str, Totals], ref: str, more: Totals) -> None:
+    """Add to the figures of one device, which stays as busy as it is."""
+    before = totals.get(ref, Totals())
+    totals[ref] = evolve(before + more, busy=before.busy)
 
 
 def of_group(group: Group, totals: dict[str, Totals]) -> Totals:

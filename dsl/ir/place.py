@@ -39,6 +39,7 @@ class Devices(Block):
         gpu_memory: The memory of each GPU in bytes.
         cpu_memory: The memory of each CPU device in bytes.
         link: The speed of the links between devices in bytes per second.
+        kind: The hardware of the GPUs, or of the CPUs if there are none, as the table of hardware names it.
         soft_placement: Whether TensorFlow may move an op that has no kernel for its device.
         allow_growth: Whether the memory of GPUs is allocated only when it is needed.
         visible: The indices of the GPUs that are used, or None for all.
@@ -53,6 +54,7 @@ class Devices(Block):
     gpu_memory: int | None = None
     cpu_memory: int | None = None
     link: int | None = None
+    kind: str | None = None
     soft_placement: bool = False
     allow_growth: bool = True
     visible: tuple[int, ...] | None = None
@@ -194,7 +196,7 @@ class Condition(Node):
         text: The condition as written.
     """
 
-    function: Literal["imbalance", "memory", "traffic", "ops"]
+    function: Literal["imbalance", "memory", "traffic", "ops", "step_time", "busy"]
     arguments: tuple[DeviceSet | str, ...]
     operator: Literal["<=", "<", ">=", ">", "=="]
     value: float

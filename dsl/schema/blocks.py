@@ -7,6 +7,7 @@ from typing import Any, Literal
 from attrs import NOTHING, fields_dict, frozen
 
 from dsl import ir
+from dsl.schema.hardware import TABLE as HARDWARE
 from dsl.schema.types import (
     Type,
     boolean,
@@ -90,7 +91,12 @@ _HARDWARE = (
     Attribute(
         "link",
         size(optional=True),
-        "bytes per second between two devices; has no effect yet",
+        "bytes per second between two GPUs, or between two machines, for forecasts of time",
+    ),
+    Attribute(
+        "kind",
+        word(*HARDWARE, optional=True),
+        "the hardware of the devices, for forecasts of time where nothing was measured",
     ),
 )
 

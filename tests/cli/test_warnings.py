@@ -110,7 +110,7 @@ def test_python_has_them_as_warnings(spec: Path) -> None:
             action(loaded)
         told = [each.message for each in caught if isinstance(each.message, tfdeploy.SpecWarning)]
         assert [each.diagnostic.code for each in told] == STRANGE
-        assert str(told[0]).endswith("strange.tfdeploy:11:46: TFD516: `link` has no effect yet")
+        assert str(told[0]).endswith("strange.tfdeploy:11:46: TFD516: `link` has no effect")
 
 
 def test_python_is_told_what_reading_finds(command: Command) -> None:

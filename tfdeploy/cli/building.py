@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.inspect.forecast import StepMemory
     from compiler.mapping.records import PlacementMap
+    from compiler.time.forecast import StepForecast
+    from compiler.time.profile import Profile
     from dsl import ir
     from tfdeploy.cli.common import Common
 
@@ -35,19 +37,32 @@ class BuiltGraph:
         compiled: The graph.
         memory: The memory of a step at its peak, by the name of the device in specs; empty if it was not
             forecast.
+        time: The forecast of the time of a step, if there is one.
+        profile: The file of the profile that it was made from, or the name of the hardware.
     """
 
     compiled: CompiledGraph = field(repr=False)
     memory: Mapping[str, StepMemory] = field(repr=False)
+    time: StepForecast | None = field(default=None, repr=False)
+    profile: str = ""
 
     def placement(self, assigned: Mapping[str, str] | None = None) -> PlacementMap:
         """Return the placement map; `assigned` gives the device that each op ran on, if one has."""
         from compiler.graph.inspect.mapping import map_placement
+        from compiler.mapping.step_time import MapTime
 
-        return map_placement(self.compiled, assigned, self.memory)
+        time = MapTime.of(self.time, self.profile) if self.time is not None else None
+        return map_placement(self.compiled, assigned, self.memory, time)
 
 
-def build(spec: ir.Spec, common: Common, *, emulate: bool = False, forecast: bool = False) -> BuiltGraph:
+def build(
+    spec: ir.Spec,
+    common: Common,
+    *,
+    emulate: bool = False,
+    forecast: bool = False,
+    profile: str | None = None,
+) -> BuiltGraph:
     """Build the graph of a spec and show the warnings about it. The spec's `expect` is not checked.
 
     Args:
@@ -56,13 +71,17 @@ def build(spec: ir.Spec, common: Common, *, emulate: bool = False, forecast: boo
         emulate: Whether every declared device is a logical CPU of this process.
         forecast: Whether the memory of a step is forecast. It always is if the spec limits the memory of its
             devices.
+        profile: The file of a profile by which the time of a step is forecast, with `forecast`. By default
+            it is the one beside the spec, if there is one.
 
     Raises:
         SpecError: If the graph cannot be built.
+        RunError: If the file is no profile.
     """
     from tfdeploy.runtime.adapted import adapted
     from tfdeploy.runtime.plans import graph_of, plan_of
 
+    machine = read_profile_for(spec, profile) if forecast else None  # before anything takes long
     plan, name = plan_of(spec, emulate=emulate, verbose=common.verbose), spec.model.name
     start(common)
     with busy(f"building the graph of {name}"):
@@ -77,4 +96,28 @@ def build(spec: ir.Spec, common: Common, *, emulate: bool = False, forecast: boo
     if forecast and not memory:
         with busy(f"forecasting the memory that a step of {name} takes"):
             memory = forecast_step_memory(compiled)
-    return BuiltGraph(compiled, memory)
+    if not forecast:
+        return BuiltGraph(compiled, memory)
+    with busy(f"forecasting the time of a step of {name}"):
+        from compiler.graph.inspect.timed_step import forecast_time
+
+        time = forecast_time(compiled, machine.profile if machine is not None else None)
+    source = machine.path if machine is not None else spec.devices.kind or ""
+    return BuiltGraph(compiled, memory, time, source)
+
+
+@frozen
+class _Machine:
+    path: str
+    profile: Profile = field(repr=False)
+
+
+def read_profile_for(spec: ir.Spec, path: str | None) -> _Machine | None:
+    """Return the profile in the file `path`, or the one beside the spec, or None if there is neither."""
+    from compiler.time.profile import profile_beside, read_profile
+
+    beside = profile_beside(spec.path)
+    if path is None and not beside.is_file():
+        return None
+    name = path if path is not None else str(beside)
+    return _Machine(name, read_profile(name))

@@ -16,6 +16,7 @@ COMMANDS: dict[str, str] = {
     "show": "Print a spec with includes, overrides and defaults filled in.",
     "plan": "Build the graph, run nothing, and print the placement map.",
     "why": "Show which rule placed an op or a variable.",
+    "calibrate": "Measure what the ops of a spec cost here, for forecasts of time.",
     "diff": "Compare two placements: what moved, and the bytes of devices and links.",
     "compile": "Write the graph, its placement map and its spec to files.",
     "compile-and-run": "Train a spec.",

@@ -66,6 +66,15 @@ force_option = click.option(
 """The option of commands that write files of the user's choice."""
 
 
+profile_option = click.option(
+    "--profile",
+    metavar="FILE",
+    shell_complete=offer("files"),
+    help="Forecast time by this profile of a machine; default: the one beside the spec, if there is one.",
+)
+"""The option of commands that forecast the time of a step."""
+
+
 def common_options(function: Callable[Concatenate[Common, P], int]) -> Callable[..., int]:
     """Give a command's function the common options, as a `Common` in first place, and handle its faults."""
 

@@ -25,6 +25,7 @@ from compiler.mapping.records import (
     PlacementMap,
     RuleRef,
 )
+from compiler.mapping.step_time import MapTime
 from compiler.plan import Plan, WorkerPlan
 from compiler.reasons import Reason
 from compiler.topology import Device
@@ -40,6 +41,7 @@ def map_placement(
     compiled: CompiledGraph,
     assigned: Mapping[str, str] | None = None,
     memory: Mapping[str, StepMemory] | None = None,
+    time: MapTime | None = None,
 ) -> PlacementMap:
     """Return the placement map of a compiled graph.
 
@@ -49,6 +51,7 @@ def map_placement(
             Ops that it lacks have no `assigned` device in the map.
         memory: The peak of a step by the device's name in specs, as `forecast_step_memory` returns it.
             Without it the map has no memory of a step.
+        time: The forecast of the time of a step, if there is one.
     """
     assigned, memory, plan = assigned or {}, memory or {}, compiled.plan
     refs = {plan.tensorflow_device(each): each.ref for each in plan.topology.devices}
@@ -67,6 +70,7 @@ def map_placement(
         ops=ops,
         transfers=list_transfers(compiled),
         misplaced=tuple(each for each in ops if each.assigned not in (None, each.requested)),
+        time=time,
     )
     return widen(own, compiled, plan) if isinstance(plan, WorkerPlan) else own
 

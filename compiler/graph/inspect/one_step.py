@@ -68,7 +68,7 @@ class _Copy:
         device = self.compiled.plan.tensorflow_device(pipe.placed.device)
         handle = iterator_resource(pipe.iterator)
         with self.graph.as_default(), tf.device(device):
-            data = tf.data.Dataset.from_tensors(_made_up(pipe)).repeat()
+            data = tf.data.Dataset.from_tensors(made_up_batch(pipe)).repeat()
             start = tf.raw_ops.MakeIterator(
                 dataset=variant_of(data),
                 iterator=self.graph.as_graph_element(handle.name),
@@ -76,7 +76,7 @@ class _Copy:
         self.session.run(start)
 
 
-def _made_up(pipe: InputPipe) -> dict[str, Any]:
+def made_up_batch(pipe: InputPipe) -> dict[str, Any]:
     """Return a batch of the right types and shapes: random floats; zeros or empty strings for the rest."""
     generator = np.random.default_rng(0)
     batch = {}

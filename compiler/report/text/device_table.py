@@ -23,8 +23,12 @@ def device_table(placement: PlacementMap, view: View) -> list[str]:
     if len(totals) > 1:
         named.append((f"all {len(totals)}", add_up(list(totals.values()))))
     forecast = any(each.memory is not None for each in totals.values())
+    timed = placement.time is not None
     head = ("device", "ops", "variables", "slots", *(["memory"] if forecast else []), "in/step", "out/step")
-    rows = [head] + [_row(name, each, forecast=forecast) for name, each in named]
+    rows = [(*head, *(["busy"] if timed else []))]
+    rows += [
+        _row(name, each, forecast=forecast) + ((_busy(each.busy),) if timed else ()) for name, each in named
+    ]
     lines = _fitted(rows, view.width)
     lines[0] = view.ink(lines[0], "bold")
     if any(each.in_unknown for each in totals.values()):
@@ -38,6 +42,10 @@ def _fitted(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
     long = [row[0] if len(row[0]) > room else "" for row in rows]
     short = [("" if name else row[0], *row[1:]) for name, row in zip(long, rows, strict=True)]
     return [line for name, line in zip(long, table(short), strict=True) for line in (name, line) if line]
+
+
+def _busy(part: float | None) -> str:
+    return "" if part is None else f"{part:.0%}"
 
 
 def _name(group: Group) -> str:

@@ -11,6 +11,7 @@ from compiler.report.scopes import clone_scopes, inner_name
 from compiler.report.text.device_table import device_table
 from compiler.report.text.fullness import fullness
 from compiler.report.text.matrix import matrix
+from compiler.report.text.step_time import step_time
 from compiler.report.view import View
 
 MISPLACED_SHOWN = 10
@@ -23,6 +24,7 @@ def terminal_map(placement: PlacementMap, view: View) -> str:
         headline(placement),
         device_table(placement, view),
         fullness(placement, view),
+        step_time(placement, view),
         matrix(placement, view),
         misplaced(placement, view),
     ]

@@ -319,15 +319,3 @@ def too_full(
         notes=tuple(notes),
         help="use smaller batches, spread the variables over more devices, or compute in `mixed_bfloat16`",
     )
-
-
-def link_without_effect(span: Span | None) -> Diagnostic:
-    """Warn of `link`, which nothing uses yet."""
-    return warning(
-        "TFD516",
-        "`link` has no effect yet",
-        span,
-        text="nothing uses this",
-        notes=("it is for a forecast of the time of a step, which `plan` does not make yet",),
-        help="leave it out",
-    )

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from dsl.diagnostics import SpecError
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.maps import map_file, read_map
-from tfdeploy.cli.options import common_options, force_option, offer
+from tfdeploy.cli.options import common_options, force_option, offer, profile_option
 from tfdeploy.cli.terminal import say, write_result
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class LoadedPlacement:
 @click.option(
     "--emulate", is_flag=True, help="Make every declared device a logical CPU device of one process."
 )
+@profile_option
 @force_option
 @common_options
 def command(
@@ -93,6 +94,7 @@ def command(
     run_one_step: bool,
     only_misplaced: bool,
     emulate: bool,
+    profile: str | None,
     force: bool,
 ) -> int:
     """Build the graph of SPEC and print its placement map; nothing runs without --run-one-step.
@@ -107,7 +109,14 @@ def command(
     outputs = [each for each in (html, dot) if each is not None and each != STDOUT]
     if outputs:
         _require_free(outputs, map_file(spec) or spec, force=force)
-    loaded = _subject(common, spec, outputs=tuple(outputs), emulate=emulate, run_one_step=run_one_step)
+    loaded = _subject(
+        common,
+        spec,
+        outputs=tuple(outputs),
+        emulate=emulate,
+        run_one_step=run_one_step,
+        profile=profile,
+    )
     if html is not None:
         _write(html, _page(loaded))
     if dot is not None:
@@ -134,16 +143,22 @@ def _expect(loaded: LoadedPlacement) -> None:
 
 
 def _subject(
-    common: Common, path: str, *, outputs: tuple[str, ...], emulate: bool, run_one_step: bool
+    common: Common,
+    path: str,
+    *,
+    outputs: tuple[str, ...],
+    emulate: bool,
+    run_one_step: bool,
+    profile: str | None,
 ) -> LoadedPlacement:
     """Return what is to be shown; raises RunError for `outputs` that are read, before anything is built."""
     from compiler.report.page import spec_lines
 
     file = map_file(path)
     if file is not None:
-        if common.overrides or emulate or run_one_step:
+        if common.overrides or emulate or run_one_step or profile is not None:
             raise click.UsageError(
-                f"{path} is a placement map: --set, --emulate, --run-one-step are for specs"
+                f"{path} is a placement map: --set, --emulate, --run-one-step, --profile are for specs"
             )
         placement = read_map(file)
         if outputs:
@@ -158,7 +173,9 @@ def _subject(
         _require_apart(outputs, InputFiles.of(spec))
     from tfdeploy.cli.building import build
 
-    built = build(spec, common, emulate=emulate, forecast=True)  # what it expects is asked after the map
+    built = build(
+        spec, common, emulate=emulate, forecast=True, profile=profile
+    )  # what it expects is asked after the map
     assigned = _one_step(built.compiled, common) if run_one_step else {}
     return LoadedPlacement(built.placement(assigned), spec_lines.texts_of(spec), built.compiled)
 

@@ -32,6 +32,7 @@ _MANIFEST = re.compile(r"model\.ckpt-\d+\.json")
 _OF_RESULT = {"status", "steps", "examples_per_second", "seconds", "directory"}
 _OF_MANIFEST = {"step", "examples", "spec_sha256", "seed", "files"}
 OF_PLACEMENT = {"format_version", "spec", "devices", "clones", "variables", "ops"}
+OF_PROFILE = {"format_version", "machine", "op_start", "hand_over", "ops", "links"}
 
 
 def is_marked(folder: Path) -> bool:

@@ -1,0 +1,92 @@
+"""The forecast of the time of a step, as a part of the placement map."""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+
+from compiler.time.forecast import StepForecast
+from dsl.files.typed_json import NAME, Count
+
+
+@frozen
+class MapDeviceTime:
+    """How busy a device is.
+
+    Attributes:
+        ref: Its name in specs.
+        seconds: The time of a step in which it runs at least one op.
+        busy: The same as a part of the step, from 0 to 1.
+    """
+
+    ref: str
+    seconds: float
+    busy: float
+
+
+@frozen
+class MapLinkTime:
+    """How busy a link is that copies tensors.
+
+    Attributes:
+        from_device: The device that sends.
+        to_device: The device that receives.
+        seconds: The time of a step in which it carries a tensor.
+        busy: The same as a part of the step, from 0 to 1.
+        bytes: The bytes that a step sends over it.
+    """
+
+    from_device: str = field(metadata={NAME: "from"})
+    to_device: str = field(metadata={NAME: "to"})
+    seconds: float
+    busy: float
+    bytes: Count
+
+
+@frozen
+class MapPathPart:
+    """What a part of the model, or a rule, takes of the critical path, in seconds."""
+
+    name: str
+    seconds: float
+
+
+@frozen
+class MapTime:
+    """The forecast of the time of a step.
+
+    Attributes:
+        seconds: The time of a step, or of one update if clones update by themselves.
+        estimate: Whether it is by the table of hardware instead of measured ops.
+        measured: The part of the time of all ops that is of ops in sizes that were measured, from 0 to 1.
+        source: The file of the profile, or the name of the hardware.
+        devices: How busy the devices are.
+        links: How busy the links are.
+        by_scope: The critical path by layers and other parts of the step, the longest first.
+        by_rule: The critical path by the rules that placed what is on it, the longest first.
+    """
+
+    seconds: float
+    estimate: bool
+    measured: float
+    source: str
+    devices: tuple[MapDeviceTime, ...]
+    links: tuple[MapLinkTime, ...]
+    by_scope: tuple[MapPathPart, ...]
+    by_rule: tuple[MapPathPart, ...]
+
+    @classmethod
+    def of(cls, forecast: StepForecast, source: str) -> MapTime:
+        """Return the record of a forecast that was made from `source`."""
+        return cls(
+            seconds=forecast.seconds,
+            estimate=forecast.estimate,
+            measured=forecast.measured,
+            source=source,
+            devices=tuple(MapDeviceTime(each.ref, each.seconds, each.busy) for each in forecast.devices),
+            links=tuple(
+                MapLinkTime(each.source, each.target, each.seconds, each.busy, each.bytes)
+                for each in forecast.links
+            ),
+            by_scope=tuple(MapPathPart(*each) for each in forecast.path_by_scope()),
+            by_rule=tuple(MapPathPart(*each) for each in forecast.path_by_rule()),
+        )

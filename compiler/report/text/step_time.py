@@ -1,0 +1,60 @@
+"""The forecast of the time of a step: one line, and a table of what is on its critical path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compiler.figures import duration, size
+from compiler.mapping.records import PlacementMap
+from compiler.mapping.step_time import MapPathPart, MapTime
+from compiler.report.table import table
+from compiler.report.view import View
+
+SHOWN = 5
+"""How many scopes, rules and links are shown."""
+
+
+def step_time(placement: PlacementMap, view: View) -> list[str]:
+    """Return the lines about the time of a step; nothing if it was not forecast."""
+    time = placement.time
+    if time is None:
+        return []
+    what = "an update of a clone" if placement.mode.update == "async" else "a step"
+    lines = [f"{what} takes {duration(time.seconds)}, {origin(time)}"]
+    for title, parts in (("critical path by scope", time.by_scope), ("by rule", time.by_rule)):
+        if parts:
+            lines += _parts(title, parts, time.seconds, view)
+    if time.links:
+        rows = [("link", "bytes", "time", "busy")]
+        rows += [
+            (
+                f"{each.from_device} -> {each.to_device}",
+                size(each.bytes),
+                duration(each.seconds),
+                f"{each.busy:.0%}",
+            )
+            for each in sorted(time.links, key=lambda each: -each.busy)[:SHOWN]
+        ]
+        head, *rest = table(rows)
+        lines += [view.ink(head, "bold"), *rest]
+    return lines
+
+
+def origin(time: MapTime) -> str:
+    """Return what a forecast was made from, in words."""
+    if time.estimate:
+        return f"an estimate for the hardware `{time.source}`"
+    if time.measured > 1 - _ALL:
+        return f"forecast by {time.source}"
+    return f"forecast by {time.source}, which has {time.measured:.0%} of the time of its ops"
+
+
+_ALL = 0.005
+"""A share of ops that were not measured which is not worth a word."""
+
+
+def _parts(title: str, parts: Sequence[MapPathPart], whole: float, view: View) -> list[str]:
+    rows = [(title, "time", "of step")]
+    rows += [(each.name, duration(each.seconds), f"{each.seconds / whole:.0%}") for each in parts[:SHOWN]]
+    head, *rest = table(rows)
+    return [view.ink(head, "bold"), *rest]

@@ -1,0 +1,342 @@
+"""What the ops, the threads and the links of a step cost, by a profile of the machine or by a table.
+
+The time of an op whose signature is in the profile is what was measured. Otherwise it is estimated from ops
+of the same type in other sizes, in proportion to their work; and if there are none, from the work of the op
+and the most that a core reaches (the roofline model of Williams, Waterman and Patterson, 2009: an op takes as
+long as its arithmetic or its memory takes, whichever is longer).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from math import exp, log
+from typing import Protocol
+
+from attrs import define, evolve, field, frozen
+
+from compiler.time.profile import LinkCost, OpCost, Profile
+from compiler.time.work import Signature, StepWork, TimedOp
+from compiler.topology import Device
+from dsl import ir
+from dsl.schema import hardware
+from dsl.schema.hardware import Hardware
+
+LEAST = 2e-7
+"""The shortest time of a run of an op that is estimated, in seconds."""
+
+_HALVES = ("float16", "bfloat16")
+
+
+@frozen
+class Cost:
+    """What an op costs in one step, in seconds.
+
+    Attributes:
+        start: The time of starting its kernels, on a thread of its process.
+        alone: Its time with one thread while nothing else runs.
+        crowded: Its time with one thread while all other cores are busy.
+        wide: Its time with a thread for each core while nothing else runs.
+        estimated: Whether this op, in this size, was never measured.
+    """
+
+    start: float
+    alone: float
+    crowded: float
+    wide: float
+    estimated: bool = False
+
+
+@frozen
+class Setting:
+    """What is known of the devices of a step, besides their kinds.
+
+    Attributes:
+        one_process: Whether they are all devices of one process.
+        emulated: Whether each is a logical CPU, also where the spec says GPU.
+        link_speed: The bytes per second that the spec gives for links, or None.
+    """
+
+    one_process: bool = True
+    emulated: bool = False
+    link_speed: float | None = None
+
+    def is_gpu(self, device: Device) -> bool:
+        """Whether a device is a GPU."""
+        return device.kind == "gpu" and not self.emulated
+
+
+@frozen
+class Link:
+    """A link from one device to another.
+
+    Attributes:
+        latency: The seconds of an empty tensor.
+        bytes_per_second: Its speed; None if tensors are handed over without a copy.
+    """
+
+    latency: float
+    bytes_per_second: float | None
+
+    def seconds(self, size: int) -> float:
+        """Return how long the link is taken by a tensor of `size` bytes, without the latency."""
+        return size / self.bytes_per_second if self.bytes_per_second is not None else 0.0
+
+
+class Costs(Protocol):
+    """What a simulation asks about a machine."""
+
+    @property
+    def cores(self) -> int:
+        """The cores of each machine."""
+
+    @property
+    def step_start(self) -> float:
+        """The seconds of a step outside of its ops."""
+
+    @property
+    def op_start(self) -> float:
+        """The seconds of starting an op."""
+
+    @property
+    def hand_over(self) -> float:
+        """The seconds until a thread of the pool that has nothing to do takes an op."""
+
+    @property
+    def estimate(self) -> bool:
+        """Whether figures are from the table of hardware, and not measured."""
+
+    def of(self, op: TimedOp) -> Cost:
+        """Return the cost of an op."""
+
+    def link(self, source: Device, target: Device) -> Link:
+        """Return the link from one device to another."""
+
+
+@define
+class ProfiledCosts:
+    """Costs by a profile; GPUs, which a profile does not hold, by the table.
+
+    Attributes:
+        profile: The profile.
+        setting: What is known of the devices.
+        gpu: The kind of the GPUs, or None.
+    """
+
+    profile: Profile = field(repr=False)
+    setting: Setting = Setting()
+    gpu: Hardware | None = None
+    _exact: Mapping[Signature, OpCost] = field(init=False, repr=False)
+    _scales: Mapping[str, _Scale] = field(init=False, repr=False)
+    _known: dict[Signature, Cost] = field(factory=dict, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._exact = {Signature(each.type, each.inputs, each.detail): each for each in self.profile.ops}
+        by_type: dict[str, list[OpCost]] = {}
+        for each in self.profile.ops:
+            by_type.setdefault(each.type, []).append(each)
+        self._scales = {name: _Scale.of(found) for name, found in by_type.items()}
+
+    @property
+    def cores(self) -> int:
+        """The cores of the machine that was measured."""
+        return self.profile.machine.cores
+
+    @property
+    def step_start(self) -> float:
+        """The seconds of a step outside of its ops."""
+        return self.profile.step_start
+
+    @property
+    def op_start(self) -> float:
+        """The seconds of starting an op."""
+        return self.profile.op_start
+
+    @property
+    def hand_over(self) -> float:
+        """The seconds until a thread that has nothing to do takes an op."""
+        return self.profile.hand_over
+
+    @property
+    def estimate(self) -> bool:
+        """Whether a part of the figures is from the table of hardware."""
+        return self.gpu is not None
+
+    def of(self, op: TimedOp) -> Cost:
+        """Return the cost of an op."""
+        if self.setting.is_gpu(op.device):
+            assert self.gpu is not None  # `choose_costs` has seen to it
+            return _by_table(op, self.gpu)
+        found = self._known.get(op.signature)
+        if found is None:
+            found = self._known[op.signature] = self._look_up(op)
+        return _repeated(found, op.times)
+
+    def _look_up(self, op: TimedOp) -> Cost:
+        exact = self._exact.get(op.signature)
+        if exact is not None:
+            wide = exact.alone if exact.wide is None else exact.wide
+            return Cost(exact.runs * self.op_start, exact.alone, exact.crowded, wide)
+        scale = self._scales.get(op.signature.type)
+        if scale is not None:
+            return scale.cost(op, self.op_start)
+        roof = max(LEAST, op.flops / self.profile.flops_per_second, op.bytes / self.profile.bytes_per_second)
+        return Cost(self.op_start, roof, roof, roof, estimated=True)
+
+    def link(self, source: Device, target: Device) -> Link:
+        """Return the link from one device to another."""
+        if not self.setting.one_process and source.host != target.host:
+            measured = self._link("network")
+            speed = self.setting.link_speed or (
+                measured.bytes_per_second if measured else hardware.NETWORK_SPEED
+            )
+            return Link(measured.latency if measured else hardware.NETWORK_LATENCY, speed)
+        if self.gpu is not None and (self.setting.is_gpu(source) or self.setting.is_gpu(target)):
+            return Link(self.gpu.latency, self.setting.link_speed or self.gpu.link)
+        measured = self._link("process")
+        return Link(measured.latency if measured else 0.0, None)
+
+    def _link(self, kind: str) -> LinkCost | None:
+        return next((each for each in self.profile.links if each.kind == kind), None)
+
+
+@define
+class TableCosts:
+    """Costs by the table of hardware alone.
+
+    Attributes:
+        gpu: The kind of the GPUs, or None if there are none.
+        cpu: The kind of the cores of CPUs.
+        cores: The cores of each machine.
+        setting: What is known of the devices.
+    """
+
+    gpu: Hardware | None
+    cpu: Hardware
+    cores: int
+    setting: Setting = Setting()
+    estimate: bool = field(default=True, init=False)
+    step_start: float = field(default=hardware.STEP_START, init=False)
+
+    @property
+    def op_start(self) -> float:
+        """The seconds of starting an op."""
+        return self.cpu.op_start
+
+    @property
+    def hand_over(self) -> float:
+        """The seconds until a thread that has nothing to do takes an op."""
+        return self.cpu.latency
+
+    def of(self, op: TimedOp) -> Cost:
+        """Return the cost of an op."""
+        if self.setting.is_gpu(op.device):
+            assert self.gpu is not None  # `choose_costs` has seen to it
+            return _by_table(op, self.gpu)
+        found = _by_table(op, self.cpu)
+        return evolve(found, wide=max(found.alone / self.cores, LEAST))
+
+    def link(self, source: Device, target: Device) -> Link:
+        """Return the link from one device to another."""
+        if not self.setting.one_process and source.host != target.host:
+            return Link(hardware.NETWORK_LATENCY, self.setting.link_speed or hardware.NETWORK_SPEED)
+        if self.gpu is not None and (self.setting.is_gpu(source) or self.setting.is_gpu(target)):
+            return Link(self.gpu.latency, self.setting.link_speed or self.gpu.link)
+        return Link(0.0, None)
+
+
+def _by_table(op: TimedOp, kind: Hardware) -> Cost:
+    half = any(each.startswith(_HALVES) for each in op.signature.inputs)
+    peak = (kind.half_flops if half else kind.flops) * hardware.REACHED_FLOPS
+    seconds = max(LEAST, op.flops / peak, op.bytes / (kind.memory * hardware.REACHED_BYTES))
+    return _repeated(Cost(kind.op_start, seconds, seconds, seconds, estimated=True), op.times)
+
+
+def _repeated(cost: Cost, times: int) -> Cost:
+    if times == 1:
+        return cost
+    return Cost(
+        cost.start * times, cost.alone * times, cost.crowded * times, cost.wide * times, cost.estimated
+    )
+
+
+@frozen
+class _Scale:
+    """The times of ops of one type by their work, from which those of other sizes are estimated.
+
+    Attributes:
+        sizes: The work of each: bytes and operations added up, because one of the two prevails.
+        alone: The times with one thread, which grow with the work.
+        crowding: How much longer the type takes beside other ops.
+        widening: How much shorter, or longer, it takes with more threads.
+        runs: The kernels that an op of the type starts, as a mean.
+    """
+
+    sizes: tuple[float, ...]
+    alone: tuple[float, ...]
+    crowding: float
+    widening: float
+    runs: float
+
+    @classmethod
+    def of(cls, costs: list[OpCost]) -> _Scale:
+        by_size: dict[float, list[OpCost]] = {}
+        for each in costs:
+            by_size.setdefault(_size(each.flops, each.bytes), []).append(each)
+        sizes = tuple(sorted(by_size))
+        means = [sum(each.alone for each in by_size[size]) / len(by_size[size]) for size in sizes]
+        total = sum(each.alone for each in costs) or 1.0
+        wide = sum(each.alone if each.wide is None else each.wide for each in costs)
+        return cls(
+            sizes,
+            tuple(max(LEAST, each) for each in means),
+            max(1.0, sum(each.crowded for each in costs) / total),
+            wide / total or 1.0,
+            sum(each.runs for each in costs) / len(costs),
+        )
+
+    def cost(self, op: TimedOp, op_start: float) -> Cost:
+        """Return the cost of an op of this type in a size that was not measured."""
+        alone = self._between(_size(op.flops, op.bytes))
+        start = op_start * (self.runs if op.signature.detail else max(self.runs, 1.0))
+        return Cost(start, alone, alone * self.crowding, alone * self.widening, estimated=True)
+
+    def _between(self, size: float) -> float:
+        """Return the time for a size: on a line between its neighbours in logarithms, or in proportion."""
+        at = bisect_left(self.sizes, size)
+        if at == len(self.sizes):
+            return self.alone[-1] * size / self.sizes[-1]
+        if self.sizes[at] == size or at == 0:
+            return max(LEAST, self.alone[at] * size / self.sizes[at])
+        low, high = self.sizes[at - 1], self.sizes[at]
+        part = (log(size) - log(low)) / (log(high) - log(low))
+        return exp((1 - part) * log(self.alone[at - 1]) + part * log(self.alone[at]))
+
+
+def _size(flops: int, size: int) -> float:
+    return float(max(1, flops + size))
+
+
+def choose_costs(work: StepWork, devices: ir.Devices, profile: Profile | None, cores: int) -> Costs | None:
+    """Return the costs of a step: by a profile, by the hardware that a spec names, or None without either.
+
+    A profile holds ops of CPUs. Those of GPUs are estimated if the spec names their kind, and without that
+    there is no forecast.
+
+    Args:
+        work: The step.
+        devices: The block `devices` of the spec.
+        profile: The profile of the machine, or None.
+        cores: The cores of a machine if there is no profile.
+    """
+    named = hardware.TABLE[devices.kind] if devices.kind is not None else None
+    gpu = named if named is not None and named.kind == "gpu" else None
+    setting = Setting(work.one_process, work.emulated, devices.link)
+    if gpu is None and any(work.on_gpu(each) for each in work.ops):
+        return None
+    if profile is not None:
+        return ProfiledCosts(profile, setting, gpu if any(map(work.on_gpu, work.ops)) else None)
+    if named is None:
+        return None
+    cpu = named if named.kind == "cpu" else hardware.TABLE["cpu"]
+    return TableCosts(gpu, cpu, cores, setting)

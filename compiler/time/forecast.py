@@ -1,0 +1,197 @@
+"""The forecast of a step: how long it takes, how busy devices and links are, and what decides its length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from attrs import field, frozen
+
+from compiler.time.costs import Costs
+from compiler.time.simulate import Bar, Hop, Simulated, simulate
+from compiler.time.work import StepWork
+
+
+@frozen
+class DeviceTime:
+    """How busy a device is.
+
+    Attributes:
+        ref: Its name in specs.
+        seconds: The time of a step in which it runs at least one op.
+        busy: The same as a part of the step, from 0 to 1.
+    """
+
+    ref: str
+    seconds: float
+    busy: float
+
+
+@frozen
+class LinkTime:
+    """How busy a link is.
+
+    Attributes:
+        source: The device that sends, by its name in specs.
+        target: The device that receives.
+        seconds: The time of a step in which the link carries a tensor.
+        busy: The same as a part of the step, from 0 to 1.
+        bytes: The bytes that a step sends.
+    """
+
+    source: str
+    target: str
+    seconds: float
+    busy: float
+    bytes: int
+
+
+@frozen
+class PathPart:
+    """A stretch of the critical path: the chain of ops, transfers and waiting that a step is as long as.
+
+    Attributes:
+        what: `op`, `transfer`, `wait` for a free thread, or `start` for what a step costs around its ops.
+        name: The name of the op or of the tensor; empty for `start`.
+        device: The device of the op, or the two devices of the transfer.
+        scope: The layer or part of the step that it belongs to.
+        rule: What placed the op, as text.
+        start: When it begins, in seconds from the start of the step.
+        seconds: How long it takes.
+    """
+
+    what: str
+    name: str
+    device: str
+    scope: str
+    rule: str
+    start: float
+    seconds: float
+
+
+@frozen
+class StepForecast:
+    """The forecast of a step.
+
+    Attributes:
+        seconds: The time of a step; of one update if clones update by themselves.
+        estimate: Whether it is by the table of hardware instead of measured ops.
+        measured: The part of the time of all ops that is of ops in sizes that were measured, from 0 to 1.
+        devices: How busy each device is.
+        links: How busy each link is that carries something.
+        path: The critical path, from the start of the step to its end; empty if clones update by themselves.
+        simulated: When each op ran.
+        work: The work that was simulated.
+    """
+
+    seconds: float
+    estimate: bool
+    measured: float
+    devices: tuple[DeviceTime, ...]
+    links: tuple[LinkTime, ...]
+    path: tuple[PathPart, ...] = field(repr=False)
+    simulated: Simulated = field(repr=False)
+    work: StepWork = field(repr=False)
+
+    def path_by_scope(self) -> tuple[tuple[str, float], ...]:
+        """Return the seconds of each scope on the critical path, the longest first."""
+        return _summed((each.scope, each.seconds) for each in self.path)
+
+    def path_by_rule(self) -> tuple[tuple[str, float], ...]:
+        """Return the seconds of what each rule placed on the critical path, the longest first."""
+        return _summed((each.rule, each.seconds) for each in self.path)
+
+
+def forecast_step(work: StepWork, costs: Costs) -> StepForecast:
+    """Return the forecast of a step.
+
+    Args:
+        work: The ops of the step; `work.moved` gives the same ops on other devices.
+        costs: What they cost on the machines.
+    """
+    found = simulate(work, costs)
+    whole = found.seconds / found.updates + (0.0 if work.loops else costs.step_start)
+    span = found.seconds + (0.0 if work.loops else costs.step_start)
+    return StepForecast(
+        seconds=whole,
+        estimate=costs.estimate,
+        measured=_measured(work, costs),
+        devices=tuple(_devices(work, found, span)),
+        links=tuple(_links(found, span)),
+        path=() if work.loops else tuple(_path(work, found, costs)),
+        simulated=found,
+        work=work,
+    )
+
+
+def _measured(work: StepWork, costs: Costs) -> float:
+    total = known = 0.0
+    for op in work.ops:
+        cost = costs.of(op)
+        total += cost.alone
+        known += 0.0 if cost.estimated else cost.alone
+    return known / total if total else 1.0
+
+
+def _devices(work: StepWork, found: Simulated, span: float) -> Iterator[DeviceTime]:
+    times: dict[str, list[tuple[float, float]]] = {each.ref: [] for each in work.devices}
+    for bar in found.bars:
+        times[work.ops[bar.op].device.ref].append((bar.start, bar.end))
+    for ref, intervals in times.items():
+        seconds = covered(intervals)
+        yield DeviceTime(ref, seconds, seconds / span if span else 0.0)
+
+
+def _links(found: Simulated, span: float) -> Iterator[LinkTime]:
+    together: dict[tuple[str, str], list[Hop]] = {}
+    for hop in found.hops:
+        together.setdefault((hop.source.ref, hop.target.ref), []).append(hop)
+    for (source, target), hops in together.items():
+        seconds = covered((each.start, each.end) for each in hops)
+        yield LinkTime(source, target, seconds, seconds / span, sum(each.bytes for each in hops))
+
+
+def covered(intervals: Iterable[tuple[float, float]]) -> float:
+    """Return the length of the union of intervals."""
+    total, until = 0.0, float("-inf")
+    for start, end in sorted(intervals):
+        total += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return total
+
+
+def _summed(pairs: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    sums: dict[str, float] = {}
+    for name, seconds in pairs:
+        sums[name] = sums.get(name, 0.0) + seconds
+    return tuple(sorted(sums.items(), key=lambda each: (-each[1], each[0])))
+
+
+# --- the critical path --------------------------------------------------------------------------------------
+
+
+def _path(work: StepWork, found: Simulated, costs: Costs) -> Iterator[PathPart]:
+    """Yield the parts of the critical path in the order of time, so that they add up to the step."""
+    if found.bars:
+        yield from reversed(list(_back(work, found)))
+    yield PathPart("start", "", "", "(start and end of a step)", "(none)", found.seconds, costs.step_start)
+
+
+def _back(work: StepWork, found: Simulated) -> Iterator[PathPart]:
+    """Yield the parts from the last op back to the first: each begins when the one yielded next ends."""
+    bars: Sequence[Bar] = found.bars
+    at: int | None = max(range(len(bars)), key=lambda each: bars[each].end)
+    while at is not None:
+        bar = bars[at]
+        op = work.ops[bar.op]
+        yield PathPart("op", op.name, op.device.ref, op.scope, op.rule, bar.start, bar.end - bar.start)
+        began = bars[bar.after].end if bar.after is not None else 0.0
+        until = bar.start
+        if bar.over is not None:
+            hop = found.hops[bar.over]
+            if until > hop.end:
+                yield PathPart("wait", op.name, op.device.ref, op.scope, op.rule, hop.end, until - hop.end)
+            way = f"{hop.source.ref} -> {hop.target.ref}"
+            yield PathPart("transfer", hop.tensor, way, op.scope, op.rule, began, hop.end - began)
+        elif until > began:
+            yield PathPart("wait", op.name, op.device.ref, op.scope, op.rule, began, until - began)
+        at = bar.after

@@ -1,0 +1,151 @@
+"""The profile of a machine: what `tfdeploy calibrate` has measured ops, threads and links to cost.
+
+These records are the file `NAME.profile.json`. Times are in seconds. Fields may be added within a major
+format version; none is removed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from attrs import frozen
+
+from dsl.diagnostics import RunError
+from dsl.errors.planning import time as errors
+from dsl.files.typed_json import BadRecord, Count, read_record
+
+FORMAT_VERSION = "1.0"
+LIMIT = 1 << 26
+"""The largest profile that is read, in bytes; that of ResNet-50 is a hundredth of it."""
+
+ENDING = ".profile.json"
+"""What replaces the ending of a spec in the name of its profile."""
+
+
+@frozen
+class MeasuredMachine:
+    """The machine that was measured.
+
+    Attributes:
+        processor: The name of its processor.
+        cores: The cores that the process could use.
+        tensorflow: The version of TensorFlow.
+    """
+
+    processor: str
+    cores: Count
+    tensorflow: str
+
+
+@frozen
+class OpCost:
+    """What one run of an op costs on a CPU; a median over steps, and a mean over ops with equal signatures.
+
+    Attributes:
+        type: The type of the op.
+        inputs: The type and shape of each input.
+        detail: Attributes that change the work.
+        flops: The floating point operations of the op, from which the times of other sizes are estimated.
+        bytes: The bytes that it reads and writes, for the same purpose.
+        ops: How many ops of the measured step are alike in all this.
+        runs: How many kernels TensorFlow started for it: 0 if the op is fused into another one.
+        alone: Its time with one thread, while nothing else ran.
+        crowded: Its time with one thread, while all other cores were busy with ops of the same step.
+        wide: Its time with a thread for each core, while nothing else ran; None if there is one core.
+    """
+
+    type: str
+    inputs: tuple[str, ...]
+    detail: str
+    flops: Count
+    bytes: Count
+    ops: Count
+    runs: float
+    alone: float
+    crowded: float
+    wide: float | None = None
+
+
+@frozen
+class LinkCost:
+    """A kind of link between devices.
+
+    Attributes:
+        kind: `process` between logical devices of one process, `network` between two processes.
+        latency: The time of an empty tensor.
+        bytes_per_second: The speed of large tensors; None if no bytes are copied.
+    """
+
+    kind: Literal["process", "network"]
+    latency: float
+    bytes_per_second: float | None
+
+
+@frozen
+class Profile:
+    """A whole profile.
+
+    Attributes:
+        machine: The machine.
+        specs: The paths of the specs whose ops were measured.
+        step_start: What a step costs before its first op starts and after its last one ends.
+        op_start: What starting an op costs, on the thread that runs it.
+        hand_over: How long an op waits for a thread of the pool that has nothing to do.
+        flops_per_second: What one core reaches at most in these ops.
+        bytes_per_second: The bytes that one core reads and writes at most in these ops.
+        ops: The costs of ops.
+        links: The costs of links.
+        format_version: The version of the format.
+    """
+
+    machine: MeasuredMachine
+    specs: tuple[str, ...]
+    step_start: float
+    op_start: float
+    hand_over: float
+    flops_per_second: float
+    bytes_per_second: float
+    ops: tuple[OpCost, ...]
+    links: tuple[LinkCost, ...]
+    format_version: str = FORMAT_VERSION
+
+
+def read_profile(path: Path | str) -> Profile:
+    """Read a profile.
+
+    Args:
+        path: The file.
+
+    Raises:
+        RunError: If the file is no profile, or one of a major version that is not known.
+        OSError: If the file cannot be read.
+    """
+    try:
+        found = read_record(path, Profile, LIMIT)
+    except BadRecord as fault:
+        raise RunError(errors.bad_profile(str(path), str(fault))) from fault
+    if found.format_version.partition(".")[0] != FORMAT_VERSION.partition(".")[0]:
+        reason = f"has format {found.format_version}, and this version reads 1.x"
+        raise RunError(errors.bad_profile(str(path), reason))
+    figures = (found.flops_per_second, found.bytes_per_second, found.machine.cores)
+    if min(figures) <= 0 or _negative(found):
+        raise RunError(errors.bad_profile(str(path), "has a time, a speed or a count that cannot be"))
+    return found
+
+
+def _negative(profile: Profile) -> bool:
+    """Whether a time of a profile is negative, or the speed of a link is not positive."""
+    times = [profile.step_start, profile.op_start, profile.hand_over]
+    times += [
+        seconds for each in profile.ops for seconds in (each.runs, each.alone, each.crowded, each.wide or 0)
+    ]
+    times += [each.latency for each in profile.links]
+    speeds = [each.bytes_per_second for each in profile.links if each.bytes_per_second is not None]
+    return min(times) < 0 or any(each <= 0 for each in speeds)
+
+
+def profile_beside(spec: str) -> Path:
+    """Return the file in which the profile of a spec is looked for: beside it, under its name."""
+    path = Path(spec)
+    return path.with_name(path.name.removesuffix(".tfdeploy") + ENDING)

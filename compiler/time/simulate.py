@@ -1,0 +1,543 @@
+"""A simulation of one step: when each op runs, on which thread, and what it waits for.
+
+It follows TensorFlow's executor. An op is ready when the last of its inputs is there. The thread that has
+made an op ready runs it next if it is short; of several long ones it keeps one, and the pool of threads gets
+the others. A thread takes ops from its own queue, the newest first, and then from those of other threads, the
+oldest first. Ops that wait for nothing are put into the queues when the step starts.
+
+The threads of a machine share its cores. If more is asked for than there are cores, everything is slower in
+proportion; and an op beside others is slowed as it was measured to be. An op of a GPU is started by a thread
+and then runs behind the other ops of that GPU. A link carries one tensor at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+from attrs import define, field, frozen
+
+from compiler.time.costs import Cost, Costs
+from compiler.time.work import StepWork
+from compiler.topology import Device
+
+SHORT = 3e-6
+"""Ops that take less than this, in seconds, stay on the thread that has made them ready.
+
+TensorFlow counts 8,000 cycles of the processor.
+"""
+
+ROUNDS = 5
+"""How many updates of each clone are simulated if clones update by themselves. The first is not counted."""
+
+_EPSILON = 1e-12
+
+
+@frozen
+class Bar:
+    """An op while it ran.
+
+    Attributes:
+        op: The index of the op.
+        thread: The number of the thread in its process; -1 for the stream of a GPU.
+        ready: When everything was there that it needs.
+        start: When it began.
+        end: When it was done.
+        after: The index of the bar whose end let it begin: the last of its inputs, or what its thread did
+            before; None if it waited for nothing.
+        over: The index of the hop that brought its last input, or None if that came over no link.
+    """
+
+    op: int
+    thread: int
+    ready: float
+    start: float
+    end: float
+    after: int | None
+    over: int | None = None
+
+
+@frozen
+class Hop:
+    """A tensor on a link.
+
+    Attributes:
+        source: The device that sends it.
+        target: The device that receives it.
+        tensor: Its name.
+        bytes: Its size.
+        start: When the link began to carry it.
+        end: When it had arrived.
+        after: The index of the bar of the op that made it.
+    """
+
+    source: Device
+    target: Device
+    tensor: str
+    bytes: int
+    start: float
+    end: float
+    after: int
+
+
+@frozen
+class Simulated:
+    """What a simulation has found; times are seconds from the start of the step.
+
+    Attributes:
+        bars: The ops, in the order in which they ended.
+        hops: The tensors that crossed links.
+        seconds: The time from the first op to the end of the last, without what a step costs around them.
+        updates: How many updates this is the time of; more than one if clones update by themselves.
+    """
+
+    bars: tuple[Bar, ...] = field(repr=False)
+    hops: tuple[Hop, ...] = field(repr=False)
+    seconds: float
+    updates: int = 1
+
+
+def simulate(work: StepWork, costs: Costs) -> Simulated:
+    """Return when each op of a step runs on machines with these costs."""
+    return _Simulation(work, costs).run()
+
+
+@define(eq=False)
+class _Send:
+    """Hands a tensor of an op to the ops on another device that wait for it."""
+
+    source: Device
+    target: Device
+    tensor: str
+    size: int
+    targets: list[int] = field(factory=list)
+
+
+@define(eq=False)
+class _Thread:
+    """A thread of the pool of a process."""
+
+    process: int
+    number: int
+    queue: deque[_Task] = field(factory=deque)
+    inline: deque[_Task] = field(factory=deque)
+    idle: bool = True
+    waking: bool = False
+    last: int | None = None  # the bar that it ran last
+
+
+@define(eq=False)
+class _Task:
+    """An op of one run that is to be executed."""
+
+    run: _Run
+    op: int  # or, from the number of ops on, a send
+    ready: float
+    cause: int | None = None
+    over: int | None = None
+
+
+@define(eq=False)
+class _Active:
+    """A task on a thread."""
+
+    task: _Task
+    thread: _Thread
+    start: float
+    left: float  # seconds, at full speed
+    demand: float
+    crowding: float
+    began_after: int | None
+
+
+@define(eq=False)
+class _Run:
+    """One run of a graph by a session: a step, or an update of one clone."""
+
+    ops: Sequence[int]
+    waiting: list[int]
+    left: int
+    number: int
+    rounds: int
+    done: list[float] = field(factory=list)
+
+
+@define(eq=False)
+class _Simulation:
+    work: StepWork
+    costs: Costs
+    now: float = 0.0
+    order: int = 0
+    events: list[tuple[float, int, Any]] = field(factory=list)
+    active: list[list[_Active]] = field(factory=list)  # of each machine
+    threads: list[list[_Thread]] = field(factory=list)  # of each process
+    bars: list[Bar] = field(factory=list)
+    hops: list[Hop] = field(factory=list)
+    streams: dict[Device, tuple[float, int | None]] = field(factory=dict)
+    links: dict[tuple[Device, Device], float] = field(factory=dict)
+    op_costs: list[Cost] = field(factory=list)
+    local: list[list[int]] = field(factory=list)  # by op: the ops on its device that wait for it
+    sends: list[_Send] = field(factory=list)
+    sent: list[list[int]] = field(factory=list)  # by op: its sends
+    arrows_in: list[int] = field(factory=list)
+    processes: list[int] = field(factory=list)  # by op
+    inner: int = 1
+
+    def __attrs_post_init__(self) -> None:
+        work, costs = self.work, self.costs
+        hosts = list(dict.fromkeys(None if work.one_process else each.host for each in work.devices))
+        number = {host: at for at, host in enumerate(hosts)}
+        self.processes = [number[None if work.one_process else op.device.host] for op in work.ops]
+        threads = max(1, work.op_threads or costs.cores)
+        self.inner = max(1, work.inner_threads or costs.cores)
+        self.threads = [[_Thread(at, each) for each in range(threads)] for at in range(len(hosts))]
+        self.active = [[] for _ in hosts]
+        self.op_costs = [costs.of(op) for op in work.ops]
+        self.local = [[] for _ in work.ops]
+        self.sent = [[] for _ in work.ops]
+        self.arrows_in = [0] * len(work.ops)
+        self._connect()
+
+    def _connect(self) -> None:
+        """Note for each op what it tells: ops on its device, and once for each device what crosses to it."""
+        ops = self.work.ops
+        known: dict[tuple[int, str, Device], int] = {}
+        for arrow in self.work.arrows:
+            source, target = ops[arrow.source].device, ops[arrow.target].device
+            self.arrows_in[arrow.target] += 1
+            if source == target:
+                self.local[arrow.source].append(arrow.target)
+                continue
+            key = (arrow.source, arrow.tensor, target)
+            if key not in known:
+                known[key] = len(self.sends)
+                self.sends.append(_Send(source, target, arrow.tensor, arrow.bytes))
+                self.sent[arrow.source].append(known[key])
+            self.sends[known[key]].targets.append(arrow.target)
+
+    # --- the course of time -------------------------------------------------------------------------------
+
+    def run(self) -> Simulated:
+        loops = self.work.loops
+        groups = loops or (tuple(range(len(self.work.ops))),)
+        runs = [self._new_run(number, ops, ROUNDS if loops else 1) for number, ops in enumerate(groups)]
+        for each in runs:
+            self._start(each)
+        while True:
+            self._let_threads_work()
+            ending, machine = self._next_end()
+            if self.events and (ending is None or self.events[0][0] <= ending):
+                at, _, event = heappop(self.events)
+                self._advance(at)
+                event()
+            elif ending is not None:
+                self._advance(ending)
+                self._finish_tasks(machine)
+            else:
+                break
+        if any(each.left for each in runs):
+            raise ValueError("some ops wait for each other in a circle")
+        return self._result(runs)
+
+    def _result(self, runs: Sequence[_Run]) -> Simulated:
+        if not self.work.loops:
+            end = max((each.end for each in self.bars), default=0.0)
+            return Simulated(tuple(self.bars), tuple(self.hops), end)
+        first = max(run.done[0] for run in runs)  # from here on, all clones are in their rounds
+        last = min(run.done[-1] for run in runs)
+        updates = sum(first < at <= last for run in runs for at in run.done)
+        bars, hops = _within(self.bars, self.hops, first, last)
+        return Simulated(bars, hops, last - first, max(1, updates))
+
+    def _new_run(self, number: int, ops: Sequence[int], rounds: int) -> _Run:
+        return _Run(ops, [], 0, number, rounds)
+
+    def _start(self, run: _Run) -> None:
+        """Put the ops that wait for nothing into the queues of the threads, in turn."""
+        run.waiting = list(self.arrows_in)
+        run.left = len(run.ops)
+        if self.work.loops:
+            own = set(run.ops)
+            run.waiting = [0] * len(self.arrows_in)
+            for arrow in self.work.arrows:
+                if arrow.source in own and arrow.target in own:
+                    run.waiting[arrow.target] += 1
+        turn = 0
+        for op in run.ops:
+            if run.waiting[op] == 0:
+                pool = self.threads[self.processes[op]]
+                pool[turn % len(pool)].queue.append(_Task(run, op, self.now))
+                turn += 1
+        for pool in self.threads:
+            for thread in pool:
+                if thread.queue:
+                    thread.idle = False
+                else:
+                    self._wake(thread)
+
+    def _advance(self, to: float) -> None:
+        """Let time pass: what runs has less left."""
+        passed = to - self.now
+        self.now = to
+        if passed > 0:
+            for tasks in self.active:
+                for each, speed in zip(tasks, self._speeds(tasks), strict=True):
+                    each.left -= passed * speed
+
+    def _speeds(self, tasks: list[_Active]) -> list[float]:
+        """Return how fast each task of a machine runs, compared with running alone."""
+        if len(tasks) == 1:
+            return [1.0]
+        cores = self.costs.cores
+        demand = sum(each.demand for each in tasks)
+        share = min(1.0, cores / demand) if demand else 1.0
+        others = max(1, cores - 1)
+        used = min(demand, cores)
+        return [
+            share / (1 + (each.crowding - 1) * min(1.0, max(0.0, used - each.demand) / others))
+            for each in tasks
+        ]
+
+    def _next_end(self) -> tuple[float | None, int]:
+        """Return when the next task ends, and on which machine."""
+        best, found = None, 0
+        for machine, tasks in enumerate(self.active):
+            for each, speed in zip(tasks, self._speeds(tasks), strict=True):
+                at = self.now + max(0.0, each.left) / speed
+                if best is None or at < best:
+                    best, found = at, machine
+        return best, found
+
+    def _at(self, when: float, event: Any) -> None:
+        self.order += 1
+        heappush(self.events, (when, self.order, event))
+
+    # --- threads ------------------------------------------------------------------------------------------
+
+    def _let_threads_work(self) -> None:
+        """Give each thread that is neither idle nor at work its next task."""
+        for pool in self.threads:
+            busy = {id(each.thread) for each in self.active[pool[0].process]}
+            for thread in pool:
+                if not thread.idle and id(thread) not in busy:
+                    self._take(thread)
+
+    def _take(self, thread: _Thread) -> None:
+        """Let a thread take its next task, or have nothing to do."""
+        task = None
+        if thread.inline:
+            task = thread.inline.popleft()
+        elif thread.queue:
+            task = thread.queue.popleft()
+        else:
+            pool = self.threads[thread.process]
+            for step in range(1, len(pool)):
+                victim = pool[(thread.number + step) % len(pool)]
+                if victim.queue:
+                    task = victim.queue.pop()
+                    break
+        if task is None:
+            thread.idle, thread.last = True, None
+            return
+        thread.idle = False
+        seconds, demand, crowding = self._asks(task.op)
+        waited = task.ready < self.now - _EPSILON and thread.last is not None
+        after = thread.last if waited else task.cause
+        self.active[thread.process].append(_Active(task, thread, self.now, seconds, demand, crowding, after))
+
+    def _asks(self, op: int) -> tuple[float, float, float]:
+        """Return the seconds of a task on its thread, the cores that it uses, and how crowding slows it."""
+        if op >= len(self.work.ops):
+            return 2 * self.costs.op_start, 1.0, 1.0  # the sending op, and the receiving one
+        cost = self.op_costs[op]
+        if self.work.on_gpu(self.work.ops[op]):
+            return cost.start, 1.0, 1.0
+        wall, demand = _spread(cost, self.inner, self.costs.cores)
+        crowding = max(1.0, cost.crowded / cost.alone) if cost.alone > 0 else 1.0
+        return cost.start + wall, demand, crowding
+
+    def _wake(self, thread: _Thread) -> None:
+        """Let a thread without work look for some after the time that this takes."""
+        if thread.idle and not thread.waking:
+            thread.waking = True
+
+            def looks() -> None:
+                thread.waking = False
+                thread.idle = False
+
+            self._at(self.now + self.costs.hand_over, looks)
+
+    def _give(self, tasks: Sequence[_Task], thread: _Thread | None, process: int) -> None:
+        """Put tasks into the pool of a process: the queue of the thread that gives them, or another."""
+        pool = self.threads[process]
+        for task in tasks:
+            if thread is not None and thread.process == process:
+                thread.queue.appendleft(task)
+            else:
+                min(pool, key=lambda each: len(each.queue)).queue.append(task)
+            sleeping = next((each for each in pool if each.idle and not each.waking), None)
+            if sleeping is not None:
+                self._wake(sleeping)
+
+    # --- ops ----------------------------------------------------------------------------------------------
+
+    def _finish_tasks(self, machine: int) -> None:
+        ended = [each for each in self.active[machine] if each.left <= _EPSILON]
+        if not ended:
+            ended = [min(self.active[machine], key=lambda each: each.left)]
+        for each in ended:
+            self.active[machine].remove(each)
+            self._finished(each)
+
+    def _finished(self, done: _Active) -> None:
+        task, thread = done.task, done.thread
+        if task.op >= len(self.work.ops):
+            self._sent(task, thread)
+            return
+        if self.work.on_gpu(self.work.ops[task.op]):
+            self._launched(done)
+            return
+        bar = self._note(task, thread.number, done.start, self.now, done.began_after)
+        thread.last = bar
+        self._complete(task, thread, bar)
+
+    def _note(self, task: _Task, thread: int, start: float, end: float, after: int | None) -> int:
+        over = task.over if after == task.cause else None
+        self.bars.append(Bar(task.op, thread, task.ready, start, end, after, over))
+        return len(self.bars) - 1
+
+    def _launched(self, done: _Active) -> None:
+        """Put an op into the stream of its GPU; what is behind it there can be started at once."""
+        task, thread = done.task, done.thread
+        device = self.work.ops[task.op].device
+        free, before = self.streams.get(device, (0.0, None))
+        start = max(self.now, free)
+        end = start + self.op_costs[task.op].alone
+        after = before if free > self.now and before is not None else done.began_after
+        bar = self._note(task, -1, start, end, after)
+        self.streams[device] = (end, bar)
+        self._tell(task, thread, bar, self.local[task.op])
+        run, sends = task.run, self.sent[task.op]
+
+        def arrived() -> None:
+            process = self.processes[task.op]
+            self._give([self._send(run, each, bar) for each in sends], None, process)
+            self._one_less(run)
+
+        self._at(end, arrived)
+
+    def _complete(self, task: _Task, thread: _Thread, bar: int) -> None:
+        """Tell the ops that wait for one that is done."""
+        sends = [self._send(task.run, each, bar) for each in self.sent[task.op]]
+        thread.inline.extend(sends)
+        self._tell(task, thread, bar, self.local[task.op])
+        self._one_less(task.run)
+
+    def _send(self, run: _Run, send: int, bar: int) -> _Task:
+        return _Task(run, len(self.work.ops) + send, self.now, bar)
+
+    def _tell(self, task: _Task, thread: _Thread, bar: int, targets: Sequence[int]) -> None:
+        """Schedule the ops of the same device that are ready now, as TensorFlow's executor does."""
+        kept: _Task | None = None
+        given: list[_Task] = []
+        for each in self._ready(task.run, targets, bar, None):
+            if self._is_short(each.op):
+                thread.inline.append(each)
+                continue
+            if kept is not None:
+                given.append(kept)
+            kept = each
+        if kept is not None:
+            if thread.inline:
+                given.append(kept)
+            else:
+                thread.inline.append(kept)
+        self._give(given, thread, thread.process)
+
+    def _ready(self, run: _Run, targets: Sequence[int], bar: int, over: int | None) -> list[_Task]:
+        """Count an input of each target as there; return the targets that are now ready."""
+        found = []
+        for target in targets:
+            run.waiting[target] -= 1
+            if run.waiting[target] == 0:
+                found.append(_Task(run, target, self.now, bar, over))
+        return found
+
+    def _is_short(self, op: int) -> bool:
+        cost = self.op_costs[op]
+        return cost.alone < SHORT and not self.work.on_gpu(self.work.ops[op])
+
+    def _one_less(self, run: _Run) -> None:
+        run.left -= 1
+        if run.left == 0:
+            run.done.append(self.now)
+            run.rounds -= 1
+            if run.rounds > 0:
+                self._at(self.now + self.costs.step_start, lambda: self._start(run))
+
+    # --- transfers ----------------------------------------------------------------------------------------
+
+    def _sent(self, task: _Task, thread: _Thread) -> None:
+        """Bring a tensor to another device."""
+        send = self.sends[task.op - len(self.work.ops)]
+        link = self.costs.link(send.source, send.target)
+        taken = link.seconds(send.size)
+        if taken == 0 and link.latency == 0:
+            self._arrived(task, send, None, thread)
+            return
+        pair = (send.source, send.target)
+        start = max(self.now, self.links.get(pair, 0.0))
+        self.links[pair] = start + taken
+        assert task.cause is not None
+        hop = len(self.hops)
+        end = start + taken + link.latency
+        self.hops.append(Hop(send.source, send.target, send.tensor, send.size, start, end, task.cause))
+        self._at(end, lambda: self._arrived(task, send, hop, None))
+
+    def _arrived(self, task: _Task, send: _Send, hop: int | None, thread: _Thread | None) -> None:
+        assert task.cause is not None
+        ready = self._ready(task.run, send.targets, task.cause, hop)
+        if ready:
+            self._give(ready, thread, self.processes[ready[0].op])
+
+
+def _spread(cost: Cost, inner: int, cores: int) -> tuple[float, float]:
+    """Return the seconds of an op with `inner` threads, and the cores that it uses meanwhile.
+
+    Between one thread and one for each core, the time follows Amdahl's law: a part of the op is done by one
+    thread, and the rest is shared.
+    """
+    if inner == 1 or cores == 1 or cost.alone <= 0:
+        return cost.alone, 1.0
+    if cost.wide >= cost.alone:
+        return cost.wide, 1.0
+    shared = (cost.alone - cost.wide) / (1 - 1 / cores)
+    wall = max(cost.wide, cost.alone - shared + shared / min(inner, cores))
+    return wall, min(float(cores), cost.alone / wall)
+
+
+def _within(
+    bars: Sequence[Bar], hops: Sequence[Hop], first: float, last: float
+) -> tuple[tuple[Bar, ...], tuple[Hop, ...]]:
+    """Return what happened between two times, counted from the first of them; causes are left out."""
+    kept = tuple(
+        Bar(each.op, each.thread, each.ready - first, each.start - first, each.end - first, None)
+        for each in bars
+        if each.start >= first and each.end <= last
+    )
+    hopped = tuple(
+        Hop(
+            each.source,
+            each.target,
+            each.tensor,
+            each.bytes,
+            each.start - first,
+            each.end - first,
+            -1,
+        )
+        for each in hops
+        if each.start >= first and each.end <= last
+    )
+    return kept, hopped

@@ -1,0 +1,123 @@
+"""The work of one step, as records without TensorFlow: its ops, what each waits for, and where each runs.
+
+The records say nothing about time. `costs.py` says how long an op takes, and `simulate.py` when it runs.
+"""
+
+from __future__ import annotations
+
+from attrs import evolve, field, frozen
+
+from compiler.topology import Device
+
+
+@frozen
+class Signature:
+    """All that the time of an op depends on: ops with equal signatures take equally long.
+
+    Attributes:
+        type: The type of the op in TensorFlow.
+        inputs: The type and shape of each input, such as `float32[32,784]`.
+        detail: Attributes that change the work, such as strides, and what TensorFlow fuses into the op.
+    """
+
+    type: str
+    inputs: tuple[str, ...]
+    detail: str = ""
+
+
+@frozen
+class TimedOp:
+    """An op of a step.
+
+    Attributes:
+        name: Its name in the graph.
+        signature: What its time depends on.
+        device: The device on which it runs.
+        flops: Its floating point operations, as `flops.py` counts them.
+        bytes: The bytes that it reads and writes, as far as shapes are known.
+        times: How often a step runs it; more than once in the loop over micro-batches.
+        clone: The number of its clone, or None.
+        scope: The layer, or the part of the step, that it belongs to.
+        rule: What placed it, as text.
+    """
+
+    name: str
+    signature: Signature
+    device: Device
+    flops: int
+    bytes: int
+    times: int = 1
+    clone: int | None = None
+    scope: str = ""
+    rule: str = ""
+
+
+@frozen
+class Arrow:
+    """One op waits for another, or for a tensor of it.
+
+    Attributes:
+        source: The index of the op that must run first.
+        target: The index of the op that waits.
+        tensor: The tensor that is used; empty if the op only waits.
+        bytes: The size of the tensor; 0 if it is unknown, or if the tensor never leaves its device.
+    """
+
+    source: int
+    target: int
+    tensor: str = ""
+    bytes: int = 0
+
+
+@frozen
+class StepWork:
+    """The work of one step.
+
+    Attributes:
+        ops: The ops, in the order in which they were put into the graph.
+        arrows: What each waits for, in the order in which TensorFlow tells the waiting ops.
+        devices: All devices, also those without ops.
+        one_process: Whether the devices are all logical devices of one process.
+        emulated: Whether each device is a logical CPU, also where the spec says GPU.
+        op_threads: How many ops a process runs at the same time; 0 for one on each core.
+        inner_threads: How many threads of a process may work on one op; 0 for one on each core.
+        loops: The indices of the ops that each clone repeats by itself, if clones do not step together; else
+            empty.
+    """
+
+    ops: tuple[TimedOp, ...] = field(repr=False)
+    arrows: tuple[Arrow, ...] = field(repr=False)
+    devices: tuple[Device, ...]
+    one_process: bool = True
+    emulated: bool = False
+    op_threads: int = 0
+    inner_threads: int = 0
+    loops: tuple[tuple[int, ...], ...] = field(default=(), repr=False)
+
+    def on_gpu(self, op: TimedOp) -> bool:
+        """Whether an op runs on a GPU."""
+        return op.device.kind == "gpu" and not self.emulated
+
+    def moved(self, places: dict[str, Device]) -> StepWork:
+        """Return the same work with some ops on other devices.
+
+        Args:
+            places: The new devices by the names of ops; the other ops stay where they are.
+        """
+        ops = tuple(
+            evolve(each, device=places[each.name]) if each.name in places else each for each in self.ops
+        )
+        return evolve(self, ops=ops)
+
+
+def crossings(work: StepWork) -> frozenset[tuple[int, str, Device]]:
+    """Return what crosses from device to device: the index of an op, its tensor, and the other device.
+
+    A tensor that several ops of a device use is sent there once.
+    """
+    ops = work.ops
+    return frozenset(
+        (each.source, each.tensor, ops[each.target].device)
+        for each in work.arrows
+        if ops[each.source].device != ops[each.target].device
+    )

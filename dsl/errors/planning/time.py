@@ -1,0 +1,34 @@
+"""TFD755 and the warnings about forecasts of time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.errors.making import error, warning
+from dsl.errors.words import in_full
+
+if TYPE_CHECKING:
+    from dsl.diagnostics import Diagnostic
+    from dsl.source import Span
+
+
+def bad_profile(path: str, reason: str) -> Diagnostic:
+    """Report a profile that cannot be used; `reason` follows the name of the file."""
+    return error(
+        "TFD755",
+        f"{in_full(path)} is not a profile of a machine: it {reason}",
+        None,
+        help="write a new one with `tfdeploy calibrate`",
+    )
+
+
+def link_without_effect(span: Span | None) -> Diagnostic:
+    """Warn of `link` in a spec without GPUs and without jobs."""
+    return warning(
+        "TFD516",
+        "`link` has no effect",
+        span,
+        text="no tensor is copied between these devices",
+        notes=("CPU devices of one process hand tensors to each other without a copy",),
+        help="leave it out",
+    )

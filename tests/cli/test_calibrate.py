@@ -1,0 +1,144 @@
+"""`calibrate` as a process, and what `plan` makes of the profile that it writes."""
+
+from __future__ import annotations
+
+import json
+from contextlib import chdir
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from compiler.time.profile import read_profile
+from dsl.files.typed_json import to_json
+from tests.cli.conftest import Command
+from tfdeploy.cli.group import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPEC = """\
+tfdeploy = 1
+
+model "small" {
+  image = input(float32, [64])
+  digit = input(int32, [])
+  logits = image -> Dense(32, activation = relu, name = "hidden") -> Dense(10, name = "logits")
+  loss = [digit, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}
+
+devices { cpu = 2 }
+clones { batch = 4 }
+place { variables -> cpu[0] }
+update { optimizer = SGD(0.1) }
+"""
+
+
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Command:
+    """Return a directory with a spec and its profile."""
+    command = Command(tmp_path_factory.mktemp("calibrated"))
+    command.write("small.tfdeploy", SPEC)
+    done = command("calibrate", "small.tfdeploy", "--steps", "5", "--seconds", "0.3")
+    assert done.code == 0, done.err
+    assert done.out.endswith("small.profile.json: written\n")
+    assert " on one thread" in done.out
+    return command
+
+
+def test_the_profile_has_the_ops_of_the_spec(calibrated: Command) -> None:
+    """Every kind of op of the step is there, and what was measured of it is a time."""
+    profile = read_profile(calibrated.directory / "small.profile.json")
+    assert profile.specs == ("small.tfdeploy",)
+    products = [each for each in profile.ops if each.type == "MatMul"]
+    assert {each.inputs for each in products} >= {
+        ("float32[4,64]", "float32[64,32]"),
+        ("float32[4,32]", "float32[32,10]"),
+    }
+    assert all(each.alone > 0 and each.crowded > 0 and each.runs == 1 for each in products)
+    if profile.machine.cores > 1:
+        assert all(each.wide is not None for each in profile.ops)
+    assert profile.op_start > 0
+
+
+def planned(command: Command, *arguments: str) -> dict[str, Any]:
+    """Return the map of the spec as JSON."""
+    done = command("plan", "small.tfdeploy", "--json", *arguments)
+    assert done.code == 0, done.err
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def test_plan_finds_it_beside_the_spec(calibrated: Command) -> None:
+    """The table has a column and the map a record, whose critical path adds up to the step."""
+    done = calibrated("plan", "small.tfdeploy")
+    assert "in/step  out/step  busy\n" in done.out
+    assert "a step takes " in done.out
+    assert "forecast by small.profile.json\n" in done.out
+    time = planned(calibrated)["time"]
+    assert (time["estimate"], time["measured"], time["links"]) == (False, 1.0, [])
+    for parts in (time["by_scope"], time["by_rule"]):
+        assert sum(each["seconds"] for each in parts) == pytest.approx(time["seconds"])
+    assert {each["ref"] for each in time["devices"]} == {"cpu[0]", "cpu[1]"}
+    assert all(0 < each["busy"] <= 1 for each in time["devices"])
+
+
+def test_slower_ops_make_a_slower_step(calibrated: Command, tmp_path: Path) -> None:
+    """The forecast is that of the profile which is named, and no other."""
+    path = calibrated.directory / "small.profile.json"
+    slow = json.loads(path.read_text(encoding="utf-8"))
+    for each in slow["ops"]:
+        if each["type"] == "MatMul":
+            each |= {"alone": 1.0, "crowded": 1.0, "wide": 1.0}
+    other = tmp_path / "slow.profile.json"
+    other.write_text(json.dumps(slow), encoding="utf-8")
+    time = planned(calibrated, "--profile", str(other))["time"]
+    assert time["source"] == str(other)
+    assert 5 <= time["seconds"] < 6.5  # each tower has five products, and the two run side by side
+    assert {each["name"] for each in time["by_scope"][:2]} <= {
+        "hidden",
+        "logits",
+        "gradients/logits",
+        "gradients/hidden",
+    }
+
+
+def test_an_estimate_is_said_to_be_one(command: Command) -> None:
+    """Without a profile, `devices.kind` gives a forecast that is marked; with neither there is none."""
+    command.write("small.tfdeploy", SPEC)
+    assert planned(command)["time"] is None
+    assert planned(command, "--set", "devices.kind=cpu")["time"]["estimate"] is True
+    done = command("plan", "small.tfdeploy", "--set", "devices.kind=cpu")
+    assert "an estimate for the hardware `cpu`" in done.out
+
+
+def test_nothing_of_others_is_replaced(calibrated: Command) -> None:
+    """A file that is no profile stays, and so does the spec itself; both are told before anything is run."""
+    calibrated.write("mine.json", "mine")
+    for output, code in (("mine.json", "TFD753"), ("small.tfdeploy", "TFD752")):
+        done = calibrated("calibrate", "small.tfdeploy", "--output", output)
+        assert (done.code, code in done.err) == (2, True)
+    assert calibrated.read("mine.json") == "mine"
+
+
+def test_a_damaged_profile_ends_the_command(calibrated: Command) -> None:
+    """It is told before the graph is built, with its place."""
+    path = calibrated.directory / "damaged.json"
+    profile = json.loads(to_json(read_profile(calibrated.directory / "small.profile.json")))
+    profile["ops"][3]["alone"] = "fast"
+    path.write_text(json.dumps(profile), encoding="utf-8")
+    done = calibrated("plan", "small.tfdeploy", "--profile", "damaged.json")
+    assert done.code == 2
+    assert (
+        "damaged.json` is not a profile of a machine: it has `ops[3].alone`, which is no number" in done.err
+    )
+    assert calibrated("plan", "small.tfdeploy", "--profile", "absent.json").code == 2
+
+
+def test_only_cpus_are_measured(command: Command) -> None:
+    """GPUs are refused before anything is built."""
+    command.write("small.tfdeploy", SPEC.replace("cpu = 2", "cpu = 1, gpu = 2"))
+    with chdir(command.directory):
+        done = CliRunner().invoke(load("calibrate"), ["small.tfdeploy"], standalone_mode=False)
+    assert done.return_value == 2
+    assert "only CPUs are measured" in done.stderr

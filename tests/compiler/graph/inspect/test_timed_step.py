@@ -1,0 +1,131 @@
+"""The work of a step as records: the same ops, devices and bytes as in the graph and in the placement map."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from compiler.graph.build import compile_graph
+from compiler.graph.inspect.step import step_ops
+from compiler.graph.inspect.timed_step import forecast_time, timed_step
+from compiler.graph.inspect.transfers import list_transfers
+from compiler.pipeline import make_plan
+from compiler.time.work import StepWork, crossings
+from tests.support import CLASSIFIER, CONVOLUTION, classifier, spec_of
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Any:
+    """Return the graph of a classifier with two clones on two CPU devices."""
+    return compile_graph(make_plan(classifier(devices__intra_op_threads="1")))
+
+
+@pytest.fixture(scope="module")
+def work(compiled: Any) -> StepWork:
+    """Return the work of its step."""
+    return timed_step(compiled)
+
+
+def test_every_op_of_a_step_is_there(compiled: Any, work: StepWork) -> None:
+    """Each has its device, its clone and the rule that placed it."""
+    assert {each.name for each in work.ops} == {each.name for each in step_ops(compiled)}
+    for each in work.ops:
+        entry = compiled.ledger.entries[each.name]
+        assert (each.device, each.clone) == (entry.device, entry.clone)
+        assert each.rule == entry.placed.reason.root.text
+    assert work.inner_threads == 1
+    assert not work.loops
+
+
+def test_every_input_is_waited_for(compiled: Any, work: StepWork) -> None:
+    """The arrows into an op are its inputs and control inputs."""
+    into: dict[str, int] = defaultdict(int)
+    for each in work.arrows:
+        into[work.ops[each.target].name] += 1
+    for op in step_ops(compiled):
+        assert into[op.name] == len(op.inputs) + len(op.control_inputs)
+
+
+def test_what_crosses_is_what_the_map_says(compiled: Any, work: StepWork) -> None:
+    """The tensors that cross from device to device are those of the placement map, byte for byte."""
+    sizes = {(each.source, each.tensor): each.bytes for each in work.arrows}
+    found: dict[tuple[str, str], int] = defaultdict(int)
+    for source, tensor, target in crossings(work):
+        found[work.ops[source].device.ref, target.ref] += sizes[source, tensor]
+    expected = {(each.from_device, each.to_device): each.bytes for each in list_transfers(compiled)}
+    assert found == expected
+
+
+def test_operations_are_those_that_tensorflow_counts(compiled: Any, work: StepWork) -> None:
+    """Products and convolutions have as many operations as TensorFlow's own profiler says."""
+    options = tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()
+    options["output"] = "none"
+    counted = {}
+
+    def note(node: Any) -> None:
+        counted[node.name] = node.total_float_ops - sum(each.total_float_ops for each in node.children)
+        for child in node.children:
+            note(child)
+
+    note(tf.compat.v1.profiler.profile(compiled.graph, options=options))
+    heavy = [each for each in work.ops if each.signature.type in {"Conv2D", "MatMul"}]
+    assert {each.signature.type for each in heavy} == {"Conv2D", "MatMul"}
+    for each in heavy:
+        assert each.flops == counted[each.name], each.name
+
+
+def test_clones_have_equal_signatures(work: StepWork) -> None:
+    """The same op of two clones is measured as one; a fused bias tells the convolution before it."""
+    by_name = {each.name: each for each in work.ops}
+    for each in work.ops:
+        twin = by_name.get(each.name.replace("clone_0/", "clone_1/"))
+        if twin is not None:
+            assert twin.signature == each.signature
+    bias = by_name["clone_0/conv1/BiasAdd"].signature
+    assert "after Conv2D(float32[8,8,8,1], float32[3,3,1,8]" in bias.detail
+    assert "padding=VALID" in bias.detail
+
+
+def test_ops_of_micro_batches_run_several_times() -> None:
+    """Ops in the loop run once for each micro-batch, those around it once; nothing waits in a circle."""
+    graph = compile_graph(make_plan(classifier(update__accumulate="3")))
+    work = timed_step(graph)
+    times = {each.name: each.times for each in work.ops}
+    assert times["clone_0/conv1/BiasAdd"] == 3
+    assert times["update/conv1/kernel/ResourceApplyGradientDescent"] == 1
+    spec = classifier(update__accumulate="3", devices__kind="cpu")
+    once = classifier(devices__kind="cpu")
+    assert seconds(spec) > 1.5 * seconds(once)
+
+
+def seconds(spec: Any) -> float:
+    """Return the forecast time of a step by the table of hardware."""
+    found = forecast_time(compile_graph(make_plan(spec)), None)
+    assert found is not None
+    assert found.estimate
+    assert sum(each.seconds for each in found.path) in (0, pytest.approx(found.seconds))
+    return found.seconds
+
+
+def test_clones_that_update_alone_have_loops() -> None:
+    """With `mode = async` each clone repeats its own ops, and the time is that of one update."""
+    spec = classifier(update__mode="async", devices__kind="cpu")
+    loops = timed_step(compile_graph(make_plan(spec))).loops
+    assert len(loops) == 2
+    assert seconds(spec) > 0
+
+
+def test_faster_links_make_faster_steps() -> None:
+    """On two GPUs of a known kind, `link` decides how long the gradients take."""
+    text = CLASSIFIER.format(clones=2, batch=4, optimizer="SGD(0.1)", layers=CONVOLUTION)
+    text = text.replace("cpu = 2", "cpu = 1\n gpu = 2\n kind = v100")
+    slow, fast = (seconds(spec_of(text, devices__link=speed)) for speed in ("1MB", "10GB"))
+    assert slow > 10 * fast
+
+
+def test_without_figures_there_is_no_forecast(compiled: Any) -> None:
+    """Nothing is guessed for a machine that is neither measured nor named."""
+    assert forecast_time(compiled, None) is None

@@ -1,0 +1,152 @@
+"""The costs of ops: as measured, in proportion to others of their type, or by what a core reaches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from compiler.time.costs import ProfiledCosts, Setting, TableCosts, choose_costs
+from compiler.time.flops import flops
+from compiler.time.profile import LinkCost, MeasuredMachine, OpCost, Profile
+from compiler.time.work import Signature, TimedOp
+from compiler.topology import Device
+from dsl import ir
+from dsl.schema.hardware import REACHED_FLOPS, TABLE
+from tests.compiler.time.steps import CPU, GPU, step
+
+
+def measured(kind: str, size: int, alone: float, **more: Any) -> OpCost:
+    """Return the measured cost of an op on so many floats."""
+    cost = OpCost(kind, (f"float32[{size}]",), "", size, 8 * size, 1, 1.0, alone, alone * 1.5, alone * 0.75)
+    return evolve(cost, **more)
+
+
+PROFILE = Profile(
+    MeasuredMachine("a processor", 2, "2.21.0"),
+    ("a.tfdeploy",),
+    step_start=1e-4,
+    op_start=1e-6,
+    hand_over=5e-6,
+    flops_per_second=1e10,
+    bytes_per_second=1e9,
+    ops=(
+        measured("Relu", 1000, 10e-6),
+        measured("Relu", 100_000, 1000e-6),
+        measured("Exp", 1000, 10e-6, runs=0.0),
+    ),
+    links=(LinkCost("network", 50e-6, 1e8),),
+)
+
+
+def relu(size: int, kind: str = "Relu", device: Device = CPU, times: int = 1) -> TimedOp:
+    """Return an op on so many floats."""
+    signature = Signature(kind, (f"float32[{size}]",))
+    return TimedOp("op", signature, device, size, 8 * size, times)
+
+
+def test_a_measured_op_costs_what_was_measured() -> None:
+    """The exact signature counts, with its starts; in a loop, as often as it runs."""
+    cost = ProfiledCosts(PROFILE).of(relu(1000))
+    assert (cost.start, cost.alone, cost.crowded, cost.wide) == pytest.approx((1e-6, 10e-6, 15e-6, 7.5e-6))
+    assert not cost.estimated
+    assert ProfiledCosts(PROFILE).of(relu(1000, "Exp")).start == 0  # fused into another
+    assert ProfiledCosts(PROFILE).of(relu(1000, times=3)).alone == pytest.approx(30e-6)
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [(10_000, 100e-6), (200_000, 2000e-6), (500, 5e-6), (1, 0.2e-6)]
+)
+def test_other_sizes_are_in_proportion(size: int, expected: float) -> None:
+    """Between two sizes on a line in logarithms, outside of them in proportion, and never for nothing."""
+    cost = ProfiledCosts(PROFILE).of(relu(size))
+    assert cost.alone == pytest.approx(expected)
+    assert cost.crowded == pytest.approx(expected * 1.5)
+    assert cost.wide == pytest.approx(expected * 0.75)
+    assert cost.estimated
+
+
+def test_an_unknown_type_takes_what_a_core_reaches() -> None:
+    """The bytes of this op take longer than its arithmetic."""
+    cost = ProfiledCosts(PROFILE).of(relu(1_000_000, "Tanh"))
+    assert cost.alone == pytest.approx(8e6 / 1e9)
+    assert cost.estimated
+
+
+def test_links() -> None:
+    """Within a process nothing is copied; a link of the spec is as fast as the spec says."""
+    near, far = Device("cpu", 0, "worker", 0), Device("cpu", 0, "worker", 1)
+    assert ProfiledCosts(PROFILE).link(near, far).seconds(1000) == 0
+    apart = ProfiledCosts(PROFILE, Setting(one_process=False))
+    assert apart.link(near, far).seconds(10**8) == pytest.approx(1)
+    assert apart.link(near, far).latency == pytest.approx(50e-6)
+    said = ProfiledCosts(PROFILE, Setting(one_process=False, link_speed=10**7))
+    assert said.link(near, far).seconds(10**8) == pytest.approx(10)
+    table = TableCosts(TABLE["v100"], TABLE["cpu"], 2)
+    assert table.link(CPU, GPU).bytes_per_second == TABLE["v100"].link
+    assert table.link(CPU, CPU).bytes_per_second is None
+    assert TableCosts(None, TABLE["cpu"], 2, Setting(False)).link(near, far).bytes_per_second == 1.25e9
+
+
+def test_the_table_of_hardware() -> None:
+    """An op takes its arithmetic or its bytes by the peaks of its device; float16 is faster on a GPU."""
+    costs = TableCosts(TABLE["v100"], TABLE["cpu"], 4)
+    product = evolve(relu(1000, device=GPU), flops=10**12, bytes=0)
+    assert costs.of(product).alone == pytest.approx(10**12 / (14e12 * REACHED_FLOPS))
+    half = evolve(product, signature=Signature("MatMul", ("float16[9]",)))
+    assert costs.of(half).alone == pytest.approx(10**12 / (112e12 * REACHED_FLOPS))
+    wide = costs.of(evolve(product, device=CPU))
+    assert wide.wide == pytest.approx(wide.alone / 4)
+    assert costs.estimate
+
+
+def test_which_costs_are_used() -> None:
+    """A profile before the table; GPUs need a kind; nothing known, no forecast."""
+    cpu, gpu = step([relu(1000)], []), step([evolve(relu(1000), device=GPU)], [])
+    nothing, v100 = ir.Devices(), ir.Devices(kind="v100", link=10**9)
+    assert choose_costs(cpu, nothing, None, 2) is None
+    assert choose_costs(gpu, nothing, PROFILE, 2) is None
+    assert isinstance(choose_costs(cpu, nothing, PROFILE, 2), ProfiledCosts)
+    assert isinstance(choose_costs(cpu, v100, None, 2), TableCosts)
+    mixed = choose_costs(gpu, v100, PROFILE, 2)
+    assert isinstance(mixed, ProfiledCosts)
+    assert mixed.estimate
+    assert mixed.link(CPU, GPU).bytes_per_second == 10**9
+    emulated = choose_costs(evolve(gpu, emulated=True), nothing, PROFILE, 2)
+    assert isinstance(emulated, ProfiledCosts)
+    assert not emulated.estimate
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "outputs", "transposed", "expected"),
+    [
+        ("MatMul", [(2, 3), (3, 5)], [(2, 5)], False, 2 * 2 * 3 * 5),
+        ("MatMul", [(3, 2), (3, 5)], [(2, 5)], True, 2 * 2 * 3 * 5),
+        ("BatchMatMulV2", [(7, 2, 3), (7, 3, 5)], [(7, 2, 5)], False, 7 * 2 * 2 * 3 * 5),
+        ("Conv2D", [(4, 8, 8, 3), (5, 5, 3, 6)], [(4, 8, 8, 6)], False, 2 * 4 * 64 * 6 * 75),
+        (
+            "Conv2DBackpropFilter",
+            [(4, 8, 8, 3), (4,), (4, 8, 8, 6)],
+            [(5, 5, 3, 6)],
+            False,
+            2 * 4 * 64 * 6 * 75,
+        ),
+        (
+            "Conv2DBackpropInput",
+            [(4,), (5, 5, 3, 6), (4, 8, 8, 6)],
+            [(4, 8, 8, 3)],
+            False,
+            2 * 4 * 64 * 6 * 75,
+        ),
+        ("DepthwiseConv2dNative", [(4, 8, 8, 3), (5, 5, 3, 1)], [(4, 8, 8, 3)], False, 2 * 4 * 64 * 3 * 25),
+        ("Sum", [(4, 8), (1,)], [(4,)], False, 32),
+        ("Relu", [None], [None], False, 0),
+        ("Identity", [(4, 8)], [(4, 8)], False, 0),
+    ],
+)
+def test_operations_of_an_op(
+    kind: str, inputs: list[Any], outputs: list[Any], transposed: bool, expected: int
+) -> None:
+    """Products and convolutions by their formulas, others by their elements."""
+    assert flops(kind, inputs, outputs, transposed=transposed) == expected

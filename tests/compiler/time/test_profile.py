@@ -1,0 +1,61 @@
+"""The file of a profile: read as it was written, and refused with the reason if it is damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compiler.time.profile import LIMIT, profile_beside, read_profile
+from dsl.diagnostics import RunError
+from dsl.files.typed_json import to_json
+from tests.compiler.time.test_costs import PROFILE
+
+
+def test_a_profile_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """All figures come back."""
+    path = tmp_path / "a.profile.json"
+    path.write_text(to_json(PROFILE, indent=1), encoding="utf-8")
+    assert read_profile(path) == PROFILE
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"format_version": "2.0"}, "has format 2.0, and this version reads 1.x"),
+        ({"op_start": -1e-6}, "has a time, a speed or a count that cannot be"),
+        ({"flops_per_second": 0.0}, "has a time, a speed or a count that cannot be"),
+        ({"ops": None}, "has `ops`, which is no list"),
+        ({"machine": {"processor": "x", "tensorflow": "2"}}, "lacks `machine.cores`"),
+        ({"links": [{"kind": "string", "latency": 0, "bytes_per_second": 1}]}, "links[0].kind"),
+        ({"links": [{"kind": "network", "latency": 0, "bytes_per_second": 0}]}, "that cannot be"),
+        ({"hand_over": "1"}, "has `hand_over`, which is no number"),
+    ],
+)
+def test_a_damaged_profile_is_refused(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+    """The message names the file, the field and what is wrong with it."""
+    path = tmp_path / "a.profile.json"
+    path.write_text(json.dumps(json.loads(to_json(PROFILE)) | change), encoding="utf-8")
+    with pytest.raises(RunError) as caught:
+        read_profile(path)
+    assert caught.value.diagnostic.code == "TFD755"
+    assert str(path) in caught.value.diagnostic.message
+    assert reason in caught.value.diagnostic.message
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "\x00", "[" * 100_000])
+def test_what_is_no_json_is_refused(tmp_path: Path, text: str) -> None:
+    """No text ends in anything but a diagnostic."""
+    path = tmp_path / "a.profile.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(RunError):
+        read_profile(path)
+    assert len(text) < LIMIT
+
+
+def test_the_profile_beside_a_spec() -> None:
+    """It has the name of the spec with another ending."""
+    assert profile_beside("a/b.tfdeploy") == Path("a/b.profile.json")
+    assert profile_beside("a/b") == Path("a/b.profile.json")

@@ -1,0 +1,201 @@
+"""The simulation of a step, against steps whose times can be computed in the head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compiler.time.forecast import forecast_step
+from compiler.time.simulate import ROUNDS, simulate
+from tests.compiler.time.steps import CPU, GPU, OTHER_CPU, SECOND_GPU, Machine, op, step
+
+
+def milliseconds(work: Any, machine: Machine) -> float:
+    """Return the simulated time of a step."""
+    return simulate(work, machine).seconds * 1e3
+
+
+CHAIN = step([op("a=10"), op("b=20"), op("c=5")], [("a", "b"), ("b", "c")])
+PAIR = step([op("a=10"), op("b=20")], [])
+FORK = step([op("a=1"), op("b=10"), op("c=20"), op("d=2")], [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")])
+
+
+@pytest.mark.parametrize(
+    ("work", "machine", "expected"),
+    [
+        (CHAIN, Machine(), 35),
+        (PAIR, Machine(), 20),
+        (PAIR, Machine(cores=1), 30),
+        (FORK, Machine(), 1 + 20 + 2),
+        (FORK, Machine(cores=1), 33),
+        (CHAIN, Machine(start=1e-3), 38),
+    ],
+)
+def test_threads_share_the_ops(work: Any, machine: Machine, expected: float) -> None:
+    """Ops that need each other follow each other, others run side by side on as many cores as there are."""
+    assert milliseconds(work, machine) == pytest.approx(expected)
+
+
+def test_more_threads_than_cores_gain_nothing() -> None:
+    """Two ops at once on one core take as long as one after the other."""
+    both = step([op("a=10"), op("b=10")], [], op_threads=2)
+    assert milliseconds(both, Machine(cores=1)) == pytest.approx(20)
+
+
+def test_crowded_ops_are_slower() -> None:
+    """Two ops that take 1.5 times as long beside others do so while both run, and only then."""
+    assert milliseconds(PAIR, Machine(crowding=1.5)) == pytest.approx(15 + (20 - 10))
+
+
+def test_wide_ops_leave_no_room() -> None:
+    """An op on two threads takes half the time alone; two of them on two cores take as long as in turn."""
+    alone = step([op("a=10")], [], inner_threads=2)
+    both = step([op("a=10"), op("b=10")], [], inner_threads=2)
+    assert milliseconds(alone, Machine(widening=0.5)) == pytest.approx(5)
+    assert milliseconds(both, Machine(widening=0.5)) == pytest.approx(10)
+
+
+def test_an_idle_thread_comes_late() -> None:
+    """Of two long ops the thread keeps the one that it was told of last; the other waits for a thread."""
+    fork = step(
+        [op("a=10"), op("b=20"), op("c=10"), op("d=2")], [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
+    )
+    assert milliseconds(fork, Machine()) == pytest.approx(10 + 20 + 2)
+    assert milliseconds(fork, Machine(hand_over=3e-3)) == pytest.approx(10 + 3 + 20 + 2)
+
+
+def test_short_ops_stay_on_their_thread() -> None:
+    """Ops below the limit run one after the other although another core is free."""
+    fan = [op("a=1"), *(op(f"{name}=0.002") for name in "bcde")]
+    work = step(fan, [("a", name) for name in "bcde"])
+    assert milliseconds(work, Machine()) == pytest.approx(1 + 4 * 0.002)
+
+
+def test_a_link_carries_one_tensor_at_a_time() -> None:
+    """Two tensors of 10 ms each arrive after 10 and 20 ms, while the sender goes on computing."""
+    work = step(
+        [op("a=1"), op("b=1"), op("c=30"), op("d=1", OTHER_CPU), op("e=1", OTHER_CPU)],
+        [("a", "b"), ("b", "c"), ("a", "d"), ("b", "e")],
+        {"a": 1000, "b": 1000},
+    )
+    found = simulate(work, Machine(speed=1e5))
+    assert [round(each.end * 1e3, 6) for each in found.hops] == [11, 21]
+    ends = {work.ops[each.op].name: each.end * 1e3 for each in found.bars}
+    assert ends["d=1"] == pytest.approx(12)
+    assert ends["e=1"] == pytest.approx(22)
+    assert found.seconds * 1e3 == pytest.approx(32)  # the sender has computed meanwhile
+
+
+def test_a_tensor_is_sent_once() -> None:
+    """However many ops of a device use a tensor, it crosses once."""
+    work = step(
+        [op("a=1"), op("b=1", OTHER_CPU), op("c=1", OTHER_CPU)], [("a", "b"), ("a", "c")], {"a": 1000}
+    )
+    assert len(simulate(work, Machine(speed=1e5)).hops) == 1
+
+
+def test_devices_of_one_process_share_its_cores() -> None:
+    """Logical CPU devices are not cores: four towers on two cores take twice as long as two."""
+    towers = [op(f"{name}=10", device) for name, device in zip("abcd", (CPU, OTHER_CPU) * 2, strict=True)]
+    assert milliseconds(step(towers, []), Machine()) == pytest.approx(20)
+
+
+def test_gpu_ops_run_in_the_order_of_their_start() -> None:
+    """Ops of a GPU follow each other behind their starts; two GPUs work at the same time."""
+    one = step([op("a=10", GPU), op("b=10", GPU)], [])
+    two = step([op("a=10", GPU), op("b=10", SECOND_GPU)], [])
+    assert milliseconds(one, Machine(start=1e-3)) == pytest.approx(21)
+    assert milliseconds(two, Machine(start=1e-3)) == pytest.approx(11)
+    emulated = step([op("a=10", GPU), op("b=10", GPU)], [], emulated=True)
+    assert milliseconds(emulated, Machine()) == pytest.approx(10)
+
+
+def test_an_op_on_another_device_waits_for_the_gpu() -> None:
+    """A GPU's op can be followed on the GPU as soon as it is started, elsewhere only when it is done."""
+    work = step([op("a=10", GPU), op("b=10", GPU), op("c=1")], [("a", "b"), ("a", "c")])
+    found = simulate(work, Machine(start=1e-3, cores=4))
+    starts = {work.ops[each.op].name: each.start * 1e3 for each in found.bars}
+    assert starts["b=10"] == pytest.approx(11)
+    assert 11 <= starts["c=1"] <= 13
+
+
+def test_clones_that_update_alone_queue_for_a_server() -> None:
+    """Each clone computes 10 ms and then needs the one GPU for 8: with two clones, the GPU is the limit."""
+    ops = [op("a=10"), op("b=8", GPU), op("c=10"), op("d=8", GPU)]
+    work = step(ops, [("a", "b"), ("c", "d")], loops=((0, 1), (2, 3)))
+    forecast = forecast_step(work, Machine(cores=4))
+    assert forecast.seconds * 1e3 == pytest.approx(9, abs=1.01)
+    alone = forecast_step(step(ops[:2], [("a", "b")], loops=((0, 1),)), Machine(cores=4))
+    assert alone.seconds * 1e3 == pytest.approx(18)
+    assert ROUNDS > 2
+
+
+def test_a_circle_is_refused() -> None:
+    """Ops that wait for each other never run."""
+    with pytest.raises(ValueError, match="circle"):
+        simulate(step([op("a=1"), op("b=1")], [("a", "b"), ("b", "a")]), Machine())
+
+
+def test_the_same_step_takes_the_same_time() -> None:
+    """Nothing in a simulation is random."""
+    assert simulate(FORK, Machine()).bars == simulate(FORK, Machine()).bars
+
+
+# --- what a forecast says of it ---------------------------------------------------------------------------
+
+
+def test_the_critical_path_adds_up_to_the_step() -> None:
+    """The path leads from the start to the end, over the longer way, without a gap."""
+    forecast = forecast_step(FORK, Machine(step_start=0.5e-3, hand_over=0.25e-3))
+    assert sum(each.seconds for each in forecast.path) == pytest.approx(forecast.seconds)
+    assert [each.scope for each in forecast.path if each.what == "op"] == ["a", "c", "d"]
+    for before, after in zip(forecast.path, forecast.path[1:], strict=False):
+        assert before.start + before.seconds == pytest.approx(after.start)
+
+
+def test_the_critical_path_goes_over_links() -> None:
+    """A transfer is a part of the path, and its device is the way that it takes."""
+    work = step([op("a=1"), op("b=1", OTHER_CPU)], [("a", "b")], {"a": 1000})
+    path = forecast_step(work, Machine(speed=1e5)).path
+    assert [(each.what, round(each.seconds * 1e3, 6)) for each in path] == [
+        ("op", 1),
+        ("transfer", 10),
+        ("op", 1),
+        ("start", 0),
+    ]
+    assert path[1].device == "cpu[0] -> cpu[1]"
+
+
+def test_the_path_by_rule_and_scope() -> None:
+    """What is on the path is added up by what it belongs to and by what placed it, the longest first."""
+    work = step(
+        [op("a=1", rule="x"), op("b=10", rule="y", scope="s"), op("c=5", rule="x", scope="s")],
+        [("a", "b"), ("b", "c")],
+    )
+    forecast = forecast_step(work, Machine())
+    by_rule = [(name, round(seconds * 1e3, 6)) for name, seconds in forecast.path_by_rule()]
+    assert by_rule == [("y", 10), ("x", 6), ("(none)", 0)]
+    assert forecast.path_by_scope()[0] == ("s", pytest.approx(15e-3))
+
+
+def test_how_busy_devices_and_links_are() -> None:
+    """A device is busy while any of its ops runs, a link while it carries something."""
+    work = step([op("a=10"), op("b=5"), op("d=10", OTHER_CPU)], [("a", "d")], {"a": 1000})
+    forecast = forecast_step(work, Machine(speed=1e5))
+    assert forecast.seconds * 1e3 == pytest.approx(30)
+    assert {each.ref: round(each.busy, 6) for each in forecast.devices} == {
+        "cpu[0]": round(10 / 30, 6),
+        "cpu[1]": round(10 / 30, 6),
+    }
+    (link,) = forecast.links
+    assert (link.source, link.target, link.bytes) == ("cpu[0]", "cpu[1]", 1000)
+    assert link.busy == pytest.approx(10 / 30)
+
+
+def test_moved_ops_run_elsewhere() -> None:
+    """The same work with an op on another device has a transfer more."""
+    work = step([op("a=10"), op("b=5"), op("c=1", OTHER_CPU)], [("a", "b")], {"a": 1000})
+    moved = work.moved({"b=5": OTHER_CPU})
+    assert not forecast_step(work, Machine(speed=1e5)).links
+    assert forecast_step(moved, Machine(speed=1e5)).seconds * 1e3 == pytest.approx(10 + 10 + 5)

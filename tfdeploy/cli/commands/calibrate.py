@@ -1,0 +1,166 @@
+"""`tfdeploy calibrate`: measures what the ops of a spec cost on this machine, for forecasts of time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tfdeploy.cli.common import Common
+from tfdeploy.cli.files import read_spec
+from tfdeploy.cli.options import common_options, force_option, offer
+from tfdeploy.cli.terminal import say
+from tfdeploy.progress import busy
+
+if TYPE_CHECKING:
+    from dsl import ir
+    from tfdeploy.runtime.calibrate.requests import Measured
+
+
+@click.command()
+@click.argument("spec", shell_complete=offer("specs"))
+@click.option(
+    "--output",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    shell_complete=offer("files"),
+    help="The file for the profile; default: beside SPEC, where `plan` looks for it.",
+)
+@click.option(
+    "--steps", type=click.IntRange(2, 1000), default=30, show_default=True, help="Trace this many steps."
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.1, 3600),
+    default=20.0,
+    show_default=True,
+    help="The most that each of the six measurements may take.",
+)
+@click.option(
+    "--emulate", is_flag=True, help="Make every declared device a logical CPU device of one process."
+)
+@click.option("--threads", type=click.IntRange(1), hidden=True)
+@click.option("--answer", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
+@force_option
+@common_options
+def command(
+    common: Common,
+    spec: str,
+    *,
+    output: Path | None,
+    steps: int,
+    seconds: float,
+    emulate: bool,
+    threads: int | None,
+    answer: Path | None,
+    force: bool,
+) -> int:
+    """Measure what the ops of SPEC cost on this machine, and write a profile of it.
+
+    With a profile, `plan`, `diff` and `expect` know how long a step takes. Steps are run on made-up examples,
+    in processes of their own, so no data is read. The machine should do nothing else meanwhile.
+    """
+    if answer is not None and threads is not None:
+        _measure(common, spec, answer, emulate=emulate, threads=threads, steps=steps, seconds=seconds)
+        return 0
+    loaded = read_spec(spec, common)
+    _require_cpus(loaded, emulate=emulate)
+    from compiler.time.profile import profile_beside
+    from dsl.files.typed_json import to_json
+    from tfdeploy.runtime.calibrate.requests import profile_of
+    from tfdeploy.runtime.records.outputs import InputFiles, require_free, write_output
+    from tfdeploy.runtime.records.ownership import OF_PROFILE, is_json_object
+
+    path = output or profile_beside(spec)
+    InputFiles.of(loaded).require_not_input(path)
+    require_free(path, lambda each: is_json_object(each, OF_PROFILE), force=force)
+    with tempfile.TemporaryDirectory(prefix="tfdeploy-") as folder:
+        again = ["calibrate", spec, *_repeated(common), "--steps", str(steps), "--seconds", str(seconds)]
+        again += ["--emulate"] if emulate else []
+        first = _measured(again, Path(folder, "one.json"), 1)
+        if first is None:
+            return _FAILED
+        several = first.machine.cores > 1
+        wide = _measured(again, Path(folder, "all.json"), first.machine.cores) if several else None
+        if several and wide is None:
+            return _FAILED
+    profile = profile_of(first, (spec,), wide=wide)
+    write_output(path, to_json(profile, indent=1) + "\n")
+    for line in _summary(first, wide):
+        say(line)
+    say(f"{path}: written")
+    return 0
+
+
+_FAILED = 2
+
+
+def _require_cpus(spec: ir.Spec, *, emulate: bool) -> None:
+    declared = (spec.devices.gpu or 0) + sum(each.gpu for each in spec.devices.jobs)
+    if declared and not emulate:
+        raise click.UsageError(
+            "only CPUs are measured: for GPUs, name their kind in `devices`, or add --emulate to measure the "
+            "CPU devices that stand for them"
+        )
+
+
+def _repeated(common: Common) -> list[str]:
+    """Return the common options as arguments for another process."""
+    options = [f"--color={common.color}"]
+    options += [f"--set={path}={text}" for path, text in common.overrides]
+    flags = {"--allow-python": common.allow_python, "--verbose": common.verbose, "--debug": common.debug}
+    return options + [name for name, wanted in flags.items() if wanted]
+
+
+def _measure(
+    common: Common,
+    path: str,
+    answer: Path,
+    *,
+    emulate: bool,
+    threads: int,
+    steps: int,
+    seconds: float,
+) -> None:
+    """Do the work of a process that measures with a number of threads; the other one has shown warnings."""
+    import grammar
+    from dsl.files.typed_json import to_json
+    from tfdeploy.cli.building import start
+    from tfdeploy.runtime.calibrate.measure import measure
+    from tfdeploy.runtime.calibrate.requests import MeasureRequest
+
+    spec = grammar.load(path, common.overrides, allow_python=common.allow_python)
+    start(common)
+    found = measure(spec, MeasureRequest(emulate, threads, threads == 1, steps, seconds))
+    answer.write_text(to_json(found), encoding="utf-8")
+
+
+def _measured(command: list[str], answer: Path, threads: int) -> Measured | None:
+    """Start a process that measures with a number of threads; return None if it failed, and has said why."""
+    from dsl.files.typed_json import read_record
+    from tfdeploy.runtime.calibrate.requests import Measured
+
+    command = [sys.executable, "-m", "tfdeploy", *command, "--threads", str(threads), "--answer", str(answer)]
+    with busy(f"measuring with {threads} thread{'s' if threads > 1 else ''} for each op"):
+        done = subprocess.run(command, check=False)
+    return read_record(answer, Measured, 1 << 26) if done.returncode == 0 else None
+
+
+def _summary(one: Measured, wide: Measured | None) -> list[str]:
+    """Return lines that say what was measured."""
+    from compiler.figures import duration, plural
+
+    kinds = sum(each.alone > 0 for each in one.ops)
+    times = [f"{duration(one.serial)} on one thread"]
+    if wide is not None:
+        times.append(f"{duration(one.parallel)} with {one.machine.cores} ops at a time")
+        times.append(f"{duration(wide.serial)} with {one.machine.cores} threads for each op")
+    return [
+        f"{one.machine.processor}, {plural(one.machine.cores, 'core')}, TensorFlow {one.machine.tensorflow}",
+        f"a step took {', '.join(times)}",
+        f"{plural(kinds, 'kind')} of ops; starting an op takes {duration(one.op_start)}",
+    ]

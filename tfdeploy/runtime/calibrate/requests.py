@@ -1,0 +1,80 @@
+"""What a process that measures is asked, what it answers, and the profile that is made of the answers."""
+
+from __future__ import annotations
+
+from attrs import evolve, frozen
+
+from compiler.time.profile import MeasuredMachine, OpCost, Profile
+
+
+@frozen
+class MeasureRequest:
+    """What is to be measured.
+
+    Attributes:
+        emulate: Whether every declared device is a logical CPU of the process.
+        inner_threads: How many threads may work on one op.
+        beside: Whether ops are also measured while all cores are busy, and steps without a trace.
+        traced: How many steps are traced.
+        seconds: The most that each of the measurements may take.
+    """
+
+    emulate: bool
+    inner_threads: int
+    beside: bool
+    traced: int
+    seconds: float
+
+
+@frozen
+class Measured:
+    """The answer. Times are in seconds.
+
+    Attributes:
+        machine: The machine.
+        ops: The costs of ops with as many threads as were asked for; `wide` is empty.
+        step_start: The time of a step without ops.
+        op_start: The time of starting an op.
+        hand_over: The time until a thread that has nothing to do takes an op.
+        serial: The median time of a step on one thread.
+        parallel: The median time of a step with a thread for each core; equal to `serial` if there is one.
+    """
+
+    machine: MeasuredMachine
+    ops: tuple[OpCost, ...]
+    step_start: float
+    op_start: float
+    hand_over: float
+    serial: float
+    parallel: float
+
+
+def profile_of(
+    found: Measured, specs: tuple[str, ...], *, wide: Measured | None = None, hand_over: float | None = None
+) -> Profile:
+    """Return the profile of what was measured.
+
+    Args:
+        found: The answer of a process with one thread for each op.
+        specs: The paths of the specs.
+        wide: The answer of a process with a thread for each core for each op, if there are several cores.
+        hand_over: Another time for handing over an op.
+    """
+    known = {_key(each): each.alone for each in wide.ops} if wide is not None else {}
+    ops = tuple(evolve(each, wide=known.get(_key(each))) for each in found.ops)
+    timed = [each for each in ops if each.alone > 0]
+    return Profile(
+        machine=found.machine,
+        specs=specs,
+        step_start=found.step_start,
+        op_start=found.op_start,
+        hand_over=found.hand_over if hand_over is None else hand_over,
+        flops_per_second=max((each.flops / each.alone for each in timed if each.flops), default=1e9),
+        bytes_per_second=max((each.bytes / each.alone for each in timed if each.bytes), default=1e9),
+        ops=ops,
+        links=(),
+    )
+
+
+def _key(cost: OpCost) -> tuple[str, tuple[str, ...], str]:
+    return cost.type, cost.inputs, cost.detail

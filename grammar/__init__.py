@@ -9,10 +9,10 @@ from attrs import frozen
 from dsl.diagnostics import Diagnostics, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from dsl import ir
+    from dsl import ir, syntax
     from dsl.source import Source
 
 
@@ -25,11 +25,13 @@ class Reading:
         diagnostics: All diagnostics, sorted by place: those of the spec first, then of included files, then
             of `--set`.
         sources: The texts that were read, in the same order.
+        trees: The syntax trees of the files that could be parsed, included ones first.
     """
 
     spec: ir.Spec | None
     diagnostics: Diagnostics
     sources: tuple[Source, ...]
+    trees: tuple[syntax.File, ...] = ()
 
 
 def read(
@@ -37,6 +39,7 @@ def read(
     overrides: Sequence[tuple[str, str]] = (),
     *,
     text: str | None = None,
+    texts: Mapping[str, str] | None = None,
     allow_python: bool = False,
 ) -> Reading:
     """Read a spec. A bad spec never raises an exception.
@@ -45,6 +48,8 @@ def read(
         path: The file.
         overrides: Paths and values, such as `("clones.count", "4")`. The last value for a path applies.
         text: The text to read instead of the file.
+        texts: The texts to read instead of included files, by the absolute paths of these; an editor has
+            texts that are not saved yet.
         allow_python: Whether `python(...)` is allowed in the spec.
 
     Returns:
@@ -52,7 +57,7 @@ def read(
     """
     from grammar import reading
 
-    return reading.read(str(path), tuple(overrides), text, allow_python=allow_python)
+    return reading.read(str(path), tuple(overrides), text, texts or {}, allow_python=allow_python)
 
 
 def load(

@@ -20,6 +20,8 @@ from grammar.lower.expressions.values import typed
 from grammar.parsing.parser import parse
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dsl.diagnostics import Diagnostic
     from grammar.reports import Reports
 
@@ -74,14 +76,15 @@ class Files:
         return tuple(each for file in self.parsed for each in file.allowances)
 
 
-def gather(source: Source, reports: Reports) -> Files:
+def gather(source: Source, reports: Reports, texts: Mapping[str, str]) -> Files:
     """Parse a text and all files that it includes.
 
     Args:
         source: The text.
         reports: Collects the diagnostics.
+        texts: The texts of included files that are not to be read from the disk, by their absolute paths.
     """
-    gathering = _Gathering(reports)
+    gathering = _Gathering(reports, texts)
     gathering.file(source, os.path.abspath(source.name), ())  # noqa: PTH100 Path.absolute keeps `..`
     return Files(tuple(gathering.parsed), tuple(gathering.items), gathering.complete)
 
@@ -89,11 +92,12 @@ def gather(source: Source, reports: Reports) -> Files:
 class _Gathering:
     """Follows the includes of a file, depth first."""
 
-    def __init__(self, reports: Reports) -> None:
+    def __init__(self, reports: Reports, texts: Mapping[str, str]) -> None:
         self.parsed: list[syntax.File] = []
         self.items: list[syntax.Item] = []
         self.complete = True
         self._reports = reports
+        self._texts = texts
         self._done: set[str] = set()
 
     def file(self, source: Source, path: str, chain: tuple[str, ...]) -> None:
@@ -137,7 +141,7 @@ class _Gathering:
             if path is BAD or not self._follow(path, each.span, source, chain):
                 self.complete = False
 
-    def _follow(self, written: str, span: Span, source: Source, chain: tuple[str, ...]) -> bool:
+    def _follow(self, written: str, span: Span, source: Source, chain: tuple[str, ...]) -> bool:  # noqa: PLR0911 one for each
         """Read an included file; report what keeps it from being read."""
         directory = os.path.dirname(source.name)  # noqa: PTH120 messages show the path as it was written
         path = os.path.join(directory, written)  # noqa: PTH118 a Path would lose `./`
@@ -152,6 +156,9 @@ class _Gathering:
         if real in self._done or len(chain) > DEEPEST:
             return True
         self._done.add(real)
+        if real in self._texts and real.endswith(SUFFIX):
+            self.file(Source(path, self._texts[real]), real, chain)
+            return True
         if os.path.exists(path) and not os.path.realpath(path).endswith(SUFFIX):  # noqa: PTH110 Path.exists may raise OSError
             self._reports.add(files.not_a_spec(written, SUFFIX, span))
             return False

@@ -19,12 +19,19 @@ from grammar.lower import lower
 from grammar.reports import Reports, TooManyError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dsl import ir
 
 
-def read(path: str, changes: tuple[tuple[str, str], ...], text: str | None, *, allow_python: bool) -> Reading:
+def read(
+    path: str,
+    changes: tuple[tuple[str, str], ...],
+    text: str | None,
+    texts: Mapping[str, str],
+    *,
+    allow_python: bool,
+) -> Reading:
     """Read a spec as `grammar.read` does."""
     data = files.contents(path) if text is None else text.encode("utf-8", "surrogatepass")
     if not isinstance(data, bytes):
@@ -34,7 +41,7 @@ def read(path: str, changes: tuple[tuple[str, str], ...], text: str | None, *, a
         return Reading(None, Diagnostics([decoded]), ())
     source = Source(path, decoded)
     reports = Reports()
-    gathered, spec = _within_reason(source, changes, reports, allow_python=allow_python)
+    gathered, spec = _within_reason(source, changes, texts, reports, allow_python=allow_python)
     allowances = () if gathered is None else gathered.allowances
     found = [each for each in reports.found if not allowed(each, allowances)]
     included = () if gathered is None else tuple(each.source for each in gathered.parsed)
@@ -43,16 +50,22 @@ def read(path: str, changes: tuple[tuple[str, str], ...], text: str | None, *, a
         spec = evolve(spec, path=path, sha256=sha256(data).hexdigest(), includes=others)
     pointed_at = (each.span.source for each in found if each.span is not None)
     sources = dict.fromkeys([source, *included, *pointed_at])
-    return Reading(spec, Diagnostics(joined(_sorted(found, tuple(sources)))), tuple(sources))
+    trees = () if gathered is None else gathered.parsed
+    return Reading(spec, Diagnostics(joined(_sorted(found, tuple(sources)))), tuple(sources), trees)
 
 
 def _within_reason(
-    source: Source, changes: tuple[tuple[str, str], ...], reports: Reports, *, allow_python: bool
+    source: Source,
+    changes: tuple[tuple[str, str], ...],
+    texts: Mapping[str, str],
+    reports: Reports,
+    *,
+    allow_python: bool,
 ) -> tuple[files.Files | None, ir.Spec | None]:
     """Return the files of a spec and its meaning, or None for what too many errors kept from being read."""
     gathered = None
     try:
-        gathered = files.gather(source, reports)
+        gathered = files.gather(source, reports, texts)
         return gathered, _spec(gathered, source, changes, reports, allow_python=allow_python)
     except TooManyError:
         return gathered, None

@@ -17,6 +17,7 @@ from compiler.checks.tensors import tensors_can_be_held
 from compiler.checks.workers import workers_are_whole
 from dsl import ir
 from dsl.diagnostics import Diagnostic
+from grammar import Reading
 
 Check = Callable[[ir.Spec, topology.Topology], Iterable[Diagnostic]]
 
@@ -32,6 +33,21 @@ CHECKS_OF_THE_SPEC: tuple[Check, ...] = (
 """The checks that need neither this machine nor a graph, which `check` makes."""
 
 CHECKS: tuple[Check, ...] = (model_has_a_loss, *CHECKS_OF_THE_SPEC)
+
+
+def diagnose(reading: Reading) -> list[Diagnostic]:
+    """Return everything that `check` says of a spec.
+
+    Args:
+        reading: The spec as it was read.
+
+    Returns:
+        The diagnostics of the reading and, if there is no error among them, those of `check_spec`.
+    """
+    found = list(reading.diagnostics)
+    if reading.spec is not None and not any(each.is_error for each in found):
+        found += check_spec(reading.spec)
+    return found
 
 
 def check_spec(spec: ir.Spec) -> list[Diagnostic]:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.folders import ROOT
 
-HEAVY = {"tensorflow", "keras", "rich", "cattrs", "numpy", "jsonschema"}
+HEAVY = {"tensorflow", "keras", "rich", "cattrs", "numpy", "jsonschema", "pygls", "lsprotocol"}
 PROGRAM = (
     "import sys, atexit; sys.argv = ['tfdeploy', {arguments}]; "
     "atexit.register(lambda: print('loaded:', *sorted({{name.partition('.')[0] for name in sys.modules}}))); "

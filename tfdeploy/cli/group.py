@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "explain": "Explain the code of an error.",
     "doctor": "Say what this machine has, and what would fail on it.",
     "completion": "Print what lets a shell complete command lines, or install it.",
+    "lsp": "Serve editors: errors, completion and more while a spec is written.",
 }
 """Every command there is."""
 

@@ -118,13 +118,15 @@ def _value(item: syntax.Attribute, tensors: Tensors, *, in_layer: bool) -> Any:
     return flows.tensor(value, tensors, what=f"`{item.name}`")
 
 
-_INPUT = schema.Function(
+INPUT = schema.Function(
     "input",
     (
         schema.Argument("dtype", kinds.dtype(), "the type of the elements", required=True),
         schema.Argument("shape", kinds.shape(), "the shape without the batch axis", required=True),
     ),
+    doc="a tensor of the examples, which has the name of the binding",
 )
+"""The function `input`."""
 
 
 @cache
@@ -153,7 +155,7 @@ def _input(call: syntax.Call, tensors: Tensors, *, in_layer: bool) -> Any:
             tensors.context.reports.add(types.input_of_layer(call.span))
             return BAD
         return ir.Input(None, None, span=call.span)
-    bound = values.bound(call, _INPUT, tensors.context)
+    bound = values.bound(call, INPUT, tensors.context)
     if bound is BAD:
         return BAD
     given = dict(zip(("dtype", "shape"), bound.args, strict=False)) | dict(bound.kwargs)

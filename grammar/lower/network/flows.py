@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, field, frozen
 
@@ -20,8 +20,27 @@ from grammar.lower.expressions.keras_functions import keras_function, step_funct
 from grammar.lower.expressions.values import typed
 from grammar.lower.network.operations import Operations, is_operation
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 APPLICATIONS = "applications."
 SPECIAL = ("repeat", "python", "input", "layer", "parameter", "weight")
+
+
+@frozen
+class TensorNames:
+    """The names of the bindings that are tensors, as a container.
+
+    It is a view, because a long model has thousands of expressions, and each of them asks.
+
+    Attributes:
+        kinds: The kind of each binding, as in `Tensors`.
+    """
+
+    kinds: Mapping[str, str]
+
+    def __contains__(self, name: object) -> bool:
+        return self.kinds.get(str(name), "shared") != "shared"
 
 
 @frozen
@@ -43,8 +62,7 @@ class Tensors:
 
 def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") -> Any:  # noqa: PLR0911 one for each kind
     """Lower an expression that gives a tensor or several; return BAD if it has an error."""
-    names_ = {name: kind for name, kind in tensors.kinds.items() if kind != "shared"}
-    if is_operation(written, names_):
+    if is_operation(written, TensorNames(tensors.kinds)):
         return operations(tensors).read(written)
     match written:
         case syntax.Path():
@@ -70,7 +88,7 @@ def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this plac
 
 def operations(tensors: Tensors) -> Operations:
     """Return what reads arithmetic, indices and functions of the tensors of a block."""
-    names_ = {name: kind for name, kind in tensors.kinds.items() if kind != "shared"}
+    names_ = TensorNames(tensors.kinds)
     return Operations(tensors.context, names_, lambda part: tensor(part, tensors, what="an operation"))
 
 

@@ -15,7 +15,7 @@ from grammar.lower.expressions.evaluate import described, evaluate
 from grammar.lower.expressions.keras_functions import keras_function
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container
 
     from dsl.schema import Type
     from grammar.lower.context import Context
@@ -26,7 +26,7 @@ PREFIX = "ops."
 FUNCTIONS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 
 
-def is_operation(written: syntax.Expr, names: Mapping[str, object]) -> bool:
+def is_operation(written: syntax.Expr, names: Container[str]) -> bool:
     """Whether an expression computes with tensors; `names` are those of the tensors in scope."""
     match written:
         case syntax.Call():
@@ -38,7 +38,7 @@ def is_operation(written: syntax.Expr, names: Mapping[str, object]) -> bool:
     return False
 
 
-def _has_tensor(written: syntax.Expr, names: Mapping[str, object]) -> bool:
+def _has_tensor(written: syntax.Expr, names: Container[str]) -> bool:
     match written:
         case syntax.Path():
             return written.segments[0].name in names
@@ -63,7 +63,7 @@ class Operations:
         read: Reads an expression that gives a tensor.
     """
 
-    def __init__(self, context: Context, names: Mapping[str, object], read: Read) -> None:
+    def __init__(self, context: Context, names: Container[str], read: Read) -> None:
         self._context = context
         self._names = names
         self._read = read

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from compiler.checks import check_spec
+from compiler.checks import diagnose
 from dsl.diagnostics import SpecError
 from dsl.formats.render import FORMATS, render
 from tfdeploy.cli.common import Common
@@ -73,13 +73,9 @@ def _show(found: Sequence[Diagnostic], style: str, common: Common) -> int:
 
 def _read(spec: str, common: Common) -> list[Diagnostic]:
     try:
-        reading = read(spec, common, stdin=True)
+        return diagnose(read(spec, common, stdin=True))
     except SpecError as fault:
         return list(fault.diagnostics)
-    found = list(reading.diagnostics)
-    if reading.spec is not None and not any(each.is_error for each in found):
-        found += check_spec(reading.spec)
-    return found
 
 
 def _fixed(found: list[Diagnostic], style: str) -> bool:

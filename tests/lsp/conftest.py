@@ -1,0 +1,20 @@
+"""One server for all tests of a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.lsp.editor import Editor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
+    """An editor with a server."""
+    made = Editor(tmp_path_factory.mktemp("specs"))
+    yield made
+    assert made.stop() == 0

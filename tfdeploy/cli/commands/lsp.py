@@ -1,0 +1,31 @@
+"""`tfdeploy lsp`: the language server, for editors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import redirect_stdout
+
+import click
+
+from tfdeploy.cli.common import Common
+from tfdeploy.cli.options import common_options
+
+
+@click.command()
+@click.option("--stdio", is_flag=True, help="Use standard input and output, which the server does anyway.")
+@common_options
+def command(common: Common, *, stdio: bool) -> int:
+    """Serve editors over the Language Server Protocol, without TensorFlow.
+
+    An editor starts this command and talks to it over standard input and output.
+    """
+    from tfdeploy.lsp.diagnostics import Settings
+    from tfdeploy.lsp.server import create_server
+
+    del stdio
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    server = create_server(Settings(common.overrides, common.allow_python))
+    with redirect_stdout(sys.stderr):  # whatever prints must not print between the messages
+        server.start_io(stdout=answers)
+    return 0

@@ -1,0 +1,145 @@
+"""Diagnostics as the protocol has them: those of `check`, for the document and the files that it includes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+from lsprotocol import types
+
+import grammar
+from compiler.checks import diagnose
+from dsl.codes import CODES
+from tfdeploy.lsp.documents import absolute, uri_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsl.diagnostics import Diagnostic
+    from dsl.source import Source
+    from tfdeploy.lsp.documents import Document, Documents
+
+SOURCE = "tfdeploy"
+PAGES = Path(__file__).parent.parent / "pages"
+_UNUSED = ("TFD601", "TFD602", "TFD604", "TFD605", "TFD516")
+"""Codes of what has no effect; editors show such text in grey."""
+
+
+@frozen
+class Settings:
+    """How specs are read.
+
+    Attributes:
+        overrides: Paths and values that replace those in the spec, as `--set` does.
+        allow_python: Whether specs may load code with `python(...)`.
+    """
+
+    overrides: tuple[tuple[str, str], ...] = ()
+    allow_python: bool = False
+
+
+@frozen
+class Findings:
+    """What reading a document gave.
+
+    Attributes:
+        document: The document.
+        reading: The spec, its diagnostics and its syntax trees.
+        diagnostics: Everything that `check` says of it.
+    """
+
+    document: Document
+    reading: grammar.Reading
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The absolute paths of the files that were read."""
+        return tuple(absolute(each.name) for each in self.reading.sources if each.name != "--set")
+
+
+def examine(document: Document, texts: dict[str, str], settings: Settings) -> Findings:
+    """Read a document and check it, as `check` does.
+
+    Args:
+        document: The document.
+        texts: The open texts by their absolute paths.
+        settings: How it is read.
+    """
+    reading = grammar.read(
+        document.path,
+        settings.overrides,
+        text=document.source.text,
+        texts=texts,
+        allow_python=settings.allow_python,
+    )
+    return Findings(document, reading, tuple(diagnose(reading)))
+
+
+def by_file(findings: Findings, documents: Documents) -> dict[str, list[types.Diagnostic]]:
+    """Return the diagnostics of the protocol by the addresses of the files that they are shown in.
+
+    Every file of the spec is among them, so that what was shown and is mended disappears.
+    """
+    own = findings.document
+    shown: dict[str, list[types.Diagnostic]] = {own.uri: []}
+    for path in findings.paths:
+        if path != absolute(own.path):
+            shown.setdefault(_uri(path, documents), [])
+    for each in findings.diagnostics:
+        uri = own.uri
+        if each.span is not None and absolute(each.span.source.name) != absolute(own.path):
+            uri = own.uri if each.span.source.name == "--set" else _uri(each.span.source.name, documents)
+        shown.setdefault(uri, []).append(shown_as(each, own, documents))
+    return shown
+
+
+def shown_as(diagnostic: Diagnostic, own: Document, documents: Documents) -> types.Diagnostic:
+    """Return a diagnostic as the protocol has it.
+
+    Args:
+        diagnostic: The diagnostic.
+        own: The document that was read; a diagnostic without a place is shown at its start.
+        documents: The open documents.
+    """
+    lines = [diagnostic.message, *(f"note: {note}" for note in diagnostic.notes)]
+    if diagnostic.help:
+        lines.append(f"help: {diagnostic.help}")
+    page = PAGES / f"{diagnostic.code}.md"
+    return types.Diagnostic(
+        _range(diagnostic, own, documents),
+        "\n".join(lines),
+        types.DiagnosticSeverity.Error if diagnostic.is_error else types.DiagnosticSeverity.Warning,
+        diagnostic.code,
+        types.CodeDescription(page.as_uri()) if diagnostic.code in CODES and page.exists() else None,
+        SOURCE,
+        [types.DiagnosticTag.Unnecessary] if diagnostic.code in _UNUSED else None,
+        _related(diagnostic, documents) or None,
+    )
+
+
+def _range(diagnostic: Diagnostic, own: Document, documents: Documents) -> types.Range:
+    span = diagnostic.span
+    if span is None or span.source.name == "--set":
+        return types.Range(types.Position(0, 0), types.Position(0, 0))
+    return _document(span.source, own, documents).positions.span(span)
+
+
+def _related(diagnostic: Diagnostic, documents: Documents) -> Sequence[types.DiagnosticRelatedInformation]:
+    related = []
+    labels = [each for each in diagnostic.labels if each.span.source.name != "--set"]
+    for each in labels:
+        document = documents.of_source(each.span.source)
+        place = types.Location(document.uri, document.positions.span(each.span))
+        related.append(types.DiagnosticRelatedInformation(place, each.text or "here"))
+    return related
+
+
+def _document(source: Source, own: Document, documents: Documents) -> Document:
+    return own if absolute(source.name) == absolute(own.path) else documents.of_source(source)
+
+
+def _uri(path: str, documents: Documents) -> str:
+    wanted = absolute(path)
+    return next((each.uri for each in documents if absolute(each.path) == wanted), uri_of(wanted))

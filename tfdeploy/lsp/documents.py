@@ -1,0 +1,206 @@
+"""The texts that an editor has open, and the files that they include."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import define, evolve, field, frozen
+from lsprotocol import types
+from pygls.uris import from_fs_path, to_fs_path
+
+from dsl import syntax
+from dsl.source import Source
+from grammar import files
+from grammar.parsing.parser import parse
+from grammar.reports import Reports
+from tfdeploy.lsp.positions import Positions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+BOM = "\ufeff"
+HIGHEST = 4
+"""In how many folders above a file specs that include it are looked for."""
+MOST = 200
+"""How many files of a folder are looked into for includes."""
+
+
+@frozen(eq=False)
+class Document:
+    """One text at one version. A change makes another document.
+
+    Attributes:
+        uri: The address by which the editor knows it.
+        path: Its file, or the name of a text that has none.
+        version: The number of the version.
+        text: The text.
+        encoding: The unit of columns in positions.
+    """
+
+    uri: str
+    path: str
+    version: int
+    text: str
+    encoding: types.PositionEncodingKind | str = types.PositionEncodingKind.Utf16
+
+    @cached_property
+    def source(self) -> Source:
+        """The text as the reader gets it: as long as the text, so that offsets are the same in both."""
+        return Source(self.path, f" {self.text[1:]}" if self.text.startswith(BOM) else self.text)
+
+    @cached_property
+    def positions(self) -> Positions:
+        """Converts between offsets and positions."""
+        return Positions(self.text, self.encoding)
+
+    @cached_property
+    def tree(self) -> syntax.File:
+        """The syntax tree; without items if nothing could be parsed."""
+        return parse(self.source, Reports()) or syntax.File(self.source)
+
+    def changed(self, version: int, changes: Sequence[types.TextDocumentContentChangeEvent]) -> Document:
+        """Return the document after some changes, each of which applies to the result of the one before."""
+        document = self
+        for change in changes:
+            if isinstance(change, types.TextDocumentContentChangePartial):
+                start = document.positions.offset(change.range.start)
+                end = document.positions.offset(change.range.end)
+                text = document.text[:start] + change.text + document.text[end:]
+            else:
+                text = change.text
+            document = evolve(document, text=text)
+        return evolve(document, version=version)
+
+
+@define
+class Documents:
+    """All open documents, and which files include which.
+
+    Attributes:
+        encoding: The unit of columns in positions.
+    """
+
+    encoding: types.PositionEncodingKind | str = types.PositionEncodingKind.Utf16
+    _open: dict[str, Document] = field(factory=dict, init=False)
+    _included: dict[str, frozenset[str]] = field(factory=dict, init=False)
+
+    def open(self, uri: str, version: int, text: str) -> Document:
+        """Add a document that the editor has opened."""
+        document = Document(uri, path_of(uri), version, text, self.encoding)
+        self._open[uri] = document
+        return document
+
+    def change(
+        self, uri: str, version: int, changes: Sequence[types.TextDocumentContentChangeEvent]
+    ) -> Document:
+        """Replace a document by its next version."""
+        self._open[uri] = self._open[uri].changed(version, changes)
+        return self._open[uri]
+
+    def close(self, uri: str) -> None:
+        """Forget a document; its file is what counts from now on."""
+        document = self._open.pop(uri, None)
+        if document is not None:
+            self._included.pop(document.path, None)
+
+    def is_current(self, document: Document) -> bool:
+        """Whether a document is open and has not changed since."""
+        return self._open.get(document.uri) is document
+
+    def at(self, uri: str) -> Document:
+        """Return an open document.
+
+        Raises:
+            KeyError: If the editor has not opened it.
+        """
+        return self._open[uri]
+
+    def __iter__(self) -> Iterator[Document]:
+        return iter(tuple(self._open.values()))
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The open texts by their absolute paths."""
+        return {absolute(each.path): each.source.text for each in self}
+
+    def of_source(self, source: Source) -> Document:
+        """Return the document with the text of a source, which may be of a file that is not open."""
+        path = absolute(source.name)
+        for each in self:
+            if absolute(each.path) == path:
+                return each
+        return Document(uri_of(path), path, 0, source.text, self.encoding)
+
+    def note_includes(self, document: Document, included: Iterable[str]) -> None:
+        """Remember which files a spec includes, by their absolute paths."""
+        self._included[document.path] = frozenset(included) - {absolute(document.path)}
+
+    def spec_with(self, document: Document) -> Document:
+        """Return the spec that a document belongs to: one that includes it, or the document itself."""
+        path = absolute(document.path)
+        for root, included in self._included.items():
+            if path in included:
+                return self._file(root)
+        return document
+
+    def find_specs_with(self, document: Document) -> None:
+        """Look for a spec that includes a document, in the folders around it, and remember it."""
+        path = absolute(document.path)
+        if not os.path.isabs(document.path) or self.spec_with(document) is not document:  # noqa: PTH117 as elsewhere
+            return
+        for folder in list(Path(path).parents)[:HIGHEST]:
+            for other in sorted(folder.glob(f"*{files.SUFFIX}"))[:MOST]:
+                if str(other) == path:
+                    continue
+                source = self._source(str(other))
+                if source is None or "include" not in source.text:
+                    continue
+                trees = files.gather(source, Reports(), self.texts).parsed
+                names = {absolute(each.source.name) for each in trees}
+                if path in names:
+                    self._included[str(other)] = frozenset(names - {str(other)})
+                    return
+
+    def trees(self, document: Document) -> tuple[syntax.File, ...]:
+        """Return the syntax trees of the spec that a document belongs to, included files first."""
+        root = self.spec_with(document)
+        if not _includes(root.tree):
+            return (root.tree,)
+        try:
+            return files.gather(root.source, Reports(), self.texts).parsed
+        except RecursionError:
+            return (root.tree,)
+
+    def _file(self, path: str) -> Document:
+        source = self._source(path)
+        return self.of_source(source if source is not None else Source(path, ""))
+
+    def _source(self, path: str) -> Source | None:
+        texts = self.texts
+        if path in texts:
+            return Source(path, texts[path])
+        data = files.contents(path)
+        text = files.decoded(path, data) if isinstance(data, bytes) else None
+        return Source(path, text) if isinstance(text, str) else None
+
+
+def _includes(tree: syntax.File) -> bool:
+    return any(isinstance(item, syntax.Attribute) and item.name == "include" for item in tree.items)
+
+
+def absolute(path: str) -> str:
+    """Return an absolute path without `..`; links in it are not followed, as the reader does not either."""
+    return os.path.abspath(path)  # noqa: PTH100 Path.absolute keeps `..`
+
+
+def path_of(uri: str) -> str:
+    """Return the path of a file, or the address itself of what is no file."""
+    return to_fs_path(uri) or uri
+
+
+def uri_of(path: str) -> str:
+    """Return the address of a file."""
+    return from_fs_path(absolute(path)) or path

@@ -1,0 +1,1 @@
+"""What an editor can ask for, one subject in each file."""

@@ -1,0 +1,139 @@
+"""Edits of a document: the fixes of diagnostics, all safe fixes together, and the one style of `fmt`."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from dsl.fixes import edited, safe_fixes
+from dsl.source import Source
+from grammar.format import format_text
+from tfdeploy.lsp.diagnostics import examine, shown_as
+from tfdeploy.lsp.documents import absolute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dsl.diagnostics import Fix
+    from tfdeploy.lsp.diagnostics import Findings, Settings
+    from tfdeploy.lsp.documents import Document, Documents
+
+ROUNDS = 10
+"""How often fixes are applied and the text is read again, as `check --fix` does."""
+
+FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.tfdeploy"
+
+
+def code_actions(
+    findings: Findings,
+    range_: types.Range,
+    only: Sequence[types.CodeActionKind | str] | None,
+    documents: Documents,
+    settings: Settings,
+) -> list[types.CodeAction]:
+    """Return the fixes of the diagnostics in a range, and the action that applies all safe ones.
+
+    Args:
+        findings: What reading the document gave.
+        range_: The range.
+        only: The kinds of actions that are asked for, or None for all.
+        documents: The open documents.
+        settings: How specs are read.
+    """
+    actions = []
+    if _wanted(types.CodeActionKind.QuickFix.value, only):
+        actions += list(_quick_fixes(findings, range_, documents))
+    if _wanted(FIX_ALL, only):
+        text = fixed(findings.document, documents, settings)
+        if text != findings.document.source.text:
+            edit = types.WorkspaceEdit({findings.document.uri: difference(findings.document, text)})
+            actions.append(types.CodeAction("Apply all safe fixes", FIX_ALL, edit=edit))
+    return actions
+
+
+def _wanted(kind: str, only: Sequence[types.CodeActionKind | str] | None) -> bool:
+    """Whether a kind of action is asked for; a kind stands for those below it too."""
+    if only is None:
+        return True
+    asked = [each.value if isinstance(each, types.CodeActionKind) else each for each in only]
+    return any(not each or kind == each or kind.startswith(f"{each}.") for each in asked)
+
+
+def _quick_fixes(findings: Findings, range_: types.Range, documents: Documents) -> Iterator[types.CodeAction]:
+    own = findings.document
+    start, end = own.positions.offset(range_.start), own.positions.offset(range_.end)
+    for each in findings.diagnostics:
+        span = each.span
+        if each.fix is None or not each.fix.edits or span is None:
+            continue
+        if absolute(span.source.name) == absolute(own.path) and span.start <= end and start <= span.end:
+            yield types.CodeAction(
+                each.fix.title[:1].upper() + each.fix.title[1:],
+                types.CodeActionKind.QuickFix,
+                diagnostics=[shown_as(each, own, documents)],
+                is_preferred=True,
+                edit=_edit(each.fix, documents),
+            )
+
+
+def _edit(fix: Fix, documents: Documents) -> types.WorkspaceEdit:
+    changes: dict[str, list[types.TextEdit]] = {}
+    for edit in fix.edits:
+        document = documents.of_source(edit.span.source)
+        made = types.TextEdit(document.positions.span(edit.span), edit.replacement)
+        changes.setdefault(document.uri, []).append(made)
+    return types.WorkspaceEdit(changes)
+
+
+def fixed(document: Document, documents: Documents, settings: Settings) -> str:
+    """Return the text of a document after all safe fixes in it, as `check --fix` leaves it.
+
+    Args:
+        document: The document.
+        documents: The open documents.
+        settings: How specs are read.
+    """
+    text = document.source.text
+    for _ in range(ROUNDS):
+        now = type(document)(document.uri, document.path, document.version, text, document.encoding)
+        found = examine(now, documents.texts, settings).diagnostics
+        fixes = safe_fixes(found, lambda source: absolute(source.name) == absolute(document.path))
+        if not fixes:
+            break
+        text = edited(text, [edit for fix in fixes for edit in fix.edits])
+    return text
+
+
+def formatting(document: Document, range_: types.Range | None = None) -> list[types.TextEdit]:
+    """Return the edits that put a document into the one style.
+
+    Args:
+        document: The document.
+        range_: The lines that may change, or None for all.
+
+    Raises:
+        SpecError: If the text cannot be parsed.
+    """
+    edits = difference(document, format_text(Source(document.path, document.source.text)))
+    if range_ is None:
+        return edits
+    last = range_.end.line - (range_.end.character == 0 and range_.end.line > range_.start.line)
+    return [
+        each for each in edits if each.range.start.line <= last and each.range.end.line >= range_.start.line
+    ]
+
+
+def difference(document: Document, text: str) -> list[types.TextEdit]:
+    """Return edits of whole lines that make a document have a text."""
+    before, after = document.source.text.splitlines(keepends=True), text.splitlines(keepends=True)
+    starts = [0]
+    for line in before:
+        starts.append(starts[-1] + len(line))
+    edits = []
+    for kind, low, high, first, last in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind != "equal":
+            range_ = document.positions.range(starts[low], starts[high])
+            edits.append(types.TextEdit(range_, "".join(after[first:last])))
+    return edits

@@ -1,0 +1,309 @@
+"""What the language takes at a place: the start of an item, a value of a type, a layer, a device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from attrs import evolve, frozen
+
+from dsl import schema
+from dsl.schema import Argument, Function, Type, signatures
+from dsl.schema import types as kinds
+from grammar.lower.expressions.keras_functions import keras_function, step_function
+from grammar.lower.network import bindings, flows
+from grammar.lower.network.operations import PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from grammar.cursor import Around, Cursor, Part
+
+Want: TypeAlias = Literal[
+    "nothing",
+    "item",
+    "value",
+    "constant",
+    "binding",
+    "tensor",
+    "layer",
+    "shared",
+    "loss",
+    "metric",
+    "source",
+    "transform",
+    "selector",
+    "target",
+    "measure",
+    "index",
+]
+
+_ENDS = frozenset({"EQUALS", "ARROW", "COMPARE", "PLUS", "MINUS", "STAR", "SLASH"})
+_SPLITS = ("train", "validation", "test")
+
+REPEAT = Function(
+    "repeat",
+    (
+        Argument("count", kinds.integer(1), "how often the step is made", required=True),
+        Argument("step", Type("any"), "the layer or layer block that is made", required=True),
+    ),
+    doc="several steps of one kind, each with weights of its own",
+)
+SHARED = Function(
+    "layer",
+    (Argument("step", Type("any"), "the layer that is made", required=True),),
+    doc="a layer that has the same weights wherever it is used as a step",
+)
+PARAMETER = Function(
+    "parameter",
+    (
+        Argument("type", kinds.word(*flows.PARAMETER_TYPES), "the type of its value", required=True),
+        Argument("default", Type("any"), "its value where the layer is used without it"),
+    ),
+    doc="a parameter of a layer block",
+)
+
+
+@frozen
+class Slot:
+    """What may stand at a place.
+
+    Attributes:
+        want: What is wanted.
+        type: The type of a value.
+        block: The kind of the block around.
+        name: The name before an index, or the attribute or argument whose value is wanted.
+        function: The function of the call around, if a new argument may begin here.
+        given: The names of the arguments of that call that are there already.
+        doc: What the value means.
+        steps: What follows an arrow in brackets at the place.
+    """
+
+    want: Want
+    type: Type | None = None
+    block: str = ""
+    name: str = ""
+    function: Function | None = None
+    given: tuple[str, ...] = ()
+    doc: str = ""
+    steps: Want = "layer"
+
+
+NOTHING = Slot("nothing")
+
+
+def slot_at(cursor: Cursor, layers: Mapping[str, Function], level: int = 0) -> Slot:
+    """Return what may stand at a place.
+
+    Args:
+        cursor: What is around the place.
+        layers: The layer blocks of the spec, as functions.
+        level: How many of the brackets around are left out; then the place is that of what they belong to.
+    """
+    item = cursor.item if level == 0 else cursor.around[level - 1].item
+    if level >= len(cursor.around):
+        return _top(item)
+    around = cursor.around[level]
+    if around.shape == "block":
+        return _in_block(around.name, item)
+    if around.shape == "index":
+        return Slot("index", name=around.name)
+    outer = slot_at(cursor, layers, level + 1)
+    if around.shape == "call":
+        return _in_call(around, item, outer, layers)
+    if around.shape == "list":
+        outer = _in_list(outer)
+    return evolve(outer, function=None) if not item else _after(item, outer)
+
+
+def function_at(cursor: Cursor, layers: Mapping[str, Function], level: int) -> Function | None:
+    """Return the function of the call `cursor.around[level]`, or None if it is not known."""
+    around = cursor.around[level]
+    outer = slot_at(cursor, layers, level + 1)
+    return function_of(around.name, outer, layers)
+
+
+def function_of(name: str, slot: Slot, layers: Mapping[str, Function]) -> Function | None:  # noqa: C901, PLR0911 one for each kind of place
+    """Return the function that a name means at a place, or None if there is none of this name."""
+    if name.startswith(PREFIX):
+        return _keras("operation", name.removeprefix(PREFIX))
+    match slot.want:
+        case "layer" | "shared":
+            return _layer(name, layers)
+        case "loss" | "metric":
+            return _keras(slot.want, name) or schema.function(slot.want, name)
+        case "source" | "transform":
+            return schema.function(slot.want, name)
+        case "binding" | "tensor":
+            return _maker(name)
+        case "selector":
+            return _selector(name)
+        case "measure":
+            return _measure(name)
+        case "target":
+            return _target(name)
+        case "value" if slot.type is not None:
+            return _of_type(name, slot.type)
+        case "item" if slot.block in {"place", "expect"}:
+            return _selector(name) if slot.block == "place" else _measure(name)
+    return None
+
+
+def _top(item: tuple[Part, ...]) -> Slot:
+    if not item:
+        return Slot("item")
+    row = next((each for each in schema.ROOT_ATTRIBUTES if each.name == item[0].text), None)
+    if row is not None and item[-1].kind == "EQUALS":
+        return Slot("value", row.type, name=row.name, doc=row.doc)
+    return NOTHING
+
+
+def _in_block(kind: str, item: tuple[Part, ...]) -> Slot:  # noqa: PLR0911 one for each kind
+    if not item:
+        return Slot("item", block=kind)
+    name, last = item[0].text, item[-1].kind
+    if last not in _ENDS and item[-1].text != "->":
+        return NOTHING
+    if kind in {"model", "layer", "metrics", "output"}:
+        return _in_model(kind, name, last)
+    if kind == "let":
+        return Slot("constant")
+    if kind == "place":
+        return Slot("target" if last == "ARROW" else "selector")
+    if kind == "optimizer":
+        return Slot("value", kinds.keras("optimizer"), doc="the optimizer of the weights that match")
+    if kind == "expect":
+        return Slot("constant")
+    if kind == "data" and name in _SPLITS:
+        return Slot("transform" if last == "ARROW" else "source")
+    block = schema.BLOCKS.get(kind)
+    row = None if block is None else block.attribute(name)
+    return NOTHING if row is None else Slot("value", row.type, kind, name, doc=row.doc)
+
+
+def _in_model(kind: str, name: str, last: str) -> Slot:
+    steps: Want = "metric" if kind == "metrics" else "loss" if (kind, name) == ("model", "loss") else "layer"
+    if last == "ARROW":
+        return Slot(steps)
+    row = schema.BLOCKS[kind].attribute(name) if kind in schema.BLOCKS else None
+    if row is not None and row.type.kind != "any":
+        return Slot("value", row.type, kind, name, doc=row.doc)
+    is_binding = last == "EQUALS" and row is None and kind in {"model", "layer"}
+    return Slot("binding" if is_binding else "tensor", block=kind, steps=steps)
+
+
+def _after(item: tuple[Part, ...], outer: Slot) -> Slot:
+    """Return what follows an operator or arrow within an argument or round brackets."""
+    if item[-1].kind == "ARROW":
+        return Slot(outer.steps)
+    return evolve(outer, function=None) if item[-1].kind in _ENDS else NOTHING
+
+
+def _in_list(outer: Slot) -> Slot:
+    if outer.want == "value" and outer.type is not None:
+        item = outer.type.item or next((each.item for each in outer.type.options if each.item), None)
+        return evolve(outer, type=item or outer.type, function=None)
+    if outer.want == "item" and outer.block in {"metrics", "model", "layer", "output"}:
+        return Slot("tensor")
+    return Slot("tensor") if outer.want == "binding" else evolve(outer, function=None)
+
+
+def _in_call(around: Around, item: tuple[Part, ...], outer: Slot, layers: Mapping[str, Function]) -> Slot:  # noqa: PLR0911 one for each kind
+    function = function_of(around.name, outer, layers)
+    if function is None:
+        return NOTHING
+    at = around.argument
+    named = isinstance(at, str)
+    if item and item[-1].kind not in _ENDS:
+        return NOTHING
+    if item and item[-1].kind == "ARROW":
+        return Slot("layer")
+    fresh = not item
+    if function in {REPEAT, SHARED}:
+        return Slot("layer") if function is SHARED or at in {1, "step"} else Slot("value", kinds.integer(1))
+    row = function.argument(at) if isinstance(at, str) else None
+    if isinstance(at, int) and at < len(function.positional):
+        row = function.positional[at]
+    type_ = row.type if row is not None else function.rest if named else None
+    if around.name.startswith(PREFIX) and (type_ is None or type_.kind == "any"):
+        return Slot("tensor", function=function if fresh else None, given=around.given)
+    if outer.want == "target" or (row is not None and row.doc == _DEVICES):
+        return Slot("target", name="devices", function=function if fresh else None, given=around.given)
+    want: Want = "value" if type_ is not None else "nothing"
+    return Slot(
+        want,
+        type_,
+        name="" if row is None else row.name,
+        function=function if fresh else None,
+        given=around.given,
+        doc="" if row is None else row.doc,
+    )
+
+
+# --- functions by name ------------------------------------------------------------------------------------
+
+_DEVICES = "devices"
+
+
+def _keras(category: str, name: str) -> Function | None:
+    signature = signatures.find(category, name)
+    return None if signature is None else keras_function(signature)
+
+
+def _layer(name: str, layers: Mapping[str, Function]) -> Function | None:
+    if name in layers:
+        return step_function(layers[name])
+    if name == "repeat":
+        return REPEAT
+    category = "layer"
+    if name.startswith(flows.APPLICATIONS):
+        category, name = "application", name.removeprefix(flows.APPLICATIONS)
+    found = _keras(category, name) or schema.function(category, name)
+    return None if found is None else step_function(found)
+
+
+def _maker(name: str) -> Function | None:
+    return {
+        "input": bindings.INPUT,
+        "weight": bindings.weight_function(),
+        "layer": SHARED,
+        "parameter": PARAMETER,
+    }.get(name)
+
+
+def _of_type(name: str, type_: Type) -> Function | None:
+    found: Function | None = None
+    if type_.kind == "keras":
+        found = _keras(type_.of, name) or schema.function(type_.of, name)
+    elif type_.kind == "call":
+        found = schema.function(type_.of, name)
+    for option in type_.options:
+        found = found or _of_type(name, option)
+    return found
+
+
+def _selector(name: str) -> Function | None:
+    known = schema.selector(name)
+    if known is None or known.pattern == "none":
+        return None
+    glob = Argument("glob", kinds.string(), "a glob of names", required=known.pattern == "required")
+    return Function(known.name, (glob,), doc=known.doc)
+
+
+def _measure(name: str) -> Function | None:
+    known = schema.measure(name)
+    if known is None:
+        return None
+    arguments = tuple(
+        Argument(each, kinds.string() if each == "glob" else Type("any"), each, required=True)
+        for each in known.arguments
+    )
+    return Function(known.name, arguments, doc=known.doc)
+
+
+def _target(name: str) -> Function | None:
+    known = schema.target(name)
+    if known is None or known.shape not in {"set", "groups"}:
+        return None
+    devices = Argument("set", Type("any"), _DEVICES, required=True)
+    size = Argument("size", kinds.integer(1), "devices in a group", required=True, positional=False)
+    return Function(known.name, (devices, size) if known.shape == "groups" else (devices,), doc=known.doc)

@@ -10,6 +10,7 @@ from compiler.reasons import Placed, Reason
 from compiler.topology import Device, Host, Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
+from dsl.shown import Shown
 
 if TYPE_CHECKING:
     from compiler.model.graph import ModelGraph
@@ -76,7 +77,7 @@ class Worker:
 
 
 @frozen
-class Plan:
+class Plan(Shown):
     """A checked spec with its model flattened, its devices listed and its towers laid out.
 
     Attributes:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from compiler.graph.session_options import session_config
     from dsl.diagnostics import Diagnostic, RunError, SpecError
     from tfdeploy.api import SpecWarning, compile, evaluate, export, load, predict, run  # noqa: A004
+    from tfdeploy.looking import diff, plan, to_html, why
 
 _HOMES = {
     "Diagnostic": "dsl.diagnostics",
@@ -22,13 +23,17 @@ _HOMES = {
     "SpecError": "dsl.diagnostics",
     "SpecWarning": "tfdeploy.api",
     "compile": "tfdeploy.api",
+    "diff": "tfdeploy.looking",
     "evaluate": "tfdeploy.api",
     "export": "tfdeploy.api",
     "load": "tfdeploy.api",
     "map_placement": "compiler.graph.inspect.mapping",
+    "plan": "tfdeploy.looking",
     "predict": "tfdeploy.api",
     "run": "tfdeploy.api",
     "session_config": "compiler.graph.session_options",
+    "to_html": "tfdeploy.looking",
+    "why": "tfdeploy.looking",
 }
 
 __all__ = [
@@ -37,13 +42,17 @@ __all__ = [
     "SpecError",
     "SpecWarning",
     "compile",
+    "diff",
     "evaluate",
     "export",
     "load",
     "map_placement",
+    "plan",
     "predict",
     "run",
     "session_config",
+    "to_html",
+    "why",
 ]
 
 

@@ -7,6 +7,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from tfdeploy.showing.register import register_summaries
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from dsl.ir import Spec
     from tfdeploy.runtime.records.result import Evaluated, Result
     from tfdeploy.runtime.show.reporting import Reporter
+
+register_summaries()  # what these functions return shows itself in notebooks
 
 
 def load(

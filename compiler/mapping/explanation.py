@@ -8,6 +8,7 @@ from attrs import frozen
 
 from compiler.reasons import Reason
 from dsl import ir
+from dsl.shown import Shown
 
 Kind = Literal["op", "variable"]
 
@@ -30,7 +31,7 @@ class Link:
 
 
 @frozen
-class Explanation:
+class Explanation(Shown):
     """The reason why a thing is on its device.
 
     Attributes:

@@ -14,6 +14,7 @@ from attrs import field, frozen
 from compiler.mapping.step_time import MapTime
 from compiler.reasons import Reason
 from dsl.files.typed_json import NAME, Count
+from dsl.shown import Shown
 
 FORMAT_VERSION = "1.0"
 LIMIT = 1 << 28
@@ -240,7 +241,7 @@ class MapWorker:
 
 
 @frozen
-class PlacementMap:
+class PlacementMap(Shown):
     """The whole map.
 
     Attributes:

@@ -9,10 +9,11 @@ from dsl.ir.data import Data
 from dsl.ir.model import LayerBlock, Model
 from dsl.ir.place import Clones, Devices, Expect, Place
 from dsl.ir.training import Train, Update
+from dsl.shown import Shown
 
 
 @frozen
-class Spec(Node):
+class Spec(Shown, Node):
     """A whole spec.
 
     Attributes:

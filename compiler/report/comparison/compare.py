@@ -10,6 +10,7 @@ from attrs import field, frozen
 from compiler.mapping.records import MapMode, MapOp, MapSpec, MapTransfer, PlacementMap
 from compiler.report.scopes import clone_scopes, inner_name
 from compiler.report.totals import Totals, device_totals
+from dsl.shown import Shown
 
 K = TypeVar("K", bound=Hashable)
 
@@ -73,7 +74,7 @@ class LinkChange:
 
 
 @frozen
-class Comparison:
+class Comparison(Shown):
     """All differences between two maps; `variables` includes slots."""
 
     spec_before: MapSpec

@@ -8,6 +8,7 @@ from typing import Literal
 from attrs import define, field, frozen
 
 from dsl.files.typed_json import DIGITS, Count, Measured, to_json
+from dsl.shown import Shown
 
 Status = Literal["finished", "interrupted", "terminated"]
 Goal = Literal["highest", "lowest"]
@@ -93,7 +94,7 @@ class Best:
 
 
 @frozen(kw_only=True)
-class Result:
+class Result(Shown):
     """The outcome of a run.
 
     Attributes:

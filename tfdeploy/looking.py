@@ -1,0 +1,116 @@
+"""The functions of `import tfdeploy` that look at placements; `tfdeploy/api.py` has those that train."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from tfdeploy.api import compile as compile_spec
+
+if TYPE_CHECKING:
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.mapping.explanation import Explanation
+    from compiler.mapping.records import PlacementMap
+    from compiler.plan import Plan
+    from compiler.report.comparison.compare import Comparison
+    from dsl.ir import Spec
+
+    Placed: TypeAlias = Spec | CompiledGraph | PlacementMap
+
+
+def plan(spec: Spec, *, emulate: bool = False, verbose: bool = False) -> Plan:
+    """Return what is decided about a spec before its graph is built: devices, towers and layers.
+
+    TensorFlow is not started, unless the spec leaves the number of GPUs to this machine.
+
+    Args:
+        spec: The spec, as `load` returns it.
+        emulate: Whether every declared device is a logical CPU of this process.
+        verbose: Whether TensorFlow's own messages are shown.
+
+    Raises:
+        SpecError: If the spec does not fit its devices.
+    """
+    from tfdeploy.runtime.plans import plan_of
+
+    return plan_of(spec, emulate=emulate, verbose=verbose)
+
+
+def why(subject: Spec | CompiledGraph, name: str) -> tuple[Explanation, ...]:
+    """Return what placed an op or a variable: the rule or default, and the rules that it overrode.
+
+    Args:
+        subject: A graph, or a spec, whose graph is built.
+        name: The name of an op, a variable or a layer, a glob such as `clone_*/conv1/*`, or a message of
+            TensorFlow that names ops.
+
+    Returns:
+        An explanation of each thing that `name` names.
+
+    Raises:
+        LookupError: If it names nothing; the message has the nearest names.
+        SpecError: If the graph cannot be built.
+    """
+    graph = _graph_of(subject)
+    from compiler.graph.inspect.why import explain_placement, suggest_names
+
+    found = explain_placement(graph, name)
+    if not found:
+        nearest = ", ".join(suggest_names(graph, name))
+        raise LookupError(f"{name!r} names no op or variable; the nearest names are {nearest}")
+    return tuple(found)
+
+
+def diff(before: Placed, after: Placed) -> Comparison:
+    """Return what two placements do differently: ops, variables, and the bytes of devices and links.
+
+    Args:
+        before: A placement map, or a graph or a spec, whose map is made.
+        after: The same for the other one.
+
+    Raises:
+        SpecError: If a graph cannot be built.
+    """
+    from compiler.report.comparison.compare import compare
+
+    return compare(placement_of(before), placement_of(after))
+
+
+def to_html(subject: Placed) -> str:
+    """Return the page that `tfdeploy plan --html` writes: the placement map with the lines of the spec.
+
+    Args:
+        subject: A placement map, or a graph or a spec, whose map is made. For a map, the lines are shown if
+            the file of its spec has not changed.
+
+    Raises:
+        SpecError: If the graph cannot be built.
+    """
+    from compiler.mapping.records import PlacementMap
+    from compiler.report.page import spec_lines
+    from compiler.report.page.html import html_page
+
+    if isinstance(subject, PlacementMap):
+        placement, texts = subject, spec_lines.texts_on_disk(subject)
+    else:
+        graph = _graph_of(subject)
+        placement, texts = placement_of(graph), spec_lines.texts_of(graph.plan.spec)
+    return html_page(placement, spec_lines.lines_of(placement, texts))
+
+
+def placement_of(subject: Placed) -> PlacementMap:
+    """Return the map itself, or that of a graph or a spec, with a forecast of the memory of a step."""
+    from compiler.mapping.records import PlacementMap
+
+    if isinstance(subject, PlacementMap):
+        return subject
+    graph = _graph_of(subject)
+    from compiler.graph.inspect.forecast import forecast_step_memory
+    from compiler.graph.inspect.mapping import map_placement
+
+    return map_placement(graph, None, forecast_step_memory(graph))
+
+
+def _graph_of(subject: Spec | CompiledGraph) -> CompiledGraph:
+    from dsl.ir import Spec
+
+    return compile_spec(subject) if isinstance(subject, Spec) else subject

@@ -1,0 +1,58 @@
+"""What is shown of a comparison of two placements: what has moved, and the devices that differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import asdict
+
+from compiler.figures import plural, size
+from compiler.report.refs import label
+from compiler.report.totals import Totals
+from dsl.shown import Summary, Table
+from tfdeploy.showing.placement import device_head, device_row
+
+if TYPE_CHECKING:
+    from compiler.report.comparison.compare import Change, Comparison
+
+
+def summary(comparison: Comparison) -> Summary:
+    """Return what is shown of a comparison."""
+    title = f"{comparison.spec_before.path} compared with {comparison.spec_after.path}"
+    if not comparison.different:
+        return Summary(f"{title}: no difference")
+    moved = sum(each.moved for each in comparison.ops)
+    appeared = sum(not each.before for each in comparison.ops)
+    facts = [
+        (
+            "ops",
+            f"{moved:,} moved, {appeared:,} appeared, {len(comparison.ops) - moved - appeared:,} vanished",
+        ),
+        ("links", f"{plural(len(comparison.links), 'link')} of devices with other traffic"),
+    ]
+    before, after = asdict(comparison.mode_before), asdict(comparison.mode_after)
+    facts += [(name, f"{was} -> {after[name]}") for name, was in before.items() if was != after[name]]
+    largest = sorted(comparison.variables, key=lambda each: -each.bytes)
+    variables = Table(
+        ("variable or slot", "before", "after", "bytes"),
+        tuple(_variable_row(each) for each in largest),
+        left=3,
+    )
+    sides = [
+        (when, each.ref, totals or Totals())
+        for each in comparison.devices
+        for when, totals in (("before", each.before), ("after", each.after))
+    ]
+    forecast = any(totals.memory is not None for _, _, totals in sides)
+    rows = tuple((when, *device_row(ref, totals, forecast=forecast)) for when, ref, totals in sides)
+    return Summary(
+        title, tuple(facts), (variables, Table(("", *device_head(forecast=forecast)), rows, left=2))
+    )
+
+
+def _variable_row(change: Change) -> tuple[str, ...]:
+    return change.name, _place(change.before), _place(change.after), size(change.bytes)
+
+
+def _place(devices: tuple[str, ...]) -> str:
+    return label(devices) if devices else "(none)"

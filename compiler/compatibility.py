@@ -18,6 +18,7 @@ Aspect: TypeAlias = Literal[
     "aggregate",
     "pack",
     "variables",
+    "optimizer",
     "gradients",
     "precision",
     "batch_norm",
@@ -66,6 +67,8 @@ class Conflict:
 MODES = ("sync", "async", "local")
 AGGREGATIONS = ("add_n", "tree", "hierarchical", "ring", "shuffle", "collective")
 VARIABLES = ("shared", "spread", "replicated")
+_JOINING = ("Adafactor", "Lamb")
+"""Optimizers whose update of an element always depends on other elements of its weight."""
 
 CONFLICTS = (
     Conflict(
@@ -75,6 +78,14 @@ CONFLICTS = (
         "clones that update whenever they are ready have nothing that would keep their copies equal",
         "place the variables on devices that all clones share, such as `variables -> balanced(...)`, or use"
         " `mode = local`, which trains a copy for each clone and averages the copies",
+    ),
+    Conflict(
+        "TFD548",
+        (("optimizer", _JOINING), ("variables", ("sharded",))),
+        "`{optimizer}` cannot be combined with `variables -> sharded(...)`",
+        "its update of one element depends on others of the same variable, which may be on another device",
+        "use another optimizer, such as `Adam`, or `optimizer { ... }` with an optimizer of its own for the"
+        " sharded variables, or keep the variables whole with `balanced(...)`",
     ),
     Conflict(
         "TFD521",
@@ -245,6 +256,7 @@ def facts_of(spec: ir.Spec, *, sparse: bool | None = None) -> Facts:
         "pack": _switch(update.pack is not None),
         "variables": frozenset(layout_of(rule.target) for rule in variable_rules(spec))
         or frozenset({"shared"}),
+        "optimizer": _optimizers(update),
         "precision": frozenset({update.precision}),
         "batch_norm": frozenset({update.batch_norm}),
         "accumulate": _switch(update.accumulate > 1),
@@ -281,10 +293,18 @@ def variable_rules(spec: ir.Spec) -> tuple[ir.Rule, ...]:
 
 
 def layout_of(target: ir.Target) -> str:
-    """Return whether variables are replicated for each clone, spread over devices, or on a shared device."""
+    """Return whether variables are replicated for each clone, sharded, spread, or on a shared device."""
     if isinstance(target, ir.Replicated | ir.GroupMember):
         return "replicated"
+    if isinstance(target, ir.Sharded):
+        return "sharded"
     return "spread" if isinstance(target, ir.Balanced | ir.RoundRobin) else "shared"
+
+
+def _optimizers(update: ir.Update) -> frozenset[str]:
+    """Return the name of the optimizer if it updates all weights; otherwise it depends on the weights."""
+    names = [each.optimizer.name for each in update.optimizers]
+    return frozenset(names if len(names) == 1 and not update.freeze else ())
 
 
 def _switch(on: bool) -> frozenset[str]:

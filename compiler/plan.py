@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from attrs import Factory, field, frozen
 
 from compiler.reasons import Placed, Reason
+from compiler.shards import Shard
 from compiler.topology import Device, Host, Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
@@ -199,6 +200,7 @@ class VariableInfo:
         bytes: Its size.
         trainable: Whether gradients change it.
         slot_bytes: The size of all its slots together.
+        shard: The piece of a variable that it is, or None for a whole variable.
     """
 
     name: str
@@ -207,6 +209,12 @@ class VariableInfo:
     bytes: int
     trainable: bool = True
     slot_bytes: int = 0
+    shard: Shard | None = None
+
+    @property
+    def weight(self) -> str:
+        """The name of the whole variable, by which rules select it."""
+        return self.name if self.shard is None else self.shard.of
 
 
 @frozen
@@ -219,6 +227,7 @@ class VariablePlacement:
         slots: The place of its slots.
         copies: The devices of all its copies, one for each clone, if the variable is replicated.
         updates: The place where its gradients are summed, or None if that is beside the variable.
+        fewer: If the rule names more devices than the variable has pieces, the reason in words, else None.
     """
 
     info: VariableInfo
@@ -226,3 +235,4 @@ class VariablePlacement:
     slots: Placed
     copies: tuple[Device, ...] = ()
     updates: Placed | None = None
+    fewer: str | None = None

@@ -128,6 +128,8 @@ _ROWS = (
     Code("TFD544", "uneven-workers", "backup workers with batches of another size"),
     Code("TFD545", "device-of-another-worker", "ops of a worker's graph on another worker"),
     Code("TFD546", "too-large-for-memory", "variables or tensors that the memory cannot hold", "plan"),
+    Code("TFD547", "no-such-axis", "a variable without the axis along which it is to be cut", "plan"),
+    Code("TFD548", "needs-the-whole", "a variable in pieces that something needs whole", "plan"),
     # TFD55x: optimizers of weights, and what the steps of a model give.
     Code("TFD550", "weights-without-optimizer", "weights that no rule of `optimizer` takes", "plan"),
     Code("TFD551", "optimizer-without-weights", "a rule of `optimizer` for which no weight is left", "plan"),

@@ -96,14 +96,16 @@ class Training:
 
     def values(self) -> dict[str, Any]:
         """Return every variable of a checkpoint by name."""
-        found: dict[str, Any] = self.session.run(dict(self.compiled.saved))
-        return found
+        from compiler.graph.variables.cut_variable import read_saved
+
+        return read_saved(self.session.run, self.compiled.saved)
 
     def assign(self, values: Mapping[str, Any]) -> None:
         """Give variables of a checkpoint new values, and copies of them too."""
+        from compiler.graph.variables.cut_variable import assigning
+
         for name, value in values.items():  # one by one: an average starts from the tensor of its weight
-            starter = self.compiled.saved[name].initializer
-            self.session.run(starter, {starter.inputs[1]: value})
+            self.session.run(*assigning(self.compiled.saved[name], value))
         self.session.run(self.compiled.after_restore_op)
 
     def __enter__(self) -> Self:

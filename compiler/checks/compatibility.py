@@ -51,6 +51,8 @@ def _place(spec: ir.Spec, aspect: Aspect, values: Sequence[str]) -> Span | None:
     if aspect == "variables":
         rules = (rule for rule in variable_rules(spec) if layout_of(rule.target) in values)
         return next((rule.target.span or rule.span for rule in rules), None)
+    if aspect == "optimizer":
+        return next((each.optimizer.span for each in spec.update.optimizers), None)
     if aspect == "machines":
         return spec.devices.span
     if aspect == "deterministic":

@@ -10,8 +10,9 @@ from attrs import define, evolve, field
 from compiler.graph.ledger import Ledger
 from compiler.graph.loss_scale import LossScale
 from compiler.graph.optimizers import UpdateRules
+from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.stamp.stamp import StampedTower
-from compiler.graph.variables.variables import GraphVariable
+from compiler.graph.variables.variables import GraphVariable, joined_source
 from compiler.placement.rules import Rulebook
 from compiler.plan import Plan
 from compiler.reasons import Placed
@@ -26,7 +27,7 @@ class Assembly:
         graph: The graph.
         rulebook: The rules of the spec.
         ledger: The ledger of the graph.
-        variables: The variables by name.
+        variables: The variables by name; a weight in pieces has one for each piece.
         global_step: The variable of the global step.
         step_place: The place of the global step.
         optimizer: The update rule, or None if the spec has none.
@@ -52,10 +53,29 @@ class Assembly:
     loss_scale: LossScale | None = field(default=None, repr=False)
     applied: tf.Tensor | None = field(default=None, repr=False)
     score_reads: dict[str, list[tf.Operation]] = field(factory=dict, repr=False)
+    _by_weight: dict[str, list[GraphVariable]] | None = field(default=None, repr=False)
 
     def read_step(self) -> tf.Tensor:
         """Return a fresh read of the global step on the device of the step. Call it inside a `place`."""
         return tf.raw_ops.ReadVariableOp(resource=self.global_step.handle, dtype=tf.int64)
+
+    def pieces_of(self, weight: str) -> list[GraphVariable]:
+        """Return the variables of a weight: itself, or its pieces in order."""
+        if self._by_weight is None:
+            self._by_weight = {}
+            for each in self.variables.values():
+                self._by_weight.setdefault(each.weight, []).append(each)
+        return self._by_weight[weight]
+
+    def source_of(self, weight: str, clone: int) -> WeightSource | CutSource:
+        """Return what a clone reads of a weight."""
+        pieces = self.pieces_of(weight)
+        return joined_source(pieces, [each.source(clone) for each in pieces])
+
+    def evaluated(self, weight: str) -> WeightSource | CutSource:
+        """Return what evaluation reads of a weight."""
+        pieces = self.pieces_of(weight)
+        return joined_source(pieces, [each.evaluated for each in pieces])
 
     def alone(self, clone: int) -> Assembly:
         """Return the parts that concern one clone: its tower, and the variables that it uses.
@@ -66,7 +86,13 @@ class Assembly:
             clone: The number of the clone.
         """
         variables = {name: each.alone(clone) for name, each in self.variables.items()}
-        return evolve(self, towers=[self.towers[clone]], variables=variables, scope=f"update/clone_{clone}")
+        return evolve(
+            self,
+            towers=[self.towers[clone]],
+            variables=variables,
+            scope=f"update/clone_{clone}",
+            by_weight=None,
+        )
 
     @property
     def shares(self) -> tuple[float, ...]:

@@ -26,6 +26,7 @@ from compiler.graph.inspect.verify_placement import verify_placement
 from compiler.graph.ledger import Ledger
 from compiler.graph.loss_scale import LossScale
 from compiler.graph.optimizers import UpdateRules, make_groups
+from compiler.graph.optimizers.divisible import require_divisible
 from compiler.graph.optimizers.groups import assign_rules
 from compiler.graph.randomness import draw_seed, tower_seed
 from compiler.graph.scores.evaluation import build_evaluation
@@ -37,12 +38,21 @@ from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.traces import Traces
 from compiler.graph.tower.without_statistics import only_first_keeps_statistics, without_statistics
 from compiler.graph.update import UPDATE_MODES, Updates
-from compiler.graph.variables.variables import create_variable, create_variables, place_variables
+from compiler.graph.variables.cut_variable import CutVariable
+from compiler.graph.variables.variables import (
+    AVERAGE,
+    GraphVariable,
+    create_variable,
+    create_variables,
+    cut_weights,
+    place_variables,
+)
 from compiler.graph.workers.updates import build_between
 from compiler.model.layer_state import with_vocabularies
 from compiler.placement.rules import Rulebook
 from compiler.plan import Plan, WorkerPlan
 from compiler.reasons import Placed
+from compiler.shards import Shard
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import plan as errors
 
@@ -137,6 +147,9 @@ def _assemble(
     graph = tf.compat.v1.get_default_graph()
     graph.seed = seed
     rulebook = Rulebook(plan.spec.place.rules, plan.topology)
+    weights = cut_weights(weights, rulebook)
+    require_divisible(plan, rulebook, weights, rules)
+    rules = rules.for_pieces(weights) if rules is not None else None
     ledger = Ledger(plan)
     step_place = rulebook.global_step()
     global_step = create_variable("global_step", lambda: tf.constant(0, tf.int64), step_place, ledger)
@@ -172,7 +185,7 @@ def _stamp_towers(assembly: Assembly, templates: Mapping[int, Template], seed: i
         template = (templates if whole else discarding)[tower.batch]
         bindings = Bindings(
             tower=tower,
-            weights={name: assembly.variables[name].source(tower.index) for name in template.weights},
+            weights={name: assembly.source_of(name, tower.index) for name in template.weights},
             inputs=feeds.pieces[tower.index],
             seed=tower_seed(assembly, tower, seed) if template.seed is not None else None,
             scale=scale.times(share / plan.micro_batches)
@@ -293,20 +306,38 @@ def _saved(assembly: Assembly) -> dict[str, object]:
     """Return the variables of a checkpoint by their plain names: one copy of each, with slots and average."""
     saved = {"global_step": assembly.global_step}
     saved |= assembly.loss_scale.saved() if assembly.loss_scale is not None else {}
-    for variable in assembly.variables.values():
-        saved[variable.name] = variable.kept
-        for suffix, slots in variable.slots.items():
-            saved[f"{variable.name}/{suffix}"] = slots[0]
-        if variable.average is not None:
-            saved[f"{variable.name}/ExponentialMovingAverage"] = variable.average
+    for weight in dict.fromkeys(each.weight for each in assembly.variables.values()):
+        pieces = assembly.pieces_of(weight)
+        saved[weight] = _joined(weight, pieces, [each.kept for each in pieces])
+        for suffix in pieces[0].slots:
+            name = f"{weight}/{suffix}"
+            saved[name] = _joined(name, pieces, [each.slots[suffix][0] for each in pieces])
+        if pieces[0].average is not None:
+            name = f"{weight}/{AVERAGE}"
+            saved[name] = _joined(name, pieces, [each.average for each in pieces])
     return saved
+
+
+def _joined(name: str, pieces: Sequence[GraphVariable], variables: Sequence[Any]) -> object:
+    """Return what checkpoints hold under a name: a variable, or the pieces of one.
+
+    A slot that does not have the shape of its weight, such as a count of steps, is the same for all pieces.
+    """
+    shards = [each.info.shard for each in pieces if each.info.shard is not None]
+    if not shards or not _has_pieces(variables[0], shards[0]):
+        return variables[0]
+    return CutVariable(tuple(each.of_slot(name) for each in shards), tuple(variables))
+
+
+def _has_pieces(variable: Any, shard: Shard) -> bool:
+    return tuple(variable.shape.as_list()) == shard.shape
 
 
 def _initialisation(assembly: Assembly) -> tuple[tf.Operation, tf.Operation]:
     """Return the op that initialises every variable, and the op that makes all copies equal again."""
     made = [assembly.global_step]
     made += assembly.loss_scale.saved().values() if assembly.loss_scale is not None else []
-    copying: list[tf.Operation] = []
+    copying: list[tf.Operation] = _copy_counts(assembly)
     for variable in assembly.variables.values():
         slots = list(variable.slots.values())
         made += [each for family in (variable.copies, *slots) for each in family]
@@ -319,6 +350,20 @@ def _initialisation(assembly: Assembly) -> tuple[tf.Operation, tf.Operation]:
             init_op = tf.no_op(name="init")
         with tf.control_dependencies(copying):
             return init_op, tf.no_op(name="after_restore")
+
+
+def _copy_counts(assembly: Assembly) -> list[tf.Operation]:
+    """Assign slots that are the same for all pieces of a weight, as those of piece 0 are, to the others."""
+    copying: list[tf.Operation] = []
+    for weight in dict.fromkeys(each.weight for each in assembly.variables.values()):
+        pieces = assembly.pieces_of(weight)
+        for suffix, (first, *_) in pieces[0].slots.items():
+            shard = pieces[0].info.shard
+            if shard is not None and not _has_pieces(first, shard):
+                family = [each.slots[suffix][0] for each in pieces]
+                places = [each.slot_place(0) for each in pieces]
+                copying += _copy_first(assembly, family, places.__getitem__)
+    return copying
 
 
 def _copy_first(

@@ -14,6 +14,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from hashlib import blake2b
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -120,6 +121,7 @@ class UserCode:
         if function is None:
             return None
 
+        @wraps(function, assigned=(), updated=())  # `inspect.unwrap` finds the function itself
         def run(*args: Any, **kwargs: Any) -> Any:
             with self.running():
                 return function(*args, **kwargs)

@@ -7,6 +7,7 @@ from typing import Literal
 from attrs import frozen
 
 from compiler.reasons import Reason
+from compiler.shards import Shard
 from dsl import ir
 from dsl.shown import Shown
 
@@ -44,6 +45,8 @@ class Explanation(Shown):
         assigned: The device on which TensorFlow put it, or None before a step.
         chain: The thing itself, and each thing that the one before follows.
         group: The rule for the optimizer of a variable, or None if all variables have the same one.
+        shard: The piece of a variable that it is, or None.
+        fewer: Why there are fewer pieces of it than devices that its rule names, or None.
     """
 
     kind: Kind
@@ -55,6 +58,8 @@ class Explanation(Shown):
     assigned: str | None
     chain: tuple[Link, ...]
     group: ir.OptimizerRule | None = None
+    shard: Shard | None = None
+    fewer: str | None = None
 
     @property
     def decider(self) -> Reason:

@@ -155,6 +155,30 @@ class MapSlot:
 
 
 @frozen
+class MapShard:
+    """A piece of a variable.
+
+    Attributes:
+        of: The name of the whole variable.
+        number: The number of the piece, from 0.
+        count: The number of all pieces.
+        axis: The axis along which the variable is cut.
+        start: The index along the axis at which the piece begins.
+        whole: The shape of the whole variable.
+        made_whole: Whether the first value is made whole on the device of piece 0, and cut there, because the
+            initializer looks at the whole.
+    """
+
+    of: str
+    number: Count
+    count: Count
+    axis: Count
+    start: Count
+    whole: tuple[Count, ...]
+    made_whole: bool = False
+
+
+@frozen
 class MapVariable:
     """A variable.
 
@@ -168,6 +192,8 @@ class MapVariable:
         copies: The names of the devices of all copies if it is replicated.
         slots: Its slots.
         rule: What placed it.
+        shard: The piece of a variable that it is, or None for a whole variable.
+        fewer: Why there are fewer pieces of it than devices that its rule names, or None.
     """
 
     name: str
@@ -179,6 +205,8 @@ class MapVariable:
     copies: tuple[str, ...]
     slots: tuple[MapSlot, ...]
     rule: RuleRef
+    shard: MapShard | None = None
+    fewer: str | None = None
 
 
 @frozen

@@ -161,7 +161,7 @@ class Rulebook:
 
     def devices(self, target: ir.Target) -> tuple[Device, ...]:
         """Return the devices that a target names, in the order in which they are used."""
-        if isinstance(target, ir.Balanced | ir.RoundRobin | ir.Groups):
+        if isinstance(target, ir.Balanced | ir.RoundRobin | ir.Sharded | ir.Groups):
             return self.topology.resolve_set(target.devices)
         if isinstance(target, ir.DeviceSet):
             return self.topology.resolve_set(target)

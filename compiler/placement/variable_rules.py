@@ -7,12 +7,16 @@ from itertools import count
 
 from attrs import define, field
 
+from compiler.figures import plural, size
 from compiler.placement.balance import spread_by_bytes
 from compiler.placement.rules import Rulebook, following, target_of
 from compiler.plan import Tower, VariableInfo, VariablePlacement
 from compiler.reasons import Placed, Reason
+from compiler.shards import Shard, cut
 from compiler.topology import Device
 from dsl import ir
+from dsl.diagnostics import SpecError
+from dsl.errors.planning import sharding as errors
 
 
 def place_variables(
@@ -46,6 +50,7 @@ def place_variables(
             remote or Placed(placed.device, following(info.name, placed)),
             copies,
             update or Placed(placed.device, following(info.name, placed)),
+            _fewer(book, info, placed.reason),
         )
         for info, remote, update, (placed, copies) in zip(infos, slots, updates, homes.place(), strict=True)
     )
@@ -76,7 +81,7 @@ def _deal(book: Rulebook, role: str, infos: Sequence[VariableInfo]) -> list[Plac
     turns: dict[ir.Rule | None, count[int]] = {}
     dealt: list[Placed | None] = []
     for info in infos:
-        reason = book.decide(role, info.name) if info.trainable else None
+        reason = book.decide(role, info.weight) if info.trainable else None
         if reason is None:
             dealt.append(None)
             continue
@@ -106,7 +111,7 @@ class _Homes:
         Variables with a fixed device come first, because their bytes count when the others are balanced.
         """
         default = _default(self.book)
-        decided = [self.book.decide("variables", info.name) or default for info in self.infos]
+        decided = [self.book.decide("variables", info.weight) or default for info in self.infos]
         placed: dict[int, tuple[Placed, tuple[Device, ...]]] = {}
         for rule in sorted(dict.fromkeys(reason.rule for reason in decided), key=_is_balanced):
             target = _default_target(self.book) if rule is None else rule.target
@@ -124,11 +129,70 @@ class _Homes:
             index = target.index if isinstance(target, ir.GroupMember) else 0
             return [tuple(tower.devices[index] for tower in self.towers) for _ in members]
         devices = self.book.devices(target)
+        if isinstance(target, ir.Sharded):
+            return self._one_each(tuple(dict.fromkeys(devices)), members)
         if isinstance(target, ir.Balanced):
             names = [self.infos[at].name for at in members]
             spread = spread_by_bytes(names, [self.weights[at] for at in members], devices, self.load)
             return [(each,) for each in spread]
         return [(devices[turn % len(devices)],) for turn in range(len(members))]
+
+    def _one_each(self, devices: Sequence[Device], members: Sequence[int]) -> list[tuple[Device, ...]]:
+        """Return a device for each piece; those of one variable are on different devices.
+
+        A variable with a piece for each device has them in the order of the devices. The pieces of other
+        variables go to the devices with the fewest bytes.
+        """
+        found: dict[int, tuple[Device, ...]] = {}
+        load = {device: self.load.get(device, 0) for device in devices}
+        families: dict[str, list[int]] = {}
+        for at in members:
+            families.setdefault(self.infos[at].weight, []).append(at)
+        for family in sorted(families.values(), key=len, reverse=True):
+            free = list(devices) if len(family) == len(devices) else sorted(devices, key=load.__getitem__)
+            for at, device in zip(family, free, strict=False):
+                found[at] = (device,)
+                load[device] += self.weights[at]
+        return [found[at] for at in members]
+
+
+def pieces_of(book: Rulebook, name: str, shape: Sequence[int], bytes_: int) -> tuple[Shard, ...]:
+    """Return the pieces into which the rules cut a variable; nothing if it stays whole.
+
+    Args:
+        book: The rules.
+        name: The name of the variable.
+        shape: Its shape.
+        bytes_: Its bytes.
+
+    Raises:
+        SpecError: The variable lacks the axis along which its rule cuts.
+    """
+    reason = book.decide("variables", name)
+    if reason is None or reason.rule is None or not isinstance(reason.rule.target, ir.Sharded):
+        return ()
+    target = reason.rule.target
+    if target.axis and target.axis >= len(shape):
+        span = target.span_of("axis") or target.span
+        raise SpecError([errors.no_such_axis(name, shape, target.axis, span)])
+    count = len(dict.fromkeys(book.devices(target)))
+    return cut(name, shape, bytes_, count, axis=target.axis, least=target.min_size)
+
+
+def _fewer(book: Rulebook, info: VariableInfo, reason: Reason) -> str | None:
+    """Return why a variable has fewer pieces than its rule has devices, or None if it has not."""
+    target = reason.rule.target if reason.rule is not None else None
+    if not isinstance(target, ir.Sharded):
+        return None
+    devices, shape = len(dict.fromkeys(book.devices(target))), info.shape
+    pieces, rows = 1, shape[target.axis] if shape else 1
+    if info.shard is not None:
+        pieces, rows = info.shard.count, info.shard.whole[target.axis]
+    if pieces == devices:
+        return None
+    least = f"a piece has at least {size(target.min_size)}"
+    told = f"it has {plural(rows, 'row')}" if pieces == rows else least
+    return f"{plural(pieces, 'piece')} for {plural(devices, 'device')}, because {told}"
 
 
 def _default(book: Rulebook) -> Reason:

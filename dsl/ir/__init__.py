@@ -47,6 +47,7 @@ from dsl.ir.place import (
     RoundRobin,
     Rule,
     Selector,
+    Sharded,
     Target,
 )
 from dsl.ir.spec import Spec
@@ -94,6 +95,7 @@ __all__ = [
     "RoundRobin",
     "Rule",
     "Selector",
+    "Sharded",
     "SharedLayer",
     "Slice",
     "Spec",

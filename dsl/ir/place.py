@@ -134,6 +134,21 @@ class RoundRobin(Node):
 
 
 @frozen
+class Sharded(Block):
+    """`sharded(devices, axis = 0, min_size = 0B)`: each variable is cut into pieces, one on each device.
+
+    Attributes:
+        devices: The devices.
+        axis: The axis along which variables are cut.
+        min_size: The bytes that a piece has at least, unless it is the whole variable.
+    """
+
+    devices: DeviceSet
+    axis: int = 0
+    min_size: int = 0
+
+
+@frozen
 class Replicated(Node):
     """`replicated`: each clone has a copy of each variable on its own device."""
 
@@ -162,7 +177,7 @@ class GroupMember(Node):
     index: int
 
 
-Target: TypeAlias = "DeviceSet | Balanced | RoundRobin | Replicated | Groups | GroupMember"
+Target: TypeAlias = "DeviceSet | Balanced | RoundRobin | Sharded | Replicated | Groups | GroupMember"
 
 
 @frozen

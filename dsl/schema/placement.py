@@ -39,7 +39,7 @@ SELECTORS = (
     Selector("evaluation", "none", "the ops of evaluations"),
 )
 
-TargetShape: TypeAlias = Literal["word", "set", "groups", "member"]
+TargetShape: TypeAlias = Literal["word", "set", "groups", "pieces", "member"]
 
 
 @frozen
@@ -67,6 +67,13 @@ TARGETS = (
         "the largest variable first, each to the device with the fewest bytes, slots included",
     ),
     Target("round_robin", "set", ("variables",), "one device after the other, in the order of creation"),
+    Target(
+        "sharded",
+        "pieces",
+        ("variables",),
+        "each variable is cut along an axis, with one piece on each device; a piece has at least one row and"
+        " `min_size` bytes, so that small variables have fewer pieces",
+    ),
     Target(
         "replicated", "word", ("variables",), "a copy on the device of every clone, kept equal by all-reduce"
     ),

@@ -161,9 +161,10 @@ def _target_call(call: syntax.Call, jobs: frozenset[str] | None, context: Contex
     if len(positional) != 1:
         context.reports.add(placement.target_needs_devices(name, call.callee.span))
         return BAD
-    devices = device_set(positional[0].value, jobs, context)
-    if known.shape == "groups":
-        return _groups(call, devices, keywords, context)
+    devices = _devices_of(name, positional[0].value, jobs, context)
+    if known.shape in {"groups", "pieces"}:
+        lowered = _groups if known.shape == "groups" else _sharded
+        return lowered(call, devices, keywords, context)
     for each in keywords:
         context.reports.add(
             references.unknown_argument(name, str(each.name), each.name_span or each.span, None, ("set",))
@@ -172,6 +173,14 @@ def _target_call(call: syntax.Call, jobs: frozenset[str] | None, context: Contex
         return BAD
     made = ir.Balanced if name == "balanced" else ir.RoundRobin
     return made(devices, span=call.span)
+
+
+def _devices_of(name: str, written: syntax.Expr, jobs: frozenset[str] | None, context: Context) -> Any:
+    """Return the set of devices of a target."""
+    if isinstance(written, syntax.Path) and written.bare in TARGET_NAMES and written.bare not in (jobs or ()):
+        context.reports.add(placement.target_inside(name, written.name, written.span))
+        return BAD
+    return device_set(written, jobs, context)
 
 
 def _groups(call: syntax.Call, devices: Any, keywords: list[syntax.Argument], context: Context) -> Any:
@@ -183,10 +192,26 @@ def _groups(call: syntax.Call, devices: Any, keywords: list[syntax.Argument], co
     return ir.Groups(devices, bound.kwargs["size"], span=call.span)
 
 
+def _sharded(call: syntax.Call, devices: Any, keywords: list[syntax.Argument], context: Context) -> Any:
+    function = schema.Function(
+        "sharded",
+        (
+            schema.Argument("axis", kinds.integer(0), positional=False),
+            schema.Argument("min_size", kinds.size(0), positional=False),
+        ),
+    )
+    bound = values.bound(syntax.Call(call.callee, tuple(keywords), span=call.span), function, context)
+    if devices is BAD or bound is BAD:
+        return BAD
+    given = bound.kwargs
+    axis, least = given.get("axis", 0), given.get("min_size", 0)
+    return ir.Sharded(devices, axis, least, spans=bound.kwarg_spans, span=call.span)
+
+
 def _go_together(selector: ir.Selector, target: Any, written: syntax.Expr, context: Context) -> bool:
     """Return whether a target can be used with a selector, and report it if it cannot."""
     names_ = {ir.Balanced: "balanced", ir.RoundRobin: "round_robin", ir.Replicated: "replicated"}
-    names_ |= {ir.Groups: "groups", ir.GroupMember: "group"}
+    names_ |= {ir.Groups: "groups", ir.GroupMember: "group", ir.Sharded: "sharded"}
     name = names_.get(type(target))
     known = schema.target(name) if name is not None else None
     if known is None or selector.role in known.roles:

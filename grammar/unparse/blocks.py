@@ -94,16 +94,21 @@ def _selector(given: ir.Selector) -> str:
 def _target(given: ir.Target) -> str:
     match given:
         case ir.Balanced():
-            return f"balanced({devices(given.devices)})"
+            written = f"balanced({devices(given.devices)})"
         case ir.RoundRobin():
-            return f"round_robin({devices(given.devices)})"
+            written = f"round_robin({devices(given.devices)})"
+        case ir.Sharded():
+            size = quantity(given.min_size, "bytes")
+            written = f"sharded({devices(given.devices)}, axis = {given.axis}, min_size = {size})"
         case ir.Replicated():
-            return "replicated"
+            written = "replicated"
         case ir.Groups():
-            return f"groups({devices(given.devices)}, size = {given.size})"
+            written = f"groups({devices(given.devices)}, size = {given.size})"
         case ir.GroupMember():
-            return f"group[{given.index}]"
-    return devices(given)
+            written = f"group[{given.index}]"
+        case ir.DeviceSet():
+            written = devices(given)
+    return written
 
 
 def devices(given: ir.DeviceSet) -> str:

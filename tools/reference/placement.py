@@ -67,7 +67,13 @@ def _selector(selector: Selector) -> list[str]:
 
 
 def _target(target: Target) -> list[str]:
-    shown = {"word": "", "set": "(set)", "groups": "(set, size = N)", "member": "[index]"}[target.shape]
+    shown = {
+        "word": "",
+        "set": "(set)",
+        "groups": "(set, size = N)",
+        "pieces": "(set, axis = 0, min_size = 0B)",
+        "member": "[index]",
+    }[target.shape]
     return [f"`{target.name}{shown}`", ", ".join(f"`{each}`" for each in target.roles), target.doc]
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from compiler.shards import range_lengths
+
 Gradient = Any
 
 
@@ -46,12 +48,6 @@ def cut(value: Gradient, count: int) -> list[Gradient]:
     sizes = range_lengths(prod(value.shape.as_list()), count)
     flat = tf.reshape(value, [-1], name="flat")
     return list(tf.split(flat, sizes, name="cut")) if len(sizes) > 1 else [flat]
-
-
-def range_lengths(size: int, count: int) -> list[int]:
-    """Return the lengths of at most `count` ranges of `size` elements, as equal as possible, none empty."""
-    count = max(1, min(size, count))
-    return [size // count + (at < size % count) for at in range(count)]
 
 
 def _cut_rows(rows: tf.IndexedSlices, count: int) -> list[tf.IndexedSlices]:

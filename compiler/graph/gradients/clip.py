@@ -25,10 +25,28 @@ def clip_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> l
     assert isinstance(value, int | float)
     if clip.name == "global_norm":
         return _by_global_norm(assembly, gradients, float(value))
-    change = _clip_value if clip.name == "value" else _clip_norm
-    return [
-        change_copies(assembly, each, SCOPE, lambda copy: change(copy, float(value))) for each in gradients
-    ]
+    if clip.name == "value":
+        return [
+            change_copies(assembly, each, SCOPE, lambda copy: _clip_value(copy, float(value)))
+            for each in gradients
+        ]
+    families: dict[str, list[SummedGradient]] = {}
+    for each in gradients:
+        families.setdefault(each.variable.weight, []).append(each)
+    return [each for family in families.values() for each in _by_own_norm(assembly, family, float(value))]
+
+
+def _by_own_norm(assembly: Assembly, pieces: Sequence[SummedGradient], limit: float) -> list[SummedGradient]:
+    """Scale the gradients of all pieces of a weight by the same factor."""
+    if len(pieces) == 1:
+        return [change_copies(assembly, pieces[0], SCOPE, lambda copy: _clip_norm(copy, limit))]
+    squares = []
+    for each in pieces:
+        with beside(assembly, each, SCOPE):
+            squares.append(_squares(each.copies[0]))
+    with beside(assembly, pieces[0], SCOPE):
+        factor = _factor(tf.sqrt(tf.add_n(squares, name="norm")), limit)
+    return [change_copies(assembly, each, SCOPE, lambda copy: times(copy, factor)) for each in pieces]
 
 
 def _by_global_norm(

@@ -9,9 +9,10 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.aggregate import reduce_all
-from compiler.graph.aggregate.base import Reduction
+from compiler.graph.aggregate.base import Gradient, Reduction
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.copies import times
+from compiler.graph.gradients.pieces import cut_gradients
 from compiler.graph.gradients.regularize import add_regularization
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.weighting import SCOPE, inverse_weights
@@ -30,19 +31,24 @@ def sum_gradients(assembly: Assembly) -> list[SummedGradient]:
     """
     wanted = _in_order_of_backprop(assembly)
     inverses = {tower.tower.index: _inverses(assembly, tower) for tower in assembly.towers}
-    reductions = [
-        _reduction(assembly, part, variable, number, inverses)
-        for number, (part, variable) in enumerate(wanted)
-    ]
+    summed: list[tuple[int, GraphVariable]] = []
+    reductions: list[Reduction] = []
+    for part, weight in wanted:
+        homes = {each.tower.index: _home_of(assembly, each, part, weight) for each in assembly.towers}
+        pieces = cut_gradients(assembly, part, weight, homes)
+        for at, variable in enumerate(assembly.pieces_of(weight)):
+            own = {index: each[at] for index, each in pieces.items()}
+            reductions.append(_reduction(assembly, part, variable, len(summed), inverses, homes, own))
+            summed.append((part, variable))
     sums = reduce_all(reductions, assembly.plan.update)
     return [
         SummedGradient(variable, tuple(copies), part)
-        for (part, variable), copies in zip(wanted, sums, strict=True)
+        for (part, variable), copies in zip(summed, sums, strict=True)
     ]
 
 
-def _in_order_of_backprop(assembly: Assembly) -> list[tuple[int, GraphVariable]]:
-    """Return the variables that have a gradient of a part, in the order in which the gradients are computed.
+def _in_order_of_backprop(assembly: Assembly) -> list[tuple[int, str]]:
+    """Return the weights that have a gradient of a part, in the order in which the gradients are computed.
 
     Statistics, and weights on which the part does not depend, are left out.
     """
@@ -54,7 +60,7 @@ def _in_order_of_backprop(assembly: Assembly) -> list[tuple[int, GraphVariable]]
         for name, gradient in each.gradients.items()
         if all(name in tower.template.losses[part].gradients for tower in assembly.towers)
     ]
-    return [(part, assembly.variables[name]) for _, part, name in sorted(found, key=lambda each: each[0])]
+    return [(part, name) for _, part, name in sorted(found, key=lambda each: each[0])]
 
 
 def _inverses(assembly: Assembly, tower: StampedTower) -> list[tf.Tensor | None]:
@@ -77,12 +83,14 @@ def _reduction(
     variable: GraphVariable,
     number: int,
     inverses: Mapping[int, Sequence[tf.Tensor | None]],
+    places: Mapping[int, Placed],
+    gradients: Mapping[int, Gradient],
 ) -> Reduction:
-    homes = [_home_of(assembly, tower, part, variable.name) for tower in assembly.towers]
+    homes = [places[tower.tower.index] for tower in assembly.towers]
     name = f"{variable.name}/part_{part}" if part else variable.name
     values = []
     for tower, home in zip(assembly.towers, homes, strict=True):
-        value, factor = tower.gradient(part, variable.name), inverses[tower.tower.index][part]
+        value, factor = gradients[tower.tower.index], inverses[tower.tower.index][part]
         if factor is not None:
             with assembly.ledger.place(home, "aggregate"), tf.name_scope(f"aggregate/{name}/"):
                 value = times(value, factor)

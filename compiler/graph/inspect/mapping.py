@@ -19,6 +19,7 @@ from compiler.mapping.records import (
     MapDevice,
     MapMode,
     MapOp,
+    MapShard,
     MapSlot,
     MapSpec,
     MapVariable,
@@ -128,7 +129,17 @@ def _variable(variable: GraphVariable, rules: _Rules) -> MapVariable:
             for name, slot, copy in _slots(variable)
         ),
         rule=rules.of(home.reason),
+        shard=_shard(variable),
+        fewer=variable.placement.fewer,
     )
+
+
+def _shard(variable: GraphVariable) -> MapShard | None:
+    shard = variable.info.shard
+    if shard is None:
+        return None
+    whole = variable.info.initializer.made_whole
+    return MapShard(shard.of, shard.number, shard.count, shard.axis, shard.start, shard.whole, whole)
 
 
 def _slots(variable: GraphVariable) -> Iterator[tuple[str, Any, int]]:

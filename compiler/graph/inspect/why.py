@@ -66,6 +66,9 @@ def names_in(text: str) -> tuple[str, ...]:
 def _matching(compiled: CompiledGraph, wanted: str) -> list[str]:
     """Return the names of the ops that `wanted` means: an op, one inside the towers, a glob, or a scope."""
     entries = compiled.ledger.entries
+    pieces = [each.name for each in compiled.variables.values() if each.weight == wanted]
+    if pieces:
+        return pieces
     for each in (wanted, _COPY.sub("", wanted)):
         if each in entries:
             return [each]
@@ -98,14 +101,18 @@ def _explain(compiled: CompiledGraph, name: str, assigned: str | None) -> Explan
         assigned=None if assigned is None else _name_in_specs(compiled.plan, assigned),
         chain=tuple(_chain(compiled, Link(kind, name, entry.device.ref, entry.placed.reason), entry.clone)),
         group=_group(compiled, name) if kind == "variable" else None,
+        shard=compiled.variables[name].info.shard if kind == "variable" else None,
+        fewer=compiled.variables[name].placement.fewer if kind == "variable" else None,
     )
 
 
 def _group(compiled: CompiledGraph, name: str) -> ir.OptimizerRule | None:
     """Return the rule of `optimizer` for a variable; None if there are no groups, or it is not trained."""
-    if not compiled.variables[name].info.trainable:
+    info = compiled.variables[name].info
+    if not info.trainable:
         return None
-    return next((each for each in compiled.plan.update.groups if fnmatchcase(name, each.pattern)), None)
+    groups = compiled.plan.update.groups
+    return next((each for each in groups if fnmatchcase(info.weight, each.pattern)), None)
 
 
 def _name_in_specs(plan: Plan, device: str) -> str:

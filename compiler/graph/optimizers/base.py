@@ -46,6 +46,11 @@ class Optimizer:
         del weight
         return self if decays == self.decays else evolve(self, decays=decays)
 
+    @property
+    def needs_whole(self) -> bool:
+        """Whether the update of an element depends on other elements of its weight."""
+        return False
+
     def slot_specs(self) -> tuple[SlotSpec, ...]:
         """Return the slots that each trainable variable needs, in the order of `slots` in `apply`."""
         return tuple(SlotSpec(each) for each in self.SLOTS)

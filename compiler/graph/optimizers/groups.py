@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import tensorflow as tf
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from compiler.graph.optimizers.base import Optimizer, Scalars
 from compiler.graph.tower.template import WeightInfo
@@ -47,8 +47,21 @@ class UpdateRules:
     weights: Mapping[str, Optimizer] = field(repr=False)
 
     def of(self, name: str) -> Optimizer:
-        """Return the rule of a weight."""
+        """Return the rule of a weight, or of a piece of one."""
         return self.weights[name]
+
+    def for_pieces(self, weights: Mapping[str, WeightInfo]) -> UpdateRules:
+        """Return these rules with one for each piece of a weight, in place of that for the whole.
+
+        Args:
+            weights: All weights, and pieces instead of those that are in pieces.
+        """
+        found = {}
+        for each in weights.values():
+            rule = self.weights.get(each.weight)
+            if rule is not None:
+                found[each.name] = rule if each.shard is None else rule.for_weight(each, decays=rule.decays)
+        return evolve(self, weights=found)
 
     def scalars(self, step: tf.Tensor) -> tuple[Scalars, ...]:
         """Return the numbers of a step for each group; `step` is the global step (int64)."""

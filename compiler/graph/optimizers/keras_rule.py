@@ -33,6 +33,7 @@ class KerasRule(Optimizer):
         label: What the names of its slots begin with: the name of its class.
         make: Makes Keras's optimizer, each time a new one, for a trace of its own.
         kind_of: Returns what an update depends on apart from shape and type of its weight.
+        joins: Returns whether the update of an element of a weight depends on other elements.
         tracing: Calls a function that traces, and reports what the optimizer raises.
         weight: The weight that this is the rule of; None for a rule of all weights.
     """
@@ -44,11 +45,17 @@ class KerasRule(Optimizer):
     kind_of: Callable[[WeightInfo], Hashable] = field(default=lambda _: None, repr=False)
     tracing: Callable[[Callable[[], UpdateTrace]], UpdateTrace] = field(default=lambda run: run(), repr=False)
     weight: WeightInfo | None = None
+    joins: Callable[[WeightInfo], bool] = field(default=lambda _: True, repr=False)
     _traces: dict[Hashable, UpdateTrace] = field(factory=dict, repr=False, eq=False)
 
     def for_weight(self, weight: WeightInfo, *, decays: bool) -> Optimizer:
         """Return the rule for one weight, which shares its traces with those of the others."""
         return evolve(self, weight=weight, decays=decays)
+
+    @property
+    def needs_whole(self) -> bool:
+        """Whether the update of an element of this weight depends on other elements."""
+        return self.weight is not None and self.joins(self.weight)
 
     def slot_specs(self) -> tuple[SlotSpec, ...]:
         """Return the slots that the update of this weight uses."""

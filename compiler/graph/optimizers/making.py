@@ -85,6 +85,7 @@ def make_optimizer(call: ir.Call, base: str = ".", *, group: int = 0) -> Optimiz
         label=call.name,
         make=lambda: entry.keras_class(learning_rate=rate, **arguments),
         kind_of=lambda weight: _refused_by(lambda: entry.kind_of(settings, weight), call),
+        joins=lambda weight: _refused_by(lambda: entry.joins(settings, weight), call),
         tracing=lambda run: _refused_by(run, call),
     )
 

@@ -30,12 +30,14 @@ class Entry:
         rule: Returns the update rule for the settings of Keras's object.
         defaults: The defaults that differ from Keras's own.
         kind_of: Returns what a traced update depends on apart from shape and type of its weight.
+        joins: Returns whether the update of an element depends on other elements of its weight.
     """
 
     keras_class: Callable[..., Any]
     rule: Callable[[Any], type[Optimizer]]
     defaults: Mapping[str, Any] = field(factory=dict)
     kind_of: Callable[[Any, WeightInfo], Hashable] = lambda _settings, _weight: None
+    joins: Callable[[Any, WeightInfo], bool] = lambda _settings, _weight: False
 
 
 def _descent(settings: Any) -> type[Optimizer]:
@@ -44,6 +46,10 @@ def _descent(settings: Any) -> type[Optimizer]:
 
 def _traced(_: Any) -> type[Optimizer]:
     return KerasRule
+
+
+def _always(_settings: Any, _weight: WeightInfo) -> bool:
+    return True
 
 
 OPTIMIZERS: dict[str, Entry] = {
@@ -55,14 +61,15 @@ OPTIMIZERS: dict[str, Entry] = {
     "Adagrad": Entry(keras.optimizers.Adagrad, lambda _: Adagrad),
     "Adadelta": Entry(keras.optimizers.Adadelta, lambda _: Adadelta),
     "Ftrl": Entry(keras.optimizers.Ftrl, lambda _: Ftrl),
-    "Adafactor": Entry(keras.optimizers.Adafactor, _traced),
+    "Adafactor": Entry(keras.optimizers.Adafactor, _traced, joins=_always),
     "Adamax": Entry(keras.optimizers.Adamax, _traced),
-    "Lamb": Entry(keras.optimizers.Lamb, _traced),
+    "Lamb": Entry(keras.optimizers.Lamb, _traced, joins=_always),
     "Lion": Entry(keras.optimizers.Lion, _traced),
     "Muon": Entry(
         keras.optimizers.Muon,
         _traced,
         kind_of=lambda settings, weight: uses_adamw(settings, weight.name, weight.shape),
+        joins=lambda settings, weight: not uses_adamw(settings, weight.name, weight.shape),
     ),
     "Nadam": Entry(keras.optimizers.Nadam, _traced),
 }

@@ -36,7 +36,7 @@ def build_evaluation(assembly: Assembly, template: Template, training: Scores) -
     tower = Tower(index=0, scope=SCOPE, devices=devices, batch=0, reason=placed.reason)
     bindings = Bindings(
         tower=tower,
-        weights={name: assembly.variables[name].evaluated for name in template.weights},
+        weights={name: assembly.evaluated(name) for name in template.weights},
         inputs=pipe.batch,
         inverse_share=float(plan.step_batch),
         role="evaluation",

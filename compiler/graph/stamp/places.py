@@ -54,7 +54,7 @@ class TowerPlaces:
     Attributes:
         layout: What all towers of the template have in common.
         tower: The tower.
-        weights: The place of each variable that the tower reads.
+        weights: The place of each variable that the tower reads, except those in pieces.
     """
 
     layout: Layout = field(repr=False)
@@ -70,6 +70,8 @@ class TowerPlaces:
     def of(self, inner: str) -> Placed:
         """Return the place of the op called `inner`."""
         table = self.layout.table_of(inner)
+        if table not in self.weights:  # rows of a table in pieces are put together where they are used
+            table = None
         reason = self.layout.decide(inner, self.tower)
         if table is not None:
             return self._at_table(inner, table, reason)

@@ -20,24 +20,13 @@ from compiler.graph.ledger import Entry, Ledger
 from compiler.graph.stamp.lookups import Lookup, Usage, input_types, runs_functions, usage_of
 from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatchWriter
 from compiler.graph.stamp.moment_exchange import JoinedExchange, received_names, write_exchanges
+from compiler.graph.stamp.pieces import PieceWriter
 from compiler.graph.stamp.places import Layout, TowerPlaces
+from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.tower.template import Role, Template
 from compiler.placement.rules import Rulebook, following
 from compiler.plan import Tower
 from compiler.reasons import Placed
-
-
-@frozen
-class WeightSource:
-    """A variable as one tower reads it.
-
-    Attributes:
-        handle: The name of the tensor of its handle.
-        placed: The place of the variable.
-    """
-
-    handle: tf.Tensor
-    placed: Placed
 
 
 @frozen
@@ -58,7 +47,7 @@ class Bindings:
     """
 
     tower: Tower
-    weights: Mapping[str, WeightSource]
+    weights: Mapping[str, WeightSource | CutSource]
     inputs: Mapping[str, tf.Tensor]
     seed: tf.Tensor | None = None
     scale: float | tf.Tensor | None = None
@@ -125,14 +114,23 @@ class StampedTower:
             return self.tensor(found.values)
         return tf.IndexedSlices(self.tensor(found.values), self.tensor(found.indices))
 
-    def reads(self, weight: str) -> list[tf.Operation]:
-        """Return the ops by which the tower reads a weight, or some of its rows."""
-        names = [read_name(self.tower, weight)] if weight in self.usage.whole else []
+    def reads(self, weight: str, shard: int | None = None) -> list[tf.Operation]:
+        """Return the ops by which the tower reads a weight, or some of its rows.
+
+        Args:
+            weight: The name of the weight.
+            shard: The number of the piece, if the weight is in pieces.
+        """
+        piece = "" if shard is None else f"/shard_{shard}"
+        names = [read_name(self.tower, weight) + piece] if weight in self.usage.whole else []
         if self.accumulated is not None:  # rows are looked up inside the loop
             names += [self.accumulated.ended] if self.usage.by_weight(weight) else []
             return [self.graph.get_operation_by_name(each) for each in names]
         names += [
-            self.tower.op_name(rows_name(self.usage.lookups[each])) for each in self.usage.by_weight(weight)
+            self.tower.op_name(
+                rows_name(self.usage.lookups[each]) if shard is None else f"{each}/rows{piece}"
+            )
+            for each in self.usage.by_weight(weight)
         ]
         return [self.graph.get_operation_by_name(each) for each in names]
 
@@ -202,7 +200,11 @@ class _Writer:
     _names: dict[str, str] = field(factory=dict)  # of the template's nodes: names in the graph
 
     def __attrs_post_init__(self) -> None:
-        homes = {weight: source.placed for weight, source in self.bindings.weights.items()}
+        homes = {
+            weight: source.placed
+            for weight, source in self.bindings.weights.items()
+            if isinstance(source, WeightSource)
+        }
         self.places = TowerPlaces(self.layout, self.bindings.tower, homes)
         self.constants = {node.name: node for node in self.template.graph_def.node if node.op == "Const"}
 
@@ -271,9 +273,11 @@ class _Writer:
             node.name: node.attr["dtype"] for node in template.graph_def.node if node.op == "Placeholder"
         }
         for weight, port in template.weights.items():
-            self.places.put_port(port, bindings.weights[weight].placed.device)
+            source = bindings.weights[weight]
+            home = self.places.own if isinstance(source, CutSource) else source.placed
+            self.places.put_port(port, home.device)
             if weight in self.layout.usage.whole:
-                self._names[port] = self._read(weight, bindings.weights[weight], dtypes[port])
+                self._names[port] = self._read(weight, source, dtypes[port])
 
     def _replace(self, port: str, tensor: tf.Tensor) -> None:
         self._names[port] = self._outside(tensor)
@@ -283,25 +287,47 @@ class _Writer:
         self.outside[tensor.name] = tensor
         return str(tensor.name).removesuffix(":0")
 
-    def _read(self, weight: str, source: WeightSource, dtype: Any) -> str:
+    def _read(self, weight: str, source: WeightSource | CutSource, dtype: Any) -> str:
         name = read_name(self.bindings.tower, weight)
+        if isinstance(source, CutSource):
+            handles = [self._outside(each.handle) for each in source.sources]
+            return self._pieces(source, handles).join(name, dtype.type)
         node = self.target.node.add(name=name, op="ReadVariableOp")
         node.input.append(self._outside(source.handle))
         node.attr["dtype"].CopyFrom(dtype)
         self._enter(node, Placed(source.placed.device, following(weight, source.placed)), "read")
         return name
 
+    def _pieces(self, source: CutSource, handles: Sequence[str]) -> PieceWriter:
+        beside = [
+            Placed(each.placed.device, following(shard.name, each.placed))
+            for shard, each in zip(source.shards, source.sources, strict=True)
+        ]
+        return PieceWriter(source.shards, handles, beside, self.places.own, self._add)
+
+    def _add(self, name: str, op: str, inputs: Sequence[str], placed: Placed, role: Role) -> Any:
+        """Write a node, and return it for its attributes."""
+        node = self.target.node.add(name=name, op=op)
+        node.input.extend(inputs)
+        self._enter(node, placed, role)
+        return node
+
     def _look_up(self, template_node: Any, lookup: Lookup) -> None:
         """Write a gather of rows from the variable itself, on its device, with the conversion of the rows."""
         source, name = self.bindings.weights[lookup.weight], rows_name(lookup)
         placed, role = self.places.of(lookup.gather), self.template.roles[lookup.gather]
+        cast = next((each for each in self.template.graph_def.node if each.name == lookup.cast), None)
+        if isinstance(source, CutSource):
+            pieces = self._pieces(source, [self._outside(each.handle) for each in source.sources])
+            indices, kinds = self._input(lookup.indices), template_node.attr
+            pieces.look_up(self._names[lookup.gather], indices, kinds, cast, placed, role)
+            return
         rows = self.target.node.add(name=self.bindings.tower.op_name(name), op="ResourceGather")
         rows.input.extend((self._outside(source.handle), self._input(lookup.indices)))
         rows.attr["Tindices"].CopyFrom(template_node.attr["Tindices"])
         rows.attr["dtype"].CopyFrom(template_node.attr["Tparams"])
         self._enter(rows, placed, role)
-        if lookup.cast is not None:
-            (cast,) = (node for node in self.template.graph_def.node if node.name == lookup.cast)
+        if cast is not None:
             rows.attr["dtype"].CopyFrom(cast.attr["SrcT"])
             converted = self.target.node.add(name=self._names[lookup.gather], op="Cast")
             converted.input.append(rows.name)

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
+from compiler.shards import Shard
+
 Role = Literal[
     "input",
     "variable",
@@ -36,6 +38,7 @@ class WeightInfo:
         initializer: Makes its first value; called as `initializer(shape, dtype)`.
         regularizer: The regularizer of its layer, or None.
         constraint: What is applied to it after an update, or None.
+        shard: The piece of a weight that it is, or None for a whole weight.
     """
 
     name: str
@@ -46,6 +49,12 @@ class WeightInfo:
     initializer: Any = field(repr=False, eq=False)
     regularizer: Any = field(default=None, repr=False, eq=False)
     constraint: Any = field(default=None, repr=False, eq=False)
+    shard: Shard | None = None
+
+    @property
+    def weight(self) -> str:
+        """The name of the whole weight, by which rules, towers and files know it."""
+        return self.name if self.shard is None else self.shard.of
 
 
 @frozen

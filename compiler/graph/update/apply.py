@@ -93,7 +93,9 @@ def _reads(assembly: Assembly, variable: GraphVariable, copy: int) -> list[tf.Op
     """Return the reads of a copy by the towers and for scores, which must end before it changes."""
     readers = [each for each in assembly.towers if variable.copy_of(each.tower.index) == copy]
     scores = assembly.score_reads.get(variable.copies[copy].handle.name, [])
-    return [read for each in readers for read in each.reads(variable.name)] + scores
+    shard = variable.info.shard
+    number = None if shard is None else shard.number
+    return [read for each in readers for read in each.reads(variable.weight, number)] + scores
 
 
 def _constrain(variable: GraphVariable, copy: int, applied: tf.Operation) -> tf.Operation:

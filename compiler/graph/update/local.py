@@ -95,7 +95,7 @@ def _families(assembly: Assembly) -> Iterator[_Family]:
 def _changing(assembly: Assembly) -> Iterator[GraphVariable]:
     """Yield the variables that training changes. All copies of the others stay equal by themselves."""
     statistics = {name for each in assembly.towers for name in each.template.state_updates}
-    return (each for each in assembly.variables.values() if each.info.trainable or each.name in statistics)
+    return (each for each in assembly.variables.values() if each.info.trainable or each.weight in statistics)
 
 
 def _family(assembly: Assembly, variable: GraphVariable) -> _Family:

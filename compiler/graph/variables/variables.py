@@ -11,10 +11,12 @@ from attrs import define, evolve, field, frozen
 
 from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.ledger import Ledger
-from compiler.graph.stamp.stamp import WeightSource
+from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.tower.template import Role, WeightInfo
+from compiler.graph.variables.initial import FirstValue
 from compiler.graph.variables.nodes import VariableWriter
 from compiler.placement.rules import Rulebook, following
+from compiler.placement.variable_rules import pieces_of
 from compiler.placement.variable_rules import place_variables as assign_devices
 from compiler.plan import Plan, VariableInfo, VariablePlacement
 from compiler.reasons import Placed, Reason
@@ -50,7 +52,7 @@ class SlotSpec:
 
 @define
 class GraphVariable:
-    """A variable of the model in the graph.
+    """A variable of the model in the graph: a weight, or a piece of one.
 
     Attributes:
         info: What is known of the weight.
@@ -67,6 +69,11 @@ class GraphVariable:
     slots: dict[str, list[Any]] = field(factory=dict, repr=False)
     average: Any = field(default=None, repr=False)
     mean: Any = field(default=None, repr=False)
+
+    @property
+    def weight(self) -> str:
+        """The name of the weight that it is, or of which it is a piece."""
+        return self.info.weight
 
     @property
     def name(self) -> str:
@@ -136,6 +143,14 @@ class GraphVariable:
         return WeightSource(self.copies[copy].handle, self.placed(copy))
 
 
+def joined_source(
+    pieces: Sequence[GraphVariable], sources: Sequence[WeightSource]
+) -> WeightSource | CutSource:
+    """Return what reads a weight: from one variable, or from those of its pieces."""
+    shards = tuple(each.info.shard for each in pieces if each.info.shard is not None)
+    return CutSource(shards, tuple(sources)) if shards else sources[0]
+
+
 def place_variables(
     weights: Mapping[str, WeightInfo],
     slots: Mapping[str, Sequence[SlotSpec]],
@@ -158,6 +173,7 @@ def place_variables(
             dtype=weight.dtype,
             bytes=weight.bytes,
             trainable=weight.trainable,
+            shard=weight.shard,
             slot_bytes=sum(each.bytes_for(weight) for each in slots.get(weight.name, ()))
             + (weight.bytes if averaged and weight.trainable else 0),
         )
@@ -230,7 +246,34 @@ def create_variables(
     return made
 
 
+def cut_weights(weights: Mapping[str, WeightInfo], rulebook: Rulebook) -> dict[str, WeightInfo]:
+    """Return what there is a variable for: every weight, or the pieces into which the rules cut it.
+
+    Args:
+        weights: The weights by name.
+        rulebook: The rules of the spec.
+
+    Raises:
+        SpecError: A weight cannot be cut as its rule says.
+    """
+    found: dict[str, WeightInfo] = {}
+    for info in weights.values():
+        shards = pieces_of(rulebook, info.name, info.shape, info.bytes)
+        first = FirstValue(info, shards)
+        for shard in shards:
+            size = size_in_bytes(shard.shape, info.dtype) or 0
+            found[shard.name] = evolve(
+                info, name=shard.name, shape=shard.shape, bytes=size, initializer=first, shard=shard
+            )
+        if not shards:
+            found[info.name] = info
+    return found
+
+
 def _initial_value(info: WeightInfo) -> tf.Tensor:
+    if info.shard is not None:
+        made: tf.Tensor = info.initializer.piece(info.shard.number)
+        return made
     return tf.cast(info.initializer(info.shape, dtype=info.dtype), info.dtype)
 
 

@@ -8,6 +8,7 @@ from compiler.figures import plural
 from compiler.mapping.explanation import Explanation
 from compiler.reasons import Reason
 from compiler.report.view import Ink
+from compiler.shards import Shard
 from dsl import ir
 from dsl.diagnostics import Diagnostic, Label, Severity
 from dsl.formats.human import human
@@ -30,6 +31,10 @@ def why_text(found: Sequence[Explanation], ink: Ink) -> str:
 def _single(each: Explanation, ink: Ink) -> Iterator[str]:
     yield f"{ink(each.name, 'bold')} is on {ink(_place(each), 'bold')}"
     yield f"  {_kind(each)}"
+    if each.shard is not None:
+        yield f"  {_piece(each.shard)} of {each.shard.of}"
+    if each.fewer is not None:
+        yield f"  {each.fewer}"
     for link in each.chain[1:]:
         yield f"  follows the {link.kind} {link.name}"
     if each.group is not None and each.group.span is not None:
@@ -60,7 +65,15 @@ def _kind(each: Explanation) -> str:
 
 
 def _link(each: Explanation) -> str:
+    if each.shard is not None:
+        return f" {_piece(each.shard)}"
     return f" follows {each.chain[1].name}" if len(each.chain) > 1 else ""
+
+
+def _piece(shard: Shard) -> str:
+    """Return the part of a variable that a piece is, in words."""
+    along = "rows" if shard.axis == 0 else f"axis {shard.axis}"
+    return f"piece {shard.number} of {shard.count}: {along} {shard.start:,}..{shard.stop - 1:,}"
 
 
 def _decision(each: Explanation, ink: Ink) -> Iterator[str]:

@@ -42,7 +42,7 @@ def _used(gpus: list[Device], place: ir.Place, clones: ir.Clones) -> set[Device]
         used.update(_first([gpu for gpu in gpus if gpu[0] != "ps"], clones.count))
     for rule in place.rules:
         target = rule.target
-        if isinstance(target, (ir.DeviceSet, ir.Balanced, ir.RoundRobin, ir.Groups)):
+        if isinstance(target, (ir.DeviceSet, ir.Balanced, ir.RoundRobin, ir.Sharded, ir.Groups)):
             found = named(gpus, target if isinstance(target, ir.DeviceSet) else target.devices)
             if rule.selector.role == "clones":
                 size = target.size if isinstance(target, ir.Groups) else 1

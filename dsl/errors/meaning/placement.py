@@ -157,6 +157,18 @@ def target_needs_devices(name: str, span: Span) -> Diagnostic:
     )
 
 
+def target_inside(outer: str, inner: str, span: Span) -> Diagnostic:
+    """A target in place of the devices of another, as in `sharded(replicated)`."""
+    return error(
+        "TFD408",
+        f"`{inner}` is no set of devices",
+        span,
+        text=f"expected the devices of `{outer}`",
+        notes=(f"`{outer}` and `{inner}` are two ways of placing, and a rule has one",),
+        help=f"write it as in `{outer}(cpu[*])`",
+    )
+
+
 def target_not_for(target: str, roles: Sequence[str], role: str, span: Span) -> Diagnostic:
     """A target that the selector cannot have."""
     return error(

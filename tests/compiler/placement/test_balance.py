@@ -12,6 +12,7 @@ import grammar
 from compiler.pipeline import make_plan
 from compiler.placement.balance import spread_by_bytes
 from compiler.plan import VariableInfo
+from compiler.shards import cut
 from compiler.topology import Device
 from tests.compiler.placement.places import places, variables
 from tests.folders import ROOT
@@ -116,3 +117,32 @@ def test_slots_that_are_elsewhere_weigh_there() -> None:
 
 def _renamed(info: VariableInfo, prefix: str) -> VariableInfo:
     return VariableInfo(prefix + info.name, info.shape, info.dtype, info.bytes, slot_bytes=info.slot_bytes)
+
+
+def test_pieces_are_load_for_what_is_balanced() -> None:
+    """Three devices with a piece of 400 bytes get the smaller of the other variables."""
+    found = places(
+        "devices { cpu = 4 }\n"
+        'place {\n  variables -> balanced(cpu[*])\n  variables("table") -> sharded(cpu[0..2])\n}\n'
+    )
+    pieces = [
+        VariableInfo(each.name, each.shape, "float32", 400, shard=each)
+        for each in cut("table", (300,), 1200, 3)
+    ]
+    homes = found.homes([*variables(300, 100, 90), *pieces])
+    assert homes[3:] == ["cpu[0]", "cpu[1]", "cpu[2]"]
+    assert homes[:2] == ["cpu[3]", "cpu[3]"]
+
+
+def test_variables_with_fewer_pieces_go_where_there_is_room() -> None:
+    """The pieces of one variable are on different devices, and those of small ones do not crowd the first."""
+    found = places("devices { cpu = 4 }\nplace { variables -> sharded(cpu[*]) }\n")
+    pieces = [
+        VariableInfo(each.name, each.shape, "float32", 4 * each.size, shard=each)
+        for name, rows in (("a", 2), ("b", 2), ("c", 9))
+        for each in cut(name, (rows,), 4 * rows, 4)
+    ]
+    homes = dict(zip([each.name for each in pieces], found.homes(pieces), strict=True))
+    assert [homes[f"c/shard_{at}"] for at in range(4)] == [f"cpu[{at}]" for at in range(4)]
+    small = [homes[f"{name}/shard_{at}"] for name in "ab" for at in (0, 1)]
+    assert small == ["cpu[1]", "cpu[2]", "cpu[3]", "cpu[0]"]

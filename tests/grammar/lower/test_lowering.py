@@ -167,6 +167,11 @@ def test_tensors_may_be_called_as_blocks_are() -> None:
         ("[gpu[1], cpu[0]]", ir.DeviceSet((ir.DevicePattern("gpu", (1,)), ir.DevicePattern("cpu", (0,))))),
         ("balanced(gpu[*])", ir.Balanced(ir.DeviceSet((ir.DevicePattern("gpu"),)))),
         ("round_robin(gpu[*])", ir.RoundRobin(ir.DeviceSet((ir.DevicePattern("gpu"),)))),
+        ("sharded(gpu[*])", ir.Sharded(ir.DeviceSet((ir.DevicePattern("gpu"),)))),
+        (
+            "sharded(gpu[*], axis = 1, min_size = 2KiB)",
+            ir.Sharded(ir.DeviceSet((ir.DevicePattern("gpu"),)), 1, 2048),
+        ),
         ("replicated", ir.Replicated()),
         ("group[1]", ir.GroupMember(1)),
     ],

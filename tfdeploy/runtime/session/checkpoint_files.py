@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import tensorflow as tf
 from attrs import frozen
 
+from compiler.graph.variables.cut_variable import Saved, assigning
+
 if TYPE_CHECKING:
     from compiler.graph.storage.saving import Saving
 
@@ -50,30 +52,29 @@ class ClientFiles:
     """This process writes and reads the files.
 
     Attributes:
-        initializers: The op of each variable that sets it to a value that is fed, by the variable's name.
+        saved: The variables of a checkpoint, by their names there.
     """
 
-    initializers: Mapping[str, tf.Operation]
+    saved: Mapping[str, Saved]
 
     def write(self, run: Run, saving: Saving, prefix: str) -> None:
         """Fetch all variables and write them."""
-        values = run(dict(saving.reads))
+        parts = [(name, each) for name, found in saving.slices.items() for each in found]
+        values = run([each.read for _, each in parts])
         with tf.Graph().as_default():
-            tensors = [
-                tf.compat.v1.placeholder(tf.as_dtype(each.dtype), each.shape) for each in values.values()
-            ]
+            tensors = [tf.compat.v1.placeholder(tf.as_dtype(each.dtype), each.shape) for each in values]
             op = tf.raw_ops.SaveV2(
                 prefix=prefix,
-                tensor_names=list(values),
-                shape_and_slices=[""] * len(values),
+                tensor_names=[name for name, _ in parts],
+                shape_and_slices=[each.spec for _, each in parts],
                 tensors=tensors,
             )
             with tf.compat.v1.Session() as session:
-                session.run(op, dict(zip(tensors, values.values(), strict=True)))
+                session.run(op, dict(zip(tensors, values, strict=True)))
 
     def read(self, run: Run, saving: Saving, prefix: str, names: Sequence[str]) -> None:
         """Read the values and feed them."""
         del saving
         reader = tf.train.load_checkpoint(prefix)
-        ops = {name: self.initializers[name] for name in names}
-        run(list(ops.values()), {op.inputs[1]: reader.get_tensor(name) for name, op in ops.items()})
+        for name in names:
+            run(*assigning(self.saved[name], reader.get_tensor(name)))

@@ -18,6 +18,7 @@ from compiler.graph.adapters.tensorflow_private import is_op_determinism_enabled
 from compiler.graph.inspect.assigned import read_assigned
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.saving import Saving, add_saving
+from compiler.graph.variables.cut_variable import assigning
 from tfdeploy.runtime.session.checkpoint_files import CheckpointFiles, ServerFiles
 from tfdeploy.runtime.watchdog import Activity
 
@@ -123,9 +124,9 @@ class Engine:
 
     def assign(self, values: Mapping[str, Any]) -> None:
         """Set variables, by their names in a checkpoint, to new values."""
-        initializers = {name: self.compiled.saved[name].initializer for name in values}
-        feed = {op.inputs[1]: values[name] for name, op in initializers.items()}
-        self.session.run(list(initializers.values()), feed)
+        found = [assigning(self.compiled.saved[name], value) for name, value in values.items()]
+        ops = [op for own, _ in found for op in own]
+        self.session.run(ops, {given: value for _, feed in found for given, value in feed.items()})
 
     def start_from(self, weights: Mapping[str, Any]) -> None:
         """Set weights, their moving averages and all of their copies to new values."""

@@ -17,6 +17,7 @@ from compiler.graph.inspect.room import require_room
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.export import final_weights
 from compiler.graph.tower.traces import Traces
+from compiler.graph.variables.cut_variable import pieces_of, read_saved, variables_of
 from compiler.model.layer_state import State, with_states
 from compiler.pipeline import make_plan
 from tfdeploy.runtime.cluster.server.server import loopback_server
@@ -80,7 +81,7 @@ class Trial:
     """A graph in a session, with the initial values of the setup, and `arrays` to train on."""
 
     def __init__(self, setup: TrialSetup, spec: ir.Spec, arrays: Arrays | None = None) -> None:
-        self._setters: dict[str, tuple[tf.Tensor, tf.Operation]] = {}
+        self._setters: dict[str, list[tuple[tf.Tensor, tf.Operation]]] = {}
         self.compiled = setup.compile(spec)
         self.session = setup.session(self.compiled)
         self.session.run(self.compiled.init_op)
@@ -113,8 +114,7 @@ class Trial:
         """Return what would be saved now, by name."""
         if self.compiled.publish_op is not None:
             self.session.run(self.compiled.publish_op)
-        found: dict[str, Any] = self.session.run(dict(self.compiled.saved))
-        return found
+        return read_saved(self.session.run, self.compiled.saved)
 
     def exported(self) -> dict[str, Any]:
         """Return the weights that an exported model would have now, by name."""
@@ -131,19 +131,24 @@ class Trial:
 
     def assign(self, values: Arrays) -> None:
         """Give variables, and all copies of them, new values."""
-        setters = [self._setter(name) for name in values]
-        feed = {given: value for (given, _), value in zip(setters, values.values(), strict=True)}
-        self.session.run([op for _, op in setters], feed)
+        ops: list[tf.Operation] = []
+        feed: dict[tf.Tensor, Any] = {}
+        for name, value in values.items():
+            setters, saved = self._setters_of(name), self.compiled.saved[name]
+            ops += [op for _, op in setters]
+            feed |= {given: piece for (given, _), piece in zip(setters, pieces_of(saved, value), strict=True)}
+        self.session.run(ops, feed)
         self.session.run(self.compiled.after_restore_op)
 
-    def _setter(self, name: str) -> tuple[tf.Tensor, tf.Operation]:
-        """Return a placeholder, and the op that gives its value to a variable."""
+    def _setters_of(self, name: str) -> list[tuple[tf.Tensor, tf.Operation]]:
+        """Return a placeholder, and the op that gives its value to a variable, for each piece of a tensor."""
         if name not in self._setters:
-            variable = self.compiled.saved[name]
+            self._setters[name] = []
             with self.compiled.graph.as_default():
-                given = tf.compat.v1.placeholder(variable.dtype, variable.shape)
-                op = tf.raw_ops.AssignVariableOp(resource=variable.handle, value=given)
-            self._setters[name] = given, op
+                for variable in variables_of(self.compiled.saved[name]):
+                    given = tf.compat.v1.placeholder(variable.dtype, variable.shape)
+                    op = tf.raw_ops.AssignVariableOp(resource=variable.handle, value=given)
+                    self._setters[name].append((given, op))
         return self._setters[name]
 
 

@@ -94,9 +94,7 @@ class SessionTarget:
         """
         self.attach_monitors(engine)
         if self.elsewhere:
-            engine.files = ClientFiles(
-                {name: each.initializer for name, each in engine.compiled.saved.items()}
-            )
+            engine.files = ClientFiles(engine.compiled.saved)
         group = None
         if engine.compiled.exchange is not None:
             group = WorkerGroup(engine, stop, self.monitor, say)

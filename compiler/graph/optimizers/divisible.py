@@ -1,0 +1,79 @@
+"""Check that what is done with a weight can be done with its pieces, each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from inspect import unwrap
+from typing import Any
+
+import keras
+
+from compiler.graph.optimizers.groups import UpdateRules
+from compiler.graph.tower.template import WeightInfo
+from compiler.placement.rules import Rulebook
+from compiler.plan import Plan
+from compiler.shards import Shard
+from dsl.diagnostics import Diagnostic, SpecError
+from dsl.errors.planning import sharding as errors
+
+_SUMS = (keras.regularizers.L1, keras.regularizers.L2, keras.regularizers.L1L2)
+"""Regularizers that are sums over elements, so that those of the pieces add up to that of the whole."""
+
+_NORMS = (keras.constraints.MaxNorm, keras.constraints.MinMaxNorm, keras.constraints.UnitNorm)
+"""Constraints on norms along axes, which a piece has if it is not cut along one of them."""
+
+
+def require_divisible(
+    plan: Plan, rulebook: Rulebook, weights: Mapping[str, WeightInfo], rules: UpdateRules | None
+) -> None:
+    """Raise SpecError for weights in pieces that something can only treat as a whole.
+
+    Args:
+        plan: The plan.
+        rulebook: The rules for places.
+        weights: The weights, with pieces instead of those that are in pieces.
+        rules: The rules of the update, by the names of whole weights; None if nothing is trained.
+
+    Raises:
+        SpecError: An optimizer, a constraint or a regularizer needs the whole weight.
+    """
+    first = [each for each in weights.values() if each.shard is not None and each.shard.number == 0]
+    found = [fault for each in first for fault in _faults(plan, rulebook, each, rules)]
+    if found:
+        raise SpecError(found)
+
+
+def _faults(
+    plan: Plan, rulebook: Rulebook, info: WeightInfo, rules: UpdateRules | None
+) -> Iterator[Diagnostic]:
+    shard = info.shard
+    assert shard is not None
+    reason = rulebook.decide("variables", shard.of)
+    span = reason.rule.span if reason is not None and reason.rule is not None else None
+    rule = rules.weights.get(shard.of) if rules is not None else None
+    if rule is not None and rule.needs_whole:
+        call = plan.update.optimizers[rule.group].optimizer
+        what = "one that Python makes" if call.name == "python" else f"`{call.name}`"
+        told = "its update of one element may depend on others"
+        yield errors.needs_whole(shard.of, f"the optimizer, {what},", told, call.span, span)
+    constraint, regularizer = unwrap(info.constraint), unwrap(info.regularizer)
+    if info.trainable and constraint is not None and not _keeps_pieces(constraint, shard):
+        name = f"the constraint, `{_name_of(constraint)}`,"
+        yield errors.needs_whole(shard.of, name, "the variable is cut by this", span, None)
+    if info.trainable and regularizer is not None and not isinstance(regularizer, _SUMS):
+        name = f"the regularizer, `{_name_of(regularizer)}`,"
+        yield errors.needs_whole(shard.of, name, "the variable is cut by this", span, None)
+
+
+def _keeps_pieces(constraint: Any, shard: Shard) -> bool:
+    """Whether a constraint on the pieces is that on the whole."""
+    if isinstance(constraint, keras.constraints.NonNeg):
+        return True
+    if not isinstance(constraint, _NORMS):
+        return False
+    axes = constraint.axis if isinstance(constraint.axis, list | tuple) else [constraint.axis]
+    return shard.axis not in {each % len(shard.whole) for each in axes}
+
+
+def _name_of(thing: Any) -> str:
+    return str(getattr(thing, "__name__", type(thing).__name__))

@@ -1,0 +1,185 @@
+"""How a tower reads a weight that is in pieces: as a whole, or some of its rows.
+
+The whole is read piece by piece, and joined in the tower. For a look-up, the tower finds the distinct rows
+that it needs, and asks each piece for those that it has. So a row is sent once, however often it occurs in a
+batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+from attrs import frozen
+
+from compiler.graph.tower.template import Role
+from compiler.reasons import Placed
+from compiler.shards import Shard
+
+INT32 = tf.int32.as_datatype_enum
+
+
+class NodeAdder(Protocol):
+    """Writes a node, and returns it for its attributes."""
+
+    def __call__(self, name: str, op: str, inputs: Sequence[str], placed: Placed, role: Role) -> Any:
+        """Write the node."""
+
+
+@frozen
+class PieceWriter:
+    """Writes the nodes that read a weight in pieces.
+
+    Attributes:
+        shards: The pieces.
+        handles: The name of the handle of each piece.
+        beside: The place beside each piece.
+        tower: The place of the tower.
+        add: Writes a node.
+    """
+
+    shards: Sequence[Shard]
+    handles: Sequence[str]
+    beside: Sequence[Placed]
+    tower: Placed
+    add: NodeAdder
+
+    @property
+    def axis(self) -> int:
+        """The axis along which the weight is cut."""
+        return self.shards[0].axis
+
+    def join(self, name: str, dtype: int) -> str:
+        """Write the read of the whole weight; return its name.
+
+        Args:
+            name: The name of the joined value.
+            dtype: The type of the weight, a number of DataType.
+        """
+        reads = []
+        for shard, handle, placed in zip(self.shards, self.handles, self.beside, strict=True):
+            read = self.add(f"{name}/shard_{shard.number}", "ReadVariableOp", [handle], placed, "read")
+            read.attr["dtype"].type = dtype
+            reads.append(read.name)
+        return self._concat(name, reads, dtype, self.tower, "read")
+
+    def look_up(
+        self,
+        name: str,
+        indices: str,
+        kinds: Mapping[str, Any],
+        cast: Any,
+        placed: Placed,
+        role: Role,
+    ) -> None:
+        """Write a gather of rows along the first axis.
+
+        Args:
+            name: The name of the gathered rows, which have the shape of `indices` and of a row.
+            indices: The name of the tensor with the numbers of the rows.
+            kinds: The attributes of a gather from the whole weight: `Tindices` and `Tparams`.
+            cast: A conversion of the rows, which is made beside each piece, or None.
+            placed: The place of the ops that belong to no piece.
+            role: The role of all ops.
+        """
+        index, row = kinds["Tindices"].type, kinds["Tparams"].type
+        flat = self._one_axis(f"{name}/flat", indices, index, placed, role)
+        distinct = self.add(f"{name}/distinct", "Unique", [flat], placed, role)
+        distinct.attr["T"].type, distinct.attr["out_idx"].type = index, INT32
+        if self.axis:
+            rows = self._rows(name, [distinct.name] * len(self.shards), index, row, cast, role)
+            joined = self._concat(f"{name}/joined", rows, row, placed, role)
+        else:
+            joined = self._stitched(name, distinct.name, index, row, cast, placed, role)
+        shape = self.add(f"{name}/shape", "Shape", [indices], placed, role)
+        shape.attr["T"].type, shape.attr["out_type"].type = index, INT32
+        places = self._reshaped(f"{name}/places", f"{distinct.name}:1", shape.name, INT32, placed, role)
+        first = self._constant(f"{name}/first", np.int32(0), placed, role)
+        found = self.add(name, "GatherV2", [joined, places, first], placed, role)
+        found.attr["Tparams"].type, found.attr["Tindices"].type = row, INT32
+        found.attr["Taxis"].type = INT32
+
+    def _stitched(
+        self, name: str, ids: str, index: int, row: int, cast: Any, placed: Placed, role: Role
+    ) -> str:
+        """Write the look-up of distinct rows, each in the piece that has it; return their name."""
+        owner = self._owner(name, ids, index, placed, role)
+        begins = np.array([each.start for each in self.shards], tf.as_dtype(index).as_numpy_dtype)
+        starts = self._constant(f"{name}/starts", begins, placed, role)
+        first = self._constant(f"{name}/starts/axis", np.int32(0), placed, role)
+        start = self.add(f"{name}/start", "GatherV2", [starts, owner, first], placed, role)
+        start.attr["Tparams"].type, start.attr["Tindices"].type = index, INT32
+        start.attr["Taxis"].type = INT32
+        local = self.add(f"{name}/local", "Sub", [ids, start.name], placed, role)
+        local.attr["T"].type = index
+        asked = self._dealt(f"{name}/asked", local.name, owner, index, placed, role)
+        rows = self._rows(name, asked, index, row, cast, role)
+        count = self.add(f"{name}/count", "Size", [ids], placed, role)
+        count.attr["T"].type, count.attr["out_type"].type = index, INT32
+        zero = self._constant(f"{name}/zero", np.int32(0), placed, role)
+        one = self._constant(f"{name}/one", np.int32(1), placed, role)
+        numbers = self.add(f"{name}/numbers", "Range", [zero, count.name, one], placed, role)
+        numbers.attr["Tidx"].type = INT32
+        positions = self._dealt(f"{name}/positions", numbers.name, owner, INT32, placed, role)
+        stitched = self.add(f"{name}/stitched", "DynamicStitch", [*positions, *rows], placed, role)
+        stitched.attr["N"].i, stitched.attr["T"].type = len(self.shards), row
+        return str(stitched.name)
+
+    def _owner(self, name: str, ids: str, index: int, placed: Placed, role: Role) -> str:
+        """Write the number of the piece that has each row; return its name.
+
+        It is the first or last piece for a number that no row has, and the gather there refuses it.
+        """
+        begins = np.array([[each.start for each in self.shards[1:]]], tf.as_dtype(index).as_numpy_dtype)
+        later = self._constant(f"{name}/begins", begins, placed, role)
+        line = self._constant(f"{name}/line", np.array([1, -1], np.int32), placed, role)
+        wide = self._reshaped(f"{name}/wide", ids, line, index, placed, role)
+        found = self.add(f"{name}/found", "UpperBound", [later, wide], placed, role)
+        found.attr["T"].type, found.attr["out_type"].type = index, INT32
+        return self._one_axis(f"{name}/owner", found.name, INT32, placed, role)
+
+    def _rows(self, name: str, ids: Sequence[str], index: int, row: int, cast: Any, role: Role) -> list[str]:
+        """Write the gather of rows beside each piece; return the names of what is sent."""
+        found = []
+        for shard, handle, placed, asked in zip(self.shards, self.handles, self.beside, ids, strict=True):
+            inner = f"{name}/rows/shard_{shard.number}"
+            rows = self.add(inner, "ResourceGather", [handle, asked], placed, role)
+            rows.attr["Tindices"].type = index
+            rows.attr["dtype"].type = row if cast is None else cast.attr["SrcT"].type
+            if cast is not None:
+                rows = self.add(f"{inner}/converted", "Cast", [inner], placed, role)
+                for key, value in cast.attr.items():
+                    rows.attr[key].CopyFrom(value)
+            found.append(rows.name)
+        return found
+
+    # --- small ops ----------------------------------------------------------------------------------------
+
+    def _dealt(self, name: str, values: str, owner: str, dtype: int, placed: Placed, role: Role) -> list[str]:
+        """Write the values for each piece; return their names."""
+        node = self.add(name, "DynamicPartition", [values, owner], placed, role)
+        node.attr["T"].type, node.attr["num_partitions"].i = dtype, len(self.shards)
+        return [f"{name}:{each.number}" if each.number else name for each in self.shards]
+
+    def _one_axis(self, name: str, values: str, dtype: int, placed: Placed, role: Role) -> str:
+        shape = self._constant(f"{name}/shape", np.array([-1], np.int32), placed, role)
+        return self._reshaped(name, values, shape, dtype, placed, role)
+
+    def _reshaped(self, name: str, values: str, shape: str, dtype: int, placed: Placed, role: Role) -> str:
+        node = self.add(name, "Reshape", [values, shape], placed, role)
+        node.attr["T"].type, node.attr["Tshape"].type = dtype, INT32
+        return name
+
+    def _concat(self, name: str, values: Sequence[str], dtype: int, placed: Placed, role: Role) -> str:
+        axis = self._constant(f"{name}/axis", np.int32(self.axis), placed, role)
+        node = self.add(name, "ConcatV2", [*values, axis], placed, role)
+        node.attr["N"].i, node.attr["T"].type, node.attr["Tidx"].type = len(values), dtype, INT32
+        return name
+
+    def _constant(self, name: str, value: Any, placed: Placed, role: Role) -> str:
+        node = self.add(name, "Const", [], placed, role)
+        node.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
+        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
+        return name

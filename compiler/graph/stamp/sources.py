@@ -1,0 +1,35 @@
+"""What a tower reads a weight from: a variable, or the variables of its pieces."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+from attrs import frozen
+
+from compiler.reasons import Placed
+from compiler.shards import Shard
+
+
+@frozen
+class WeightSource:
+    """A variable as one tower reads it.
+
+    Attributes:
+        handle: The name of the tensor of its handle.
+        placed: The place of the variable.
+    """
+
+    handle: tf.Tensor
+    placed: Placed
+
+
+@frozen
+class CutSource:
+    """A variable in pieces, as one tower reads it.
+
+    Attributes:
+        shards: The pieces.
+        sources: The variable of each piece.
+    """
+
+    shards: tuple[Shard, ...]
+    sources: tuple[WeightSource, ...]

@@ -1,0 +1,280 @@
+"""Variables in pieces: the arithmetic of whole ones, with only the rows that are needed on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import grammar
+from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping import map_placement
+from compiler.graph.inspect.one_step import run_one_step
+from compiler.graph.inspect.why import explain_placement
+from compiler.pipeline import make_plan
+from compiler.report.text.why_text import why_text
+from compiler.report.view import Ink
+from dsl.diagnostics import SpecError
+from tests.support import Training, largest_difference, spec_of
+
+MODEL = """
+tfdeploy = 1
+
+model "words" {{
+  word = input(int32, [5])
+  label = input(int32, [])
+  rows = word -> Embedding(100, 6, name = "table"{table}) -> Flatten()
+  logits = rows -> BatchNormalization(name = "norm") -> Dense(3, name = "logits"{dense})
+  loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}}
+
+devices {{ cpu = 4 }}
+clones {{ count = {clones}, batch = {batch} }}
+
+place {{
+  clones -> cpu[0..1]
+  {rules}
+}}
+
+update {{ optimizer = {optimizer}, batch_norm = mean }}
+train {{ seed = 7 }}
+"""
+TABLE = 'variables("table/*") -> sharded(cpu[1..3])'
+ALL = "variables -> sharded(cpu[*])"
+
+
+def words(
+    rules: str = ALL,
+    *,
+    optimizer: str = "SGD(0.1)",
+    clones: int = 2,
+    batch: int = 4,
+    table: str = "",
+    dense: str = "",
+    **overrides: str,
+) -> Any:
+    """Return the spec of a model with a table of 100 rows."""
+    text = MODEL.format(
+        rules=rules, optimizer=optimizer, clones=clones, batch=batch, table=table, dense=dense
+    )
+    return spec_of(text, **overrides)
+
+
+def examples() -> dict[str, Any]:
+    """Return examples with words that come several times, from all pieces."""
+    generator = np.random.default_rng(3)
+    return {
+        "word": generator.integers(0, 100, (8, 5)).astype(np.int32) // 7 * 7,
+        "label": generator.integers(0, 3, 8).astype(np.int32),
+    }
+
+
+def trained(spec: Any, base: str = ".") -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return all variables of a checkpoint before and after three steps."""
+    with Training(spec, examples(), emulate=True, base=base) as training:
+        before = training.values()
+        training.steps(3)
+        return before, training.values()
+
+
+def differs(spec: Any, whole: Any, base: str = ".") -> float:
+    """Return how far the variables of a spec differ after three steps; they must be equal before."""
+    before, after = trained(spec, base)
+    wanted_before, wanted = trained(whole, base)
+    assert before.keys() == wanted_before.keys()
+    assert all(np.array_equal(before[name], wanted_before[name]) for name in before)
+    return largest_difference(after, wanted)
+
+
+ONE = "variables -> cpu[0]"
+KINDS = {
+    "every variable": {"rules": ALL},
+    "columns": {"rules": 'variables("*e*s") -> sharded(cpu[*], axis = 1)'},
+    "aggregations": {"rules": ALL, "update__aggregate": "ring"},
+    "packed": {"rules": ALL, "update__aggregate": "shuffle", "update__pack": "1KiB"},
+    "slots elsewhere": {"rules": f"{ALL}\n slots -> cpu[3]", "optimizer": "Adam(0.01)"},
+    "averages": {"rules": ALL, "optimizer": "Nadam(0.01)", "update__ema": "0.9"},
+    "global norm": {"rules": ALL, "update__clip": "global_norm(0.1)"},
+    "own norm": {"rules": ALL, "update__clip": "norm(0.05)"},
+    "micro-batches": {"rules": ALL, "update__accumulate": "2", "batch": 2},
+    "async": {"rules": ALL, "update__mode": "async", "update__batch_norm": "first", "clones": 1, "batch": 8},
+    "local": {
+        "rules": ALL,
+        "update__mode": "local",
+        "update__average_every": "1",
+        "update__batch_norm": "first",
+    },
+    "float16": {"rules": ALL, "update__precision": "mixed_float16"},
+    "regularized": {
+        "rules": ALL,
+        "table": ", embeddings_regularizer = L2(0.1), embeddings_constraint = MaxNorm(0.01, axis = 1)",
+        "dense": ", kernel_regularizer = L2(0.01), kernel_constraint = NonNeg()",
+    },
+    "looked at whole": {"rules": ALL, "dense": ", kernel_initializer = Orthogonal()"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pieces_are_trained_as_the_whole_is(kind: str) -> None:
+    """First values have the same bits, and three steps of two clones end with the same variables."""
+    made = KINDS[kind]
+    arguments: dict[str, Any] = {**made, "rules": made["rules"]}
+    whole: dict[str, Any] = {**made, "rules": ONE}
+    assert differs(words(**arguments), words(**whole)) < (2e-2 if kind == "float16" else 1e-5)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    ["Momentum(0.1)", "AdamW(0.01)", "RMSprop(0.01, centered = true)", "Adagrad(0.1)", "Ftrl(0.1)"],
+)
+def test_every_optimizer_updates_pieces_as_the_whole(optimizer: str) -> None:
+    """Sparse and dense gradients, slots of every shape, weight decay included."""
+    assert differs(words(optimizer=optimizer), words(ONE, optimizer=optimizer)) < 1e-5
+
+
+TIED = """
+import keras
+
+class Tied(keras.layers.Layer):
+    def build(self, shape):
+        self.table = self.add_weight(shape=(100, 6), name="table")
+
+    def call(self, words):
+        rows = keras.ops.take(self.table, words, axis=0)
+        return keras.ops.matmul(keras.ops.mean(rows, axis=1), keras.ops.transpose(self.table))
+"""
+
+
+def test_a_table_that_is_also_the_output_layer_is_looked_up_and_read(tmp_path: Path) -> None:
+    """Tied weights: rows for the look-up, all pieces for the product, and one gradient."""
+    (tmp_path / "tied.py").write_text(TIED)
+    text = MODEL.format(rules=TABLE, optimizer="Adam(0.01)", clones=2, batch=4, table="", dense="")
+    begin, end = text.index("  rows ="), text.index("  loss =")
+    text = f'{text[:begin]}  logits = word -> python("tied:Tied", name = "table")\n{text[end:]}'
+    cut, whole = (
+        grammar.read("test.tfdeploy", text=each, allow_python=True).spec
+        for each in (text, text.replace(TABLE, ONE))
+    )
+    assert differs(cut, whole, str(tmp_path)) < 1e-5
+
+
+@pytest.fixture(scope="module")
+def table() -> Iterator[Any]:
+    """Return the graph of a model whose table is in three pieces, which are not on the clones' device."""
+    return compile_graph(make_plan(words(TABLE, clones=1, batch=8), emulate=True))
+
+
+def test_each_piece_is_asked_once_for_the_rows_that_it_has(table: Any) -> None:
+    """Only distinct rows are sent: what goes between the tower and each piece is counted in a step."""
+    gathers = [f"table/GatherV2/rows/shard_{number}" for number in range(3)]
+    ops = {each.name: each for each in map_placement(table).ops}
+    assert [ops[each].requested for each in gathers] == ["cpu[1]", "cpu[2]", "cpu[3]"]
+    assert "table/embeddings/read" not in ops
+    given = examples()["word"]
+    import tensorflow as tf
+
+    from compiler.graph.session_options import session_config
+
+    with tf.compat.v1.Session(graph=table.graph, config=session_config(table.plan)) as session:
+        session.run(table.init_op)
+        session.run(table.train_input.attach(lambda: tf.data.Dataset.from_tensors(examples()).repeat()))
+        wanted = [table.graph.get_tensor_by_name(f"{each}:0") for each in gathers]
+        asked = [each.op.inputs[1] for each in wanted]
+        rows, ids = session.run([wanted, asked])
+    pieces = [each.info.shard for each in table.variables.values() if each.weight == "table/embeddings"]
+    for shard, sent, local in zip(pieces, rows, ids, strict=True):
+        assert shard is not None
+        own = np.unique(given[(given >= shard.start) & (given < shard.stop)])
+        assert sorted(local + shard.start) == list(own)
+        assert sent.shape == (len(own), 6)
+
+
+def test_a_number_that_no_row_has_is_refused(table: Any) -> None:
+    """It is not taken for a row of another piece."""
+    import tensorflow as tf
+
+    from compiler.graph.session_options import session_config
+
+    for wrong in (-101, 100):
+        given = {**examples(), "word": np.full((8, 5), wrong, np.int32)}
+        with tf.compat.v1.Session(graph=table.graph, config=session_config(table.plan)) as session:
+            session.run(table.init_op)
+            session.run(table.train_input.attach(lambda: tf.data.Dataset.from_tensors(given)))  # noqa: B023
+            with pytest.raises(tf.errors.InvalidArgumentError, match="is not in"):
+                session.run(table.train_op)
+
+
+def test_the_map_has_every_piece_where_its_rule_put_it(table: Any) -> None:
+    """A row for each piece with its part of the whole, and the pieces of one variable are all of it."""
+    found = map_placement(table, run_one_step(table))
+    assert found.misplaced == ()
+    pieces = [each for each in found.variables if each.shard is not None]
+    assert [(each.name, each.device, each.shape) for each in pieces] == [
+        ("table/embeddings/shard_0", "cpu[1]", (34, 6)),
+        ("table/embeddings/shard_1", "cpu[2]", (33, 6)),
+        ("table/embeddings/shard_2", "cpu[3]", (33, 6)),
+    ]
+    assert [each.shard.start for each in pieces if each.shard] == [0, 34, 67]
+    assert {each.shard.whole for each in pieces if each.shard} == {(100, 6)}
+    assert {each.rule.text for each in pieces} == {TABLE}
+    held = {each.ref: each.variable_bytes for each in found.devices}
+    assert [held[f"cpu[{at}]"] for at in (1, 2, 3)] == [34 * 24, 33 * 24, 33 * 24]
+
+
+def test_why_names_the_pieces_of_a_variable(table: Any) -> None:
+    """The name of the whole means all pieces; that of a piece tells its rows."""
+    ink = Ink(color=False)
+    text = why_text(explain_placement(table, "table/embeddings"), ink)
+    assert "cpu[2]  table/embeddings/shard_1 piece 1 of 3: rows 34..66" in text
+    (one,) = explain_placement(table, "table/embeddings/shard_2")
+    assert "piece 2 of 3: rows 67..99 of table/embeddings" in why_text([one], ink)
+
+
+def test_small_variables_have_fewer_pieces_and_the_map_says_why() -> None:
+    """Three rows make three pieces; a variable below the least size stays whole."""
+    compiled = compile_graph(make_plan(words("variables -> sharded(cpu[*], min_size = 100B)"), emulate=True))
+    found = {each.name: each for each in map_placement(compiled).variables}
+    assert found["logits/bias"].fewer == "1 piece for 4 devices, because a piece has at least 100 B"
+    assert (
+        found["logits/kernel/shard_2"].fewer == "3 pieces for 4 devices, because a piece has at least 100 B"
+    )
+    assert found["table/embeddings/shard_3"].fewer is None
+    whole = compile_graph(make_plan(words(ALL), emulate=True))
+    bias = [each for each in map_placement(whole).variables if each.name.startswith("logits/bias")]
+    assert [each.fewer for each in bias] == ["3 pieces for 4 devices, because it has 3 rows"] * 3
+    assert len({each.device for each in bias}) == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "arguments"),
+    [
+        ("TFD547", "`norm/gamma` has no axis 1", {"rules": "variables -> sharded(cpu[*], axis = 1)"}),
+        (
+            "TFD548",
+            "`Muon`",
+            {"optimizer": "Muon(0.01)", "rules": 'variables("logits/kernel") -> sharded(cpu[*])'},
+        ),
+        (
+            "TFD548",
+            "`Adafactor`",
+            {
+                "optimizer": "SGD(0.1)",
+                "update__freeze": '["logits/bias"]',
+                "update__optimizer": "Adafactor(0.01)",
+            },
+        ),
+        ("TFD548", "`UnitNorm`", {"dense": ", kernel_constraint = UnitNorm(axis = 0)"}),
+        ("TFD548", "`OrthogonalRegularizer`", {"dense": ", kernel_regularizer = OrthogonalRegularizer()"}),
+    ],
+)
+def test_what_cannot_be_cut_is_refused(code: str, said: str, arguments: dict[str, str]) -> None:
+    """An axis that is not there, and what needs the whole, at the place that asks for it."""
+    with pytest.raises(SpecError) as error:
+        compile_graph(make_plan(words(**arguments), emulate=True))  # type: ignore[arg-type]
+    first = error.value.diagnostics[0]
+    assert first.code == code
+    assert said in first.message
+    assert first.span is not None

@@ -21,6 +21,7 @@ from tests.placement_maps import make_map
 from tests.support import spec_of
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Best, Result, Seconds, SplitResult
+from tfdeploy.showing.register import register_summaries
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +42,12 @@ place { clones -> gpu[*], variables -> cpu[0], variables("y/bias") -> gpu[1] }
 update { optimizer = Adam(1e-3) }
 train { steps = 10 }
 """
+
+
+@pytest.fixture(autouse=True)
+def registered() -> None:
+    """Register the summaries, as the first use of a function of `import tfdeploy` does."""
+    register_summaries()
 
 
 def printed(record: object) -> str:

@@ -13,31 +13,19 @@ from compiler.graph.build import compile_graph
 from compiler.graph.inspect.forecast import forecast_step_memory
 from compiler.graph.inspect.mapping import map_placement
 from compiler.pipeline import make_plan
+from tests.allocations import peak_of_tensors
 from tests.compiler.graph.inspect.test_transfers import CIFAR, DIGITS, SEVERAL, SEVERAL_DATA, WAITING, made_up
 from tests.folders import EXAMPLES
 from tests.support import Training, spec_of
 
 
 def measured_peaks(training: Training) -> dict[str, int]:
-    """Return, by device of the session, the most bytes that the ops of a step had allocated at once."""
+    """Return, by device of the session, the most bytes of tensors that a step had at once."""
     compiled = training.compiled
     metadata = tf.compat.v1.RunMetadata()
     options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
     training.session.run([compiled.data_loss, compiled.train_op], options=options, run_metadata=metadata)
-    peaks = {}
-    for device in metadata.step_stats.dev_stats:
-        records = [
-            (record.alloc_micros, record.alloc_bytes)
-            for node in device.node_stats
-            for memory in node.memory
-            for record in memory.allocation_records
-        ]
-        alive = peak = 0
-        for _, size in sorted(records):
-            alive += size
-            peak = max(peak, alive)
-        peaks[device.device] = peak
-    return peaks
+    return {device.device: peak_of_tensors(device.node_stats) for device in metadata.step_stats.dev_stats}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from compiler.graph.inspect.mapping import map_placement
 from compiler.pipeline import make_plan
 from dsl import ir
 from dsl.diagnostics import SpecError
+from tests.allocations import peak_of_tensors
 from tests.models import data, model, train
 from tests.support import Training, largest_difference
 
@@ -148,7 +149,7 @@ def test_memory_is_that_of_one_micro_batch() -> None:
 
 
 def _peak(layers: str, batch: int, rounds: int) -> int:
-    """Return the most bytes that the ops of a step hold at a time, by TensorFlow's record of allocations."""
+    """Return the most bytes of tensors that a step holds at a time, by TensorFlow's record of allocations."""
     spec = model("dense", layers=layers, batch=batch, update__accumulate=str(rounds))
     with Training(spec, data("dense", batch * rounds)) as training:
         training.steps(1)
@@ -156,9 +157,7 @@ def _peak(layers: str, batch: int, rounds: int) -> int:
         options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
         training.session.run(training.compiled.train_op, options=options, run_metadata=metadata)
     nodes = [node for device in metadata.step_stats.dev_stats for node in device.node_stats]
-    records = [each for node in nodes for memory in node.memory for each in memory.allocation_records]
-    records.sort(key=lambda each: each.alloc_micros)
-    return int(np.cumsum([each.alloc_bytes for each in records]).max())
+    return peak_of_tensors(nodes)
 
 
 def test_a_global_batch_is_that_of_the_whole_step() -> None:

@@ -101,3 +101,77 @@ def test_nothing_heavy_is_loaded() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
+
+
+def test_every_request_is_answered(editor: Editor) -> None:
+    """Each feature is answered over the protocol, for an editor that says that it has all of them."""
+    editor.open("all.tfdeploy", SMALL)
+    document, at = editor.at("all.tfdeploy", SMALL, "hidden -> Dense")
+    context = types.ReferenceContext(include_declaration=True)
+    whole = types.Range(types.Position(0, 0), types.Position(60, 0))
+    asked = {
+        types.TEXT_DOCUMENT_DEFINITION: types.DefinitionParams(document, at),
+        types.TEXT_DOCUMENT_REFERENCES: types.ReferenceParams(context, document, at),
+        types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: types.DocumentHighlightParams(document, at),
+        types.TEXT_DOCUMENT_PREPARE_RENAME: types.PrepareRenameParams(document, at),
+        types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: types.DocumentSymbolParams(document),
+        types.WORKSPACE_SYMBOL: types.WorkspaceSymbolParams("hid"),
+        types.TEXT_DOCUMENT_FOLDING_RANGE: types.FoldingRangeParams(document),
+        types.TEXT_DOCUMENT_SELECTION_RANGE: types.SelectionRangeParams(document, [at]),
+        types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL: types.SemanticTokensParams(document),
+        types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE: types.SemanticTokensRangeParams(document, whole),
+        types.TEXT_DOCUMENT_INLAY_HINT: types.InlayHintParams(document, whole),
+        types.TEXT_DOCUMENT_CODE_LENS: types.CodeLensParams(document),
+    }
+    assert [method for method, params in asked.items() if not editor.ask(method, params)] == []
+    assert editor.ask(types.TEXT_DOCUMENT_DOCUMENT_LINK, types.DocumentLinkParams(document)) == ()
+
+
+def test_fixes_over_the_protocol(editor: Editor) -> None:
+    """A wrong word has a quick fix; all safe fixes together are what `check --fix` does; `fmt` formats."""
+    text = SMALL.replace("mode = sync", "mode = 'sync'").replace("steps = 10", "steps   = 10")
+    found = editor.open("fixes.tfdeploy", text)
+    document = types.TextDocumentIdentifier(editor.uri("fixes.tfdeploy"))
+    params = types.CodeActionParams(document, found[0].range, types.CodeActionContext(found))
+    actions = {each.kind: each for each in editor.ask(types.TEXT_DOCUMENT_CODE_ACTION, params)}
+    assert set(actions) == {types.CodeActionKind.QuickFix, "source.fixAll.tfdeploy"}
+    for each in actions.values():
+        (edits,) = each.edit.changes.values()
+        editor.open("fixes.tfdeploy", text)
+        changes = [types.TextDocumentContentChangePartial(one.range, one.new_text) for one in reversed(edits)]
+        assert editor.change("fixes.tfdeploy", *changes) == []
+    options = types.FormattingOptions(tab_size=2, insert_spaces=True)
+    edits = editor.ask(types.TEXT_DOCUMENT_FORMATTING, types.DocumentFormattingParams(document, options))
+    assert [each.new_text for each in edits] == ["  steps = 10\n"]
+    other = types.DocumentRangeFormattingParams(document, place(0, 0, 5), options)
+    assert editor.ask(types.TEXT_DOCUMENT_RANGE_FORMATTING, other) == ()
+
+
+def test_renaming_over_the_protocol(editor: Editor) -> None:
+    """A name that is taken is refused with the reason; another one gives edits."""
+    editor.open("rename.tfdeploy", SMALL)
+    document, at = editor.at("rename.tfdeploy", SMALL, "hidden -> Dense")
+    with pytest.raises(JsonRpcException, match="defined already"):
+        editor.ask(types.TEXT_DOCUMENT_RENAME, types.RenameParams(document, at, "logits"))
+    edit = editor.ask(types.TEXT_DOCUMENT_RENAME, types.RenameParams(document, at, "inner"))
+    assert [len(each) for each in edit.changes.values()] == [2]
+
+
+def test_a_command_needs_a_saved_file(editor: Editor) -> None:
+    """What would run is the file, so that a text that is not saved is refused."""
+    editor.open("unsaved.tfdeploy", SMALL)
+    params = types.ExecuteCommandParams("tfdeploy.plan", [editor.uri("unsaved.tfdeploy")])
+    with pytest.raises(JsonRpcException, match="saved first"):
+        editor.ask(types.WORKSPACE_EXECUTE_COMMAND, params)
+
+
+def test_a_command_shows_its_output(editor: Editor) -> None:
+    """A command runs as a process; its exit code and output are the answer, and its lines are in the log."""
+    wrong = SMALL.replace("optimizer = Adam(1e-3)", "optimizer = Adan(1e-3)")
+    (editor.folder / "saved.tfdeploy").write_text(wrong)
+    editor.open("saved.tfdeploy", wrong)
+    params = types.ExecuteCommandParams("tfdeploy.plan", [editor.uri("saved.tfdeploy")])
+    done = editor.ask(types.WORKSPACE_EXECUTE_COMMAND, params)
+    assert done["code"] == 1
+    assert "TFD404" in done["output"]
+    assert any("TFD404" in each.message for each in editor.client.log_messages)

@@ -1,8 +1,7 @@
-"""The server: which request of the protocol is answered by which function.
+"""The server: the open documents, and when they are read.
 
 Every change of a document starts a reading in another thread, after a pause that is as long as the last
-reading took, so that of many changes in a row only the last is read. A fault in a request is answered as an
-error of that request.
+reading took, so that of many changes in a row only the last is read.
 """
 
 from __future__ import annotations
@@ -14,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 from pygls.protocol.language_server import LanguageServerProtocol, lsp_method
 
-from dsl.diagnostics import SpecError
 from tfdeploy.lsp.diagnostics import Settings, by_file, examine
 from tfdeploy.lsp.documents import Documents
-from tfdeploy.lsp.features import completion, edits, hover
+from tfdeploy.lsp.features.commands import Runner
 from tfdeploy.lsp.names import Names, names_of
 
 if TYPE_CHECKING:
@@ -39,13 +36,6 @@ SMALL = 20_000
 
 Longer texts are completed with the names of their last reading.
 """
-
-
-class RequestFailedError(JsonRpcException):
-    """A request that cannot be answered, for a reason that is not a fault of the server."""
-
-    CODE = -32803
-    MESSAGE = "the request cannot be answered"
 
 
 class _Protocol(LanguageServerProtocol):
@@ -87,6 +77,7 @@ class SpecServer(LanguageServer):
         )
         self.settings = settings
         self.documents = Documents()
+        self.runner = Runner()
         self._states: dict[str, _State] = {}
         self._reader = ThreadPoolExecutor(1, "reader")
         self._shown: dict[str, dict[str, list[types.Diagnostic]]] = {}
@@ -180,98 +171,3 @@ class SpecServer(LanguageServer):
             state.names = names_of(state.trees)
             state.parsed = document
         return document, state.trees, state.names
-
-
-def create_server(settings: Settings) -> SpecServer:
-    """Return a server with all its features.
-
-    Args:
-        settings: How specs are read.
-    """
-    server = SpecServer(settings)
-    _add_documents(server)
-    _add_edits(server)
-    _add_words(server)
-    return server
-
-
-def _add_documents(server: SpecServer) -> None:
-    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
-    async def did_open(ls: SpecServer, params: types.DidOpenTextDocumentParams) -> None:
-        given = params.text_document
-        ls.opened(given.uri, given.version, given.text)
-
-    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
-    async def did_change(ls: SpecServer, params: types.DidChangeTextDocumentParams) -> None:
-        given = params.text_document
-        ls.documents.change(given.uri, given.version, params.content_changes)
-        ls.read_soon(given.uri)
-
-    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
-    async def did_close(ls: SpecServer, params: types.DidCloseTextDocumentParams) -> None:
-        ls.closed(params.text_document.uri)
-
-    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-    async def did_save(ls: SpecServer, params: types.DidSaveTextDocumentParams) -> None:
-        del params
-        for each in ls.documents:  # the file may be included by, or be the data of, others
-            ls.read_soon(each.uri)
-
-
-def _add_edits(server: SpecServer) -> None:
-    kinds = [types.CodeActionKind.QuickFix, edits.FIX_ALL]
-
-    @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=kinds))
-    def code_action(ls: SpecServer, params: types.CodeActionParams) -> list[types.CodeAction]:
-        found = ls.findings(params.text_document.uri)
-        return edits.code_actions(found, params.range, params.context.only, ls.documents, ls.settings)
-
-    @server.feature(types.TEXT_DOCUMENT_FORMATTING)
-    def formatting(ls: SpecServer, params: types.DocumentFormattingParams) -> list[types.TextEdit]:
-        return _formatted(ls.documents.at(params.text_document.uri), None)
-
-    @server.feature(types.TEXT_DOCUMENT_RANGE_FORMATTING)
-    def range_formatting(ls: SpecServer, params: types.DocumentRangeFormattingParams) -> list[types.TextEdit]:
-        return _formatted(ls.documents.at(params.text_document.uri), params.range)
-
-
-def _formatted(document: Document, range_: types.Range | None) -> list[types.TextEdit]:
-    try:
-        return edits.formatting(document, range_)
-    except SpecError as fault:
-        first = fault.diagnostics[0].message
-        raise RequestFailedError(f"a text with errors of syntax cannot be formatted: {first}") from fault
-
-
-def _add_words(server: SpecServer) -> None:
-    options = types.CompletionOptions(trigger_characters=list(completion.TRIGGERS), resolve_provider=True)
-
-    @server.feature(types.TEXT_DOCUMENT_COMPLETION, options)
-    def complete(ls: SpecServer, params: types.CompletionParams) -> types.CompletionList:
-        document, trees, names = ls.names(params.text_document.uri, exact=False)
-        offset = document.positions.offset(params.position)
-        client = ls.client_capabilities.text_document
-        item = client.completion.completion_item if client and client.completion else None
-        snippets = bool(item and item.snippet_support)
-        return completion.complete(document, trees, names, offset, snippets=snippets)
-
-    @server.feature(types.COMPLETION_ITEM_RESOLVE)
-    def resolve(ls: SpecServer, item: types.CompletionItem) -> types.CompletionItem:
-        trees = [tree for each in ls.documents for tree in ls.names(each.uri, exact=False)[1]]
-        return completion.resolve(item, trees)
-
-    @server.feature(types.TEXT_DOCUMENT_HOVER)
-    def hover_(ls: SpecServer, params: types.HoverParams) -> types.Hover | None:
-        document, trees, names = ls.names(params.text_document.uri)
-        return hover.hover(document, trees, names, document.positions.offset(params.position))
-
-    @server.feature(
-        types.TEXT_DOCUMENT_SIGNATURE_HELP,
-        types.SignatureHelpOptions(trigger_characters=list(hover.TRIGGERS)),
-    )
-    def signature_help(ls: SpecServer, params: types.SignatureHelpParams) -> types.SignatureHelp | None:
-        document, trees, _ = ls.names(params.text_document.uri, exact=False)
-        return hover.signature_help(document, trees, document.positions.offset(params.position))
-
-
-__all__ = ["SpecServer", "create_server"]

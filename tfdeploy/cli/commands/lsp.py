@@ -21,7 +21,7 @@ def command(common: Common, *, stdio: bool) -> int:
     An editor starts this command and talks to it over standard input and output.
     """
     from tfdeploy.lsp.diagnostics import Settings
-    from tfdeploy.lsp.server import create_server
+    from tfdeploy.lsp.requests import create_server
 
     del stdio
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")

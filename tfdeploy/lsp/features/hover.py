@@ -42,6 +42,7 @@ def hover(
     names: Names,
     offset: int,
     more: Callable[[Use], Sequence[str]] = lambda _: (),
+    of_line: Sequence[str] = (),
 ) -> types.Hover | None:
     """Return what the word at a place means, or None if nothing is known of it.
 
@@ -51,6 +52,7 @@ def hover(
         names: The names in the trees.
         offset: The place.
         more: Returns what else is known of a name, in sentences, such as the shape of a tensor.
+        of_line: What is known of the rule in the line, in sentences.
     """
     use = names.at(document.source, offset)
     if use is not None:
@@ -65,6 +67,7 @@ def hover(
     described_ = _of_word(cursor.word, slot_at(cursor, layers), layers)
     if described_ is None:
         return None
+    described_ = "\n\n".join([described_, *of_line])
     return types.Hover(_markdown(described_), document.positions.range(end - len(cursor.word), end))
 
 

@@ -1,0 +1,152 @@
+"""Semantic tokens: what each word of a text is, where its look alone does not say it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from dsl import syntax
+from grammar.cursor import parts_of_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dsl.source import Span
+    from tfdeploy.lsp.documents import Document
+    from tfdeploy.lsp.names import Names
+
+TYPES = (
+    "keyword",
+    "property",
+    "variable",
+    "parameter",
+    "function",
+    "class",
+    "enumMember",
+    "string",
+    "number",
+    "operator",
+    "comment",
+    "namespace",
+)
+MODIFIERS = ("definition", "readonly")
+LEGEND = types.SemanticTokensLegend(list(TYPES), list(MODIFIERS))
+_DEFINITION, _READONLY = 1, 2
+
+_OF_PARTS = {
+    "STRING": "string",
+    "OPEN_STRING": "string",
+    "INTEGER": "number",
+    "FLOAT": "number",
+    "QUANTITY": "number",
+    "COMMENT": "comment",
+    "ARROW": "operator",
+    "COMPARE": "operator",
+    "PLUS": "operator",
+    "MINUS": "operator",
+    "STAR": "operator",
+    "SLASH": "operator",
+}
+_OF_NAMES = {
+    "constant": ("variable", _READONLY),
+    "layer": ("class", 0),
+    "binding": ("variable", 0),
+    "shared": ("variable", 0),
+    "input": ("variable", 0),
+    "parameter": ("parameter", 0),
+    "metric": ("property", 0),
+    "job": ("namespace", 0),
+    "example": ("variable", 0),
+}
+
+
+def semantic_tokens(
+    document: Document, names: Names, range_: types.Range | None = None
+) -> types.SemanticTokens:
+    """Return the tokens of a text, or of some lines of it, as the protocol encodes them.
+
+    Args:
+        document: The document.
+        names: The names in its spec.
+        range_: The lines, or None for all.
+    """
+    kinds: dict[int, tuple[int, str, int]] = {}  # by the offset: the end, the type and the modifiers
+    for offset, end, kind in _of_lines(document.text):
+        kinds[offset] = (end, kind, 0)
+    for span, kind in _of_items(document.tree.items):
+        kinds[span.start] = (span.end, kind, 0)
+    for use in names.uses:
+        if use.span.source.name == document.source.name:
+            kind, modifiers = _OF_NAMES[use.symbol.kind]
+            quoted = document.text[use.span.start - 1 : use.span.start] == '"'
+            if not quoted:
+                modifiers |= _DEFINITION if use.is_definition else 0
+                kinds[use.span.start] = (use.span.end, kind, modifiers)
+    first = 0 if range_ is None else document.positions.offset(types.Position(range_.start.line, 0))
+    last = len(document.text) if range_ is None else document.positions.offset(range_.end)
+    data: list[int] = []
+    before = types.Position(0, 0)
+    for offset, (end, kind, modifiers) in sorted(kinds.items()):
+        if not first <= offset <= last:
+            continue
+        at = document.positions.position(offset)
+        column = at.character - before.character if at.line == before.line else at.character
+        length = document.positions.units(offset, end)
+        data += [at.line - before.line, column, length, TYPES.index(kind), modifiers]
+        before = at
+    return types.SemanticTokens(data)
+
+
+def _of_lines(text: str) -> Iterator[tuple[int, int, str]]:
+    start = 0
+    for line in text.split("\n"):
+        for part in parts_of_line(line):
+            if part.kind in _OF_PARTS:
+                yield start + part.start, start + part.end, _OF_PARTS[part.kind]
+        start += len(line) + 1
+
+
+def _of_items(items: Iterable[syntax.Item]) -> Iterator[tuple[Span, str]]:
+    for item in items:
+        if isinstance(item, syntax.Block):
+            yield item.kind_span, "keyword"
+            yield from _of_items(item.items)
+        elif isinstance(item, syntax.Attribute):
+            for _, span in item.names:
+                yield span, "property"
+            yield from _of_value(item.value)
+        else:
+            yield from _of_value(item.value)
+
+
+def _of_value(value: object) -> Iterator[tuple[Span, str]]:  # noqa: C901, PLR0912 one for each kind
+    match value:
+        case syntax.Path():
+            for segment in value.segments:
+                yield segment.name_span, "enumMember"
+                yield from _of_value(segment.index)
+        case syntax.Constant():
+            yield value.span, "keyword"
+        case syntax.Call():
+            for segment in value.callee.segments[:-1]:
+                yield segment.name_span, "namespace"
+            yield value.callee.segments[-1].name_span, "function"
+            for argument in (*value.arguments, *value.given):
+                if argument.name_span is not None:
+                    yield argument.name_span, "parameter"
+                yield from _of_value(argument.value)
+        case syntax.List() | syntax.Parts():
+            for item in value.items:
+                yield from _of_value(item)
+        case syntax.Flow():
+            for item in (value.source, *value.steps):
+                yield from _of_value(item)
+        case syntax.Chain():
+            for item in (value.first, *(operand for _, operand in value.rest)):
+                yield from _of_value(item)
+        case syntax.Negative():
+            yield from _of_value(value.operand)
+        case syntax.Comparison():
+            yield from _of_value(value.left)
+            yield from _of_value(value.right)

@@ -1,0 +1,128 @@
+"""Inlay hints: names of positional arguments, batch of all clones, shapes of tensors, what rules place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from compiler import topology
+from compiler.towers import batches, clone_count
+from dsl import syntax
+from grammar.cursor import cursor_at
+from tfdeploy.lsp import scope, shapes
+from tfdeploy.lsp.slots import function_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from dsl import ir
+    from dsl.schema import Function
+    from tfdeploy.lsp.documents import Document
+    from tfdeploy.lsp.placements import Placed
+
+_Kind = types.InlayHintKind
+
+
+def hints(
+    document: Document,
+    trees: Sequence[syntax.File],
+    spec: ir.Spec | None,
+    placed: Mapping[int, Placed],
+    range_: types.Range,
+) -> list[types.InlayHint]:
+    """Return the hints for a range.
+
+    Args:
+        document: The document.
+        trees: The syntax trees of its spec.
+        spec: The spec, or None if it has errors.
+        placed: What the rules of the document have placed, by their lines.
+        range_: The range.
+    """
+    start, end = document.positions.offset(range_.start), document.positions.offset(range_.end)
+    layers = scope.layer_functions(trees)
+    found = [
+        types.InlayHint(document.positions.position(offset), f"{name}:", _Kind.Parameter, padding_right=True)
+        for call in _calls(document.tree.items)
+        if call.span.end >= start and call.span.start <= end
+        for offset, name in _positional(document, call, layers)
+    ]
+    if spec is not None:
+        found += _of_spec(document, spec)
+    for block in document.tree.items:
+        if isinstance(block, syntax.Block) and block.kind == "place":
+            for item in block.items:
+                known = placed.get(item.span.begin.line)
+                if known is not None and known.short:
+                    at = document.positions.position(item.span.end)
+                    found.append(types.InlayHint(at, known.short, padding_left=True))
+    return [each for each in found if start <= document.positions.offset(each.position) <= end]
+
+
+def _calls(items: Iterable[object]) -> Iterator[syntax.Call]:
+    for part in items:
+        match part:
+            case syntax.Block():
+                yield from _calls(part.items)
+            case syntax.Attribute() | syntax.Entry() | syntax.Argument():
+                yield from _calls([part.value])
+            case syntax.Flow():
+                yield from _calls([part.source, *part.steps])
+            case syntax.Call():
+                yield part
+                yield from _calls([*part.arguments, *part.given])
+            case syntax.List():
+                yield from _calls(part.items)
+            case syntax.Chain():
+                yield from _calls([part.first, *(operand for _, operand in part.rest)])
+
+
+def _positional(
+    document: Document, call: syntax.Call, layers: Mapping[str, Function]
+) -> Iterator[tuple[int, str]]:
+    """Yield the places and names of the positional arguments of a call with several arguments."""
+    given = [each for each in call.arguments if each.name is None]
+    if not given or len(call.arguments) == 1:
+        return
+    cursor = cursor_at(document.text, given[0].span.start)
+    if not cursor.around or cursor.around[0].shape != "call":
+        return
+    function = function_at(cursor, layers, 0)
+    if function is None or call.callee.name.startswith("ops."):
+        return
+    for row, argument in zip(function.positional, given, strict=False):
+        value = argument.value
+        if not (isinstance(value, syntax.Path) and value.bare == row.name):
+            yield argument.span.start, row.name
+
+
+def _of_spec(document: Document, spec: ir.Spec) -> Iterator[types.InlayHint]:
+    """Yield the hints of what follows from the whole spec."""
+    known = shapes.shapes_of(spec)
+    for block in document.tree.items:
+        if not isinstance(block, syntax.Block):
+            continue
+        for item in block.items:
+            if not isinstance(item, syntax.Attribute):
+                continue
+            if block.kind == "model" and item.name in known and isinstance(item.value, syntax.Flow):
+                at = document.positions.position(item.name_span.end)
+                yield types.InlayHint(at, f": {shapes.written(known[item.name])}", _Kind.Type)
+            if block.kind == "clones" and item.name in {"batch", "global_batch"}:
+                said = _batch(spec, item.name)
+                if said is not None:
+                    at = document.positions.position(item.span.end)
+                    yield types.InlayHint(at, said, padding_left=True)
+
+
+def _batch(spec: ir.Spec, name: str) -> str | None:
+    """Return how many examples all clones together, or each of them, get for a step."""
+    declared = spec.devices.jobs or spec.devices.gpu is not None or spec.devices.cpu is not None
+    if not declared or spec.update.accumulate > 1:
+        return None
+    count = clone_count(spec, topology.declare(spec.devices, 0))
+    each = batches(spec.clones, count, 1)
+    if name == "batch":
+        return f"{sum(each)} for all {count} clones" if count > 1 else None
+    return f"{each[0]} for each of {count} clones" if len(set(each)) == 1 and count > 1 else None

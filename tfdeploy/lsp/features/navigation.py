@@ -1,0 +1,156 @@
+"""From the use of a name to its definition and back, over all files of a spec; and renaming."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from dsl import schema, syntax
+from dsl.schema import signatures
+from grammar.lower.constants import RESERVED
+from grammar.lower.devices import KINDS
+from grammar.lower.network.flows import SPECIAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dsl.source import Source
+    from tfdeploy.lsp.documents import Document, Documents
+    from tfdeploy.lsp.names import Names, Symbol, Use
+
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+class CannotRenameError(ValueError):
+    """Raised if a name cannot be changed to another one; the text says why."""
+
+
+def definitions(document: Document, names: Names, offset: int, documents: Documents) -> list[types.Location]:
+    """Return where the name at a place is defined."""
+    use = names.at(document.source, offset)
+    return [] if use is None else _locations(names.definitions(use.symbol), documents)
+
+
+def references(
+    document: Document, names: Names, offset: int, documents: Documents, *, with_definition: bool
+) -> list[types.Location]:
+    """Return where the name at a place is used, in all files of the spec."""
+    use = names.at(document.source, offset)
+    found = () if use is None else names.of(use.symbol)
+    return _locations([each for each in found if with_definition or not each.is_definition], documents)
+
+
+def _locations(uses: Sequence[Use], documents: Documents) -> list[types.Location]:
+    found = []
+    for each in uses:
+        document = documents.of_source(each.span.source)
+        found.append(types.Location(document.uri, document.positions.span(each.span)))
+    return found
+
+
+def highlights(document: Document, names: Names, offset: int) -> list[types.DocumentHighlight]:
+    """Return the uses of the name at a place in its own text."""
+    use = names.at(document.source, offset)
+    kinds = types.DocumentHighlightKind
+    return [
+        types.DocumentHighlight(
+            document.positions.span(each.span), kinds.Write if each.is_definition else kinds.Read
+        )
+        for each in (() if use is None else names.of(use.symbol))
+        if _is_in(each, document.source)
+    ]
+
+
+def _is_in(use: Use, source: Source) -> bool:
+    return use.span.source.name == source.name
+
+
+def renamable(document: Document, names: Names, offset: int) -> types.Range | None:
+    """Return the range of the name at a place, or None if there is none that can be renamed."""
+    use = names.at(document.source, offset)
+    return None if use is None else document.positions.span(use.span)
+
+
+def rename(
+    document: Document,
+    trees: Sequence[syntax.File],
+    names: Names,
+    offset: int,
+    name: str,
+    documents: Documents,
+) -> types.WorkspaceEdit:
+    """Return the edits that give the thing named at a place another name.
+
+    Args:
+        document: The document.
+        trees: The syntax trees of its spec.
+        names: The names in the trees.
+        offset: The place.
+        name: The new name.
+        documents: The open documents.
+
+    Raises:
+        CannotRenameError: If there is no name at the place, or if the new one would mean something else.
+    """
+    use = names.at(document.source, offset)
+    if use is None:
+        raise CannotRenameError("there is no name of this spec here")
+    for reason in _reasons(use.symbol, trees, names, name):
+        raise CannotRenameError(reason)
+    changes: dict[str, list[types.TextEdit]] = {}
+    for each in dict.fromkeys(one.span for one in names.of(use.symbol)):
+        of = documents.of_source(each.source)
+        changes.setdefault(of.uri, []).append(types.TextEdit(of.positions.span(each), name))
+    return types.WorkspaceEdit(changes)
+
+
+def _reasons(symbol: Symbol, trees: Sequence[syntax.File], names: Names, name: str) -> Iterator[str]:
+    """Yield why a symbol cannot have a name."""
+    if not _NAME.fullmatch(name):
+        yield f"`{name}` is no name: a name has letters, digits and `_`, and no digit at its start"
+    if name in RESERVED:
+        yield f"`{name}` is a constant of the language"
+    if symbol.kind == "layer" and (name in SPECIAL or signatures.find("layer", name) is not None):
+        yield f"there is a layer `{name}` already"
+    if symbol.kind == "job" and name in KINDS:
+        yield f"`{name}` is a kind of device"
+    if symbol.kind in {"binding", "shared", "input"} and name in schema.BLOCKS["model"].names:
+        yield f"`{name}` is an attribute of a model"
+    for each in names.uses:
+        known_at_both = each.symbol.block in {None, symbol.block} or symbol.block is None
+        if each.is_definition and each.symbol.name == name and known_at_both and _clash(each.symbol, symbol):
+            yield f"`{name}` is defined already, in line {each.span.begin.line} of {each.span.source.name}"
+    if symbol.kind in {"input", "example"}:
+        for split, source in _silent_splits(trees, symbol.name):
+            yield f"`{split}` has the tensor `{symbol.name}` from `{source}(...)`, which names it itself"
+
+
+def _clash(one: Symbol, other: Symbol) -> bool:
+    """Whether two kinds of names are looked up in the same places."""
+    of_values = {"constant", "parameter", "binding", "shared", "input"}
+    same = one.kind == other.kind or {one.kind, other.kind} <= of_values
+    return (same or {one.kind, other.kind} <= {"layer", "shared"}) and one != other
+
+
+def _silent_splits(trees: Sequence[syntax.File], name: str) -> Iterator[tuple[str, str]]:
+    """Yield the splits whose data does not write the name of a tensor, each with its source."""
+    for tree in trees:
+        for block in tree.items:
+            if not isinstance(block, syntax.Block) or block.kind != "data":
+                continue
+            for item in block.items:
+                if not isinstance(item, syntax.Attribute) or item.name not in {"train", "validation", "test"}:
+                    continue
+                flow = item.value
+                source = flow.source if isinstance(flow, syntax.Flow) else flow
+                steps = flow.steps if isinstance(flow, syntax.Flow) else ()
+                if not isinstance(source, syntax.Call):
+                    continue
+                renames = [
+                    each for each in steps if isinstance(each, syntax.Call) and each.callee.name == "rename"
+                ]
+                calls = [source, *renames]
+                if not any(each.name == name for call in calls for each in call.arguments):
+                    yield item.name, source.callee.name

@@ -1,0 +1,189 @@
+"""The structure of a text: symbols, foldable and selectable stretches, and links to files."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from dsl import syntax
+from grammar.cursor import parts_of_line
+from tfdeploy.lsp.documents import absolute, uri_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from dsl.source import Span
+    from tfdeploy.lsp.documents import Document, Documents
+    from tfdeploy.lsp.positions import Positions
+
+_Symbol = types.SymbolKind
+_OF_ITEMS = {"let": _Symbol.Constant, "model": _Symbol.Variable, "layer": _Symbol.Variable}
+_SOURCES = {"csv", "npz", "tfrecord", "images", "cifar10", "mnist"}
+
+
+def symbols(document: Document) -> list[types.DocumentSymbol]:
+    """Return the blocks of a text, each with what it defines."""
+    return [
+        each for item in document.tree.items if (each := _symbol(item, "", document.positions)) is not None
+    ]
+
+
+def _symbol(item: syntax.Item, around: str, positions: Positions) -> types.DocumentSymbol | None:
+    if isinstance(item, syntax.Block):
+        children = [_symbol(each, item.kind, positions) for each in item.items]
+        name_span = item.label_span or item.kind_span
+        return types.DocumentSymbol(
+            f"{item.kind} {item.label}" if item.label else item.kind,
+            _Symbol.Class if item.kind in {"model", "layer"} else _Symbol.Namespace,
+            positions.span(item.span),
+            positions.span(name_span),
+            children=[each for each in children if each is not None],
+        )
+    if isinstance(item, syntax.Attribute):
+        names = ", ".join(name for name, _ in item.names)
+        kind = _OF_ITEMS.get(around, _Symbol.Property)
+        own = positions.span(item.name_span)
+        return types.DocumentSymbol(
+            names, kind, positions.span(item.span), own, detail=_short(item.value.span)
+        )
+    if around == "place" and isinstance(item.value, syntax.Flow):
+        source, whole = item.value.source.span, positions.span(item.span)
+        return types.DocumentSymbol(item.span.text, _Symbol.Key, whole, positions.span(source))
+    return None
+
+
+def _short(span: Span) -> str:
+    first, _, more = span.text.partition("\n")
+    return f"{first.rstrip()} ..." if more else first
+
+
+def workspace_symbols(documents: Documents, query: str) -> list[types.WorkspaceSymbol]:
+    """Return the blocks, constants and bindings of all open documents whose names contain some letters."""
+    found = []
+    for document in documents:
+        for block in symbols(document):
+            for each in (block, *(block.children or ())):
+                if query.lower() in each.name.lower():
+                    place = types.Location(document.uri, each.selection_range)
+                    container = None if each is block else block.name
+                    found.append(types.WorkspaceSymbol(place, each.name, each.kind, container_name=container))
+    return found
+
+
+def folds(document: Document) -> list[types.FoldingRange]:
+    """Return the stretches that can be folded: blocks, items and lists over several lines, and comments."""
+    found = [
+        types.FoldingRange(start, end)
+        for span in _spans(document.tree.items)
+        if (start := span.begin.line - 1) < (end := span.finish.line - 1 - (span.text[-1:] in "}])"))
+    ]
+    lines = document.text.split("\n")
+    comments = [_is_comment(line) for line in lines]
+    at = 0
+    while at < len(lines):
+        end = at
+        while end + 1 < len(lines) and comments[at] and comments[end + 1]:
+            end += 1
+        if end > at:
+            found.append(types.FoldingRange(at, end, kind=types.FoldingRangeKind.Comment))
+        at = end + 1
+    unique = {(each.start_line, each.end_line): each for each in found}
+    return list(unique.values())
+
+
+def _is_comment(line: str) -> bool:
+    parts = parts_of_line(line)
+    return len(parts) == 1 and parts[0].kind == "COMMENT"
+
+
+def _spans(items: Iterable[syntax.Item]) -> Iterator[Span]:
+    for item in items:
+        yield item.span
+        if isinstance(item, syntax.Block):
+            yield from _spans(item.items)
+
+
+def selections(document: Document, offsets: Sequence[int]) -> list[types.SelectionRange]:
+    """Return for each place the stretches around it, from the word to the whole text."""
+    found = []
+    for offset in offsets:
+        made = types.SelectionRange(document.positions.range(0, len(document.text)))
+        for span in _around(document.tree.items, offset):
+            range_ = document.positions.span(span)
+            if range_ != made.range:
+                made = types.SelectionRange(range_, made)
+        found.append(made)
+    return found
+
+
+def _around(parts: Iterable[object], offset: int) -> Iterator[Span]:
+    """Yield the spans of the parts that contain an offset, from the outside in."""
+    for part in parts:
+        span = getattr(part, "span", None)
+        if span is not None and span.start <= offset <= span.end:
+            yield span
+            yield from _around(_inner(part), offset)
+            name = getattr(part, "name_span", None)
+            if name is not None and name.start <= offset <= name.end:
+                yield name
+            return
+
+
+def _inner(part: object) -> Iterator[object]:  # noqa: C901 one for each kind
+    match part:
+        case syntax.Block():
+            yield from part.items
+        case syntax.Attribute() | syntax.Entry() | syntax.Argument():
+            yield part.value
+        case syntax.Flow():
+            yield from (part.source, *part.steps)
+        case syntax.Call():
+            yield from (*part.arguments, *part.given, part.callee)
+        case syntax.List() | syntax.Parts():
+            yield from part.items
+        case syntax.Chain():
+            yield from (part.first, *(operand for _, operand in part.rest))
+        case syntax.Negative():
+            yield part.operand
+        case syntax.Comparison():
+            yield from (part.left, part.right)
+        case syntax.Path():
+            yield from part.segments
+        case syntax.Segment():
+            yield part.index
+
+
+def links(document: Document) -> list[types.DocumentLink]:
+    """Return the links to included files and data files that are there."""
+    folder = os.path.dirname(absolute(document.path))  # noqa: PTH120 as the reader joins paths
+    found = []
+    for text in _paths(document.tree.items):
+        path = os.path.join(folder, text.value)  # noqa: PTH118 as above
+        if os.path.isfile(path):  # noqa: PTH113 Path.is_file raises for a name that is too long
+            inside = types.Range(
+                document.positions.position(text.span.start + 1),
+                document.positions.position(text.span.end - 1),
+            )
+            found.append(types.DocumentLink(inside, uri_of(path), tooltip=absolute(path)))
+    return found
+
+
+def _paths(items: Iterable[syntax.Item]) -> Iterator[syntax.Text]:
+    """Yield the strings that name files."""
+    for item in items:
+        if (
+            isinstance(item, syntax.Attribute)
+            and item.name == "include"
+            and isinstance(item.value, syntax.List)
+        ):
+            yield from (each for each in item.value.items if isinstance(each, syntax.Text))
+        elif isinstance(item, syntax.Block) and item.kind == "data":
+            for split in item.items:
+                if isinstance(split, syntax.Attribute):
+                    flow = split.value
+                    source = flow.source if isinstance(flow, syntax.Flow) else flow
+                    if isinstance(source, syntax.Call) and source.callee.name in _SOURCES:
+                        values = [each.value for each in source.arguments if each.name in {None, "path"}]
+                        yield from (each for each in values if isinstance(each, syntax.Text))

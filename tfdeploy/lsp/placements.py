@@ -1,0 +1,115 @@
+"""What a saved placement map says of the rules of a spec, as long as it was made of the same text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from compiler.figures import size
+from compiler.mapping.records import LIMIT, PlacementMap
+from dsl.files.typed_json import BadRecord, read_record
+from tfdeploy.lsp.documents import absolute
+from tfdeploy.runtime.records.directory import RunDirectory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from dsl import ir
+    from tfdeploy.lsp.documents import Document
+
+MOST = 4
+"""How many devices are named; of further ones the number is."""
+
+
+@frozen
+class Placed:
+    """What one rule has placed.
+
+    Attributes:
+        variables: How many variables.
+        bytes: Their size on each device, by its name in specs.
+        ops: How many ops on each device, by its name in specs.
+    """
+
+    variables: int
+    bytes: Mapping[str, int]
+    ops: Mapping[str, int]
+
+    @property
+    def short(self) -> str:
+        """What is shown at the end of the rule."""
+        if self.bytes:
+            return _listed(f"{size(bytes_)} on {ref}" for ref, bytes_ in self.bytes.items())
+        return _listed(f"{count} ops on {ref}" for ref, count in self.ops.items())
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What is shown about the rule."""
+        said = []
+        if self.variables:
+            sizes = _listed(f"{size(bytes_)} on {ref}" for ref, bytes_ in self.bytes.items())
+            said.append(f"In the last run it placed {self.variables} variables: {sizes}.")
+        if self.ops:
+            ops = _listed(f"{count} on {ref}" for ref, count in self.ops.items())
+            said.append(f"In the last run it placed {sum(self.ops.values())} ops: {ops}.")
+        return tuple(said)
+
+
+def _listed(parts: Iterable[str]) -> str:
+    found = list(parts)
+    more = len(found) - MOST
+    return ", ".join(found[:MOST]) + (f" and {more} more devices" if more > 0 else "")
+
+
+def placed_by_rules(document: Document, spec: ir.Spec, folders: Iterable[Path]) -> Mapping[int, Placed]:
+    """Return what each rule of a document has placed, by the line of the rule from 1.
+
+    Args:
+        document: The document.
+        spec: Its spec, which names the run directory.
+        folders: The folders in which runs may have been started, the likeliest first.
+
+    Returns:
+        Nothing if there is no map, or if it was made of another text.
+    """
+    placement = _map(document, RunDirectory.of(spec).placement, folders)
+    if placement is None:
+        return {}
+    refs = {each.device: each.ref for each in placement.devices}
+    sizes: dict[int, Counter[str]] = {}
+    numbers: Counter[int] = Counter()
+    ops: dict[int, Counter[str]] = {}
+    for variable in placement.variables:
+        line = variable.rule.line
+        if line is not None and _is_file(variable.rule.file, document):
+            numbers[line] += 1
+            for device in variable.copies or (variable.device,):
+                sizes.setdefault(line, Counter())[refs.get(device, device)] += variable.bytes
+    for op in placement.ops:
+        line = op.rule.line
+        if line is not None and _is_file(op.rule.file, document):
+            ops.setdefault(line, Counter())[op.requested] += 1
+    return {
+        line: Placed(numbers[line], dict(sizes.get(line, {})), dict(ops.get(line, {})))
+        for line in {*sizes, *ops}
+    }
+
+
+def _is_file(file: str | None, document: Document) -> bool:
+    return file is not None and Path(file).name == Path(document.path).name
+
+
+def _map(document: Document, path: Path, folders: Iterable[Path]) -> PlacementMap | None:
+    own = sha256(document.source.text.encode("utf-8", "surrogatepass")).hexdigest()
+    for folder in (*folders, Path(absolute(document.path)).parent):
+        try:
+            found = read_record(folder / path, PlacementMap, LIMIT)
+        except (OSError, BadRecord):
+            continue
+        if found.spec.sha256 == own:
+            return found
+    return None

@@ -1,0 +1,265 @@
+"""Which request of the protocol is answered by which function.
+
+A fault in a request is answered as an error of that request.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+
+from dsl.diagnostics import SpecError
+from tfdeploy.lsp import placements, shapes
+from tfdeploy.lsp.features import colors, commands, completion, edits, hints, hover, navigation, outline
+from tfdeploy.lsp.server import SpecServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tfdeploy.lsp.diagnostics import Settings
+    from tfdeploy.lsp.documents import Document
+    from tfdeploy.lsp.names import Use
+    from tfdeploy.lsp.placements import Placed
+
+
+class RequestFailedError(JsonRpcException):
+    """A request that cannot be answered, for a reason that is not a fault of the server."""
+
+    CODE = -32803
+    MESSAGE = "the request cannot be answered"
+
+
+def create_server(settings: Settings) -> SpecServer:
+    """Return a server with all its features.
+
+    Args:
+        settings: How specs are read.
+    """
+    server = SpecServer(settings)
+    _add_documents(server)
+    _add_edits(server)
+    _add_words(server)
+    _add_navigation(server)
+    _add_structure(server)
+    _add_hints(server)
+    _add_commands(server)
+    return server
+
+
+def _add_documents(server: SpecServer) -> None:
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    async def did_open(ls: SpecServer, params: types.DidOpenTextDocumentParams) -> None:
+        given = params.text_document
+        ls.opened(given.uri, given.version, given.text)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    async def did_change(ls: SpecServer, params: types.DidChangeTextDocumentParams) -> None:
+        given = params.text_document
+        ls.documents.change(given.uri, given.version, params.content_changes)
+        ls.read_soon(given.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    async def did_close(ls: SpecServer, params: types.DidCloseTextDocumentParams) -> None:
+        ls.closed(params.text_document.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    async def did_save(ls: SpecServer, params: types.DidSaveTextDocumentParams) -> None:
+        del params
+        for each in ls.documents:  # the file may be included by, or be the data of, others
+            ls.read_soon(each.uri)
+
+
+def _add_edits(server: SpecServer) -> None:
+    kinds = [types.CodeActionKind.QuickFix, edits.FIX_ALL]
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=kinds))
+    def code_action(ls: SpecServer, params: types.CodeActionParams) -> list[types.CodeAction]:
+        found = ls.findings(params.text_document.uri)
+        return edits.code_actions(found, params.range, params.context.only, ls.documents, ls.settings)
+
+    @server.feature(types.TEXT_DOCUMENT_FORMATTING)
+    def formatting(ls: SpecServer, params: types.DocumentFormattingParams) -> list[types.TextEdit]:
+        return _formatted(ls.documents.at(params.text_document.uri), None)
+
+    @server.feature(types.TEXT_DOCUMENT_RANGE_FORMATTING)
+    def range_formatting(ls: SpecServer, params: types.DocumentRangeFormattingParams) -> list[types.TextEdit]:
+        return _formatted(ls.documents.at(params.text_document.uri), params.range)
+
+
+def _formatted(document: Document, range_: types.Range | None) -> list[types.TextEdit]:
+    try:
+        return edits.formatting(document, range_)
+    except SpecError as fault:
+        first = fault.diagnostics[0].message
+        raise RequestFailedError(f"a text with errors of syntax cannot be formatted: {first}") from fault
+
+
+def _add_words(server: SpecServer) -> None:
+    options = types.CompletionOptions(trigger_characters=list(completion.TRIGGERS), resolve_provider=True)
+
+    @server.feature(types.TEXT_DOCUMENT_COMPLETION, options)
+    def complete(ls: SpecServer, params: types.CompletionParams) -> types.CompletionList:
+        document, trees, names = ls.names(params.text_document.uri, exact=False)
+        offset = document.positions.offset(params.position)
+        client = ls.client_capabilities.text_document
+        item = client.completion.completion_item if client and client.completion else None
+        snippets = bool(item and item.snippet_support)
+        return completion.complete(document, trees, names, offset, snippets=snippets)
+
+    @server.feature(types.COMPLETION_ITEM_RESOLVE)
+    def resolve(ls: SpecServer, item: types.CompletionItem) -> types.CompletionItem:
+        trees = [tree for each in ls.documents for tree in ls.names(each.uri, exact=False)[1]]
+        return completion.resolve(item, trees)
+
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
+    def hover_(ls: SpecServer, params: types.HoverParams) -> types.Hover | None:
+        document, trees, names = ls.names(params.text_document.uri)
+        offset = document.positions.offset(params.position)
+        return hover.hover(
+            document, trees, names, offset, lambda use: _more(ls, use), _of_rule(ls, document, offset)
+        )
+
+    @server.feature(
+        types.TEXT_DOCUMENT_SIGNATURE_HELP,
+        types.SignatureHelpOptions(trigger_characters=list(hover.TRIGGERS)),
+    )
+    def signature_help(ls: SpecServer, params: types.SignatureHelpParams) -> types.SignatureHelp | None:
+        document, trees, _ = ls.names(params.text_document.uri, exact=False)
+        return hover.signature_help(document, trees, document.positions.offset(params.position))
+
+
+def _more(ls: SpecServer, use: Use) -> Sequence[str]:
+    """Return what is known of a name beside its definition: the shape of a tensor."""
+    uri = ls.documents.of_source(use.span.source).uri
+    spec = ls.findings(uri).reading.spec if use.symbol.kind in {"binding", "input"} else None
+    shape = None if spec is None else shapes.shapes_of(spec).get(use.symbol.name)
+    return () if shape is None else (f"Shape without the batch: `{shapes.written(shape)}`.",)
+
+
+def _of_rule(ls: SpecServer, document: Document, offset: int) -> Sequence[str]:
+    """Return what a saved map says of the rule in the line of a place."""
+    line = document.source.position(offset).line
+    known = _placed(ls, document).get(line)
+    return () if known is None else known.sentences
+
+
+def _placed(ls: SpecServer, document: Document) -> Mapping[int, Placed]:
+    spec = ls.findings(document.uri).reading.spec
+    if spec is None:
+        return {}
+    folders = [Path.cwd(), *(Path(each) for each in (ls.workspace.root_path,) if each)]
+    return placements.placed_by_rules(document, spec, folders)
+
+
+def _add_navigation(server: SpecServer) -> None:
+    @server.feature(types.TEXT_DOCUMENT_DEFINITION)
+    def definition(ls: SpecServer, params: types.DefinitionParams) -> list[types.Location]:
+        document, _, names = ls.names(params.text_document.uri)
+        offset = document.positions.offset(params.position)
+        return navigation.definitions(document, names, offset, ls.documents)
+
+    @server.feature(types.TEXT_DOCUMENT_REFERENCES)
+    def references(ls: SpecServer, params: types.ReferenceParams) -> list[types.Location]:
+        document, _, names = ls.names(params.text_document.uri)
+        offset = document.positions.offset(params.position)
+        with_definition = params.context.include_declaration
+        return navigation.references(document, names, offset, ls.documents, with_definition=with_definition)
+
+    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
+    def highlight(ls: SpecServer, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight]:
+        document, _, names = ls.names(params.text_document.uri)
+        return navigation.highlights(document, names, document.positions.offset(params.position))
+
+    @server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)
+    def prepare_rename(ls: SpecServer, params: types.PrepareRenameParams) -> types.Range | None:
+        document, _, names = ls.names(params.text_document.uri)
+        return navigation.renamable(document, names, document.positions.offset(params.position))
+
+    @server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))
+    def rename(ls: SpecServer, params: types.RenameParams) -> types.WorkspaceEdit:
+        document, trees, names = ls.names(params.text_document.uri)
+        offset = document.positions.offset(params.position)
+        try:
+            return navigation.rename(document, trees, names, offset, params.new_name, ls.documents)
+        except navigation.CannotRenameError as fault:
+            raise RequestFailedError(str(fault)) from fault
+
+
+def _add_structure(server: SpecServer) -> None:
+    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+    def document_symbol(ls: SpecServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+        return outline.symbols(ls.documents.at(params.text_document.uri))
+
+    @server.feature(types.WORKSPACE_SYMBOL)
+    def workspace_symbol(ls: SpecServer, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
+        return outline.workspace_symbols(ls.documents, params.query)
+
+    @server.feature(types.TEXT_DOCUMENT_FOLDING_RANGE)
+    def folding_range(ls: SpecServer, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
+        return outline.folds(ls.documents.at(params.text_document.uri))
+
+    @server.feature(types.TEXT_DOCUMENT_SELECTION_RANGE)
+    def selection_range(ls: SpecServer, params: types.SelectionRangeParams) -> list[types.SelectionRange]:
+        document = ls.documents.at(params.text_document.uri)
+        return outline.selections(document, [document.positions.offset(each) for each in params.positions])
+
+    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_LINK)
+    def document_link(ls: SpecServer, params: types.DocumentLinkParams) -> list[types.DocumentLink]:
+        return outline.links(ls.documents.at(params.text_document.uri))
+
+    @server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, colors.LEGEND)
+    def semantic_tokens(ls: SpecServer, params: types.SemanticTokensParams) -> types.SemanticTokens:
+        document, _, names = ls.names(params.text_document.uri)
+        return colors.semantic_tokens(document, names)
+
+    @server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, colors.LEGEND)
+    def semantic_tokens_range(
+        ls: SpecServer, params: types.SemanticTokensRangeParams
+    ) -> types.SemanticTokens:
+        document, _, names = ls.names(params.text_document.uri)
+        return colors.semantic_tokens(document, names, params.range)
+
+
+def _add_hints(server: SpecServer) -> None:
+    @server.feature(types.TEXT_DOCUMENT_INLAY_HINT)
+    def inlay_hint(ls: SpecServer, params: types.InlayHintParams) -> list[types.InlayHint]:
+        document, trees, _ = ls.names(params.text_document.uri)
+        spec = ls.findings(document.uri).reading.spec
+        return hints.hints(document, trees, spec, _placed(ls, document), params.range)
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_LENS)
+    def code_lens(ls: SpecServer, params: types.CodeLensParams) -> list[types.CodeLens]:
+        return commands.lenses(ls.documents.at(params.text_document.uri))
+
+
+def _add_commands(server: SpecServer) -> None:
+    def add(name: str) -> Callable[..., object]:
+        @server.command(name)
+        async def run(ls: SpecServer, uri: str) -> dict[str, object]:
+            def tell(line: str) -> None:
+                ls.window_log_message(types.LogMessageParams(types.MessageType.Info, line))
+
+            options = tuple(f"--set={path}={value}" for path, value in ls.settings.overrides)
+            options += ("--allow-python",) if ls.settings.allow_python else ()
+            try:
+                done = await ls.runner.run(name, ls.documents.at(uri), options, tell)
+            except commands.NotSavedError as fault:
+                raise RequestFailedError(str(fault)) from fault
+            kind = types.MessageType.Error if done["code"] else types.MessageType.Info
+            end = "failed" if done["code"] else "done"
+            said = f"{commands.COMMANDS[name][0]}: {end}; the log has its output"
+            ls.window_show_message(types.ShowMessageParams(kind, said))
+            return done
+
+        return run
+
+    for each in commands.COMMANDS:
+        add(each)
+
+    @server.feature(types.SHUTDOWN)
+    def shutdown(ls: SpecServer, params: None) -> None:
+        del params
+        ls.runner.stop()

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
+from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.folders import ROOT
+from tools.check_packages import differences
 
 LAYERS = ("dsl", "grammar", "compiler", "tfdeploy")
 
@@ -39,6 +44,32 @@ def test_the_lock_has_what_the_project_asks_for() -> None:
     for requirement in map(Requirement, wanted):
         if requirement.name != "tfdeploy":
             assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), str(requirement)
+
+
+def test_packages_have_every_file_of_the_folders_and_no_other(tmp_path: Path) -> None:
+    """In the sdist and in the wheel that is built of it; that a missing file is noticed is shown as well."""
+    for name in (*LAYERS, "examples/zoo"):
+        shutil.copytree(
+            ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", "dist", "."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    sdist, wheel = sorted((tmp_path / "dist").iterdir(), key=lambda each: each.suffix)
+    assert (sdist.suffix, wheel.suffix) == (".gz", ".whl")
+    assert (differences(sdist, tmp_path), differences(wheel, tmp_path)) == ([], [])
+    (tmp_path / "tfdeploy" / "later.css").touch()
+    (tmp_path / "examples" / "zoo" / "gpt.tfdeploy").unlink()
+    expected = ["- tfdeploy/later.css", "+ tfdeploy/templates/zoo/gpt.tfdeploy"]
+    assert (differences(sdist, tmp_path), differences(wheel, tmp_path)) == (expected, expected)
+
+
+def test_the_readme_stands_on_its_own() -> None:
+    """A package index shows it without the repository: there is no link to a file, and no picture."""
+    text = (ROOT / "README.md").read_text()
+    assert [each for each in re.findall(r"\]\(([^)]*)\)", text) if not each.startswith("https://")] == []
 
 
 def test_the_rooms_that_the_architecture_names_are_there() -> None:

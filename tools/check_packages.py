@@ -1,7 +1,7 @@
 """Build the sdist and, from it, the wheel; install each into a fresh environment and use it from elsewhere.
 
-`make package` runs this, and leaves what is built in `build/packages/`. It fails if a file that the tool
-needs is missing from a package, which an editable install cannot show.
+`make package` runs this, and leaves what is built in `build/packages/`. It fails if a file of the project's
+packages is missing from what was built, or another one is in it, which an editable install cannot show.
 """
 
 from __future__ import annotations
@@ -10,15 +10,22 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
-from pathlib import Path
+import zipfile
+from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ROOT / "build" / "packages"
+FOLDERS = ("compiler", "dsl", "grammar", "tfdeploy")
 DIGITS = ("digits.tfdeploy", "data/digits/train.csv", "data/digits/test.csv")
 COMMANDS = (
     ("--version",),
     ("check", "digits.tfdeploy"),
+    ("init",),
+    ("init", "--template", "gpt"),
+    ("check", "start.tfdeploy", "gpt.tfdeploy"),
+    ("doctor",),
     ("explain", "TFD401"),
     ("plan", "digits.tfdeploy", "--html", "placement.html"),
     ("compile-and-run", "digits.tfdeploy", "--set", "train.steps=4"),
@@ -30,9 +37,37 @@ def main() -> int:
     shutil.rmtree(PACKAGES, ignore_errors=True)
     _run(sys.executable, "-m", "build", "--outdir", str(PACKAGES), str(ROOT))
     for package in sorted(PACKAGES.iterdir()):
+        different = differences(package, ROOT)
+        if different:
+            sys.exit(f"{package.name} is not what the folders have:\n" + "\n".join(different))
         with tempfile.TemporaryDirectory(prefix="tfdeploy-package-") as folder:
             _try(package, Path(folder))
     return 0
+
+
+def differences(package: Path, root: Path) -> list[str]:
+    """Return a line for each file that only a package has, or only the folders of the project have.
+
+    Args:
+        package: The sdist or the wheel. An sdist may have more files beside the folders.
+        root: The folder of the project.
+    """
+    wanted = {
+        str(path.relative_to(root))
+        for folder in FOLDERS
+        for base, _, names in os.walk(root / folder, followlinks=True)
+        for path in (Path(base, name) for name in names)
+        if "__pycache__" not in path.parts
+    }
+    if package.suffix == ".whl":
+        with zipfile.ZipFile(package) as archive:
+            there = {each for each in archive.namelist() if not each.split("/")[0].endswith(".dist-info")}
+    else:
+        with tarfile.open(package) as tar:
+            names = [PurePosixPath(*PurePosixPath(each.name).parts[1:]) for each in tar if each.isfile()]
+        there = {str(each) for each in names if each.parts[0] in FOLDERS}
+    missing, foreign = sorted(wanted - there), sorted(there - wanted)
+    return [*(f"- {each}" for each in missing), *(f"+ {each}" for each in foreign)]
 
 
 def _try(package: Path, folder: Path) -> None:

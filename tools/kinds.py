@@ -42,6 +42,8 @@ EXCLUDED = {
     "TFSMLayer",
     "TorchModuleWrapper",
     "MeanMetricWrapper",
+    # gives Keras's models its input for its output, so that none with it can be made
+    "Equalization",
     # metrics of one tensor, where a spec gives a target and a prediction
     "Mean",
     "Sum",
@@ -75,6 +77,33 @@ NO_OPERATIONS = {
     # give what happens to be in memory
     "empty",
     "empty_like",
+    # mix the examples of a batch, or have no axis for them
+    "bincount",
+    "ctc_decode",
+    "histogram",
+    "image.elastic_transform",
+    "image.scale_and_translate",
+    "slogdet",
+    # fail in Keras on tensors of a graph, if the number of examples is not known, or in a functional model
+    "adaptive_average_pool",
+    "adaptive_max_pool",
+    "bartlett",
+    "conv_transpose",
+    "corrcoef",
+    "digitize",
+    "gcd",
+    "inner",
+    "isin",
+    "kron",
+    "lcm",
+    "lu_factor",
+    "nanmedian",
+    "nanpercentile",
+    "nanquantile",
+    "rearrange",
+    "unfold",
+    "unravel_index",
+    "view_as_complex",
 }
 
 LEFT_OUT = {
@@ -199,7 +228,7 @@ KINDS: dict[str, str] = {
     "warmup_target": "float",
     "weight_decay": "float",
     "brightness_factor": "any",
-    "cell": "call:layer",
+    "cell": "calls:layer",
     "cells": "any",
     "contrast_factor": "any",
     "decay_rate": "float",
@@ -280,6 +309,7 @@ KINDS: dict[str, str] = {
     "TextVectorization.output_mode": "word:text_mode",
     "TextVectorization.split": "word:split",
     "TextVectorization.standardize": "word:standardize",
+    "squareplus.b": "float",
     "UpSampling2D.interpolation": "word:resizing",
     "VarianceScaling.distribution": "word:distribution",
     "VarianceScaling.mode": "word:fan",

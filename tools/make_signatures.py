@@ -98,6 +98,7 @@ def _words() -> dict[str, list[str]]:
             constraint_table.ALL_OBJECTS_DICT, lambda name: constraint_table.get(name)(keras.ops.ones((2, 2)))
         ),
         "dtype": [*sorted(ALLOWED_DTYPES), "mixed_bfloat16", "mixed_float16"],
+        "left_out_operation": sorted(NO_OPERATIONS),
         **{key: list(value) for key, value in WORDS.items()},
     }
 
@@ -191,7 +192,7 @@ def sample(owner: type, row: Row) -> Any:
     name, kind = row
     if name == "cells":
         return [keras.layers.LSTMCell(2)]
-    if kind == "call:layer":
+    if kind in {"call:layer", "calls:layer"}:
         return {"RNN": keras.layers.LSTMCell, "Bidirectional": keras.layers.LSTM}.get(
             owner.__name__, keras.layers.Dense
         )(2)
@@ -214,7 +215,11 @@ def _operations() -> Iterator[tuple[str, Callable[..., Any]]]:
     for prefix, module in (("", keras.ops), ("image.", keras.ops.image)):
         for name in sorted(dir(module)):
             function = getattr(module, name)
-            if inspect.isfunction(function) and not name.startswith("_") and name not in NO_OPERATIONS:
+            if (
+                inspect.isfunction(function)
+                and not name.startswith("_")
+                and prefix + name not in NO_OPERATIONS
+            ):
                 yield prefix + name, function
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dsl import ir
 from dsl.errors.meaning import references
 from dsl.schema import signatures
+from dsl.schema.class_labels import takes_one_hot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,10 +15,6 @@ if TYPE_CHECKING:
     from dsl.checks.facts import Facts
     from dsl.diagnostics import Diagnostic
 
-_PREFIX = "Categorical"
-_SPARSE = {
-    "TopKCategoricalAccuracy": "SparseTopKCategoricalAccuracy",
-}
 _ONE_PER_EXAMPLE = ((), (1,))
 
 
@@ -30,7 +27,7 @@ def labels(facts: Facts) -> Iterator[Diagnostic]:
     for category, objective in [*losses, *(("metric", each.objective) for each in facts.model.metrics)]:
         name, target = objective.call.name, objective.target
         given = inputs.get(target.name) if isinstance(target, ir.Ref) else None
-        wanted = _SPARSE.get(name) or (f"Sparse{name}" if name.startswith(_PREFIX) else None)
+        wanted = f"Sparse{name}" if takes_one_hot(name) else None
         if given is None or wanted is None or not isinstance(given.value, ir.Input):
             continue
         dtype, shape = given.value.dtype or "float32", given.value.shape

@@ -26,7 +26,7 @@ Category: TypeAlias = Literal[
     "constraint",
     "operation",
 ]
-Kind: TypeAlias = Literal["int", "float", "bool", "str", "word", "shape", "strings", "call", "any"]
+Kind: TypeAlias = Literal["int", "float", "bool", "str", "word", "shape", "strings", "call", "calls", "any"]
 
 CATEGORIES: tuple[Category, ...] = tuple(
     each
@@ -46,8 +46,8 @@ class Argument:
         default: The default value; None if it is required.
         kind: The kind of value. `shape` is an integer or a (nested) list of integers, `strings` is a list of
             strings, `word` is one of `words`, `call` is a call of an object of `category` or one of `words`,
-            and `any` is everything else. `float` includes integers, and calls if there is a `category`; for
-            example, a learning rate can be a schedule.
+            `calls` is such a call or a list of them, and `any` is everything else. `float` includes integers,
+            and calls if there is a `category`; for example, a learning rate can be a schedule.
         words: The allowed words.
         positional: Whether it may be given by position, in the order of the signature.
         category: The category of Keras objects that a call may make.

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from importlib.metadata import version
 
+from dsl.checks.mixed_examples import MIXING
 from dsl.schema import signatures
 from dsl.schema.layer_state import SPLITS, STATES
 from dsl.schema.signatures import Argument, Signature
@@ -78,13 +79,22 @@ def _version() -> str:
 
 def _section(category: str) -> str:
     title, said = TITLES[category]
-    lines = [_line(category, name) for name in signatures.names(category) if _is_shown(category, name)]
+    lines = [_line(category, name) for name in shown(category)]
     return f"## {title}\n\n{said}\n\n" + "".join(lines) + "\n"
 
 
-def _is_shown(category: str, name: str) -> bool:
-    """Leave out the names in small letters that stand for classes."""
-    return category in {"activation", "operation"} or name[0].isupper()
+def shown(category: str) -> list[str]:
+    """Return the names of a category that the page has.
+
+    It leaves out the names in small letters that stand for classes, and the layers that every model refuses.
+    """
+    in_small_letters = category in {"activation", "operation"}
+    refused = MIXING if category == "layer" else ()
+    return [
+        name
+        for name in signatures.names(category)
+        if (in_small_letters or name[0].isupper()) and name not in refused
+    ]
 
 
 def _line(category: str, name: str) -> str:
@@ -113,7 +123,11 @@ def _argument(argument: Argument) -> str:
     if argument.required:
         return argument.name
     default = argument.default
-    text = json.dumps(default) if argument.kind == "str" and isinstance(default, str) else written(default)
+    text = (
+        json.dumps(default)
+        if argument.kind in {"any", "str"} and isinstance(default, str)
+        else written(default)
+    )
     return f"{argument.name} = {text}"
 
 

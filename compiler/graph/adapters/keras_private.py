@@ -55,6 +55,7 @@ __all__ = [
     "keep_table_dtype",
     "lookup_of",
     "name_scope_of",
+    "operation_of",
     "rate_of",
     "reduce_weighted_values",
     "reduction_axes",
@@ -147,6 +148,16 @@ def name_scope_of(layer: keras.Layer) -> AbstractContextManager[Any]:
     """Open the name scope of a layer for its call. If Keras opens it twice, ops are called `conv1_1/...`."""
     scope: AbstractContextManager[Any] = layer._open_name_scope()
     return scope
+
+
+def operation_of(function: Callable[..., Any], **arguments: Any) -> Any:
+    """Return the operation of Keras that a function of `keras.ops` does, as an object that Keras can save.
+
+    Args:
+        function: A function of one tensor, whose number of axes it does not depend on.
+        arguments: Its other arguments.
+    """
+    return function(keras.KerasTensor((2,) * 8), **arguments)._keras_history.operation
 
 
 def takes_any_shape(build: Any) -> bool:

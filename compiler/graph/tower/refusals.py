@@ -163,7 +163,7 @@ def check_operation(network: Network, call: CallNode, made: Sequence[Any], value
     examples = next(each.shape[0] for each, has_batch in zip(values, batched, strict=True) if has_batch)
     symbolic = network.apply(call, symbols)
     for each, symbol in zip(made, flattened(symbolic), strict=True):
-        keeps = each.shape.rank and symbol.shape[0] is None and each.shape[0] == examples
+        keeps = each.shape.rank and symbol.shape[:1] == (None,) and each.shape[0] == examples
         if not keeps or _takes_batch_axis(network, call, each, values):
             shape = _written(["batch" if size == examples else size for size in each.shape])
             raise SpecError([tensor_errors.joins_examples(function, shape, call.span)])

@@ -131,6 +131,12 @@ _NO_FUNCTIONS = (
     'from a module, `python("module:function")`, whose function returns a Keras layer'
 )
 
+LEFT_OUT = (
+    "a spec leaves out the functions of Keras that do not make a tensor with a row for each example of a "
+    'batch: call it in a Keras layer of your own, `python("module:MyLayer")`'
+)
+"""What to do about a function of `keras.ops` that the language does not have."""
+
 LAYERS = {
     "Lambda": _NO_FUNCTIONS,
     "Input": "an input is a binding: `image = input(float32, [28, 28, 1])`",
@@ -139,6 +145,7 @@ LAYERS = {
     "Model": "layers follow each other by `->`: `logits = image -> Flatten() -> Dense(10)`",
     "Linear": "write `Dense(...)`",
     "Conv2d": "write `Conv2D(...)`",
+    "Equalization": "Keras can make no model of it: write `AutoContrast()`",
     "ReduceMean": "write `GlobalAveragePooling1D()`, or `2D`, or `3D`",
     "Resize": "write `Resizing(height, width)`",
 }

@@ -57,6 +57,9 @@ def keras_type(argument: signatures.Argument) -> Type:
     optional = argument.nullable
     if argument.kind == "call":
         return kinds.keras(argument.category or "", argument.words, optional=optional)
+    if argument.kind == "calls":
+        one = kinds.keras(argument.category or "")
+        return kinds.either(one, kinds.listing(one), optional=optional)
     if argument.kind == "float" and argument.category is not None:
         schedule = kinds.keras(argument.category, optional=optional)
         return kinds.either(kinds.number(optional=optional), schedule, optional=optional)

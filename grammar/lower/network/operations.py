@@ -163,10 +163,14 @@ class Operations:
             self._context.reports.add(tensors.no_call_arguments(call.callee.name, call.given[0].span))
             return BAD
         if signature is None:
-            known = signatures.names("operation")
-            near = nearest(name, known)
+            left_out = name in signatures.words("left_out_operation")
+            near = None if left_out else nearest(name, signatures.names("operation"))
             report = references.unknown_function(
-                "function", call.callee.name, call.callee.span, near and PREFIX + near
+                "function",
+                call.callee.name,
+                call.callee.span,
+                near and PREFIX + near,
+                advice=references.LEFT_OUT if left_out else None,
             )
             self._context.reports.add(report)
             return BAD

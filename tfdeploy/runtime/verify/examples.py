@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from dsl.diagnostics import SpecError
+from dsl.schema.class_labels import takes_class_numbers, takes_one_hot
 from tfdeploy.data import Field, StreamOptions, open_split
 from tfdeploy.runtime.plans import folder_of, no_training_data
 
@@ -57,7 +58,7 @@ def _made_up(
         return generator.integers(0, classes, shape).astype(dtype.as_numpy_dtype)
     if any(name.startswith("Binary") for name in losses):
         return generator.integers(0, 2, shape).astype(dtype.as_numpy_dtype)
-    if any(name.startswith("Categorical") for name in losses):
+    if any(takes_one_hot(name) for name in losses):
         return np.eye(shape[-1], dtype=dtype.as_numpy_dtype)[generator.integers(0, shape[-1], shape[:-1])]
     found = generator.standard_normal(shape).astype(dtype.as_numpy_dtype)
     weighs = any(each.example_weights == node.value for each in (*model.losses, *model.metrics))
@@ -77,7 +78,7 @@ def count_classes(model: ModelGraph, widths: Mapping[int, int]) -> dict[str, int
         lengths += [
             widths[loss.prediction]
             for loss in model.losses
-            if loss.target == each.value and loss.call.name.startswith("Sparse") and loss.prediction in widths
+            if loss.target == each.value and takes_class_numbers(loss.call.name) and loss.prediction in widths
         ]
         if lengths:
             found[each.name] = min(lengths)

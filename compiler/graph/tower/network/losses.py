@@ -21,10 +21,10 @@ from compiler.graph.adapters.keras_private import (
     squeeze_or_expand_to_same_rank,
 )
 from compiler.model.example_weights import weights_fit
+from dsl.schema.class_labels import takes_class_numbers
 
 _PLAIN_REDUCTIONS = ("sum", "none", None)  # reductions that do not divide
 _BY_WEIGHTS = "mean_with_sample_weight"  # the reduction that divides by the sum of the weights
-_SPARSE = "Sparse"  # losses and metrics with this prefix have numbers of classes as targets
 
 
 @frozen
@@ -97,7 +97,7 @@ def weights_of_examples(name: str, target: Any, given: Any, by_class: Sequence[f
     numbers = tf.convert_to_tensor(target)
     if numbers.shape.rank > 1 and numbers.shape[-1] == 1:
         numbers = tf.squeeze(numbers, -1)
-    elif numbers.shape.rank > 1 and not name.startswith(_SPARSE):
+    elif numbers.shape.rank > 1 and not takes_class_numbers(name):
         numbers = tf.argmax(numbers, -1)
     if not numbers.dtype.is_integer:
         numbers = tf.round(tf.cast(numbers, tf.float32))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -13,6 +14,7 @@ import tensorflow as tf
 from attrs import define, evolve, field, frozen
 
 from compiler.graph.adapters.keras_private import Functional, file_utils, is_built
+from compiler.graph.tower.network.activations import activation_of
 from compiler.graph.tower.network.keras_scope import replaced, stateless
 from compiler.graph.tower.network.lookups import LOOKUPS
 from compiler.graph.tower.network.normalization import TOWER_CLASSES, with_tower_layers
@@ -31,6 +33,8 @@ _NAMESPACES: dict[str, tuple[Any, ...]] = {
     "metric": (keras.metrics,),
     "schedule": (keras.optimizers.schedules,),
     "regularizer": (keras.regularizers,),
+    "initializer": (keras.initializers,),
+    "constraint": (keras.constraints,),
 }
 _ANY = (
     keras.layers,
@@ -87,6 +91,8 @@ class _Maker:
 
     def made(self, call: ir.Call, category: str, more: Mapping[str, Any]) -> Any:
         """Return the object of a call; `category` is empty if any object may be there."""
+        if category == "activation" and call.name != "python":
+            return self.constructed(call, category, partial(_activation, call.name), {})
         if call.name == "python":
             kwargs = {key: self._argument(value, "") for key, value in call.kwargs.items()}
             return make_own(call, category, kwargs, self.base)
@@ -110,7 +116,8 @@ class _Maker:
             self._argument(each, kinds.get(name) or "") for each, name in zip(call.args, names, strict=False)
         ]
         kwargs = {key: self._argument(value, kinds.get(key) or "") for key, value in call.kwargs.items()}
-        return _called(call, self.classes.get(maker, maker), args, {**kwargs, **more})
+        made = _called(call, self.classes.get(maker, maker), args, {**kwargs, **more})
+        return _of_no_graph(made) if category == "regularizer" else made
 
     def _argument(self, value: ir.Value, category: str) -> Any:
         if isinstance(value, ir.Call):
@@ -125,6 +132,21 @@ def _called(call: ir.Call, maker: Callable[..., Any], args: list[Any], kwargs: d
         return maker(*args, **kwargs)
     except (TypeError, ValueError, ImportError) as fault:
         raise SpecError([errors.layer_cannot_be_made(call.name, first_sentence(fault), call.span)]) from fault
+
+
+def _of_no_graph(regularizer: Any) -> Any:
+    """Return a regularizer of Keras with plain numbers in place of the constants that it has made of them.
+
+    It is made in another graph than the one in which it is called.
+    """
+    for name, value in vars(regularizer).items():
+        if isinstance(value, tf.Tensor):
+            setattr(regularizer, name, float(tf.get_static_value(value)))
+    return regularizer
+
+
+def _activation(name: str, *args: Any, **kwargs: Any) -> Any:
+    return activation_of(name, list(args), kwargs)
 
 
 def _find(name: str, namespaces: tuple[Any, ...]) -> Callable[..., Any]:

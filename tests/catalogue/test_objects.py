@@ -1,0 +1,209 @@
+"""Every loss, metric, optimizer and other object that the page of names lists does what it does in Keras."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from compiler.graph.storage.export import keras_model
+from tests.catalogue.objects import (
+    ACTIVATIONS,
+    CONSTRAINTS,
+    INITIALIZERS,
+    LOSSES,
+    METRICS,
+    OPTIMIZERS,
+    REGULARIZERS,
+    SCHEDULES,
+)
+from tests.support import Training, spec_of
+
+LEARNING = """
+tfdeploy = 1
+model "learning" {{
+  features = input(float32, [6])
+  chosen = input(float32, [4])
+  shares = input(float32, [4])
+  kind = input(int32, [])
+  numbers = input(float32, [3])
+  signs = input(float32, [3])
+  letters = input(int32, [2])
+
+  probabilities = features -> Dense(4, activation = softmax, name = "probabilities")
+  likely = features -> Dense(4, activation = sigmoid, name = "likely")
+  guesses = features -> Dense(3, name = "guesses")
+  direction = guesses -> UnitNormalization()
+  frames = features -> Dense(20, name = "frames") -> Reshape([5, 4])
+  guessed = ops.argmax(probabilities, axis = -1)
+
+  loss = {losses}
+  metrics {{
+{metrics}
+  }}
+  output = {{
+    probabilities = probabilities, likely = likely, guesses = guesses, direction = direction, frames = frames,
+    guessed = guessed,
+  }}
+}}
+devices {{ cpu = 2 }}
+clones {{ count = 2, batch = 8 }}
+update {{ optimizer = SGD(0.01) }}
+train {{ seed = 3 }}
+"""
+
+
+def _compared(written: str) -> tuple[str, str, str, str]:
+    """Return target, prediction, class and arguments of `[target, prediction] -> Class(arguments)`."""
+    found = re.fullmatch(r"\[(\w+), (\w+)\] -> (\w+)\((.*)\)", written)
+    assert found is not None
+    return found[1], found[2], found[3], found[4]
+
+
+def _keras_object(module: Any, name: str, written: str) -> Any:
+    """Return the object of Keras with arguments as a spec writes them: words are strings in Python."""
+    arguments = re.sub(r"\b(sum|macro|micro)\b", r"'\1'", written)
+    return eval(f"module.{name}({arguments})", {"module": module})  # noqa: S307 the tables of this folder
+
+
+def test_every_loss_and_metric_has_the_value_that_it_has_in_keras() -> None:
+    """All in one model: metrics of the whole batch, and losses as the mean over two clones."""
+    factors = {name: 1.0 + number / 16 for number, name in enumerate(LOSSES)}
+    text = LEARNING.format(
+        losses=" + ".join(f"{factors[name]} * ({written})" for name, written in LOSSES.items()),
+        metrics="\n".join(f"    of_{name} = {written}" for name, written in METRICS.items()),
+    )
+    random = np.random.default_rng(5)
+    kind = random.permutation(np.arange(16) % 4).astype(np.int32)
+    shares = random.random((16, 4), np.float32)
+    arrays = {
+        "features": random.standard_normal((16, 6)).astype(np.float32),
+        "chosen": np.eye(4, dtype=np.float32)[kind],
+        "shares": shares / shares.sum(1, keepdims=True),
+        "kind": kind,
+        "numbers": random.standard_normal((16, 3)).astype(np.float32),
+        "signs": np.sign(random.standard_normal((16, 3))).astype(np.float32),
+        "letters": random.integers(1, 4, (16, 2)).astype(np.int32),
+    }
+    with Training(spec_of(text), arrays) as training:
+        compiled = training.compiled
+        fetched = training.session.run(
+            {
+                "loss": compiled.data_loss,
+                "metrics": {name: each.result for name, each in compiled.metrics.items()},
+                "halves": [clone.outputs for clone in compiled.clones],
+                "step": compiled.train_op,
+            }
+        )
+        assert all(np.isfinite(each).all() for each in training.values().values())
+    halves = [
+        {**{key: each[8 * at : 8 * at + 8] for key, each in arrays.items()}, **half}
+        for at, half in enumerate(fetched["halves"])
+    ]
+    total = 0.0
+    for name, written in LOSSES.items():
+        target, prediction, of, arguments = _compared(written)
+        loss = _keras_object(keras.losses, of, arguments)
+        values = [float(loss(half[target], half[prediction])) for half in halves]
+        total += factors[name] * (sum(values) if loss.reduction == "sum" else sum(values) / 2)
+    assert float(fetched["loss"]) == pytest.approx(total, rel=1e-5)
+    whole = {key: np.concatenate([half[key] for half in halves]) for key in halves[0]}
+    for name, written in METRICS.items():
+        target, prediction, of, arguments = _compared(written)
+        metric = _keras_object(keras.metrics, of, arguments)
+        metric.update_state(whole[target], whole[prediction])
+        expected = np.asarray(metric.result())
+        np.testing.assert_allclose(
+            fetched["metrics"][f"of_{name}"], expected, rtol=1e-4, atol=1e-5, err_msg=name
+        )
+
+
+def test_every_optimizer_schedule_and_object_of_a_weight_trains() -> None:
+    """Layers beside each other, each with another object: predictions, penalties and limits are Keras's."""
+    lines, groups = [], []
+    for name, written in OPTIMIZERS.items():
+        lines.append(f'x -> Dense(3, name = "optimizer_{name}")')
+        groups.append(f'"optimizer_{name}/*" -> {written}')
+    for name, written in SCHEDULES.items():
+        lines.append(f'x -> Dense(3, name = "schedule_{name}")')
+        groups.append(f'"schedule_{name}/*" -> SGD({written})')
+    for name, written in REGULARIZERS.items():
+        lines.append(f'x -> Dense(3, kernel_regularizer = {written}, name = "regularizer_{name}")')
+    for name, written in INITIALIZERS.items():
+        layer = "Conv1D(4, 6" if name == "STFT" else "Dense(3"  # a kernel of frequencies is that of windows
+        source = "sound -> " if name == "STFT" else "x -> "
+        end = " -> Flatten()" if name == "STFT" else ""
+        lines.append(f'{source}{layer}, kernel_initializer = {written}, name = "initializer_{name}"){end}')
+    for name, written in CONSTRAINTS.items():
+        lines.append(f'x -> Dense(3, kernel_constraint = {written}, name = "constraint_{name}")')
+    for name, written in ACTIVATIONS.items():
+        lines.append(f'x -> Dense(4, activation = {written}, name = "activation_{name}")')
+    text = OBJECTS.format(lines=",\n    ".join(lines), groups="\n    ".join(groups))
+    random = np.random.default_rng(6)
+    arrays = {
+        "x": random.standard_normal((8, 6)).astype(np.float32),
+        "sound": random.standard_normal((8, 12, 1)).astype(np.float32),
+        "y": random.standard_normal((8, 1)).astype(np.float32),
+    }
+    with Training(spec_of(text), arrays) as training:
+        before = training.values()
+        penalty = training.session.run(training.compiled.regularization)
+        training.steps(2)
+        after = training.values()
+        plain = keras_model(training.compiled, {name: after[name] for name in training.compiled.weights})
+        evaluation = training.compiled.evaluation
+        training.session.run(
+            evaluation.pipe.attach(lambda: tf.data.Dataset.from_tensor_slices(arrays).batch(8))
+        )
+        found = training.session.run(evaluation.outputs)
+    plain.run_eagerly = True
+    expected = plain.predict_on_batch([arrays[each.name] for each in plain.inputs])
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    for key in before:
+        if key.endswith("/kernel"):
+            assert np.isfinite(after[key]).all()
+            assert np.any(after[key] != before[key]), key
+    terms = [
+        float(
+            _keras_object(
+                keras.regularizers,
+                name,
+                REGULARIZERS[name].partition("(")[2][:-1].replace("columns", "'columns'"),
+            )(tf.constant(before[f"regularizer_{name}/kernel"]))
+        )
+        for name in REGULARIZERS
+    ]
+    assert float(penalty) == pytest.approx(sum(terms), rel=1e-5)
+    for name, written in CONSTRAINTS.items():
+        constraint = _keras_object(keras.constraints, name, written.partition("(")[2][:-1])
+        kernel = after[f"constraint_{name}/kernel"]
+        np.testing.assert_allclose(constraint(kernel), kernel, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+OBJECTS = """
+tfdeploy = 1
+model "objects" {{
+  x = input(float32, [6])
+  sound = input(float32, [12, 1])
+  y = input(float32, [1])
+  all = [
+    {lines},
+  ] -> Concatenate()
+  out = all -> Dense(1, name = "out")
+  loss = [y, out] -> MeanSquaredError()
+  output = all
+}}
+devices {{ cpu = 2 }}
+clones {{ count = 2, batch = 4 }}
+update {{
+  optimizer {{
+    {groups}
+    "*" -> SGD(0.01)
+  }}
+}}
+train {{ seed = 3 }}
+"""

@@ -1,0 +1,176 @@
+"""The best split into pieces that follow each other, by dynamic programming over prefixes.
+
+The piece between two nested prefixes is a set that one device may have. The best split of a prefix over `k`
+devices is the best, over all smaller prefixes, of the larger of two loads: that of the rest on one device,
+and that of the best split of the smaller prefix over `k - 1`. This is the dynamic program of Tarnawski et
+al. (see `workload.py`), here over the prefixes that `prefixes.py` finds, and with the load of a piece
+computed for all smaller prefixes at once: a net that is open at a prefix, which is to say has groups on both
+sides of it, is paid by the piece that begins there unless the piece has nothing more of it, and by the piece
+that ends there always, but only once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from compiler.search.prefixes import Prefixes, find_prefixes
+from compiler.search.problem import Floats, Integers, Problem
+
+_HOST_BIT = 1
+
+
+def split_into_pieces(problem: Problem, width: int, best: float = np.inf) -> Integers | None:
+    """Return the best split into consecutive pieces, one for each device.
+
+    Args:
+        problem: The problem.
+        width: How many prefixes of one size are looked at; see `prefixes.find_prefixes`.
+        best: The max-load of a placement that is known; only better ones are looked for.
+
+    Returns:
+        The device of each group, or None if no such split is possible.
+    """
+    prefixes = find_prefixes(problem, width)
+    table = _fill(prefixes, best)
+    last = len(prefixes.members) - 1
+    state = int(np.argmin(table.loads[:, last]))
+    if not np.isfinite(table.loads[state, last]):
+        return None
+    parts = np.full(prefixes.problem.size, problem.accelerators)
+    while last > 0:
+        first, came_from = int(table.starts[state, last]), int(table.states[state, last])
+        on_host = (state ^ came_from) & _HOST_BIT
+        piece = prefixes.members[last] & ~prefixes.members[first]
+        parts[piece] = problem.accelerators if on_host else came_from >> 1
+        state, last = came_from, first
+    return np.asarray(parts[prefixes.parts])
+
+
+@frozen(eq=False)
+class _Table:
+    """The dynamic program: a row for each state, twice the accelerators used plus one if the host is used.
+
+    Attributes:
+        loads: The best max-load of each prefix.
+        starts: The prefix at which its last piece begins.
+        states: The state there.
+    """
+
+    loads: Floats
+    starts: NDArray[np.int32]
+    states: NDArray[np.int32]
+
+
+def _fill(prefixes: Prefixes, best: float) -> _Table:
+    """Fill the table, prefix by prefix, without pieces that take longer than `best`."""
+    problem, count = prefixes.problem, len(prefixes.members)
+    states = 2 * (problem.accelerators + 1)
+    loads = np.full((states, count), np.inf)
+    loads[0, 0] = 0.0
+    starts = np.zeros((states, count), dtype=np.int32)
+    before = np.zeros((states, count), dtype=np.int32)
+    sums = _Sums.of(prefixes)
+    ended = ~prefixes.words
+    rows = np.arange(states)
+    shortest = np.minimum(problem.seconds, problem.host_seconds) if problem.host else problem.seconds
+    # Prefixes are in the order of their time on an accelerator, so that those that begin too early are the
+    # first ones.
+    least = sums.seconds if (shortest == problem.seconds).all() else np.zeros(count)
+    earliest = np.searchsorted(least, least - best)
+    for last in range(1, count):
+        early = int(earliest[last])
+        first = early + np.nonzero(~(prefixes.words[early:last] & ended[last]).any(axis=1))[0]
+        if not len(first):
+            continue
+        piece = sums.accelerator(first, last)
+        reached = np.maximum(loads[:, first], piece)
+        at = reached.argmin(axis=1)[:-2]
+        loads[2:, last] = reached[rows[:-2], at]
+        starts[2:, last], before[2:, last] = first[at], rows[:-2]
+        if problem.host:
+            reached = np.maximum(loads[0::2, first], sums.host(first, last))
+            at = reached.argmin(axis=1)
+            lower = reached[rows[: len(at)], at] < loads[1::2, last]
+            loads[1::2, last][lower] = reached[rows[: len(at)], at][lower]
+            starts[1::2, last][lower], before[1::2, last][lower] = first[at][lower], rows[0::2][lower]
+    return _Table(loads, starts, before)
+
+
+@frozen(eq=False)
+class _Sums:
+    """What prefixes hold, from which the load of the piece between two of them follows.
+
+    Attributes:
+        problem: The problem.
+        seconds: The time of each prefix on an accelerator.
+        host_seconds: The same on the host.
+        bytes: The memory of each prefix.
+        unsupported: How many of its groups accelerators cannot run.
+        held: For each prefix and net, how many of the net's groups it has.
+        untouched: For each net and prefix, whether it has none of them.
+        opens: Where the open nets of each prefix begin in the next three, and where the last one's end.
+        nets: The open nets, prefix by prefix.
+        parts: How many of its groups the prefix has.
+        costs: What it costs.
+    """
+
+    problem: Problem
+    seconds: Floats
+    host_seconds: Floats
+    bytes: Floats
+    unsupported: Integers
+    held: NDArray[np.int16]
+    untouched: NDArray[np.bool_]
+    opens: Integers
+    nets: Integers
+    parts: NDArray[np.int16]
+    costs: Floats
+
+    @classmethod
+    def of(cls, prefixes: Prefixes) -> _Sums:
+        """Compute the sums of all prefixes."""
+        problem = prefixes.problem
+        has = np.zeros((problem.size, len(problem.nets)), dtype=np.float32)
+        for at, net in enumerate(problem.nets):
+            has[list(net), at] = 1.0
+        held = np.rint(prefixes.members.astype(np.float32) @ has).astype(np.int16)
+        pins = np.array([len(net) for net in problem.nets], dtype=np.int16)
+        is_open = (held > 0) & (held < pins)
+        which, nets = np.nonzero(is_open)
+        weights = prefixes.members.astype(np.float64)
+        return cls(
+            problem,
+            weights @ problem.seconds,
+            weights @ problem.host_seconds,
+            weights @ problem.bytes,
+            np.rint(weights @ (~problem.supported).astype(np.float64)).astype(np.int64),
+            held,
+            np.ascontiguousarray((held == 0).T),
+            np.concatenate([[0], np.cumsum(is_open.sum(axis=1))]),
+            nets,
+            held[which, nets],
+            problem.costs[nets],
+        )
+
+    def accelerator(self, first: Integers, last: int) -> Floats:
+        """Return the load of an accelerator with the piece from each of some prefixes to a last one.
+
+        It is infinite for a piece that an accelerator cannot have. The prefixes are given in their order.
+        """
+        begin, end = int(self.opens[first[0]]), int(self.opens[last])
+        grown = self.held[last, self.nets[begin:end]] != self.parts[begin:end]
+        paid = np.concatenate([[0.0], np.cumsum(self.costs[begin:end] * grown)])
+        loads: Floats = paid[self.opens[first + 1] - begin] - paid[self.opens[first] - begin]
+        loads += self.seconds[last] - self.seconds[first]
+        for net in self.nets[end : self.opens[last + 1]]:
+            loads += self.problem.costs[net] * self.untouched[net, first]
+        bytes_ = self.bytes[last] - self.bytes[first]
+        loads[(bytes_ > self.problem.capacity) | (self.unsupported[first] < self.unsupported[last])] = np.inf
+        return loads
+
+    def host(self, first: Integers, last: int) -> Floats:
+        """Return the load of the host with the piece from each of some prefixes to a last one."""
+        loads: Floats = self.host_seconds[last] - self.host_seconds[first]
+        return loads

@@ -1,0 +1,219 @@
+"""The search for the placement with the lowest max-load.
+
+It begins with the best split into consecutive pieces (`pieces.py`) and goes through a number of cycles. A
+cycle joins groups until a few dozen are left (`coarsen.py`), places these (`tempering.py`), takes the joined
+groups apart step by step and improves the placement after each step. Cycles that begin afresh find other
+placements; the others keep together only what the best placement has together, and so improve it.
+
+How long it takes depends on the numbers of groups, nets and devices, and never on a clock: the same input
+always has the same result.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from attrs import frozen
+
+from compiler.search.bounds import lower_bound
+from compiler.search.coarsen import coarsen
+from compiler.search.pieces import split_into_pieces
+from compiler.search.problem import Floats, Integers, Problem, gather, join_inseparable, merge
+from compiler.search.tempering import Ladder, temper
+from compiler.search.workload import Workload, measure_loads
+
+REPLICAS = 32
+MOST_PREFIXES = 4000
+WIDTHS = (8, 16)  # the least and the most prefixes of one size
+MOST_CYCLES = 3
+MOST_OFFERS = 50_000  # of a group to all replicas; one takes about 30 microseconds
+GROUPS_PER_CYCLE = 40
+
+
+@frozen
+class _Level:
+    """One level of a cycle.
+
+    Attributes:
+        groups: How many groups are left.
+        sweeps: How often each is offered a new device.
+        ladder: The temperatures, which are the lower the finer the level.
+    """
+
+    groups: int
+    sweeps: int
+    ladder: Ladder
+
+
+_LEVELS = (
+    _Level(50, 80, Ladder(2e-3, 0.5)),
+    _Level(150, 25, Ladder(1e-3, 0.1)),
+    _Level(400, 10, Ladder(1e-4, 0.03)),
+)
+_FINEST_SWEEPS, _FINEST_LADDER = 10, Ladder(1e-4, 0.03)
+
+
+@frozen
+class Split:
+    """A placement and what is known of it.
+
+    Attributes:
+        places: The accelerator of each operator, or `workload.HOST`.
+        loads: The load of each accelerator in order and, as the last, that of the host.
+        lower_bound: A max-load below which no placement is.
+        missing: The bytes by which accelerators are too small in the best placement that was found; what they
+            cannot run counts as all of their memory.
+    """
+
+    places: tuple[int, ...]
+    loads: tuple[float, ...]
+    lower_bound: float
+    missing: float
+
+    @property
+    def max_load(self) -> float:
+        """The largest load of a device."""
+        return max(self.loads)
+
+
+def search(
+    workload: Workload, starts: tuple[tuple[int, ...], ...] = (), *, effort: int = 1, seed: int = 0
+) -> Split:
+    """Search for the placement with the lowest max-load.
+
+    Args:
+        workload: The operators and devices.
+        starts: Placements that are known. Each is the accelerator or `HOST` for each operator, and no result
+        is worse
+            than the best of them.
+        effort: How many times the usual number of cycles to go through.
+        seed: The seed of all chance.
+
+    Returns:
+        The best placement that was found.
+
+    Raises:
+        ValueError: The workload has no operators or no accelerators, or a start separates what has to be
+        together.
+    """
+    if not workload.operators or workload.accelerators < 1:
+        raise ValueError("a search needs operators and at least one accelerator")
+    problem = gather(workload)
+    best = _Best.among(problem, [_devices(problem, start) for start in starts])
+    scale = best.load if best.missing == 0 else lower_bound(problem, float("inf"))
+    parts = join_inseparable(problem, scale) if best.missing == 0 else np.arange(problem.size)
+    joined = merge(problem, parts)
+    random = np.random.default_rng(seed)
+    cycles = effort * _cycles(joined)
+    for cycle in range(cycles):
+        # A cycle that begins afresh is followed by one that improves what it has found.
+        fresh = cycle % 2 == 0 and cycle + 1 < cycles
+        known = _of_parts(parts, best.devices)
+        found = _run_cycle(joined, known, max(scale, 1e-9), random, fresh=fresh)
+        best = best.or_better(problem, found[parts])
+    places = problem.places(best.devices)
+    return Split(
+        places,
+        tuple(measure_loads(workload, places)),
+        lower_bound(problem, best.load if best.missing == 0 else float("inf")),
+        best.missing,
+    )
+
+
+@frozen(eq=False)
+class _Best:
+    """The best placement so far: the one that lacks the least, and of those the one with the lowest max-load.
+
+    Attributes:
+        devices: The device of each group.
+        missing: What is not possible about it; see `Problem.excess`.
+        load: Its max-load.
+    """
+
+    devices: Integers
+    missing: float
+    load: float
+
+    @classmethod
+    def among(cls, problem: Problem, known: list[Integers]) -> _Best:
+        """Return the best of some placements, of the split into pieces, and of everything on one device."""
+        best = cls.of(problem, np.where(problem.supported, 0, problem.accelerators))
+        for devices in known:
+            best = best.or_better(problem, devices)
+        least, most = WIDTHS
+        for width in (1, max(least, min(most, MOST_PREFIXES // problem.size))):
+            bound = best.load if best.missing == 0 else np.inf
+            pieces = split_into_pieces(problem, width, bound)
+            if pieces is not None:
+                best = best.or_better(problem, pieces)
+        return best
+
+    @classmethod
+    def of(cls, problem: Problem, devices: Integers) -> _Best:
+        """Return a placement with its figures."""
+        return cls(devices, problem.excess(devices), float(problem.loads(devices).max()))
+
+    def or_better(self, problem: Problem, devices: Integers) -> _Best:
+        """Return the better one of this and another placement; this one if they are equal."""
+        other = _Best.of(problem, devices)
+        return other if (other.missing, other.load) < (self.missing, self.load) else self
+
+
+def _run_cycle(
+    problem: Problem, best: Integers, scale: float, random: np.random.Generator, *, fresh: bool
+) -> Integers:
+    """Return the best placement that a cycle finds.
+
+    Args:
+        problem: The problem.
+        best: The device of each group in the best placement so far.
+        scale: About the max-load of that placement.
+        random: The source of chance.
+        fresh: Whether the cycle begins without that placement.
+    """
+    problems, joints = [problem], list[Integers]()
+    known = best
+    for level in reversed(_LEVELS):
+        if level.groups < problems[-1].size:
+            joints.append(coarsen(problems[-1], level.groups, random, None if fresh else known))
+            problems.append(merge(problems[-1], joints[-1]))
+            known = known if fresh else _of_parts(joints[-1], known)
+    starts = random.integers(0, problem.accelerators, (problems[-1].size, REPLICAS))
+    if not fresh:
+        starts[:, : REPLICAS // 2] = known[:, None]
+    steps = [*((level.sweeps, level.ladder) for level in _LEVELS), (_FINEST_SWEEPS, _FINEST_LADDER)]
+    while True:
+        sweeps, ladder = steps.pop(0)
+        found, loads = temper(problems.pop(), starts, scale, sweeps, ladder, random)
+        ranked = _ranked(found, loads)
+        if not joints:
+            return np.asarray(ranked[:, 0])
+        starts = ranked[joints.pop()]
+
+
+def _ranked(found: Integers, loads: Floats) -> Integers:
+    """Return placements with the best ones first, which are those that the lowest temperatures get."""
+    return np.asarray(found[:, np.argsort(loads, kind="stable")])
+
+
+def _cycles(problem: Problem) -> int:
+    """Return how many cycles a problem gets: more if it is larger, and fewer if each of them is long."""
+    offers = problem.size * _FINEST_SWEEPS + sum(
+        level.groups * level.sweeps for level in _LEVELS if level.groups < problem.size
+    )
+    return max(2, min(MOST_CYCLES, problem.size // GROUPS_PER_CYCLE, MOST_OFFERS // offers))
+
+
+def _of_parts(parts: Integers, devices: Integers) -> Integers:
+    """Return the device of each joined group, all of whose groups are on one device."""
+    known = np.empty(int(parts.max()) + 1, dtype=np.int64)
+    known[parts] = devices
+    return known
+
+
+def _devices(problem: Problem, places: tuple[int, ...]) -> Integers:
+    """Return the device of each group in a placement of the operators."""
+    each = np.array([problem.accelerators if place < 0 else place for place in places], dtype=np.int64)
+    devices = _of_parts(problem.group_of, each)
+    if (devices[problem.group_of] != each).any():
+        raise ValueError("operators that have to be together are on different devices")
+    return devices

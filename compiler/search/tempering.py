@@ -1,0 +1,236 @@
+"""Many placements side by side, at different temperatures: parallel tempering.
+
+Replica exchange after Swendsen and Wang, Replica Monte Carlo simulation of spin-glasses (1986): a replica at
+a high temperature wanders, one at a low temperature improves what it has, and neighbours on the ladder of
+temperatures exchange what they have found. No schedule is needed, and a good placement to begin with is not
+lost.
+
+All replicas offer the same group a new device at the same time, so that a step of all of them is a few
+operations on arrays. A replica looks at every device and takes one with the probabilities of a heat bath
+(the Gibbs sampler; Geman and Geman, 1984). The energy of a placement is the sum over its devices of (load /
+scale) ** 12, which is governed by the largest load and yet tells placements with the same largest load
+apart.
+
+Loads are whole multiples of a small unit, so that sums do not depend on the order in which they are made:
+the result does not depend on how many operations a processor does at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from compiler.search.problem import Floats, Integers, Problem
+
+_UNITS = 1 << 24  # units of load in the scale; loads up to 2 ** 29 times the scale are exact
+_FORBIDDEN = (
+    1e6  # the load, in scales, of a group on a device that cannot have it, and of memory that is missing
+)
+
+
+@frozen
+class Ladder:
+    """The temperatures, which rise by the same factor from replica to replica.
+
+    Attributes:
+        cold: The lowest, in units of energy.
+        hot: The highest.
+    """
+
+    cold: float
+    hot: float
+
+
+def temper(
+    problem: Problem,
+    starts: Integers,
+    scale: float,
+    sweeps: int,
+    ladder: Ladder,
+    random: np.random.Generator,
+) -> tuple[Integers, Floats]:
+    """Improve placements.
+
+    Args:
+        problem: The problem.
+        starts: The placements to begin with, as a device for each group (row) and replica (column); those of
+        the
+            first columns get the lowest temperatures.
+        scale: The load that the energy is relative to, about that of the best placement that is known.
+        sweeps: How often every group is offered a new device in every replica.
+        ladder: The temperatures.
+        random: The source of chance.
+
+    Returns:
+        For each column the best placement that it had at the end of a sweep, in the shape of `starts`, and
+        the max-load of each in units of the scale; `_FORBIDDEN` times what is not possible about it is
+        added.
+    """
+    state = _Replicas.of(problem, starts, scale)
+    devices, replicas = state.loads.shape
+    temperatures = np.geomspace(ladder.cold, ladder.hot, replicas)
+    at = np.arange(replicas)  # the replica that has each temperature
+    best, best_load = state.devices.copy(), state.peaks()
+    for _ in range(sweeps):
+        order = random.permutation(problem.size)
+        noise = random.gumbel(size=(problem.size, devices, replicas))
+        noise[:, :, at] *= temperatures
+        for group, heat in zip(order.tolist(), noise, strict=True):
+            state.offer(group, heat)
+        peaks = state.peaks()
+        better = peaks < best_load
+        best[:, better] = state.devices[:, better]
+        best_load[better] = peaks[better]
+        _exchange(at, temperatures, state.energies(), random)
+    return best, best_load
+
+
+def _exchange(at: Integers, ladder: Floats, energies: Floats, random: np.random.Generator) -> None:
+    """Exchange temperatures of neighbours, with the probability that keeps the joint distribution."""
+    for first in (0, 1):
+        colder = np.arange(first, len(ladder) - 1, 2)
+        here, there = at[colder], at[colder + 1]
+        gain = (1.0 / ladder[colder] - 1.0 / ladder[colder + 1]) * (energies[here] - energies[there])
+        swap = np.log(random.random(len(colder))) < gain
+        at[colder[swap]], at[colder[swap] + 1] = there[swap], here[swap]
+
+
+@frozen(eq=False)
+class _Group:
+    """What a step needs to know of one group.
+
+    Attributes:
+        nets: The nets that it is in.
+        costs: What they cost.
+        others: How many other groups each has, in the shape of `_Replicas.held`.
+        loads: Its own load on each device, as a column; includes what makes a device impossible.
+        bytes: Its memory.
+    """
+
+    nets: Integers
+    costs: Floats
+    others: NDArray[np.int16]
+    loads: Floats
+    bytes: float
+
+
+@frozen(eq=False)
+class _Replicas:
+    """The state of all replicas.
+
+    Attributes:
+        groups: The groups.
+        devices: The device of each group in each replica.
+        held: For each net, device and replica, how many of the net's groups the device has.
+        loads: The load of each device in each replica, in units.
+        taken: The same for memory, in bytes; None if memory cannot run out.
+        capacity: The memory of each device, as a column.
+        unit: The inverse of the scale in units.
+        each: The numbers of the replicas.
+    """
+
+    groups: tuple[_Group, ...]
+    devices: Integers
+    held: NDArray[np.int16]
+    loads: Floats
+    taken: Floats | None
+    capacity: Floats
+    unit: float
+    each: Integers
+
+    @classmethod
+    def of(cls, problem: Problem, starts: Integers, scale: float) -> _Replicas:
+        """Return the state of the placements `starts`."""
+        count, replicas = problem.accelerators + 1, starts.shape[1]
+        host, each = problem.accelerators, np.arange(replicas)
+        units = _UNITS / scale
+
+        def whole(values: Floats) -> Floats:
+            return np.rint(values * units)
+
+        costs = whole(problem.costs)
+        nets_of: list[list[int]] = [[] for _ in range(problem.size)]
+        held = np.zeros((len(problem.nets), count, replicas), dtype=np.int16)
+        for at, net in enumerate(problem.nets):
+            for group in net:
+                nets_of[group].append(at)
+                held[at, starts[group], each] += 1
+        pins = np.array([len(net) for net in problem.nets], dtype=np.int16)
+        own = np.repeat(whole(problem.seconds)[:, None], count, axis=1)
+        own[:, host] = whole(problem.host_seconds)
+        own[~problem.supported, :host] += _FORBIDDEN * _UNITS
+        if not problem.host:
+            own[:, host] += _FORBIDDEN * _UNITS
+        cut = (held > 0) & (held < pins[:, None, None])
+        loads = np.tensordot(costs, cut.astype(np.float64), axes=1)
+        loads[host] = 0.0
+        taken = np.zeros((count, replicas))
+        for group in range(problem.size):
+            loads[starts[group], each] += own[group, starts[group]]
+            taken[starts[group], each] += problem.bytes[group]
+        groups = tuple(
+            _Group(
+                np.array(nets, dtype=np.int64),
+                costs[nets],
+                (pins[nets] - 1)[:, None, None],
+                own[group][:, None],
+                float(problem.bytes[group]),
+            )
+            for group, nets in enumerate(nets_of)
+        )
+        capacity = np.full((count, 1), problem.capacity)
+        capacity[host] = np.inf
+        scarce = float(problem.bytes.sum()) > problem.capacity
+        return cls(
+            groups, starts.copy(), held, loads, taken if scarce else None, capacity, 1.0 / _UNITS, each
+        )
+
+    def offer(self, group: int, heat: Floats) -> None:
+        """Let each replica choose a device for a group.
+
+        Args:
+            group: The group.
+            heat: A random number for each device and replica; the larger, the likelier the device is taken.
+        """
+        about, each, loads = self.groups[group], self.each, self.loads
+        now = self.devices[group]
+        held = self.held[about.nets]
+        held[:, now, each] -= 1
+        paid = (held == 0).view(np.int8) - (held == about.others).view(np.int8)
+        added = (about.costs @ paid.reshape(len(about.nets), loads.size)).reshape(loads.shape)
+        added[-1] = 0.0
+        added += about.loads
+        loads[now, each] -= added[now, each]
+        energy = _energy((loads + added) * self.unit) - _energy(loads * self.unit)
+        energy -= heat
+        if self.taken is not None:
+            self.taken[now, each] -= about.bytes
+            missing = self.taken + (about.bytes - self.capacity)
+            energy += (missing > 0) * (_FORBIDDEN * _FORBIDDEN)
+        chosen = energy.argmin(axis=0)
+        loads[chosen, each] += added[chosen, each]
+        if self.taken is not None:
+            self.taken[chosen, each] += about.bytes
+        held[:, chosen, each] += 1
+        self.held[about.nets] = held
+        self.devices[group] = chosen
+
+    def energies(self) -> Floats:
+        """Return the energy of each replica."""
+        energies: Floats = _energy(self.loads * self.unit).sum(axis=0)
+        return energies
+
+    def peaks(self) -> Floats:
+        """Return the max-load of each replica, in units of the scale."""
+        peaks: Floats = self.loads.max(axis=0) * self.unit
+        if self.taken is not None:
+            peaks = peaks + np.maximum(self.taken / self.capacity - 1.0, 0.0).sum(axis=0) * _FORBIDDEN
+        return peaks
+
+
+def _energy(load: Floats) -> Floats:
+    """Return the twelfth power."""
+    square = load * load
+    fourth = square * square
+    return fourth * fourth * fourth

@@ -66,7 +66,7 @@ class Conflict:
 
 MODES = ("sync", "async", "local")
 AGGREGATIONS = ("add_n", "tree", "hierarchical", "ring", "shuffle", "collective")
-VARIABLES = ("shared", "spread", "replicated")
+VARIABLES = ("shared", "spread", "sharded", "replicated")
 _JOINING = ("Adafactor", "Lamb")
 """Optimizers whose update of an element always depends on other elements of its weight."""
 

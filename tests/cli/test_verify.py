@@ -113,7 +113,7 @@ def test_every_row_for_a_cluster_is_there() -> None:
     from tfdeploy.api import load as load_spec
     from tfdeploy.runtime.verify.cases import launched_cases, launched_spec
 
-    spec = load_spec(SPECS / "masked.tfdeploy")
+    spec = load_spec(SPECS / "recurrent.tfdeploy")
     kept = [
         case for case in launched_cases(64) if not list(conflicts(facts_of(case.apply(spec), sparse=False)))
     ]
@@ -126,8 +126,9 @@ def test_every_row_for_a_cluster_is_there() -> None:
     }
     apart = {(case.mode, case.variables) for case in kept if case.between}
     alone = {each[::2] for each in inside if each[0] == "async"}
-    assert alone == {("async", "shared"), ("async", "spread")}
-    assert apart <= {(mode, variables) for mode in ("sync", "async") for variables in ("shared", "spread")}
+    together = ("shared", "spread", "sharded")
+    assert alone == {("async", variables) for variables in together}
+    assert apart <= {(mode, variables) for mode in ("sync", "async") for variables in together}
     assert {case.apply(spec).devices for case in kept} == {launched_spec(spec).devices}
 
 

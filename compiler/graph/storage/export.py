@@ -113,9 +113,7 @@ def final_weights(compiled: CompiledGraph, read: Any) -> dict[str, np.ndarray]:
         compiled: The graph.
         read: Maps a list of names of `CompiledGraph.saved` to their values.
     """
-    names = {
-        name: name if variable.average is None else f"{name}/ExponentialMovingAverage"
-        for name, variable in compiled.variables.items()
-    }
+    averages = {name: f"{name}/ExponentialMovingAverage" for name in compiled.weights}
+    names = {name: each if each in compiled.saved else name for name, each in averages.items()}
     found: Mapping[str, np.ndarray] = read(list(names.values()))
     return {name: found[saved] for name, saved in names.items()}

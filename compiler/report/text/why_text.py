@@ -43,7 +43,8 @@ def _single(each: Explanation, ink: Ink) -> Iterator[str]:
 
 
 def _group(members: Sequence[Explanation], ink: Ink) -> Iterator[str]:
-    yield ink(f"{plural(len(members), 'op')} placed by `{members[0].decider.text}`", "bold")
+    noun = "piece" if all(each.shard is not None for each in members) else "op"
+    yield ink(f"{plural(len(members), noun)} placed by `{members[0].decider.text}`", "bold")
     shown = [(_place(each), each.name, _link(each)) for each in members[:NAMED]]
     width = max(len(place) for place, _, _ in shown)
     for place, name, link in shown:

@@ -38,12 +38,14 @@ _CPUS = ir.DeviceSet((ir.DevicePattern("cpu"),))
 _TARGETS: dict[str, ir.Target] = {
     "shared": ir.DeviceSet((ir.DevicePattern("cpu", (0,)),)),
     "spread": ir.Balanced(_CPUS),
+    "sharded": ir.Sharded(_CPUS),
     "replicated": ir.Replicated(),
 }
 _SERVERS = ir.DeviceSet((ir.DevicePattern("cpu", (0,), "ps"),))
 _CLUSTER_TARGETS: dict[str, ir.Target] = {
     "shared": ir.DeviceSet((ir.DevicePattern("cpu", (0,), "ps", (0,)),)),
     "spread": ir.Balanced(_SERVERS),
+    "sharded": ir.Sharded(_SERVERS),
     "replicated": ir.Replicated(),
 }
 
@@ -59,7 +61,7 @@ class Case:
     Attributes:
         mode: The update mode.
         aggregate: The aggregation.
-        variables: The placement of variables: `shared`, `spread` or `replicated`.
+        variables: The placement of variables: `shared`, `spread`, `sharded` or `replicated`.
         batches: The number of examples of each clone.
         pack: The size of a bucket of packed gradients in bytes; None for no packing.
         average_slots: Whether slots of optimizers are averaged as well (local).
@@ -172,6 +174,9 @@ def _clusters() -> Iterator[Case]:
             for mode in _MODES:
                 yield Case(mode, plain, "spread", batches, workers=workers)
                 yield Case(mode, plain, "spread", batches, workers=workers, between=True)
+    for mode in _MODES:
+        for between in (False, True):
+            yield Case(mode, plain, "sharded", CLUSTERS[2][-1], workers=2, between=between)
 
 
 def launched_cases(pack: int) -> Iterator[Case]:
@@ -255,7 +260,14 @@ class SelectedCases:
 
 
 def select_cases(
-    spec: ir.Spec, *, sparse: bool, pack: int, quick: bool, whole: bool = True, launch: bool = False
+    spec: ir.Spec,
+    *,
+    sparse: bool,
+    pack: int,
+    quick: bool,
+    whole: bool = True,
+    launch: bool = False,
+    uncut: str | None = None,
 ) -> SelectedCases:
     """Select the cases for a spec.
 
@@ -267,6 +279,7 @@ def select_cases(
         whole: Whether clones that make a step together compute the same as one clone on their whole batch. If
             not, there is no reference for the updates of a worker with several clones.
         launch: Whether a cluster of processes runs the cases.
+        uncut: Why the variables cannot be in pieces, or None if they can.
     """
     kept: list[Case] = []
     reasons: dict[str, int] = {}
@@ -275,10 +288,10 @@ def select_cases(
             continue
         facts = facts_of(case.apply(spec), sparse=sparse)
         found = next(conflicts(facts), None)
-        if found is None:
+        title = found.title(facts) if found is not None else uncut if case.variables == "sharded" else None
+        if title is None:
             kept.append(case)
         else:
-            title = found.title(facts)
             reasons[title] = reasons.get(title, 0) + 1
     few = sample(kept, (sum(LAUNCHED[0]),) if launch else (2, 3)) if quick else kept
     return SelectedCases(tuple(few), tuple(reasons.items()))

@@ -123,7 +123,7 @@ def _joined_names(tower: Trial, spec: ir.Spec) -> set[str]:
 
 
 def _slot_names(tower: Trial) -> set[str]:
-    return {f"{name}/{suffix}" for name, each in tower.compiled.variables.items() for suffix in each.slots}
+    return {f"{each.weight}/{suffix}" for each in tower.compiled.variables.values() for suffix in each.slots}
 
 
 def _towers(

@@ -18,7 +18,14 @@ from dsl.errors.planning import plan_modes
 from tfdeploy.runtime.adapted import learn_states
 from tfdeploy.runtime.plans import folder_of
 from tfdeploy.runtime.session.clone_threads import CloneThreads
-from tfdeploy.runtime.verify.cases import GLOBAL_BATCH, Case, SelectedCases, launched_spec, select_cases
+from tfdeploy.runtime.verify.cases import (
+    GLOBAL_BATCH,
+    SPLITS,
+    Case,
+    SelectedCases,
+    launched_spec,
+    select_cases,
+)
 from tfdeploy.runtime.verify.compare import Differences, compare
 from tfdeploy.runtime.verify.examples import count_classes, make_examples, read_examples
 from tfdeploy.runtime.verify.launched import launched_servers
@@ -44,6 +51,9 @@ TOLERANCES = {"float32": 1e-4, "mixed_bfloat16": 5e-2, "mixed_float16": 5e-2}
 """The largest relative difference that rounding explains, by precision."""
 
 THREADED_UPDATES = 5  # per clone, in threads that run at once
+PERHAPS_WHOLE = frozenset({"Adafactor", "Lamb", "Muon", "python"})
+"""Optimizers whose update of an element may depend on others of its weight."""
+
 COLLECT_EVERY = 20  # cases after which what graphs leave behind is collected
 
 
@@ -124,6 +134,7 @@ class Verification:
             quick=self.options.quick,
             whole=whole,
             launch=self.options.launch,
+            uncut=self._uncut(compiled),
         )
 
     @property
@@ -150,6 +161,19 @@ class Verification:
                 if number % COLLECT_EVERY == 0:
                     gc.collect()
                 yield Outcome(case, differences, time.perf_counter() - begun)
+
+    def _uncut(self, compiled: CompiledGraph) -> str | None:
+        """Return why the variables of the spec cannot be in pieces, or None if they can."""
+        needing = (each.constraint or each.regularizer for each in compiled.weights.values())
+        names = {each.optimizer.name for each in self.spec.update.optimizers}
+        if not any(needing) and names.isdisjoint(PERHAPS_WHOLE):
+            return None
+        case = Case("sync", PLAIN, "sharded", SPLITS[2][0])
+        try:
+            self.setup.compile(case.apply(self.spec))
+        except SpecError as fault:
+            return fault.diagnostics[0].message
+        return None
 
     def _examples(self, compiled: CompiledGraph, seed: int) -> dict[str, Any]:
         model, steps = compiled.plan.model, self.options.steps

@@ -64,18 +64,29 @@ def examples(count: int, seed: int = 0) -> dict[str, Any]:
 
 
 class Training:
-    """A compiled spec in a session, fed from arrays in their order, once through."""
+    """A compiled spec in a session, fed from arrays in their order, once through.
+
+    With `adapt`, its layers learn from its own data before.
+    """
 
     def __init__(
-        self, spec: ir.Spec, arrays: Mapping[str, Any], *, emulate: bool = False, base: str = "."
+        self,
+        spec: ir.Spec,
+        arrays: Mapping[str, Any],
+        *,
+        emulate: bool = False,
+        base: str = ".",
+        adapt: bool = False,
     ) -> None:
         import tensorflow as tf
 
         from compiler.graph.build import compile_graph
         from compiler.graph.session_options import session_config
         from compiler.pipeline import make_plan
+        from tfdeploy.runtime.adapted import adapted
 
-        self.compiled = compile_graph(make_plan(spec, emulate=emulate), base=base)
+        plan = make_plan(spec, emulate=emulate)
+        self.compiled = compile_graph(adapted(plan) if adapt else plan, base=base)
         batch = self.compiled.train_input.size
         start = self.compiled.train_input.attach(
             lambda: (

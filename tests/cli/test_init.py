@@ -34,7 +34,7 @@ def test_the_templates_are_the_commented_one_and_the_zoo(command: Command) -> No
     assert not any((command.directory / f"{each}.tfdeploy").exists() for each in templates())
 
 
-@pytest.mark.parametrize("name", ["start", *ZOO[::9]])
+@pytest.mark.parametrize("name", ["start", "text_cnn", *ZOO[::9]])
 def test_what_is_written_has_no_errors_and_is_in_the_one_style(command: Command, name: str) -> None:
     """In a folder that did not exist, with the data files that the spec names."""
     done = command("init", "new/mine.tfdeploy", "--template", name)

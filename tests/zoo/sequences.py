@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+
 import keras
 from keras import layers, ops
 
+from tests.folders import ROOT
 from tests.zoo.keras_layers import Same
 from tests.zoo.twin import CLASSES, Twin
 
@@ -100,3 +103,17 @@ def speech_commands() -> Twin:
     x = layers.Conv2D(6, 2, activation="relu", name="conv2")(layers.MaxPooling2D(2)(x))
     logits = layers.Dense(5, name="logits")(layers.GlobalMaxPooling2D()(x))
     return Twin(keras.Model(sound, logits), [CLASSES], ["word"])
+
+
+def text_cnn() -> Twin:
+    """Words learnt from the texts, and convolutions over pairs and triples of them."""
+    text = keras.Input((), dtype="string", name="text")
+    words = layers.TextVectorization(max_tokens=40, output_sequence_length=8)
+    rows = (ROOT / "examples/zoo/text_cnn.csv").read_text().splitlines()[1:]
+    words.adapt([next(csv.reader([each]))[0] for each in rows])
+    x = layers.Embedding(40, 6, name="table")(words(text))
+    pairs = layers.Conv1D(5, 2, activation="relu", name="pairs")(x)
+    triples = layers.Conv1D(5, 3, activation="relu", name="triples")(x)
+    seen = layers.Concatenate()([layers.GlobalMaxPooling1D()(each) for each in (pairs, triples)])
+    probability = layers.Dense(1, activation="sigmoid", name="probability")(seen)
+    return Twin(keras.Model(text, probability), [keras.losses.BinaryCrossentropy()], ["good"])

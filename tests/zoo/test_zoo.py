@@ -47,9 +47,9 @@ def check(name: str) -> None:
     assert spec.clones.count == 2
     arrays = read_examples(spec, elaborate(spec), 2 * spec.clones.batch, seed=0)
     twin = twin_of(name)
-    with Training(spec, arrays) as training:
+    with Training(spec, arrays, adapt=True) as training:
         before = training.values()
-        weights = {each.path: each for each in twin.model.weights if "seed_generator" not in each.path}
+        weights = twin.variables()
         paths = {each: each.replace("/", "_") for each in before if each != "global_step"}
         found = {path.replace("/", "_"): each for path, each in weights.items()}
         assert found.keys() == set(paths.values())
@@ -61,6 +61,7 @@ def check(name: str) -> None:
     assert twin.train_on_batch(arrays, RATE) == pytest.approx(loss, rel=1e-5)
     for key, path in paths.items():
         _require_equal(after[key], found[path].numpy(), key)
+        assert not key.startswith(twin.frozen) or np.array_equal(after[key], before[key]), key
     _require_equal(predictions(exported, arrays), twin.predict(arrays), "predictions")
 
 

@@ -21,6 +21,8 @@ class Twin:
         cut: For a target that is part of a tensor, what cuts it out.
         weights: The factors of the losses.
         predictor: The model whose output is that of the spec; `model` itself without it.
+        inside: The name of a model inside the model; Keras leaves it out of the names of its weights.
+        frozen: How the names of weights begin that training does not change.
     """
 
     model: keras.Model
@@ -29,6 +31,16 @@ class Twin:
     cut: Callable[[Any], Any] = lambda target: target
     weights: Sequence[float] | None = None
     predictor: keras.Model | None = field(default=None)
+    inside: str = ""
+    frozen: tuple[str, ...] = ()
+
+    def variables(self) -> dict[str, Any]:
+        """Return the variables by their names in the spec, with `_` or `/` between the parts."""
+        inner = self.model.get_layer(self.inside).weights if self.inside else []
+        found = {f"{self.inside}/{each.path}": each for each in inner}
+        own = {id(each) for each in inner}
+        found |= {each.path: each for each in self.model.weights if id(each) not in own}
+        return {path: each for path, each in found.items() if "seed_generator" not in path}
 
     def train_on_batch(self, arrays: Mapping[str, Any], rate: float) -> float:
         """Do one step of SGD on a batch, and return the loss before it."""

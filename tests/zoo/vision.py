@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import layers, ops
 
-from tests.zoo.keras_layers import Same
+from tests.zoo.keras_layers import Added, Same
 from tests.zoo.twin import CLASSES, Twin
 
 
@@ -116,3 +116,30 @@ def mlp_mixer() -> Twin:
         x = x + layers.Dense(8, name=f"{name}_within2")(y)
     x = layers.GlobalAveragePooling1D()(layers.LayerNormalization(name="norm")(x))
     return Twin(keras.Model(image, layers.Dense(5, name="logits")(x)), [CLASSES], ["label"])
+
+
+def frozen_mobilenet() -> Twin:
+    """Dense layers on a frozen model of Keras's."""
+    image = keras.Input((32, 32, 3), name="image")
+    backbone = keras.applications.MobileNet(
+        (32, 32, 3), alpha=0.25, include_top=False, weights=None, pooling="avg", name="backbone"
+    )
+    backbone.trainable = False
+    x = layers.Dense(16, activation="relu", name="hidden")(backbone(image))
+    model = keras.Model(image, layers.Dense(5, name="logits")(x))
+    return Twin(model, [CLASSES], ["label"], inside="backbone", frozen=("backbone/",))
+
+
+def distillation() -> Twin:
+    """A frozen teacher, and a student whose loss is added by a layer beside that of the labels."""
+    image = keras.Input((8, 8, 1), name="image")
+
+    def classifier(filters: int, name: str, *, trainable: bool) -> Any:
+        x = layers.Conv2D(filters, 3, activation="relu", name=f"{name}_conv", trainable=trainable)(image)
+        return layers.Dense(5, name=f"{name}_logits", trainable=trainable)(layers.Flatten()(x))
+
+    known, logits = classifier(16, "teacher", trainable=False), classifier(4, "student", trainable=True)
+    wanted, found = ops.softmax(known / 4), ops.softmax(logits / 4)
+    added = Added()(14.4 * ops.sum(wanted * ops.log(wanted / found), axis=-1))
+    model = keras.Model(image, logits + 0 * ops.expand_dims(added, -1))
+    return Twin(model, [CLASSES], ["label"], weights=[0.1], frozen=("teacher/",))

@@ -38,12 +38,13 @@ class Template:
         """Return the texts to write, by file.
 
         Args:
-            spec: The file for the spec. Data files are put into the folder `data` beside it.
+            spec: The file for the spec. Data files are put beside it, where its text looks for them.
 
         Returns:
             The texts of the data files, if the template reads any, and of the spec, which is the last one.
         """
-        data = {}
+        own = self.file.with_suffix(".csv")
+        data = {spec.with_name(own.name): own.read_text(encoding="utf-8")} if own.is_file() else {}
         if self.name == START:
             data = {
                 spec.parent / "data" / "train.csv": table(rows=600, seed=0),

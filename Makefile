@@ -38,11 +38,13 @@ bench: .venv/ready ## measure against others and write docs/benchmarks.md (20 mi
 
 docs: .venv/ready ## build the documentation into build/site, links checked
 	$(BIN)/python -m tools.make_reference --check
+	$(BIN)/python -m tools.make_editors --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site/index.html (to search in it: python3 -m http.server --directory build/site)"
 
-reference: .venv/ready ## write the pages of the documentation that are made of the tool's own tables
+reference: .venv/ready ## write the pages of the documentation and the files of editors that are made of the tool's own tables
 	$(BIN)/python -m tools.make_reference
+	$(BIN)/python -m tools.make_editors
 
 tests: .venv/ready ## the tests alone, a process for each core; PYTEST="-k name" to choose
 	$(BIN)/python -m pytest $(PYTEST)

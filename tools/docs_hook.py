@@ -12,11 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mkdocs.structure.files import File, Files
-from pygments.lexer import RegexLexer, bygroups
 from pygments.lexers import LEXERS
-from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text
-
-__all__ = ["TfdeployLexer"]
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = "tfdeploy/pages"
@@ -28,30 +24,9 @@ LINK = re.compile(r"\]\((?P<up>(?:\.\./)+)tfdeploy/pages/(?P<name>TFD\d+)\.md\)"
 TITLED = re.compile(r"^```(?P<kind>\w+) (?P<title>[\w./-]+)$", re.MULTILINE)
 
 
-class TfdeployLexer(RegexLexer):
-    """Colours specs."""
-
-    name = "tfdeploy"
-    aliases = ["tfdeploy"]  # noqa: RUF012  # as Pygments wants it
-    tokens = {  # noqa: RUF012  # as above
-        "root": [
-            (r"#.*", Comment.Single),
-            (r'"(\\.|[^"\\\n])*"', String),
-            (r'^(\s*)([a-z_]+)(?=( "[^"]*")? \{)', bygroups(Text, Keyword)),
-            (r"\b(true|false|none)\b", Keyword.Constant),
-            (r"\d[\d_]*(\.\d+)?(e[-+]?\d+)?( ?([kKMGT]i?B|B|us|ms|s|min|h|d|%))?", Number),
-            (r"->|<=|>=|==|\.\.|[-+*/=<>]", Operator),
-            (r"[A-Za-z_][\w.]*(?=\()", Name.Function),
-            (r"[A-Za-z_]\w*", Name),
-            (r"[()\[\]{},.:]", Punctuation),
-            (r"\s+", Text),
-            (r".", Text),
-        ]
-    }
-
-
-# Pygments finds lexers by this table, in modules by their `__all__`.
-LEXERS["TfdeployLexer"] = (__name__, TfdeployLexer.name, ("tfdeploy",), ("*.tfdeploy",), ())
+# The documentation can be built from a source tree whose entry points are not installed: then Pygments finds
+# the lexer by this table.
+LEXERS["TfdeployLexer"] = ("tfdeploy.pygments_lexer", "tfdeploy", ("tfdeploy",), ("*.tfdeploy",), ())
 
 
 def on_files(files: Files, config: Any) -> Files:

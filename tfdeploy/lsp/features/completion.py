@@ -36,7 +36,7 @@ _KINDS = {
     "parameter": _Kind.TypeParameter,
 }
 _TENSORS = ("binding", "input", "parameter")
-_BLOCKS = {
+SNIPPETS = {
     "tfdeploy": "tfdeploy = ${1:1}",
     "include": 'include = ["${1:part.tfdeploy}"]',
     "let": "let {\n  ${1:name} = ${2:1}\n}",
@@ -210,9 +210,9 @@ class _Offers:
             for name in schema.ROOT:
                 if name not in there:
                     doc = schema.BLOCKS[name].doc
-                    self.add(name, _Kind.Module, doc, _BLOCKS[name], ("block", name))
+                    self.add(name, _Kind.Module, doc, SNIPPETS[name], ("block", name))
             for row in schema.ROOT_ATTRIBUTES:
-                self.add(row.name, _Kind.Property, row.doc, _BLOCKS[row.name], ("attribute:", row.name))
+                self.add(row.name, _Kind.Property, row.doc, SNIPPETS[row.name], ("attribute:", row.name))
             return
         known = schema.BLOCKS.get(block)
         if known is None:
@@ -224,7 +224,7 @@ class _Offers:
                 self.add(row.name, _Kind.Property, row.doc, snippet, (f"attribute:{block}", row.name))
         for name in known.inner:
             if name not in there and (name, block) != ("output", "model"):
-                self.add(name, _Kind.Module, schema.BLOCKS[name].doc, _BLOCKS[name], ("block", name))
+                self.add(name, _Kind.Module, schema.BLOCKS[name].doc, SNIPPETS[name], ("block", name))
         if block == "place":
             self._selectors(arrow=True)
         if block == "expect":

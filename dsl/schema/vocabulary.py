@@ -1,0 +1,47 @@
+"""The words of the language by what they are, for tools that colour specs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsl.schema.blocks import BLOCKS, ROOT_ATTRIBUTES
+from dsl.schema.functions import FUNCTIONS
+from dsl.schema.placement import MEASURES, SELECTORS, TARGETS
+from dsl.schema.types import DTYPES, Type
+
+MAKERS = ("input", "layer", "parameter", "repeat", "weight")
+"""The functions of models that make inputs, shared layers, parameters, repeated steps and free weights."""
+
+LITERALS = ("true", "false", "none")
+
+
+def blocks() -> tuple[str, ...]:
+    """Return the kinds of blocks."""
+    return tuple(BLOCKS)
+
+
+def attributes() -> tuple[str, ...]:
+    """Return the attributes of all blocks and of the top of a spec."""
+    found = [each.name for each in ROOT_ATTRIBUTES]
+    found += [each.name for block in BLOCKS.values() for each in block.attributes]
+    return tuple(dict.fromkeys(found))
+
+
+def functions() -> tuple[str, ...]:
+    """Return the functions of the language itself; those of Keras are not among them."""
+    found = [each.name for table in FUNCTIONS.values() for each in table]
+    found += [*MAKERS, *(each.name for each in MEASURES), *(each.name for each in TARGETS)]
+    return tuple(dict.fromkeys(found))
+
+
+def constants() -> tuple[str, ...]:
+    """Return the words that stand for values: choices of attributes, selectors, targets and dtypes."""
+    found = [word for block in BLOCKS.values() for each in block.attributes for word in _words(each.type)]
+    found += [*(each.name for each in SELECTORS), *(each.name for each in TARGETS), *DTYPES]
+    return tuple(each for each in dict.fromkeys(found) if each not in LITERALS)
+
+
+def _words(kind: Type) -> Iterator[str]:
+    yield from kind.words
+    for option in kind.options:
+        yield from _words(option)

@@ -2,11 +2,15 @@
 
 Every variable is read on its own device; the files are written by the CPU of this process. The name of a
 variable in the checkpoint depends neither on mode nor on placement.
+
+What is large is written and restored in slices along the first axis, a few at a time, so that neither a
+task with variables nor the one that writes ever holds copies of more than `MOST_AT_ONCE`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -14,23 +18,68 @@ from attrs import field, frozen
 
 from compiler.graph.variables.cut_variable import CutVariable, variables_of
 from compiler.reasons import Placed, Reason
-from compiler.shards import Shard
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
 
+MOST_AT_ONCE = 1 << 26
+"""The bytes of variables that are written at once, unless a single row is larger."""
+
+
+@frozen
+class Region:
+    """A part of a tensor of a checkpoint, which is in one variable.
+
+    Attributes:
+        begin: The first index along each axis of the tensor.
+        size: The length along each axis.
+        whole: The shape of the tensor.
+        rows: The first row, and the row after the last, within the variable; None for all of them.
+    """
+
+    begin: tuple[int, ...]
+    size: tuple[int, ...]
+    whole: tuple[int, ...]
+    rows: tuple[int, int] | None = None
+
+    @property
+    def spec(self) -> str:
+        """The region as TensorFlow's checkpoints write it: `7 4 0,3:-`; empty for the whole tensor."""
+        if self.size == self.whole:
+            return ""
+        axes = zip(self.begin, self.size, self.whole, strict=True)
+        along = ["-" if size == whole else f"{begin},{size}" for begin, size, whole in axes]
+        return f"{' '.join(map(str, self.whole))} {':'.join(along)}"
+
 
 @frozen
 class Slice:
-    """A part of a tensor of a checkpoint that is one variable of the graph.
+    """A region of a tensor, and its value.
 
     Attributes:
-        spec: Its place in the tensor, as TensorFlow's checkpoints write it; empty for the whole tensor.
-        read: Its value, on the device of the variable.
+        name: The name of the tensor.
+        spec: The region, as `Region.spec`.
+        read: The value, on the device of its variable.
+        finite: Whether all elements are finite, or None if they are no floats.
     """
 
+    name: str
     spec: str
     read: tf.Tensor = field(repr=False)
+    finite: tf.Tensor | None = field(default=None, repr=False)
+
+
+@frozen
+class Group:
+    """Slices that are written together.
+
+    Attributes:
+        slices: The slices.
+        write: Writes them to files with the prefix `Saving.path`.
+    """
+
+    slices: tuple[Slice, ...]
+    write: tf.Operation = field(repr=False)
 
 
 @frozen
@@ -39,13 +88,14 @@ class Saving:
 
     Attributes:
         path: A placeholder for the prefix of the files.
-        save_op: Writes a checkpoint.
+        save_op: Writes a checkpoint at once.
         written: The prefix of the files, which exists once they are written.
         restore_op: Restores all variables.
         reads: The values of the variables by the names of `CompiledGraph.saved`.
         restores: The ops that restore each of them.
-        finite: For each variable of floats, whether all of them are finite.
-        slices: The parts of each tensor, one for each variable that it consists of.
+        groups: What is written together, if a checkpoint is written in parts.
+        parts: A placeholder for the prefixes of these parts.
+        merge: Makes one checkpoint at `path` of the parts.
     """
 
     path: tf.Tensor = field(repr=False)
@@ -54,8 +104,9 @@ class Saving:
     restore_op: tf.Operation = field(repr=False)
     reads: Mapping[str, tf.Tensor] = field(repr=False)
     restores: Mapping[str, tf.Operation] = field(repr=False)
-    finite: Mapping[str, tf.Tensor] = field(repr=False)
-    slices: Mapping[str, tuple[Slice, ...]] = field(repr=False)
+    groups: tuple[Group, ...] = field(repr=False)
+    parts: tf.Tensor = field(repr=False)
+    merge: tf.Operation = field(repr=False)
 
     def saver_def(self) -> Any:
         """Return the SaverDef by which other TensorFlow programs use these ops."""
@@ -66,41 +117,61 @@ class Saving:
             version=tf.compat.v1.train.SaverDef.V2,
         )
 
+    def not_finite(self, run: Callable[[Any], Any]) -> list[str]:
+        """Return the names of the tensors that have elements which are not finite.
 
-def add_saving(compiled: CompiledGraph) -> Saving:
+        Args:
+            run: `Session.run` of the session that has the variables.
+        """
+        names: dict[str, None] = {}
+        for group in self.groups:
+            asked = [each for each in group.slices if each.finite is not None]
+            found = run([each.finite for each in asked])
+            names |= {each.name: None for each, fine in zip(asked, found, strict=True) if not fine}
+        return list(names)
+
+
+def add_saving(compiled: CompiledGraph, *, most: int = MOST_AT_ONCE) -> Saving:
     """Add the ops to a graph.
 
     After restoring, run `CompiledGraph.after_restore_op`, which makes copies equal.
+
+    Args:
+        compiled: The graph.
+        most: The bytes that are written at once.
     """
     ledger, plan = compiled.ledger, compiled.plan
     writer = plan.topology.first_cpu()
     here = Placed(writer, Reason(f"save -> {writer.ref}", "default"))
-    slices: dict[str, tuple[Slice, ...]] = {}
-    reads, finite, restores = {}, {}, {}
+    reads, restores = {}, {}
+    slices: list[tuple[Slice, int]] = []
     with compiled.graph.as_default(), tf.name_scope("save/"):
         with ledger.place(here, "save"):
             path = tf.compat.v1.placeholder_with_default(tf.constant("model.ckpt"), (), name="path")
+            parts = tf.compat.v1.placeholder(tf.string, (None,), name="parts")
         for name, saved in compiled.saved.items():
-            slices[name] = tuple(_slices(compiled, name, saved))
-            reads[name] = _whole(compiled, name, saved, slices[name], here)
-            if saved.dtype.is_floating:
-                finite[name] = _finite(compiled, name, saved, slices[name])
+            values = list(_values(compiled, name, saved))
+            reads[name] = _whole(compiled, name, saved, values, here)
+            for variable, value, at in zip(variables_of(saved), values, range(len(values)), strict=True):
+                slices += _slices(compiled, name, variable, value, _regions(saved, at, most))
         with ledger.place(here, "save"):
-            every = [(name, each) for name, found in slices.items() for each in found]
-            save_op = tf.raw_ops.SaveV2(
-                prefix=path,
-                tensor_names=tf.constant([name for name, _ in every], name="names"),
-                shape_and_slices=tf.constant([each.spec for _, each in every], name="slices"),
-                tensors=[each.read for _, each in every],
-                name="write",
-            )
+            every = [each for each, _ in slices]
+            save_op = _write(path, every, "write")
             with tf.control_dependencies([save_op]):
                 written = tf.identity(path, name="written")
+            merge = tf.raw_ops.MergeV2Checkpoints(
+                checkpoint_prefixes=parts, destination_prefix=path, delete_old_dirs=False, name="merge"
+            )
+            filled = list(_filled(slices, most))
+            groups = [
+                Group(tuple(each), _write(path, each, f"write_{at}") if len(filled) > 1 else save_op)
+                for at, each in enumerate(filled)
+            ]
         for name, saved in compiled.saved.items():
-            restores[name] = _restore(compiled, name, saved, path, here)
+            restores[name] = _restore(compiled, name, saved, path, here, most)
         with ledger.place(here, "save"), tf.control_dependencies(list(restores.values())):
             restore_op = tf.no_op(name="restore")
-    return Saving(path, save_op, written, restore_op, reads, restores, finite, slices)
+    return Saving(path, save_op, written, restore_op, reads, restores, tuple(groups), parts, merge)
 
 
 def _beside(compiled: CompiledGraph, name: str, variable: Any) -> Placed:
@@ -108,65 +179,114 @@ def _beside(compiled: CompiledGraph, name: str, variable: Any) -> Placed:
     return Placed(home, Reason(name, "follows"))
 
 
-def _slices(compiled: CompiledGraph, name: str, saved: Any) -> Iterator[Slice]:
-    """Yield the slices of a tensor, each read on the device of its variable."""
-    specs = [""]
+def _regions(saved: Any, number: int, most: int) -> list[Region]:
+    """Return the regions of a tensor in which one of its variables is written, each of `most` bytes."""
+    variable = variables_of(saved)[number]
+    size, whole = tuple(variable.shape.as_list()), tuple(saved.shape.as_list())
+    begin = [0] * len(whole)
     if isinstance(saved, CutVariable):
-        specs = [slice_spec(each) for each in saved.shards]
-    for at, (variable, spec) in enumerate(zip(variables_of(saved), specs, strict=True)):
-        scope = f"save/{name}/shard_{at}/" if spec else f"save/{name}/"
-        with compiled.ledger.place(_beside(compiled, name, variable), "save"), tf.name_scope(scope):
-            read = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype, name="read")
-        yield Slice(spec, read)
+        begin[saved.shards[number].axis] = saved.shards[number].start
+    row = max(1, prod(size[1:]) * variable.dtype.size)
+    rows = max(1, most // row)
+    if not size or size[0] <= rows:
+        return [Region(tuple(begin), size, whole)]
+    return [
+        Region(
+            (begin[0] + first, *begin[1:]),
+            (min(rows, size[0] - first), *size[1:]),
+            whole,
+            (first, min(first + rows, size[0])),
+        )
+        for first in range(0, size[0], rows)
+    ]
 
 
-def slice_spec(shard: Shard) -> str:
-    """Return the place of a piece in a whole tensor, as TensorFlow's checkpoints have it: `7 4 0,3:-`."""
-    along = [f"{shard.start},{shard.size}" if at == shard.axis else "-" for at in range(len(shard.whole))]
-    return f"{' '.join(map(str, shard.whole))} {':'.join(along)}"
+def _values(compiled: CompiledGraph, name: str, saved: Any) -> Iterator[tf.Tensor]:
+    for variable in variables_of(saved):
+        with compiled.ledger.place(_beside(compiled, name, variable), "save"), tf.name_scope(f"save/{name}/"):
+            yield tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype, name="read")
 
 
 def _whole(
-    compiled: CompiledGraph, name: str, saved: Any, slices: Sequence[Slice], here: Placed
+    compiled: CompiledGraph, name: str, saved: Any, values: Sequence[tf.Tensor], here: Placed
 ) -> tf.Tensor:
     if not isinstance(saved, CutVariable):
-        return slices[0].read
+        return values[0]
     with compiled.ledger.place(here, "save"), tf.name_scope(f"save/{name}/"):
-        return tf.concat([each.read for each in slices], saved.shards[0].axis, name="whole")
+        return tf.concat(list(values), saved.shards[0].axis, name="whole")
 
 
-def _finite(compiled: CompiledGraph, name: str, saved: Any, slices: Sequence[Slice]) -> tf.Tensor:
-    """Return whether all elements are finite, found beside each variable."""
-    found = []
-    for variable, each in zip(variables_of(saved), slices, strict=True):
+def _slices(
+    compiled: CompiledGraph, name: str, variable: Any, value: tf.Tensor, regions: Sequence[Region]
+) -> Iterator[tuple[Slice, int]]:
+    """Yield the regions of a variable, made on its device, with their bytes."""
+    for region in regions:
         with compiled.ledger.place(_beside(compiled, name, variable), "save"), tf.name_scope(f"save/{name}/"):
-            found.append(tf.reduce_all(tf.math.is_finite(each.read), name="finite"))
-    if len(found) == 1:
-        return found[0]
-    first = _beside(compiled, name, variables_of(saved)[0])
-    with compiled.ledger.place(first, "save"), tf.name_scope(f"save/{name}/"):
-        return tf.reduce_all(tf.stack(found), name="all_finite")
+            part = value if region.rows is None else value[region.rows[0] : region.rows[1]]
+            finite = None
+            if variable.dtype.is_floating:
+                finite = tf.reduce_all(tf.math.is_finite(part), name="finite")
+        yield Slice(name, region.spec, part, finite), prod(region.size) * variable.dtype.size
 
 
-def _restore(compiled: CompiledGraph, name: str, saved: Any, path: tf.Tensor, reader: Placed) -> tf.Operation:
-    """Return the op that restores a tensor: each of its variables from the slice that it needs."""
-    specs = [slice_spec(each) for each in saved.shards] if isinstance(saved, CutVariable) else [""]
-    assigned = []
-    for variable, spec in zip(variables_of(saved), specs, strict=True):
-        with tf.name_scope(f"save/{name}/"):
-            with compiled.ledger.place(reader, "save"):
-                (value,) = tf.raw_ops.RestoreV2(
-                    prefix=path,
-                    tensor_names=[name],
-                    shape_and_slices=[spec],
-                    dtypes=[variable.dtype],
-                    name="restored",
-                )
-            with compiled.ledger.place(_beside(compiled, name, variable), "save"):
-                value.set_shape(variable.shape)
-                op = tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value, name="assign")
-                assigned.append(op)
-    if len(assigned) == 1:
-        return assigned[0]
-    with compiled.ledger.place(reader, "save"), tf.control_dependencies(assigned):
+def _filled(slices: Sequence[tuple[Slice, int]], most: int) -> Iterator[list[Slice]]:
+    """Yield slices in groups of at most `most` bytes, or of one slice."""
+    group: list[Slice] = []
+    total = 0
+    for each, size in slices:
+        if group and total + size > most:
+            yield group
+            group, total = [], 0
+        group.append(each)
+        total += size
+    yield group
+
+
+def _write(path: tf.Tensor, slices: Sequence[Slice], name: str) -> tf.Operation:
+    return tf.raw_ops.SaveV2(
+        prefix=path,
+        tensor_names=tf.constant([each.name for each in slices], name=f"{name}/names"),
+        shape_and_slices=tf.constant([each.spec for each in slices], name=f"{name}/slices"),
+        tensors=[each.read for each in slices],
+        name=name,
+    )
+
+
+def _restore(
+    compiled: CompiledGraph, name: str, saved: Any, path: tf.Tensor, reader: Placed, most: int
+) -> tf.Operation:
+    """Return the op that restores a tensor: each of its variables, region by region."""
+    done: list[tf.Operation] = []
+    for number, variable in enumerate(variables_of(saved)):
+        beside = _beside(compiled, name, variable)
+        for region in _regions(saved, number, most):
+            with tf.name_scope(f"save/{name}/"):
+                after = done[-1:] if region.rows is not None else []
+                with compiled.ledger.place(reader, "save"), tf.control_dependencies(after):
+                    (value,) = tf.raw_ops.RestoreV2(
+                        prefix=path,
+                        tensor_names=[name],
+                        shape_and_slices=[region.spec],
+                        dtypes=[variable.dtype],
+                        name="restored",
+                    )
+                with compiled.ledger.place(beside, "save"):
+                    value.set_shape(region.size)
+                    done.append(_assign(variable, value, region))
+    if len(done) == 1:
+        return done[0]
+    with compiled.ledger.place(reader, "save"), tf.control_dependencies(done):
         return tf.no_op(name=f"save/{name}/assigned")
+
+
+def _assign(variable: Any, value: tf.Tensor, region: Region) -> tf.Operation:
+    if region.rows is None:
+        return tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value, name="assign")
+    return tf.raw_ops.ResourceStridedSliceAssign(
+        ref=variable.handle,
+        begin=[region.rows[0]],
+        end=[region.rows[1]],
+        strides=[1],
+        value=value,
+        name="assign",
+    )

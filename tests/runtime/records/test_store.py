@@ -68,6 +68,7 @@ def test_what_is_newer_than_the_restored_one_goes(tmp_path: Path) -> None:
         commit(store, step)
     (tmp_path / "model.ckpt-30.index").write_bytes(b"x")
     (tmp_path / "model.ckpt-40.data-00000-of-00001.tempstate17").write_bytes(b"x")
+    (tmp_path / "model.ckpt-40.part-00001.index").write_bytes(b"x")
     (tmp_path / ".partial-0123abcd-model.ckpt-40.json").write_bytes(b"x")
     store.remove_after(20)
     assert store.steps() == [20, 10]

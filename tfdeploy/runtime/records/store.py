@@ -23,10 +23,13 @@ NAME = "model.ckpt"
 MOST_DIGITS = 18  # of a step, which TensorFlow counts in 64 bits
 _FILE = re.compile(
     rf"{re.escape(NAME)}-(?P<step>0|[1-9]\d{{0,{MOST_DIGITS - 1}}})"
-    r"\.(?:(?P<manifest>json)|(?:index|data-\d{5}-of-\d{5})(?:\.tempstate\d+)?)",
+    r"\.(?:(?P<manifest>json)|(?:part-\d{5}\.)?(?:index|data-\d{5}-of-\d{5})(?:\.tempstate\d+)?)",
     re.ASCII,
 )
-"""The files of a checkpoint; TensorFlow writes those of its own under longer names first."""
+"""The files of a checkpoint; TensorFlow writes those of its own under longer names first.
+
+A large checkpoint is written in parts, which are merged at the end.
+"""
 
 _SHARD = re.compile(r"data-(?P<number>\d{5})-of-(?P<count>\d{5})", re.ASCII)
 

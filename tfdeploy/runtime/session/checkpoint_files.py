@@ -39,12 +39,23 @@ class ServerFiles:
     """Ops of the graph write and read the files."""
 
     def write(self, run: Run, saving: Saving, prefix: str) -> None:
-        """Write all variables."""
-        run(saving.written, {saving.path: prefix})
+        """Write all variables, a group after the other."""
+        if len(saving.groups) == 1:
+            run(saving.written, {saving.path: prefix})
+            return
+        parts = _part_prefixes(saving, prefix)
+        for group, part in zip(saving.groups, parts, strict=True):
+            run(group.write, {saving.path: part})
+        run(saving.merge, {saving.path: prefix, saving.parts: parts})
 
     def read(self, run: Run, saving: Saving, prefix: str, names: Sequence[str]) -> None:
         """Read each value on the device of its variable."""
         run([saving.restores[name] for name in names], {saving.path: prefix})
+
+
+def _part_prefixes(saving: Saving, prefix: str) -> list[str]:
+    """Return the prefixes of the parts of a checkpoint, which `Store` knows as its unfinished files."""
+    return [f"{prefix}.part-{at:05}" for at in range(len(saving.groups))]
 
 
 @frozen
@@ -58,19 +69,25 @@ class ClientFiles:
     saved: Mapping[str, Saved]
 
     def write(self, run: Run, saving: Saving, prefix: str) -> None:
-        """Fetch all variables and write them."""
-        parts = [(name, each) for name, found in saving.slices.items() for each in found]
-        values = run([each.read for _, each in parts])
-        with tf.Graph().as_default():
-            tensors = [tf.compat.v1.placeholder(tf.as_dtype(each.dtype), each.shape) for each in values]
-            op = tf.raw_ops.SaveV2(
-                prefix=prefix,
-                tensor_names=[name for name, _ in parts],
-                shape_and_slices=[each.spec for _, each in parts],
-                tensors=tensors,
-            )
-            with tf.compat.v1.Session() as session:
+        """Fetch all variables and write them, a group after the other."""
+        parts = _part_prefixes(saving, prefix) if len(saving.groups) > 1 else [prefix]
+        for group, part in zip(saving.groups, parts, strict=True):
+            values = run([each.read for each in group.slices])
+            with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+                tensors = [tf.compat.v1.placeholder(tf.as_dtype(each.dtype), each.shape) for each in values]
+                op = tf.raw_ops.SaveV2(
+                    prefix=part,
+                    tensor_names=[each.name for each in group.slices],
+                    shape_and_slices=[each.spec for each in group.slices],
+                    tensors=tensors,
+                )
                 session.run(op, dict(zip(tensors, values, strict=True)))
+        if len(parts) > 1:
+            with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+                merge = tf.raw_ops.MergeV2Checkpoints(
+                    checkpoint_prefixes=parts, destination_prefix=prefix, delete_old_dirs=False
+                )
+                session.run(merge)
 
     def read(self, run: Run, saving: Saving, prefix: str, names: Sequence[str]) -> None:
         """Read the values and feed them."""

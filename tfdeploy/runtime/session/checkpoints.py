@@ -92,8 +92,7 @@ class Checkpoints:
         return time.perf_counter() - begun
 
     def _require_finite(self, step: int) -> None:
-        finite = self.engine.session.run(dict(self.engine.saving.finite))
-        names = [name for name, fine in finite.items() if not fine]
+        names = self.engine.saving.not_finite(self.engine.session.run)
         if names:
             span = self.engine.compiled.plan.spec.model.span_of("loss")
             raise RunError(errors.weights_not_finite(step, names, self.last_step, span))

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tensorflow as tf
 
-from compiler.graph.storage.saving import Saving, add_saving
+from compiler.graph.storage.saving import MOST_AT_ONCE, Saving, add_saving
 from tests.support import CLASSIFIER, CONVOLUTION, Training, examples, largest_difference, spec_of
+from tfdeploy.runtime.session.checkpoint_files import ClientFiles, ServerFiles
 
 PLACEMENTS = {
     "shared": "variables -> cpu[0]",
@@ -23,6 +25,15 @@ PLACEMENTS = {
 }
 
 
+PARTS = {"sharded": 900, "mixed": 500}
+"""The bytes that a placement writes and restores at once, for those that do so in parts."""
+
+
+def _data_suffixes(saving: Saving) -> list[str]:
+    count = len(saving.groups)
+    return [f".data-{at:05}-of-{count:05}" for at in range(count)]
+
+
 @pytest.fixture(scope="module")
 def graphs() -> Iterator[dict[str, tuple[Training, Saving]]]:
     """One graph for each placement, with a session on it."""
@@ -31,7 +42,7 @@ def graphs() -> Iterator[dict[str, tuple[Training, Saving]]]:
         text = CLASSIFIER.format(clones=2, batch=8, optimizer="Adam(1e-2)", layers=CONVOLUTION)
         text = text.replace("cpu = 2", "cpu = 4") + f"place {{\n  {rules}\n}}\n"
         training = Training(spec_of(text, update__ema="0.9"), examples(64))
-        made[name] = training, add_saving(training.compiled)
+        made[name] = training, add_saving(training.compiled, most=PARTS.get(name, MOST_AT_ONCE))
     yield made
     for training, _ in made.values():
         training.session.close()
@@ -45,7 +56,8 @@ def test_every_placement_goes_on_from_a_checkpoint_of_another(
     training, saving = graphs[first]
     training.steps(3)
     path = str(tmp_path / "model.ckpt")
-    training.session.run(saving.save_op, {saving.path: path})
+    ServerFiles().write(training.session.run, saving, path)
+    assert {each.suffix for each in tmp_path.iterdir()} == {".index", *_data_suffixes(saving)}
     saved = training.values()
     for name, (other, its_saving) in graphs.items():
         other.session.run(its_saving.restore_op, {its_saving.path: path})
@@ -57,3 +69,35 @@ def test_every_placement_goes_on_from_a_checkpoint_of_another(
             assert all((each == wanted).all() for each in copies), name
         other.steps(1)
         assert other.values()["global_step"] == saved["global_step"] + 1
+
+
+@pytest.mark.parametrize("name", ["shards", "sharded"])
+def test_the_client_of_a_cluster_writes_and_reads_the_same(
+    name: str, graphs: dict[str, Any], tmp_path: Path
+) -> None:
+    """Values that are fetched and fed by this process make the same checkpoint, whole and in parts."""
+    training, saving = graphs[name]
+    training.steps(2)
+    path, files = str(tmp_path / "model.ckpt"), ClientFiles(training.compiled.saved)
+    files.write(training.session.run, saving, path)
+    saved = training.values()
+    reader = tf.train.load_checkpoint(path)
+    assert {each: tuple(shape) for each, shape in reader.get_variable_to_shape_map().items()} == {
+        each: value.shape for each, value in saved.items()
+    }
+    assert all((reader.get_tensor(each) == value).all() for each, value in saved.items())
+    training.steps(1)
+    files.read(training.session.run, saving, path, list(saved))
+    assert largest_difference(training.values(), saved) == 0
+
+
+def test_what_is_not_finite_is_found_in_every_part(graphs: dict[str, Any]) -> None:
+    """One element of one piece is enough, and its tensor is named."""
+    training, saving = graphs["sharded"]
+    values = training.values()
+    assert saving.not_finite(training.session.run) == []
+    wrong = values["logits/kernel/Adam"].copy()
+    wrong[-1, 3] = float("nan")
+    training.assign({"logits/kernel/Adam": wrong})
+    assert saving.not_finite(training.session.run) == ["logits/kernel/Adam"]
+    training.assign({"logits/kernel/Adam": values["logits/kernel/Adam"]})

@@ -1,0 +1,112 @@
+"""Runs with variables in pieces: on a cluster of processes, gone on with elsewhere, and exported."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import forked
+
+SPEC = """
+tfdeploy = 1
+
+model "words" {
+  word = input(int32, [5])
+  label = input(int32, [])
+  rows = word -> Embedding(50, 6, name = "table") -> Flatten()
+  logits = rows -> Dense(3, name = "logits")
+  loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+  metrics { accuracy = [label, logits] -> SparseCategoricalAccuracy() }
+}
+
+data {
+  train = synthetic(256, word = feature(int32, [5], classes = 50), label = feature(int32, classes = 3))
+  test = synthetic(64, word = feature(int32, [5], classes = 50), label = feature(int32, classes = 3))
+}
+
+devices {
+  DEVICES
+}
+clones { batch = 8 }
+
+place {
+  clones -> CLONES
+  variables("table/*") -> sharded(SERVERS)
+}
+
+update {
+  optimizer = Adam(0.01)
+  ema = 0.9
+  MODE
+}
+
+train {
+  steps = 12
+  seed = 7
+}
+"""
+
+
+def spec_text(devices: str, clones: str, servers: str, mode: str = "") -> str:
+    """Return a spec on some devices."""
+    text = SPEC.replace("DEVICES", devices).replace("CLONES", clones)
+    return text.replace("SERVERS", servers).replace("MODE", mode)
+
+
+CLUSTER = spec_text(
+    'job "ps" { tasks = 2 }\n  job "worker" { tasks = 2 }', "worker[*].cpu[0]", "ps[*]", "mode = async"
+)
+ONE = spec_text("cpu = 3", "cpu[0]", "cpu[*]")
+
+
+def test_a_cluster_trains_a_table_in_pieces_and_one_machine_goes_on(tmp_path: Path) -> None:
+    """Two servers hold half of the table each; the run goes on with three pieces, and exports one table."""
+    import keras
+    import tensorflow as tf
+
+    from tfdeploy import api
+
+    spec, run = tmp_path / "words.tfdeploy", tmp_path / "run"
+    spec.write_text(CLUSTER)
+    command = [sys.executable, "-m", "tfdeploy", "compile-and-run", str(spec), "--json"]
+    process = forked.Popen(
+        [*command, "--set", f"train.directory={run}"], stdout=-1, stderr=-1, text=True, cwd=str(tmp_path)
+    )
+    _, errors = process.communicate(timeout=240)
+    assert process.returncode == 0, errors
+    placed = json.loads((run / "placement.json").read_text())
+    pieces = {each["name"]: each for each in placed["variables"] if each["shard"] is not None}
+    assert {name: each["device"] for name, each in pieces.items()} == {
+        "table/embeddings/shard_0": "ps[0].cpu[0]",
+        "table/embeddings/shard_1": "ps[1].cpu[0]",
+    }
+    first = tf.train.load_checkpoint(str(run / "checkpoints"))
+    shapes: dict[str, Any] = first.get_variable_to_shape_map()
+    tables = {name for name in shapes if name.startswith("table/")}
+    assert tables == {
+        f"table/embeddings{each}" for each in ("", "/Adam", "/Adam_1", "/ExponentialMovingAverage")
+    }
+    assert all(shapes[name] == [50, 6] for name in tables)
+    assert np.abs(first.get_tensor("table/embeddings/Adam")).max() > 0
+
+    spec.write_text(ONE)
+    loaded = api.load(spec, {"train.directory": str(run), "train.steps": 20})
+    result = api.run(loaded, resume="must")
+    assert (result.status, result.steps) == ("finished", 20)
+    last = tf.train.load_checkpoint(str(run / "checkpoints"))
+    exported = keras.saving.load_model(run / "model.keras", compile=False)
+    table = next(each for each in exported.weights if each.shape == (50, 6))
+    average = last.get_tensor("table/embeddings/ExponentialMovingAverage")
+    assert np.array_equal(table.numpy(), average)
+    assert not np.array_equal(average, first.get_tensor("table/embeddings/ExponentialMovingAverage"))
+    here = api.evaluate(loaded).splits["test"]
+    elsewhere = spec_text("cpu = 1", "cpu[0]", "cpu[*]")
+    spec.write_text(elsewhere)
+    whole = api.evaluate(api.load(spec, {"train.directory": str(run)})).splits["test"]
+    assert whole.loss == pytest.approx(here.loss, rel=1e-6)
+    assert whole.metrics == pytest.approx(here.metrics)

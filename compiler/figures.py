@@ -45,6 +45,6 @@ def duration(seconds: float) -> str:
         return NOTHING
     units = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
     unit, one = next((each for each in units if abs(seconds) >= each[1] * _ALMOST), units[-1])
-    value = seconds / one
+    value = float(f"{seconds / one:.3g}")
     digits = max(0, 3 - len(str(int(abs(value)))))
     return f"{value:.{digits}f} {unit}"

@@ -121,6 +121,9 @@ _ROWS = (
     Code("TFD533", "too-much-traffic", "more sent between devices than expected", "plan"),
     Code("TFD534", "unexpected-ops", "another number of ops on devices than expected", "plan"),
     Code("TFD535", "too-little-memory", "a device that needs more memory than the spec gives it", "plan"),
+    Code("TFD536", "slow-step", "a step that takes longer than expected", "plan"),
+    Code("TFD537", "idle-device", "a device that is less busy than expected", "plan"),
+    Code("TFD538", "time-unknown", "a condition on time where nothing was measured", "plan"),
     # TFD54x: workers with graphs of their own.
     Code("TFD541", "worker-without-clones", "a worker that has no clone to train"),
     Code("TFD542", "clones-on-server", "a clone on a task that only keeps variables"),

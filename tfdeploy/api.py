@@ -95,11 +95,12 @@ def compile(  # noqa: A001
     compiled = graph_of(adapted(plan, verbose=verbose), verbose=verbose)
     from compiler.conditions.capacity import forecast_if_needed, warnings_of
     from compiler.conditions.expect import require_expectations
+    from compiler.conditions.timing import time_if_needed
 
     memory = forecast_if_needed(compiled)
     for each in warnings_of(compiled, memory):
         (warn or _as_python_warning)(each)
-    require_expectations(compiled, memory)
+    require_expectations(compiled, memory, time_if_needed(compiled))
     return compiled
 
 

@@ -1,7 +1,7 @@
 """Compare the conditions of `expect` with a compiled placement.
 
-For each condition that is not met there is a diagnostic (TFD531 to TFD534), with the figure and the largest
-of its parts. `memory(...)` needs a map with a forecast.
+For each condition that is not met there is a diagnostic (TFD531 to TFD537), with the figure and the largest
+of its parts. `memory(...)` needs a map with a forecast of memory, `step_time` and `busy(...)` one of time.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from fnmatch import fnmatchcase
 
 from attrs import frozen
 
-from compiler.figures import plural, size
+from compiler.figures import duration, plural, size
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.forecast import StepMemory
 from compiler.graph.inspect.mapping import map_placement
 from compiler.mapping.records import MapDevice, MapOp, MapTensor, PlacementMap
+from compiler.mapping.step_time import MapDeviceTime, MapTime
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import homes_of
 from compiler.plan import Plan, WorkerPlan
@@ -26,6 +27,7 @@ from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import expect as errors
 
 MOST_NAMED = 5
+_OF_TIME = ("step_time", "busy")
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
     "<": operator.lt,
@@ -55,25 +57,44 @@ def needs_memory(spec: ir.Spec) -> bool:
     return any(each.function == "memory" for each in spec.expect.conditions)
 
 
-def require_expectations(compiled: CompiledGraph, memory: Mapping[str, StepMemory]) -> None:
+def needs_time(spec: ir.Spec) -> bool:
+    """Whether a condition is about the time of a step, which must be forecast."""
+    return any(each.function in _OF_TIME for each in spec.expect.conditions)
+
+
+def require_expectations(
+    compiled: CompiledGraph, memory: Mapping[str, StepMemory], time: MapTime | None = None
+) -> None:
     """Raise SpecError for the conditions of the spec that its compiled graph does not meet.
 
     Args:
         compiled: The graph.
         memory: The forecast of a step by device, which conditions on `memory(...)` need.
+        time: The forecast of its time, which conditions on `step_time` and `busy(...)` need.
     """
     if not compiled.plan.spec.expect.conditions:
         return
-    found = check_expectations(compiled.plan, map_placement(compiled, memory=memory))
+    found = check_expectations(compiled.plan, map_placement(compiled, memory=memory, time=time))
     if found:
         raise SpecError(found)
 
 
 def check_expectations(plan: Plan, placement: PlacementMap) -> tuple[Diagnostic, ...]:
     """Return a diagnostic for each condition that is not met."""
-    return tuple(
+    wanted = plan.spec.expect.conditions
+    if placement.time is None:
+        graphs = isinstance(plan, WorkerPlan)
+        unknown = [errors.time_unknown(each, graphs=graphs) for each in wanted if each.function in _OF_TIME]
+        wanted = tuple(each for each in wanted if each.function not in _OF_TIME)
+    else:
+        unknown = []
+    return (*unknown, *_not_met(wanted, plan, placement))
+
+
+def _not_met(conditions: Iterable[ir.Condition], plan: Plan, placement: PlacementMap) -> Iterator[Diagnostic]:
+    yield from (
         errors.not_met(condition, figure.text, figure.parts)
-        for condition in plan.spec.expect.conditions
+        for condition in conditions
         for figure in _failing(condition, _MEASURES[condition.function](condition, plan, placement))
     )
 
@@ -189,6 +210,42 @@ def _ops(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[F
     return [Figure(len(found), plural(len(found), "op"), tuple(parts))]
 
 
+def _step_time(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[Figure]:
+    """Return the forecast time of a step."""
+    del condition, plan
+    time = placement.time
+    assert time is not None  # or the condition has been refused
+    return [Figure(time.seconds, duration(time.seconds), tuple(_path_parts(time)))]
+
+
+def _path_parts(time: MapTime) -> Iterator[str]:
+    """Yield notes on what takes the time of a step."""
+    if time.by_scope:
+        longest = [f"`{each.name}` ({duration(each.seconds)})" for each in time.by_scope[:MOST_NAMED]]
+        yield f"longest on the critical path: {', '.join(longest)}"
+    if time.links:
+        link = max(time.links, key=lambda each: each.busy)
+        yield f"busiest link: `{link.from_device}` to `{link.to_device}`, {link.busy:.0%} of the step"
+    if time.estimate:
+        yield f"this is an estimate for the hardware `{time.source}`, and not measured"
+
+
+def _busy(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[Figure]:
+    """Return the part of a step in which each of the devices is busy."""
+    refs, time = _refs(condition.arguments[0], plan), placement.time
+    assert time is not None  # or the condition has been refused
+    return [
+        Figure(each.busy, f"{each.busy:.1%} on `{each.ref}`", _idle_parts(each, time))
+        for each in time.devices
+        if each.ref in refs
+    ]
+
+
+def _idle_parts(device: MapDeviceTime, time: MapTime) -> tuple[str, ...]:
+    of_step = f"`{device.ref}` works for {duration(device.seconds)} of a step of {duration(time.seconds)}"
+    return (of_step, *_path_parts(time))
+
+
 def _matches(op: MapOp, glob: str, plan: Plan) -> bool:
     scope = plan.towers[op.clone].scope if op.clone is not None else ""
     inner = op.name.removeprefix(f"{scope}/") if scope else op.name
@@ -209,4 +266,6 @@ _MEASURES: dict[str, Callable[[ir.Condition, Plan, PlacementMap], list[Figure]]]
     "memory": _memory,
     "traffic": _traffic,
     "ops": _ops,
+    "step_time": _step_time,
+    "busy": _busy,
 }

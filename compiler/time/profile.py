@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from attrs import frozen
+from attrs import field, frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors.planning import time as errors
@@ -149,3 +149,29 @@ def profile_beside(spec: str) -> Path:
     """Return the file in which the profile of a spec is looked for: beside it, under its name."""
     path = Path(spec)
     return path.with_name(path.name.removesuffix(".tfdeploy") + ENDING)
+
+
+@frozen
+class FoundProfile:
+    """A profile and the file that it was read from."""
+
+    path: str
+    profile: Profile = field(repr=False)
+
+
+def find_profile(spec: str, path: str | None) -> FoundProfile | None:
+    """Return the profile in the file `path`, or the one beside a spec, or None if there is neither.
+
+    Args:
+        spec: The path of the spec.
+        path: The file that was named, or None.
+
+    Raises:
+        RunError: If the file is no profile.
+        OSError: If it cannot be read.
+    """
+    beside = profile_beside(spec)
+    if path is None and not beside.is_file():
+        return None
+    name = path if path is not None else str(beside)
+    return FoundProfile(name, read_profile(name))

@@ -115,6 +115,13 @@ MEASURES = (
         "bytes",
         "the bytes that are sent from the first devices to the second ones in a step",
     ),
+    Measure("step_time", (), "seconds", "the forecast time of a step"),
+    Measure(
+        "busy",
+        ("devices",),
+        "fraction",
+        "the part of a step in which a device runs at least one op, by the forecast; holds for each device",
+    ),
     Measure("ops", ("devices", "glob"), None, "how many ops on the devices have names that match the glob"),
 )
 

@@ -142,4 +142,5 @@ def _condition(given: ir.Condition) -> str:
             arguments.append(quoted(argument) if kind == "glob" else argument)
     dimension = None if measure is None else measure.dimension
     figure = plain(given.value) if dimension is None else quantity(given.value, dimension)
-    return f"{given.function}({', '.join(arguments)}) {given.operator} {figure}"
+    brackets = f"({', '.join(arguments)})" if arguments else ""
+    return f"{given.function}{brackets} {given.operator} {figure}"

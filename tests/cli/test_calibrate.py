@@ -95,12 +95,30 @@ def test_slower_ops_make_a_slower_step(calibrated: Command, tmp_path: Path) -> N
     time = planned(calibrated, "--profile", str(other))["time"]
     assert time["source"] == str(other)
     assert 5 <= time["seconds"] < 6.5  # each tower has five products, and the two run side by side
-    assert {each["name"] for each in time["by_scope"][:2]} <= {
+    longest = {each["name"] for each in time["by_scope"][:2]}
+    assert longest <= {
         "hidden",
         "logits",
         "gradients/logits",
         "gradients/hidden",
     }
+
+
+def test_other_commands_use_it(calibrated: Command) -> None:
+    """`why` names the critical path, `diff` both times, `expect` compares, `--trace` writes the step."""
+    why = calibrated("why", "small.tfdeploy", "clone_0/*")
+    assert "of these on the critical path: " in why.out
+    diff = calibrated("diff", "small.tfdeploy", "--set-b", "clones.count=1", "--json")
+    time = json.loads(diff.out)["time"]
+    assert min(time["before"], time["after"]) > 0
+    calibrated.write("strict.tfdeploy", f"{SPEC}expect {{ step_time <= 1us, busy(cpu[0]) >= 0% }}\n")
+    arguments = ("--profile", "small.profile.json", "--trace", "step.json")
+    strict = calibrated("plan", "strict.tfdeploy", *arguments)
+    assert (strict.code, "TFD536" in strict.err, "TFD537" in strict.err) == (1, True, False)
+    names = {each["name"] for each in json.loads(calibrated.read("step.json"))["traceEvents"]}
+    assert "clone_1/hidden/MatMul" in names
+    unknown = calibrated("plan", "strict.tfdeploy")
+    assert (unknown.code, "TFD538" in unknown.err) == (1, True)
 
 
 def test_an_estimate_is_said_to_be_one(command: Command) -> None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.inspect.forecast import StepMemory
     from compiler.mapping.records import PlacementMap
+    from compiler.mapping.step_time import MapTime
     from compiler.time.forecast import StepForecast
-    from compiler.time.profile import Profile
     from dsl import ir
     from tfdeploy.cli.common import Common
 
@@ -49,10 +49,14 @@ class BuiltGraph:
     def placement(self, assigned: Mapping[str, str] | None = None) -> PlacementMap:
         """Return the placement map; `assigned` gives the device that each op ran on, if one has."""
         from compiler.graph.inspect.mapping import map_placement
+
+        return map_placement(self.compiled, assigned, self.memory, self.map_time())
+
+    def map_time(self) -> MapTime | None:
+        """Return the forecast of the time of a step as the placement map has it."""
         from compiler.mapping.step_time import MapTime
 
-        time = MapTime.of(self.time, self.profile) if self.time is not None else None
-        return map_placement(self.compiled, assigned, self.memory, time)
+        return MapTime.of(self.time, self.profile) if self.time is not None else None
 
 
 def build(
@@ -61,6 +65,7 @@ def build(
     *,
     emulate: bool = False,
     forecast: bool = False,
+    timed: bool = False,
     profile: str | None = None,
 ) -> BuiltGraph:
     """Build the graph of a spec and show the warnings about it. The spec's `expect` is not checked.
@@ -71,17 +76,19 @@ def build(
         emulate: Whether every declared device is a logical CPU of this process.
         forecast: Whether the memory of a step is forecast. It always is if the spec limits the memory of its
             devices.
-        profile: The file of a profile by which the time of a step is forecast, with `forecast`. By default
-            it is the one beside the spec, if there is one.
+        timed: Whether the time of a step is forecast, if something is known to forecast it from. It always
+            is with `forecast`.
+        profile: The file of a profile for that. By default it is the one beside the spec, if there is one.
 
     Raises:
         SpecError: If the graph cannot be built.
         RunError: If the file is no profile.
     """
+    from compiler.time.profile import find_profile
     from tfdeploy.runtime.adapted import adapted
     from tfdeploy.runtime.plans import graph_of, plan_of
 
-    machine = read_profile_for(spec, profile) if forecast else None  # before anything takes long
+    machine = find_profile(spec.path, profile) if forecast or timed else None  # before anything takes long
     plan, name = plan_of(spec, emulate=emulate, verbose=common.verbose), spec.model.name
     start(common)
     with busy(f"building the graph of {name}"):
@@ -96,7 +103,7 @@ def build(
     if forecast and not memory:
         with busy(f"forecasting the memory that a step of {name} takes"):
             memory = forecast_step_memory(compiled)
-    if not forecast:
+    if not (forecast or timed):
         return BuiltGraph(compiled, memory)
     with busy(f"forecasting the time of a step of {name}"):
         from compiler.graph.inspect.timed_step import forecast_time
@@ -104,20 +111,3 @@ def build(
         time = forecast_time(compiled, machine.profile if machine is not None else None)
     source = machine.path if machine is not None else spec.devices.kind or ""
     return BuiltGraph(compiled, memory, time, source)
-
-
-@frozen
-class _Machine:
-    path: str
-    profile: Profile = field(repr=False)
-
-
-def read_profile_for(spec: ir.Spec, path: str | None) -> _Machine | None:
-    """Return the profile in the file `path`, or the one beside the spec, or None if there is neither."""
-    from compiler.time.profile import profile_beside, read_profile
-
-    beside = profile_beside(spec.path)
-    if path is None and not beside.is_file():
-        return None
-    name = path if path is not None else str(beside)
-    return _Machine(name, read_profile(name))

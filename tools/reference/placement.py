@@ -50,6 +50,8 @@ EXAMPLE = {
     "imbalance": "imbalance(variables) <= 10%",
     "memory": "memory(gpu[*]) <= 14GiB",
     "traffic": "traffic(cpu[0], gpu[*]) <= 500MiB",
+    "step_time": "step_time <= 40ms",
+    "busy": "busy(gpu[*]) >= 80%",
     "ops": 'ops(gpu[*], "summary*") == 0',
 }
 

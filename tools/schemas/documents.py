@@ -184,6 +184,7 @@ class DeviceTotals:
     memory_bytes: Count | None
     bytes_in: Count
     bytes_out: Count
+    busy: float | None
 
 
 @frozen
@@ -221,6 +222,33 @@ class ChangedLink:
 
 
 @frozen
+class ChangedLinkTime:
+    """A link, and the seconds of a step in which it carries something in each of the placements."""
+
+    from_device: str = field(metadata={NAME: "from"})
+    to_device: str = field(metadata={NAME: "to"})
+    before: float
+    after: float
+
+
+@frozen
+class ChangedTime:
+    """The forecast time of a step.
+
+    Attributes:
+        before: That of the first placement in seconds.
+        after: That of the second placement.
+        estimate: Whether one of them is by the table of hardware instead of measured ops.
+        links: The links that take another time.
+    """
+
+    before: float
+    after: float
+    estimate: bool
+    links: tuple[ChangedLinkTime, ...]
+
+
+@frozen
 class Differences:
     """What `diff --json` prints.
 
@@ -243,6 +271,7 @@ class Differences:
     variables: tuple[MovedVariable, ...]
     devices: tuple[ChangedDevice, ...]
     links: tuple[ChangedLink, ...]
+    time: ChangedTime | None
 
 
 @frozen

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from compiler.mapping.records import MapMode, MapOp, MapSpec, MapTransfer, PlacementMap
+from compiler.mapping.step_time import MapTime
 from compiler.report.scopes import clone_scopes, inner_name
 from compiler.report.totals import Totals, device_totals
 from dsl.shown import Shown
@@ -74,8 +75,43 @@ class LinkChange:
 
 
 @frozen
+class LinkTimeChange:
+    """A link whose part of a step differs.
+
+    Attributes:
+        from_device: The device that sends.
+        to_device: The device that receives.
+        before: The seconds in which it carries something in a step of the first map.
+        after: The same for the second map.
+    """
+
+    from_device: str
+    to_device: str
+    before: float
+    after: float
+
+
+@frozen
+class TimeChange:
+    """The forecasts of the time of a step.
+
+    Attributes:
+        before: That of the first map.
+        after: That of the second map.
+        links: The links that take another time, those with the largest change first.
+    """
+
+    before: MapTime
+    after: MapTime
+    links: tuple[LinkTimeChange, ...]
+
+
+@frozen
 class Comparison(Shown):
-    """All differences between two maps; `variables` includes slots."""
+    """All differences between two maps; `variables` includes slots.
+
+    `time` is there if both maps have a forecast of time, and is no difference of the placement by itself.
+    """
 
     spec_before: MapSpec
     spec_after: MapSpec
@@ -85,6 +121,7 @@ class Comparison(Shown):
     variables: tuple[Change, ...] = field(repr=False)
     devices: tuple[DeviceChange, ...]
     links: tuple[LinkChange, ...]
+    time: TimeChange | None = None
 
     @property
     def different(self) -> bool:
@@ -108,6 +145,7 @@ def compare(before: PlacementMap, after: PlacementMap) -> Comparison:
         variables=tuple(_changed_variables(before, after)),
         devices=tuple(_changed_devices(before, after)),
         links=tuple(_changed_links(before, after)),
+        time=_changed_time(before, after),
     )
 
 
@@ -155,8 +193,29 @@ def _holders(placement: PlacementMap) -> dict[str, tuple[tuple[str, ...], int]]:
 def _changed_devices(before: PlacementMap, after: PlacementMap) -> Iterable[DeviceChange]:
     old, new = device_totals(before), device_totals(after)
     for ref in _both(old, new):
-        if old.get(ref) != new.get(ref):
+        if _placed(old.get(ref)) != _placed(new.get(ref)):
             yield DeviceChange(ref, old.get(ref), new.get(ref))
+
+
+def _placed(totals: Totals | None) -> Totals | None:
+    """Return figures without those of time, which also differ from profile to profile."""
+    return evolve(totals, busy=None) if totals is not None else None
+
+
+def _changed_time(before: PlacementMap, after: PlacementMap) -> TimeChange | None:
+    if before.time is None or after.time is None:
+        return None
+    old, new = (
+        {(each.from_device, each.to_device): each.seconds for each in time.links}
+        for time in (before.time, after.time)
+    )
+    changes = [
+        LinkTimeChange(*pair, old.get(pair, 0.0), new.get(pair, 0.0))
+        for pair in _both(old, new)
+        if old.get(pair) != new.get(pair)
+    ]
+    changes.sort(key=lambda each: -abs(each.after - each.before))
+    return TimeChange(before.time, after.time, tuple(changes))
 
 
 def _changed_links(before: PlacementMap, after: PlacementMap) -> Iterable[LinkChange]:

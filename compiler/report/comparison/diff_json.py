@@ -8,7 +8,7 @@ from typing import Any
 from attrs import asdict
 
 from compiler.mapping.records import MapTransfer
-from compiler.report.comparison.compare import Change, Comparison
+from compiler.report.comparison.compare import Change, Comparison, TimeChange
 from compiler.report.totals import Totals
 
 FORMAT_VERSION = "1.0"
@@ -36,8 +36,23 @@ def diff_json(comparison: Comparison) -> str:
             }
             for each in comparison.links
         ],
+        "time": _time(comparison.time),
     }
     return json.dumps(whole) + "\n"
+
+
+def _time(change: TimeChange | None) -> dict[str, Any] | None:
+    if change is None:
+        return None
+    return {
+        "before": change.before.seconds,
+        "after": change.after.seconds,
+        "estimate": change.before.estimate or change.after.estimate,
+        "links": [
+            {"from": each.from_device, "to": each.to_device, "before": each.before, "after": each.after}
+            for each in change.links
+        ],
+    }
 
 
 def _op(change: Change) -> dict[str, Any]:
@@ -68,6 +83,7 @@ def _totals(totals: Totals | None) -> dict[str, Any] | None:
         "memory_bytes": totals.memory,
         "bytes_in": totals.bytes_in,
         "bytes_out": totals.bytes_out,
+        "busy": totals.busy,
     }
 
 

@@ -6,18 +6,21 @@ from collections.abc import Callable, Iterator, Sequence
 
 from attrs import asdict
 
-from compiler.figures import count, plural, size, size_of_known
+from compiler.figures import count, duration, plural, size, size_of_known
 from compiler.mapping.records import MapTransfer
 from compiler.report import refs
 from compiler.report.columns import groupings
 from compiler.report.comparison.changes import change_lines
-from compiler.report.comparison.compare import Change, Comparison, DeviceChange, LinkChange
+from compiler.report.comparison.compare import Change, Comparison, DeviceChange, LinkChange, TimeChange
 from compiler.report.table import table
 from compiler.report.totals import Totals
 from compiler.report.view import Ink
 
 ROWS = 20
 """The most variables, devices and links that are listed."""
+
+PARTS = 5
+"""The most scopes of the critical path and links whose times are compared."""
 
 WIDTH = 80
 """The length of a line that names variables which moved in the same way."""
@@ -33,6 +36,7 @@ def diff_text(comparison: Comparison, ink: Ink) -> str:
         list(_variables(comparison.variables, ink)),
         _devices(comparison.devices, ink),
         _links(comparison.links, ink),
+        _time(comparison.time, ink),
     ]
     return "\n".join("".join(f"{line}\n" for line in block) for block in blocks if block)
 
@@ -151,6 +155,36 @@ def _links(changes: Sequence[LinkChange], ink: Ink) -> list[str]:
     if len(rows) > ROWS:
         lines.append(f"and {len(rows) - ROWS} more links with smaller changes")
     return lines
+
+
+def _time(change: TimeChange | None, ink: Ink) -> list[str]:
+    """Return how much slower or faster a step is, and on which parts of it and links that lies."""
+    if change is None:
+        return []
+    before, after = change.before, change.after
+    factor = after.seconds / before.seconds
+    how = f"{factor - 1:.0%} longer" if factor > 1 else f"{1 - factor:.0%} shorter"
+    lines = [f"a step: {duration(before.seconds)} -> {duration(after.seconds)}, {how}"]
+    if before.estimate or after.estimate:
+        lines[0] += " (an estimate)"
+    old, new = ({each.name: each.seconds for each in time.by_scope} for time in (before, after))
+    scopes = {name: new.get(name, 0.0) - old.get(name, 0.0) for name in dict.fromkeys((*old, *new))}
+    ranked = sorted((name for name in scopes if scopes[name]), key=lambda name: -abs(scopes[name]))
+    rows = [("on the critical path", "before", "after", "change")]
+    rows += [(name, *_times(old.get(name, 0.0), new.get(name, 0.0))) for name in ranked[:PARTS]]
+    if ranked:
+        lines += _headed(rows, 1, ink)
+    rows = [("link", "before", "after", "change")]
+    rows += [
+        (f"{each.from_device} -> {each.to_device}", *_times(each.before, each.after))
+        for each in change.links[:PARTS]
+    ]
+    return lines + (_headed(rows, 1, ink) if change.links else [])
+
+
+def _times(before: float, after: float) -> tuple[str, str, str]:
+    change = after - before
+    return duration(before), duration(after), f"{'+' if change > 0 else '-'}{duration(abs(change))}"
 
 
 def _link_row(members: Sequence[LinkChange]) -> tuple[int, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""TFD53x: conditions of `expect` that the compiled placement does not meet."""
+"""TFD53x: conditions of `expect` that the compiled placement or its forecasts do not meet."""
 
 from __future__ import annotations
 
@@ -13,12 +13,20 @@ if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
     from dsl.ir import Condition
 
-_CODES = {"imbalance": "TFD531", "memory": "TFD532", "traffic": "TFD533", "ops": "TFD534"}
+_CODES = {
+    "imbalance": "TFD531",
+    "memory": "TFD532",
+    "traffic": "TFD533",
+    "ops": "TFD534",
+    "step_time": "TFD536",
+    "busy": "TFD537",
+}
 _ADVICE = {
     "imbalance": "spread the variables with `balanced(...)`",
     "memory": "use smaller batches, or more devices",
     "traffic": "place what is sent beside what uses it",
     "ops": "place the ops elsewhere",
+    "step_time": "move work from the critical path to devices that wait, or make it smaller",
 }
 
 
@@ -30,5 +38,22 @@ def not_met(condition: Condition, figure: str, contributions: Sequence[str]) -> 
         condition.span,
         text=f"it is {figure}",
         notes=tuple(contributions),
-        help=_ADVICE[condition.function] if condition.operator in {"<", "<="} else None,
+        help=_ADVICE.get(condition.function) if condition.operator in {"<", "<="} else None,
+    )
+
+
+def time_unknown(condition: Condition, *, graphs: bool) -> Diagnostic:
+    """Report a condition on time without a forecast; `graphs` if that is because each worker has a graph."""
+    if graphs:
+        reason = "with `replication = between_graph` the time of a step is not forecast"
+        advice = "leave the condition out"
+    else:
+        reason = "nothing was measured here, and no hardware is named"
+        advice = "run `tfdeploy calibrate` on this spec, or give the `kind` of the devices in `devices`"
+    return error(
+        "TFD538",
+        f"{quoted(condition.text)} cannot be compared with anything",
+        condition.span,
+        text=reason,
+        help=advice,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from compiler.conditions.expect import check_expectations, needs_memory
+from compiler.conditions.expect import check_expectations, needs_memory, needs_time
 from compiler.mapping.records import (
     MapClone,
     MapDevice,
@@ -19,6 +19,7 @@ from compiler.mapping.records import (
     PlacementMap,
     RuleRef,
 )
+from compiler.mapping.step_time import MapDeviceTime, MapLinkTime, MapPathPart, MapTime
 from compiler.pipeline import make_plan
 from dsl.diagnostics import Diagnostic
 from tests.compiler.placement.places import MODEL
@@ -76,6 +77,19 @@ PLACEMENT = PlacementMap(
         MapTransfer("gpu[0]", "cpu[0]", 9, 64 * KIB, 0),
     ),
     misplaced=(),
+    time=MapTime(
+        seconds=0.05,
+        estimate=False,
+        measured=1.0,
+        source="a.profile.json",
+        devices=(MapDeviceTime("gpu[0]", 0.045, 0.9), MapDeviceTime("gpu[1]", 0.03, 0.6)),
+        links=(
+            MapLinkTime("cpu[0]", "gpu[0]", 0.01, 0.2, 5 * KIB),
+            MapLinkTime("gpu[0]", "cpu[0]", 0.02, 0.4, 64 * KIB),
+        ),
+        by_scope=(MapPathPart("conv1", 0.03), MapPathPart("update", 0.02)),
+        by_rule=(MapPathPart("clones -> gpu[*]", 0.05),),
+    ),
 )
 
 
@@ -119,6 +133,9 @@ def told(condition: str, rules: str = "variables -> cpu[*]") -> tuple[str, str, 
         'ops(gpu[*], "summary*") == 0',
         'ops(gpu[*], "conv1/*") == 2',
         'ops(gpu[1], "clone_1/*") == 1',
+        "step_time <= 50ms",
+        "busy(gpu[0]) >= 90%",
+        "busy(gpu[*]) > 50%",
     ],
 )
 def test_conditions_that_hold(condition: str) -> None:
@@ -202,3 +219,43 @@ def test_every_condition_that_fails_is_told() -> None:
     """Several conditions give several diagnostics, in their order."""
     both = "imbalance(variables) <= 10%\n  memory(gpu[0]) <= 1KiB\n  memory(gpu[1]) <= 1MiB"
     assert [each.code for each in found(both)] == ["TFD531", "TFD532"]
+
+
+SLOW = (
+    "longest on the critical path: `conv1` (30.0 ms), `update` (20.0 ms)",
+    "busiest link: `gpu[0]` to `cpu[0]`, 40% of the step",
+)
+
+
+def test_time_names_the_critical_path_and_the_busiest_link() -> None:
+    """A step of 50 ms is told with what it is made of."""
+    assert told("step_time <= 40ms") == ("TFD536", "it is 50.0 ms", SLOW)
+
+
+def test_busy_is_of_the_device_that_is_furthest_off() -> None:
+    """The second GPU works for 30 of 50 ms."""
+    works = "`gpu[1]` works for 30.0 ms of a step of 50.0 ms"
+    assert told("busy(gpu[*]) >= 80%") == ("TFD537", "it is 60.0% on `gpu[1]`", (works, *SLOW))
+
+
+def test_an_estimate_is_told_as_one() -> None:
+    """Who compares with figures of a table is told so."""
+    assert PLACEMENT.time is not None
+    rough = evolve(PLACEMENT, time=evolve(PLACEMENT.time, estimate=True, source="v100"))
+    spec = spec_of(MODEL + "devices { gpu = 2 }\nclones { batch = 2 }\nexpect {\n step_time <= 1ms\n }")
+    (diagnostic,) = check_expectations(make_plan(spec), rough)
+    assert diagnostic.notes[-1] == "this is an estimate for the hardware `v100`, and not measured"
+
+
+def test_time_that_is_not_known() -> None:
+    """Conditions on time are errors without a forecast, and other conditions are looked at all the same."""
+    text = (
+        "devices { gpu = 2 }\nclones { batch = 2 }\nexpect {\n step_time <= 1s\n memory(gpu[0]) <= 1KiB\n }"
+    )
+    spec = spec_of(MODEL + text)
+    assert needs_time(spec)
+    found = check_expectations(make_plan(spec), evolve(PLACEMENT, time=None))
+    assert [each.code for each in found] == ["TFD538", "TFD532"]
+    assert found[0].message == "`step_time <= 1s` cannot be compared with anything"
+    assert found[0].help is not None
+    assert "tfdeploy calibrate" in found[0].help

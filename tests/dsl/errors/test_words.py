@@ -63,7 +63,7 @@ def test_what_does_not_go_together_reads_as_it_should(golden: Callable[[str, str
     for each in CONFLICTS:
         facts = {aspect: frozenset(values[:1]) for aspect, values in each.when}
         parts.append(words(conflict(each.code, each.title(facts), (each.reason,), each.nearest, None, None)))
-    for function in ("imbalance", "memory", "traffic", "ops"):
+    for function in ("imbalance", "memory", "traffic", "ops", "step_time", "busy"):
         condition = Condition(function, (), "<=", 1.0, f"{function}(...) <= 1")
         parts.append(words(not_met(condition, "FIGURE", ["CONTRIBUTION"])))
     golden("words/tables.txt", "\n".join(parts))

@@ -10,6 +10,7 @@ import pytest
 import grammar
 from dsl import ir
 from dsl.diagnostics import SpecError
+from grammar.unparse import unparse
 from tests.folders import ROOT
 
 SPECS = ROOT / "tests/grammar/specs"
@@ -214,6 +215,20 @@ def test_conditions_hold_figures_in_base_units() -> None:
         ir.Condition("ops", (both, "summary*"), "==", 0),
     )
     assert conditions[0].text == "imbalance(variables) <= 10%"
+
+
+def test_measures_without_arguments_have_no_brackets() -> None:
+    """`step_time` is compared with a duration, written with or without brackets, and written back without."""
+    spec = read("devices { gpu = 1 }\nexpect {\n  step_time <= 40ms\n  busy(gpu[*]) >= 80%\n}")
+    gpus = ir.DeviceSet((ir.DevicePattern("gpu"),))
+    assert spec.expect.conditions == (
+        ir.Condition("step_time", (), "<=", 0.04),
+        ir.Condition("busy", (gpus,), ">=", 0.8),
+    )
+    assert read("expect { step_time() <= 40ms }").expect.conditions == spec.expect.conditions[:1]
+    written = unparse(spec)
+    assert "step_time <= 40ms" in written
+    assert "busy(gpu[*]) >= 80%" in written
 
 
 def test_functions_without_arguments_need_no_brackets() -> None:

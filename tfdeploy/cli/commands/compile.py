@@ -37,12 +37,12 @@ def command(common: Common, spec: str, *, out: Path, emulate: bool, force: bool)
         reading.require_not_input(out / name)
     require_free_folder(out, force=force)
     start(common)  # quietly, before conditions on a graph import TensorFlow
-    from compiler.conditions.expect import needs_memory, require_expectations
+    from compiler.conditions.expect import needs_memory, needs_time, require_expectations
 
-    built = build(loaded, common, emulate=emulate, forecast=needs_memory(loaded))
+    built = build(loaded, common, emulate=emulate, forecast=needs_memory(loaded) or needs_time(loaded))
     from tfdeploy.runtime.trained.artifacts import write_graph  # after TensorFlow has been started, quietly
 
-    require_expectations(built.compiled, built.memory)
+    require_expectations(built.compiled, built.memory, built.map_time())
     for path in write_graph(built.compiled, built.placement(), out):
         say(path)
     return 0

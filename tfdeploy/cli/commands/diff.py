@@ -10,7 +10,7 @@ from attrs import evolve
 
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.maps import map_file, read_map
-from tfdeploy.cli.options import common_options, offer, pairs
+from tfdeploy.cli.options import common_options, offer, pairs, profile_option
 from tfdeploy.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -43,9 +43,17 @@ Pairs = tuple[tuple[str, str], ...]
     help="As --set, for B alone.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
+@profile_option
 @common_options
 def command(
-    common: Common, before: str, after: str | None, *, set_before: Pairs, set_after: Pairs, as_json: bool
+    common: Common,
+    before: str,
+    after: str | None,
+    *,
+    set_before: Pairs,
+    set_after: Pairs,
+    as_json: bool,
+    profile: str | None,
 ) -> int:
     """Compare the placements of A and B; exit with 1 if they differ.
 
@@ -54,8 +62,8 @@ def command(
     """
     if after is None and not (set_before or set_after):
         raise click.UsageError("give B, or --set-a or --set-b to compare A with itself")
-    first = _side(common, before, set_before, "--set-a")
-    second = _side(common, after if after is not None else before, set_after, "--set-b")
+    first = _side(common, before, set_before, "--set-a", profile)
+    second = _side(common, after if after is not None else before, set_after, "--set-b", profile)
     from compiler.report.comparison.compare import compare
 
     found = compare(first, second)
@@ -71,14 +79,14 @@ def command(
     return DIFFERENT if found.different else 0
 
 
-def _side(common: Common, path: str, more: Pairs, option: str) -> PlacementMap:
+def _side(common: Common, path: str, more: Pairs, option: str, profile: str | None) -> PlacementMap:
     file = map_file(path)
     if file is None:
         from tfdeploy.cli.building import build
         from tfdeploy.cli.files import read_spec
 
         spec = read_spec(path, evolve(common, overrides=common.overrides + more))
-        return build(spec, common, forecast=True).placement()
+        return build(spec, common, forecast=True, profile=profile).placement()
     if more:
         raise click.UsageError(f"{option} is for specs, and {path} is a placement map")
     return read_map(file)

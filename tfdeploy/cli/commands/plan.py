@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.mapping.records import PlacementMap
     from compiler.report.view import View
+    from compiler.time.forecast import StepForecast
     from tfdeploy.runtime.records.outputs import InputFiles
 
 
@@ -28,11 +29,12 @@ STDOUT = "-"
 
 @frozen
 class LoadedPlacement:
-    """A placement map, the texts of the spec that it points into, and its graph if that was built."""
+    """A placement map, the texts of the spec that it points into, and what was built and forecast for it."""
 
     placement: PlacementMap = field(repr=False)
     texts: Mapping[str, str] = field(repr=False)
     compiled: CompiledGraph | None = field(default=None, repr=False)
+    time: StepForecast | None = field(default=None, repr=False)
 
 
 @click.command()
@@ -51,6 +53,12 @@ class LoadedPlacement:
     metavar="FILE",
     shell_complete=offer("files"),
     help="Write the step as a graph for Graphviz; - for standard output.",
+)
+@click.option(
+    "--trace",
+    metavar="FILE",
+    shell_complete=offer("files"),
+    help="Write the forecast timeline of a step, for Perfetto; - for standard output.",
 )
 @click.option("--ops", is_flag=True, help="List every op with its device and what put it there.")
 @click.option(
@@ -87,6 +95,7 @@ def command(
     as_json: bool,
     html: str | None,
     dot: str | None,
+    trace: str | None,
     ops: bool,
     glob: str | None,
     depth: int | None,
@@ -106,7 +115,9 @@ def command(
     """
     if dot is not None and map_file(spec) is not None:
         raise click.UsageError("--dot needs the spec: a placement map does not say which op feeds which")
-    outputs = [each for each in (html, dot) if each is not None and each != STDOUT]
+    if trace is not None and map_file(spec) is not None:
+        raise click.UsageError("--trace needs the spec: a placement map does not say when each op runs")
+    outputs = [each for each in (html, dot, trace) if each is not None and each != STDOUT]
     if outputs:
         _require_free(outputs, map_file(spec) or spec, force=force)
     loaded = _subject(
@@ -121,9 +132,11 @@ def command(
         _write(html, _page(loaded))
     if dot is not None:
         _write(dot, _graph(loaded))
+    if trace is not None:
+        _write(trace, _timeline(loaded))
     if as_json:
         sys.stdout.write(loaded.placement.to_json())
-    elif html is None and dot is None:
+    elif html is None and dot is None and trace is None:
         from compiler.report.view import View
 
         view = View(depth, glob, only_misplaced, every_clone, _width(), common.color_output)
@@ -177,7 +190,7 @@ def _subject(
         spec, common, emulate=emulate, forecast=True, profile=profile
     )  # what it expects is asked after the map
     assigned = _one_step(built.compiled, common) if run_one_step else {}
-    return LoadedPlacement(built.placement(assigned), spec_lines.texts_of(spec), built.compiled)
+    return LoadedPlacement(built.placement(assigned), spec_lines.texts_of(spec), built.compiled, built.time)
 
 
 def _one_step(compiled: CompiledGraph, common: Common) -> dict[str, str]:
@@ -246,6 +259,17 @@ def _graph(loaded: LoadedPlacement) -> str:
     from compiler.report.dot import dot
 
     return dot(loaded.placement, step_graph(loaded.compiled))
+
+
+def _timeline(loaded: LoadedPlacement) -> str:
+    if loaded.time is None:
+        raise click.UsageError(
+            "--trace needs a forecast of time: run `tfdeploy calibrate` on the spec, or give the `kind` of "
+            "its devices"
+        )
+    from compiler.report.timeline import trace_json
+
+    return trace_json(loaded.time)
 
 
 def _write(path: str, text: str) -> None:

@@ -6,16 +6,19 @@ import click
 
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.files import read_spec
-from tfdeploy.cli.options import common_options, offer
+from tfdeploy.cli.options import common_options, offer, profile_option
 from tfdeploy.cli.terminal import say
 
 
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
 @click.argument("name", shell_complete=offer("names"))
+@profile_option
 @common_options
-def command(common: Common, spec: str, name: str) -> int:
+def command(common: Common, spec: str, name: str, *, profile: str | None) -> int:
     """Show which rule or default of SPEC placed NAME, and which rules it overrode.
+
+    If there is a profile of the machine, it also says whether NAME is on the critical path of a step.
 
     NAME is an op, a variable, a layer or a glob such as 'clone_*/conv1/*', or a message of TensorFlow that
     names ops.
@@ -25,7 +28,8 @@ def command(common: Common, spec: str, name: str) -> int:
     from compiler.report.view import Ink
     from tfdeploy.cli.building import build
 
-    compiled = build(loaded, common).compiled
+    built = build(loaded, common, timed=True, profile=profile)
+    compiled = built.compiled
     from compiler.graph.inspect.why import (  # after TensorFlow has been started
         explain_placement,
         suggest_names,
@@ -36,4 +40,8 @@ def command(common: Common, spec: str, name: str) -> int:
         nearest = ", ".join(suggest_names(compiled, name))
         raise click.ClickException(f"{name!r} names no op or variable; the nearest names are {nearest}")
     say(why_text(found, Ink(common.color_output)), color=common.color_output, end="")
+    if built.time is not None:
+        from compiler.report.text.why_time import why_time
+
+        say(f"\n{why_time(found, built.time)}", end="")
     return 0

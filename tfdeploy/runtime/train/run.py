@@ -8,10 +8,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from compiler.conditions.capacity import forecast_if_needed, warnings_of
 from compiler.conditions.expect import require_expectations
+from compiler.conditions.timing import time_if_needed
 from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.inspect.room import require_room
 from compiler.graph.randomness import draw_seed
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.inspect.forecast import StepMemory
+    from compiler.mapping.step_time import MapTime
     from compiler.plan import Plan
     from dsl import ir
     from tfdeploy.data import Stream
@@ -125,6 +127,14 @@ def _choose_seed(spec: ir.Spec, directory: RunDirectory, resume: Resume) -> int:
     return whole[0].manifest.seed if whole else draw_seed()
 
 
+@define
+class _Forecasts:
+    """The forecasts of a step, as far as the spec needs them."""
+
+    memory: Mapping[str, StepMemory] = field(factory=dict, repr=False)  # by device
+    time: MapTime | None = None
+
+
 @frozen
 class _Run:
     plan: Plan
@@ -135,7 +145,7 @@ class _Run:
     seed: int
     activity: Activity = field(repr=False)
     clock: Clock = field(factory=Clock)
-    memory: dict[str, StepMemory] = field(factory=dict, repr=False)  # of a step, by device, if forecast
+    forecasts: _Forecasts = field(factory=_Forecasts)
     assigned: dict[str, str] = field(factory=dict, repr=False)  # the device of each op that ran, by op name
 
     @property
@@ -172,13 +182,14 @@ class _Run:
             membership = self.options.membership
             launched = membership is not None and membership.launcher is not None
             require_room(compiled, memory_limit(), launched=launched)
-            self.memory.update(forecast_if_needed(compiled))
-            strange = warnings_of(compiled, self.memory)
+            self.forecasts.memory = forecast_if_needed(compiled)
+            strange = warnings_of(compiled, self.forecasts.memory)
         for each in strange:
             self.reporter.warn(each)
-        require_expectations(compiled, self.memory)
+        self.forecasts.time = time_if_needed(compiled)
+        require_expectations(compiled, self.forecasts.memory, self.forecasts.time)
         self.clock.compile = time.perf_counter() - begun
-        placement = map_placement(compiled, memory=self.memory)
+        placement = map_placement(compiled, memory=self.forecasts.memory, time=self.forecasts.time)
         self.reporter.compiled(placement, self.plan.model.name, self.clock.compile)
         return compiled
 
@@ -372,7 +383,7 @@ class _Run:
 
     def _show_placement(self, engine: Engine, events: Events, step: int) -> None:
         """Write the map with the devices on which ops have run, and warn if others were asked for."""
-        placement = map_placement(engine.compiled, self.assigned, self.memory)
+        placement = map_placement(engine.compiled, self.assigned, self.forecasts.memory, self.forecasts.time)
         self._write(self.directory.placement, placement.to_json())
         events.show_placement(placement, step)
         ops = placement.misplaced
@@ -385,7 +396,7 @@ class _Run:
             self.reporter.warn(plan_errors.ops_elsewhere(moves, [op.name for op in ops[:3]], span))
 
     def _write_placement(self, engine: Engine) -> None:
-        placement = map_placement(engine.compiled, self.assigned, self.memory)
+        placement = map_placement(engine.compiled, self.assigned, self.forecasts.memory, self.forecasts.time)
         self._write(self.directory.placement, placement.to_json())
 
     def _write(self, path: Path, text: str) -> None:

@@ -109,6 +109,7 @@ def test_diff_json() -> None:
         "memory_bytes": None,
         "bytes_in": 3200,
         "bytes_out": 21632,
+        "busy": None,
     }
     assert found["links"] == [
         {

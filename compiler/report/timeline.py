@@ -1,0 +1,73 @@
+"""The timeline of a forecast step, as events that Perfetto and Chrome's trace viewer read.
+
+The format is the Trace Event Format of Chrome: one complete event (`X`) for each op and each transfer, with
+times in microseconds. Each device is a process with a row for each thread, and each link is one with one row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from compiler.time.forecast import StepForecast
+
+GENERATOR = "made by tfdeploy"
+"""The text by which a file is recognised as the tool's own; it stands at the beginning."""
+
+STREAM = "stream"
+
+
+def trace_json(forecast: StepForecast) -> str:
+    """Return the timeline as JSON."""
+    about = {"generator": GENERATOR, "seconds": forecast.seconds, "estimate": forecast.estimate}
+    events = ",\n".join(json.dumps(each) for each in _events(forecast))
+    return f'{{"otherData": {json.dumps(about)}, "displayTimeUnit": "ms", "traceEvents": [\n{events}\n]}}\n'
+
+
+def _events(forecast: StepForecast) -> Iterator[dict[str, Any]]:
+    work, found = forecast.work, forecast.simulated
+    critical = {(each.name, each.start) for each in forecast.path if each.what == "op"}
+    numbers = {each.ref: at for at, each in enumerate(work.devices)}
+    rows: dict[tuple[str, int], None] = {}
+    for ref, number in numbers.items():
+        yield _named("process_name", number, 0, ref)
+    for bar in found.bars:
+        op = work.ops[bar.op]
+        rows.setdefault((op.device.ref, bar.thread))
+        yield {
+            "name": op.name,
+            "cat": op.scope,
+            "ph": "X",
+            "pid": numbers[op.device.ref],
+            "tid": bar.thread + 1,
+            "ts": bar.start * 1e6,
+            "dur": (bar.end - bar.start) * 1e6,
+            "args": {
+                "type": op.signature.type,
+                "inputs": list(op.signature.inputs),
+                "rule": op.rule,
+                "on the critical path": (op.name, bar.start) in critical,
+            },
+        }
+    for ref, thread in rows:
+        yield _named("thread_name", numbers[ref], thread + 1, f"thread {thread}" if thread >= 0 else STREAM)
+    for hop in found.hops:
+        way = f"{hop.source.ref} -> {hop.target.ref}"
+        if way not in numbers:
+            numbers[way] = len(numbers)
+            yield _named("process_name", numbers[way], 0, way)
+        yield {
+            "name": hop.tensor,
+            "cat": "transfer",
+            "ph": "X",
+            "pid": numbers[way],
+            "tid": 0,
+            "ts": hop.start * 1e6,
+            "dur": (hop.end - hop.start) * 1e6,
+            "args": {"bytes": hop.bytes},
+        }
+
+
+def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
+    return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}

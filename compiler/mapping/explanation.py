@@ -10,6 +10,7 @@ from compiler.reasons import Reason
 from compiler.shards import Shard
 from dsl import ir
 from dsl.shown import Shown
+from dsl.source import Span
 
 Kind = Literal["op", "variable"]
 
@@ -45,6 +46,8 @@ class Explanation(Shown):
         assigned: The device on which TensorFlow put it, or None before a step.
         chain: The thing itself, and each thing that the one before follows.
         group: The rule for the optimizer of a variable, or None if all variables have the same one.
+        frozen: The place in the spec that says that training does not change a variable, or None if it
+            changes it, or if Keras itself does not train it, such as statistics.
         shard: The piece of a variable that it is, or None.
         fewer: Why there are fewer pieces of it than devices that its rule names, or None.
     """
@@ -58,6 +61,7 @@ class Explanation(Shown):
     assigned: str | None
     chain: tuple[Link, ...]
     group: ir.OptimizerRule | None = None
+    frozen: Span | None = None
     shard: Shard | None = None
     fewer: str | None = None
 

@@ -194,6 +194,8 @@ class MapVariable:
         rule: What placed it.
         shard: The piece of a variable that it is, or None for a whole variable.
         fewer: Why there are fewer pieces of it than devices that its rule names, or None.
+        group: The rule of `optimizer` that updates it, as it is written, or None if the spec has no groups
+            or if it is not trained.
     """
 
     name: str
@@ -207,6 +209,7 @@ class MapVariable:
     rule: RuleRef
     shard: MapShard | None = None
     fewer: str | None = None
+    group: str | None = None
 
 
 @frozen

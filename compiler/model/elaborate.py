@@ -52,7 +52,7 @@ class _Scope:
     """The meaning of names in one instance of a block: tensors, shared layers, and parameters.
 
     `shared_layers` has the layers that each shared layer, or shared `layer` block, has made at its first use.
-    `frozen` says that the whole instance has `trainable = false`.
+    `frozen` says that the whole instance has `trainable = false`, and `frozen_at` where that is written.
     """
 
     prefix: str
@@ -61,6 +61,7 @@ class _Scope:
     shared_layers: dict[str, tuple[int, ...]] = field(factory=dict)
     parameters: Mapping[str, ir.Value] = field(factory=dict)
     frozen: bool = False
+    frozen_at: Span | None = None
 
 
 @define
@@ -309,7 +310,15 @@ class _Builder:
             file = None  # Keras reads it
         elif file is None or isinstance(file, str):
             kwargs.pop("weights", None)
-        node = LayerNode(scope.prefix + short, found, evolve(call, kwargs=kwargs), step.span, frozen)
+        at = scope.frozen_at if scope.frozen else call.kwarg_spans.get("trainable")
+        node = LayerNode(
+            scope.prefix + short,
+            found,
+            evolve(call, kwargs=kwargs),
+            step.span,
+            frozen,
+            at if frozen else None,
+        )
         again = self.made_before is not None
         layer = self._add_layer(node)
         if not again:
@@ -354,6 +363,7 @@ class _Builder:
             prefix + "/",
             parameters=_arguments(block, step.call, scope.parameters),
             frozen=scope.frozen or own.get("trainable") is False,
+            frozen_at=scope.frozen_at if scope.frozen else step.call.kwarg_spans.get("trainable"),
         )
         if self.made_before is None:
             self._start(prefix, step.call, own.get("weights"))

@@ -48,6 +48,7 @@ class LayerNode:
             its name is that of a function of `keras.ops`, or `getitem` for an index.
         span: Its place in the text of the spec.
         frozen: Whether `trainable = false` holds for it, by itself or because a block around it has it.
+        frozen_at: The place of that argument: of the outermost block that has it, or the layer's own.
     """
 
     path: str
@@ -55,6 +56,7 @@ class LayerNode:
     call: ir.Call
     span: Span | None = field(default=None, eq=False, repr=False)
     frozen: bool = False
+    frozen_at: Span | None = field(default=None, eq=False, repr=False)
 
     @property
     def label(self) -> str:

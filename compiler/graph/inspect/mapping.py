@@ -13,6 +13,7 @@ from compiler.compatibility import replication_of
 from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.inspect.cluster_map import widen
 from compiler.graph.inspect.transfers import list_transfers
+from compiler.graph.inspect.why import group_of
 from compiler.graph.variables.variables import GraphVariable
 from compiler.mapping.records import (
     MapClone,
@@ -67,7 +68,7 @@ def map_placement(
             MapClone(each.index, each.scope, tuple(device.ref for device in each.devices), each.batch)
             for each in plan.towers
         ),
-        variables=tuple(_variable(each, rules) for each in compiled.variables.values()),
+        variables=tuple(_variable(compiled, each, rules) for each in compiled.variables.values()),
         ops=ops,
         transfers=list_transfers(compiled),
         misplaced=tuple(each for each in ops if each.assigned not in (None, each.requested)),
@@ -114,7 +115,7 @@ def _ops(
         )
 
 
-def _variable(variable: GraphVariable, rules: _Rules) -> MapVariable:
+def _variable(compiled: CompiledGraph, variable: GraphVariable, rules: _Rules) -> MapVariable:
     info, home = variable.info, variable.placement.placed
     return MapVariable(
         name=info.name,
@@ -131,7 +132,13 @@ def _variable(variable: GraphVariable, rules: _Rules) -> MapVariable:
         rule=rules.of(home.reason),
         shard=_shard(variable),
         fewer=variable.placement.fewer,
+        group=_group(compiled, variable),
     )
+
+
+def _group(compiled: CompiledGraph, variable: GraphVariable) -> str | None:
+    group = group_of(compiled, variable.name)
+    return None if group is None or group.span is None else " ".join(group.span.text.split())
 
 
 def _shard(variable: GraphVariable) -> MapShard | None:

@@ -21,6 +21,7 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.mapping.explanation import Explanation, Kind, Link
 from compiler.plan import Plan
 from dsl import ir
+from dsl.source import Span
 from dsl.suggest import nearest_paths
 
 _IN_MESSAGES = (
@@ -100,19 +101,32 @@ def _explain(compiled: CompiledGraph, name: str, assigned: str | None) -> Explan
         requested=entry.device.ref,
         assigned=None if assigned is None else _name_in_specs(compiled.plan, assigned),
         chain=tuple(_chain(compiled, Link(kind, name, entry.device.ref, entry.placed.reason), entry.clone)),
-        group=_group(compiled, name) if kind == "variable" else None,
+        group=group_of(compiled, name) if kind == "variable" else None,
+        frozen=_frozen_at(compiled, name) if kind == "variable" else None,
         shard=compiled.variables[name].info.shard if kind == "variable" else None,
         fewer=compiled.variables[name].placement.fewer if kind == "variable" else None,
     )
 
 
-def _group(compiled: CompiledGraph, name: str) -> ir.OptimizerRule | None:
+def group_of(compiled: CompiledGraph, name: str) -> ir.OptimizerRule | None:
     """Return the rule of `optimizer` for a variable; None if there are no groups, or it is not trained."""
     info = compiled.variables[name].info
     if not info.trainable:
         return None
     groups = compiled.plan.update.groups
     return next((each for each in groups if fnmatchcase(info.weight, each.pattern)), None)
+
+
+def _frozen_at(compiled: CompiledGraph, name: str) -> Span | None:
+    """Return what freezes a variable: `freeze`, or `trainable = false` of its layer or of a block."""
+    info, plan = compiled.variables[name].info, compiled.plan
+    if info.trainable:
+        return None
+    if any(fnmatchcase(info.weight, glob) for glob in plan.update.freeze or ()):
+        return plan.spec.update.span_of("freeze")
+    owners = [each for each in plan.model.layers if info.weight.startswith(f"{each.path}/")]
+    owner = max(owners, key=lambda each: len(each.path), default=None)
+    return None if owner is None else owner.frozen_at
 
 
 def _name_in_specs(plan: Plan, device: str) -> str:

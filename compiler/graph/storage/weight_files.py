@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -81,7 +82,7 @@ def faults_of(
         here = compiled.weights[name].shape
         if key not in found:
             yield f"`{name}` is not in the file"
-        elif found[key].shape not in (here, (1, *here)):  # a free weight has an axis more in a file of Keras
+        elif found[key].shape not in (here, (1, *here), (1, prod(here))):  # free weights are kernels there
             yield f"`{name}` is {list(found[key].shape)} there and {list(here)} here"
 
 

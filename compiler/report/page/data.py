@@ -148,4 +148,5 @@ def _variable(variable: MapVariable, places: Numbers) -> list[Any]:
         variable.trainable,
         [places.of(each) for each in variable.copies],
         [[each.name, each.bytes, places.of(each.device)] for each in variable.slots],
+        variable.group,
     ]

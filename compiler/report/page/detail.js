@@ -63,9 +63,10 @@ function explainOp(node) {
   return [facts, make("h3", {}, "Placed by"), ...explainRule(node, CHAIN)];
 }
 
-function explainVariable([shape, dtype, bytes, trainable, copies, slots], fact) {
+function explainVariable([shape, dtype, bytes, trainable, copies, slots, group], fact) {
   fact("variable", `${dtype} [${shape.join(", ")}], ${formatSize(bytes)}${trainable ? "" : ", not trained"}`);
   if (copies.length) fact("copies on", copies.map((at) => data.places[at]).join(", "));
+  if (group) fact("optimizer", make("code", {}, group));
   for (const [name, size, place] of slots) fact("slot", linkTo(name), `, ${formatSize(size)} on ${data.places[place]}`);
 }
 

@@ -39,6 +39,10 @@ def _single(each: Explanation, ink: Ink) -> Iterator[str]:
         yield f"  follows the {link.kind} {link.name}"
     if each.group is not None and each.group.span is not None:
         yield f"  updated by the optimizer of `{each.group.span.text}`"
+    if each.frozen is not None:
+        source, line = each.frozen.source, each.frozen.begin.line
+        yield f"  frozen, so that training does not change it, by line {line} of {source.name}:"
+        yield f"    {source.line(line).strip()}"
     yield from _decision(each, ink)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from math import prod
 from typing import Any
 
 import keras
@@ -78,17 +79,19 @@ class PlainWeight:
     """A free weight made of Keras's own layers, so that a saved model can be loaded by Keras alone.
 
     It is a dense layer without a bias that works on a one for each example. The kernel has the values of the
-    weight, with an axis of size 1 in front.
+    weight, in one row.
     """
 
     def __init__(self, weight: FreeWeight) -> None:
-        axes = "xyzuvw"[: len(weight.shape)]
-        self.dense = keras.layers.EinsumDense(
-            f"ba,a{axes}->b{axes}", output_shape=weight.shape, name=weight.name, trainable=weight.trainable
+        self.shape = weight.shape
+        self.dense = keras.layers.Dense(
+            prod(self.shape), use_bias=False, name=weight.name, trainable=weight.trainable
         )
 
     def __call__(self, inputs: Any) -> Any:
         """Return the weight once for each example of `inputs`."""
         first = inputs[(slice(None), *(0 for _ in inputs.shape[1:]))]
+        if inputs.dtype == "string":  # TensorFlow makes no ones like texts
+            first = keras.layers.Hashing(2, name=f"{self.dense.name}_examples")(first)
         ones = keras.ops.ones_like(first, dtype=self.dense.dtype)
-        return self.dense(keras.ops.expand_dims(ones, -1))
+        return keras.ops.reshape(self.dense(keras.ops.expand_dims(ones, -1)), (-1, *self.shape))

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.why import explain_placement, suggest_names
 from compiler.mapping.explanation import Explanation
 from compiler.pipeline import make_plan
+from compiler.report.text.why_text import why_text
+from compiler.report.view import Ink
 from tests.support import spec_of
 
 SPEC = """tfdeploy = 1
@@ -187,3 +190,60 @@ def test_every_op_has_an_explanation(compiled: Any) -> None:
         assert found.decider.kind in {"rule", "default"}
         assert {each.device for each in found.chain} == {found.requested}
         assert found.decider.text
+
+
+FROZEN = """tfdeploy = 1
+
+layer "part" {
+  x = input()
+  output = x -> Dense(4, name = "inner") -> BatchNormalization(name = "norm")
+}
+
+model "m" {
+  x = input(float32, [4])
+  y = input(float32, [2])
+  z = x
+    -> part(trainable = false, name = "block")
+    -> Dense(3, trainable = false, name = "own")
+    -> Dense(3, name = "globbed")
+    -> BatchNormalization(name = "norm")
+    -> Dense(2, name = "head")
+  loss = [y, z] -> MeanSquaredError()
+}
+
+devices { cpu = 1 }
+clones { batch = 4 }
+
+update {
+  optimizer {
+    "head/kernel" -> Adam(0.1)
+    "*" -> SGD(0.1)
+  }
+  freeze = ["globbed/*"]
+}
+"""
+
+
+def test_a_frozen_variable_names_the_line_that_froze_it() -> None:
+    """An argument of a block or of a step, or a glob; what Keras itself does not train is not frozen."""
+    graph = compile_graph(make_plan(spec_of(FROZEN)))
+    frozen = {
+        name: found.frozen.begin.line if found.frozen is not None else None
+        for name in graph.variables
+        for found in [only(graph, name)]
+    }
+    assert frozen == {
+        **dict.fromkeys(("block/inner/kernel", "block/inner/bias", "block/norm/gamma"), 12),
+        **dict.fromkeys(("block/norm/beta", "block/norm/moving_mean", "block/norm/moving_variance"), 12),
+        **dict.fromkeys(("own/kernel", "own/bias"), 13),
+        **dict.fromkeys(("globbed/kernel", "globbed/bias"), 28),
+        **dict.fromkeys(f"norm/{each}" for each in ("gamma", "beta", "moving_mean", "moving_variance")),
+        **dict.fromkeys(("head/kernel", "head/bias")),
+    }
+    text = why_text([only(graph, "own/kernel")], Ink())
+    assert "  frozen, so that training does not change it, by line 13 of test.tfdeploy:\n" in text
+    assert '    -> Dense(3, trainable = false, name = "own")\n' in text
+    groups = {each.name: each.group for each in map_placement(graph).variables}
+    assert groups["head/kernel"] == '"head/kernel" -> Adam(0.1)'
+    assert groups["head/bias"] == '"*" -> SGD(0.1)'
+    assert groups["own/kernel"] is None

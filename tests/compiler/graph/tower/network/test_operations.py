@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from compiler.graph.storage.export import keras_model
 from dsl.diagnostics import SpecError
@@ -146,3 +147,38 @@ update {{ optimizer = SGD(0.1) }}
     assert found.code == code
     assert found.span is not None
     assert found.span.text in written
+
+
+FREE = """
+tfdeploy = 1
+model "m" {
+  word = input(string, [2])
+  label = input(float32, [2])
+  free = weight([1, 2, 1, 1, 1, 1, 2], initializer = uniform)
+  flat = ops.reshape(free, [-1, 4])
+  out = (word -> StringLookup(vocabulary = ["a", "b"]) -> Embedding(3, 1) -> Flatten()) + flat[:, 1:3]
+  loss = [label, out] -> MeanSquaredError()
+}
+devices { cpu = 2 }
+clones { count = 2, batch = 2 }
+update { optimizer = SGD(0.1) }
+train { seed = 3 }
+"""
+
+
+def test_a_free_weight_of_many_axes_in_a_model_of_texts_is_exported(tmp_path: Path) -> None:
+    """Keras alone loads the file, whose predictions are those of the towers with the same weights."""
+    arrays = {
+        "word": np.array([["a", "c"], ["b", "b"], ["a", "b"], ["c", "a"]], object),
+        "label": np.ones((4, 2), np.float32),
+    }
+    with Training(spec_of(FREE), arrays) as training:
+        training.steps(2)
+        values = training.values()
+        exported = keras_model(training.compiled, {name: values[name] for name in training.compiled.weights})
+        towers = training.session.run([clone.outputs for clone in training.compiled.clones])
+    exported.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=True)
+    np.testing.assert_allclose(
+        loaded.predict(tf.constant(arrays["word"]), verbose=0), np.concatenate(towers), rtol=1e-5, atol=1e-6
+    )

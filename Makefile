@@ -11,7 +11,7 @@ PYTEST ?= $(SIDE_BY_SIDE)
 QUICK := tests/dsl tests/grammar tests/test_packages.py tests/cli/test_check.py tests/cli/test_fmt.py \
   tests/cli/test_show.py tests/cli/test_folders.py tests/cli/test_startup.py
 
-.PHONY: help run test full quick check-format lint types layers tests coverage bench docs reference mutants package lock format clean
+.PHONY: help run test full quick check-format lint types layers tests coverage bench docs pictures reference mutants package lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16

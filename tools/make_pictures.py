@@ -1,0 +1,166 @@
+"""Make the pictures of the documentation: screenshots of the placement page, and curves of a run.
+
+Run it from the root of the project, as `python -m tools.make_pictures`, where there is a Chromium. Beside the
+pictures it writes `sources.json`, with a digest of what each was made of: the spec, and the files that draw.
+With `--check`, it names the pictures whose sources have changed since, for which no browser is needed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from attrs import frozen
+
+from tests.browser import find_chromium, start_browser
+from tests.docs.pages import blocks_of
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "pictures"
+SOURCES = FOLDER / "sources.json"
+PAGE = ROOT / "compiler" / "report" / "page"
+SHOW = ROOT / "tfdeploy" / "runtime" / "show"
+
+
+def first_spec() -> str:
+    """Return the spec of the first page of the documentation."""
+    return next(each.text for each in blocks_of(ROOT / "docs" / "index.md") if each.kind == "tfdeploy")
+
+
+def start_spec() -> str:
+    """Return the spec that `tfdeploy init` writes."""
+    return (ROOT / "tfdeploy" / "templates" / "start.tfdeploy").read_text(encoding="utf-8")
+
+
+@frozen
+class Screenshot:
+    """The placement page of a spec, in a window of some size.
+
+    Attributes:
+        spec: Returns the text of the spec.
+        state: What is open and chosen on the page, as its address says it.
+        width: The width of the window, in pixels.
+        height: The height of the window, in pixels.
+    """
+
+    spec: Callable[[], str]
+    state: str
+    width: int
+    height: int
+
+    def sources(self) -> list[bytes]:
+        """Return everything that the picture depends on, save the graph that TensorFlow builds."""
+        drawing = [
+            each.read_bytes() for each in sorted(PAGE.iterdir()) if each.suffix in {".css", ".html", ".js"}
+        ]
+        return [self.spec().encode(), f"{self.state} {self.width} {self.height}".encode(), *drawing]
+
+    def make(self, file: Path) -> None:
+        """Write the picture."""
+        import tfdeploy
+
+        program = find_chromium()
+        if program is None:
+            sys.exit("there is no Chromium to make screenshots with")
+        with tempfile.TemporaryDirectory(prefix="tfdeploy-pictures-") as folder:
+            spec, page = Path(folder, "digits.tfdeploy"), Path(folder, "map.html")
+            spec.write_text(self.spec(), encoding="utf-8")
+            graph = tfdeploy.compile(tfdeploy.load(spec), emulate=True)
+            shown = tfdeploy.to_html(graph).replace(f"{folder}/", "")
+            page.write_text(shown, encoding="utf-8")
+            with start_browser(program, Path(folder, "profile")) as tab:
+                size = {"width": self.width, "height": self.height}
+                tab.call("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=1, mobile=False)
+                tab.call("Emulation.setScrollbarsHidden", hidden=True)
+                tab.open(page, f"#{self.state}")
+                taken = tab.call("Page.captureScreenshot", format="png")
+        file.write_bytes(base64.b64decode(taken["data"]))
+
+
+@frozen
+class Curves:
+    """The curves of a run of the spec that `tfdeploy init` writes.
+
+    Attributes:
+        score: What is drawn.
+    """
+
+    score: str
+
+    def sources(self) -> list[bytes]:
+        """Return everything that the picture depends on, save the numbers of the run."""
+        drawing = [(SHOW / name).read_bytes() for name in ("curves.py", "curves_svg.py")]
+        return [start_spec().encode(), self.score.encode(), *drawing]
+
+    def make(self, file: Path) -> None:
+        """Write the picture."""
+        import tfdeploy
+        from tfdeploy.runtime.show.curves import read_curves
+        from tfdeploy.runtime.show.curves_svg import picture
+        from tfdeploy.templates.library import START, templates
+
+        with tempfile.TemporaryDirectory(prefix="tfdeploy-pictures-") as folder:
+            spec = Path(folder, "start.tfdeploy")
+            for path, text in templates()[START].files(spec).items():
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            run = Path(folder, "run")
+            settings = {
+                "train.directory": str(run),
+                "train.log_every": 5,
+                "train.evaluate_every": 25,
+                "train.seed": 1,
+            }
+            tfdeploy.run(tfdeploy.load(spec, settings))
+            file.write_text(picture(read_curves([run], self.score), self.score), encoding="utf-8")
+
+
+PICTURES: dict[str, Screenshot | Curves] = {
+    "first.png": Screenshot(first_spec, "open=clone_1&sel=clone_1/dense/MatMul", 720, 1080),
+    "placement.png": Screenshot(first_spec, "open=clone_1&sel=clone_1/dense", 1280, 800),
+    "curves.svg": Curves("loss"),
+}
+"""The pictures by their files."""
+
+
+def digest(picture: Screenshot | Curves) -> str:
+    """Return the SHA-256 of the sources of a picture, in hexadecimal digits."""
+    whole = hashlib.sha256()
+    for each in picture.sources():
+        whole.update(len(each).to_bytes(8))
+        whole.update(each)
+    return whole.hexdigest()
+
+
+def stale() -> list[str]:
+    """Return the names of pictures that are missing, or whose sources are others than when they were made."""
+    known = json.loads(SOURCES.read_text(encoding="utf-8")) if SOURCES.exists() else {}
+    return [
+        name
+        for name, picture in PICTURES.items()
+        if not (FOLDER / name).exists() or known.get(name) != digest(picture)
+    ]
+
+
+def main(arguments: list[str]) -> int:
+    """Make all pictures, or name those that are out of date and return 1."""
+    if "--check" in arguments:
+        for name in stale():
+            print(f"docs/pictures/{name}: out of date; run `python -m tools.make_pictures`", file=sys.stderr)
+        return 1 if stale() else 0
+    FOLDER.mkdir(exist_ok=True)
+    for name, picture in PICTURES.items():
+        picture.make(FOLDER / name)
+        print(f"docs/pictures/{name}: written")
+    digests = {name: digest(picture) for name, picture in PICTURES.items()}
+    SOURCES.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from compiler.graph.session_options import session_config
     from dsl.diagnostics import Diagnostic, RunError, SpecError
     from tfdeploy.api import SpecWarning, compile, evaluate, export, load, predict, run  # noqa: A004
-    from tfdeploy.looking import diff, plan, to_html, why
+    from tfdeploy.looking import diff, forecast, plan, to_html, why
 
 _HOMES = {
     "Diagnostic": "dsl.diagnostics",
@@ -26,6 +26,7 @@ _HOMES = {
     "diff": "tfdeploy.looking",
     "evaluate": "tfdeploy.api",
     "export": "tfdeploy.api",
+    "forecast": "tfdeploy.looking",
     "load": "tfdeploy.api",
     "map_placement": "compiler.graph.inspect.mapping",
     "plan": "tfdeploy.looking",
@@ -45,6 +46,7 @@ __all__ = [
     "diff",
     "evaluate",
     "export",
+    "forecast",
     "load",
     "map_placement",
     "plan",

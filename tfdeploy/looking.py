@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, TypeAlias
 
 from tfdeploy.api import compile as compile_spec
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from compiler.mapping.records import PlacementMap
     from compiler.plan import Plan
     from compiler.report.comparison.compare import Comparison
+    from compiler.time.forecast import StepForecast
     from dsl.ir import Spec
 
     Placed: TypeAlias = Spec | CompiledGraph | PlacementMap
@@ -97,17 +99,42 @@ def to_html(subject: Placed) -> str:
     return html_page(placement, spec_lines.lines_of(placement, texts))
 
 
+def forecast(
+    subject: Spec | CompiledGraph, profile: str | os.PathLike[str] | None = None
+) -> StepForecast | None:
+    """Return how long a step takes, how busy devices and links are, and the critical path.
+
+    Args:
+        subject: A graph, or a spec, whose graph is built.
+        profile: The file of a profile that `tfdeploy calibrate` has written. By default it is the one beside
+            the spec, if there is one.
+
+    Returns:
+        The forecast, or None without a profile if the spec does not name its hardware (`devices.kind`).
+
+    Raises:
+        SpecError: If the graph cannot be built.
+        RunError: If the file is no profile.
+    """
+    graph = _graph_of(subject)
+    from compiler.conditions.timing import time_of
+
+    found = time_of(graph, os.fspath(profile) if profile is not None else None)
+    return found[0] if found is not None else None
+
+
 def placement_of(subject: Placed) -> PlacementMap:
-    """Return the map itself, or that of a graph or a spec, with a forecast of the memory of a step."""
+    """Return the map itself, or that of a graph or a spec, with forecasts of a step's memory and time."""
     from compiler.mapping.records import PlacementMap
 
     if isinstance(subject, PlacementMap):
         return subject
     graph = _graph_of(subject)
+    from compiler.conditions.timing import map_time
     from compiler.graph.inspect.forecast import forecast_step_memory
     from compiler.graph.inspect.mapping import map_placement
 
-    return map_placement(graph, None, forecast_step_memory(graph))
+    return map_placement(graph, None, forecast_step_memory(graph), map_time(graph))
 
 
 def _graph_of(subject: Spec | CompiledGraph) -> CompiledGraph:

@@ -11,19 +11,33 @@ from compiler.time.profile import find_profile
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
+    from compiler.time.forecast import StepForecast
 
 
-def time_if_needed(compiled: CompiledGraph) -> MapTime | None:
-    """Return the forecast if the spec has conditions on it, and if something is known to make it from.
+def time_of(compiled: CompiledGraph, profile: str | None = None) -> tuple[StepForecast, str] | None:
+    """Return the forecast of a step and what it was made from, or None if nothing is known to make it from.
+
+    Args:
+        compiled: The graph.
+        profile: The file of a profile; by default the one beside the spec, if there is one.
 
     Raises:
-        RunError: If the file beside the spec is no profile.
+        RunError: If the file is no profile.
     """
     spec = compiled.plan.spec
-    if not needs_time(spec):
-        return None
-    found = find_profile(spec.path, None)
+    found = find_profile(spec.path, profile)
     forecast = forecast_time(compiled, found.profile if found is not None else None)
     if forecast is None:
         return None
-    return MapTime.of(forecast, found.path if found is not None else spec.devices.kind or "")
+    return forecast, found.path if found is not None else spec.devices.kind or ""
+
+
+def map_time(compiled: CompiledGraph) -> MapTime | None:
+    """Return the forecast of a step as the placement map has it; the errors are those of `time_of`."""
+    found = time_of(compiled)
+    return MapTime.of(*found) if found is not None else None
+
+
+def time_if_needed(compiled: CompiledGraph) -> MapTime | None:
+    """Return the forecast if the spec has conditions on it; the errors are those of `time_of`."""
+    return map_time(compiled) if needs_time(compiled.plan.spec) else None

@@ -42,6 +42,9 @@ docs: .venv/ready ## build the documentation into build/site, links checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site/index.html (to search in it: python3 -m http.server --directory build/site)"
 
+pictures: .venv/ready ## make the pictures of the documentation again, for which Chromium is needed
+	$(BIN)/python -m tools.make_pictures
+
 reference: .venv/ready ## write the pages of the documentation and the files of editors that are made of the tool's own tables
 	$(BIN)/python -m tools.make_reference
 	$(BIN)/python -m tools.make_editors

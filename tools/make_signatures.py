@@ -40,6 +40,7 @@ MODULES = {
     "constraint": (keras.constraints, keras.constraints.Constraint),
 }
 Row = list[Any]
+LAZY = ("Adam", "AdamW")
 _BASES = {"initializer", "regularizer", "constraint"}
 
 
@@ -202,12 +203,14 @@ def sample(owner: type, row: Row) -> Any:
 def _optimizer(name: str, words: dict[str, list[str]]) -> list[Row]:
     """Return the rows of an optimizer; `Momentum` is Keras's SGD with another default.
 
-    Keras leaves weights out of weight decay by a method, which an argument of ours stands for.
+    Keras leaves weights out of weight decay by a method, which an argument of ours stands for. That Adam may
+    leave rows without a gradient as they are is an argument of ours, too.
     """
     rows = _rows(keras.optimizers.SGD if name == "Momentum" else getattr(keras.optimizers, name), words)
     if name == "Momentum":
         rows = [["momentum", "float", 0.9] if row[0] == "momentum" else row for row in rows]
-    return [*rows, *([] if "*" in rows else ["*"]), ["exclude_from_weight_decay", "strings", None]]
+    own = [["lazy", "bool", False]] if name in LAZY else []
+    return [*rows, *([] if "*" in rows else ["*"]), ["exclude_from_weight_decay", "strings", None], *own]
 
 
 def _operations() -> Iterator[tuple[str, Callable[..., Any]]]:

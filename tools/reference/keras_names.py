@@ -31,6 +31,8 @@ TITLES = {
         (
             "`optimizer` in `update`. `Momentum` is `SGD` with a momentum of 0.9."
             " [`exclude_from_weight_decay`](../how-to/numerics.md#weight-decay) lists globs of weights."
+            " With `lazy = true`, rows of a table that a batch does not use are left as they are;"
+            " [see the how-to](../how-to/placement.md#cut-a-variable-into-pieces)."
         ),
     ),
     "schedule": (

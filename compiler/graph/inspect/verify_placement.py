@@ -2,7 +2,7 @@
 
 An op is also misplaced if it is not on the device of the resource that it uses, if it is outside the devices
 of its clone without a rule for that, or if it has strings as inputs or outputs (as summaries have) and is on
-a GPU.
+a GPU. The pieces of a weight must be all there.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from attrs import define, field, frozen
 from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.ledger import Entry
 from compiler.graph.stamp.lookups import declares_strings
+from compiler.graph.variables.variables import GraphVariable
 from compiler.placement.rules import Rulebook
 from compiler.reasons import Reason
 from dsl.diagnostics import Diagnostic, SpecError
@@ -69,6 +70,7 @@ class _Verifier:
     _names: dict[str, str] = field(factory=dict)  # name of a device in specs -> its name in the session
 
     def strays(self) -> Iterator[_Stray]:
+        yield from self._incomplete()
         plan = self.compiled.plan
         self._names = {each.ref: plan.tensorflow_device(each) for each in plan.topology.devices}
         for op in self.compiled.graph.get_operations():
@@ -84,6 +86,22 @@ class _Verifier:
             reason = self._complaint(op, entry)
             if reason is not None:
                 yield _Stray(op.name, entry.device.ref, reason, _span(entry))
+
+    def _incomplete(self) -> Iterator[_Stray]:
+        """Yield the weights whose variables are not, together and in order, the whole weight."""
+        pieces: dict[str, list[GraphVariable]] = {}
+        for each in self.compiled.variables.values():
+            pieces.setdefault(each.weight, []).append(each)
+        for name, weight in self.compiled.weights.items():
+            found = pieces.get(name, [])
+            shards = [each.info.shard for each in found if each.info.shard is not None]
+            if not shards and len(found) == 1:
+                continue
+            ends = [0, *(each.stop for each in shards)]
+            rows = weight.shape[shards[0].axis] if shards else None
+            if len(shards) != len(found) or [each.start for each in shards] != ends[:-1] or ends[-1] != rows:
+                reason = f"its {len(found)} variables are not the whole weight"
+                yield _Stray(name, None, reason, self.compiled.plan.spec.place.span)
 
     def _complaint(self, op: tf.Operation, entry: Entry) -> str | None:
         """Return what is wrong with the place of an op, or None if nothing is."""

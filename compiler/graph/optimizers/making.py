@@ -30,6 +30,9 @@ T = TypeVar("T")
 EXCLUDED = "exclude_from_weight_decay"
 """The argument of every optimizer that lists globs of weights which do not decay."""
 
+LAZY = "lazy"
+"""The argument of an optimizer that may leave rows without a gradient as they are."""
+
 _UNUSED = "ema_momentum"  # has a default, which counts only if there are averages
 _OF_ALL_WEIGHTS = ("apply", "apply_gradients", "_backend_apply_gradients")
 
@@ -73,9 +76,10 @@ def make_optimizer(call: ir.Call, base: str = ".", *, group: int = 0) -> Optimiz
     arguments = _arguments(call)
     rate = _learning_rate(call, arguments.pop("learning_rate", None), base)
     arguments.pop(EXCLUDED, None)
+    lazy = entry.lazy if arguments.pop(LAZY, False) else None
     arguments = {**entry.defaults, **arguments}
     settings = _settings(call, entry.keras_class, arguments)
-    rule = entry.rule(settings)
+    rule = lazy or entry.rule(settings)
     if not issubclass(rule, KerasRule):
         return rule(settings, rate, group=group)
     return rule(

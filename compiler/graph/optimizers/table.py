@@ -15,6 +15,7 @@ from compiler.graph.optimizers.adam import Adam
 from compiler.graph.optimizers.base import Optimizer
 from compiler.graph.optimizers.ftrl import Ftrl
 from compiler.graph.optimizers.keras_rule import KerasRule
+from compiler.graph.optimizers.lazy_adam import LazyAdam
 from compiler.graph.optimizers.momentum import Momentum
 from compiler.graph.optimizers.rmsprop import RMSprop
 from compiler.graph.optimizers.sgd import GradientDescent
@@ -30,6 +31,7 @@ class Entry:
         rule: Returns the update rule for the settings of Keras's object.
         defaults: The defaults that differ from Keras's own.
         kind_of: Returns what a traced update depends on apart from shape and type of its weight.
+        lazy: The rule under `lazy = true`, which changes only rows with a gradient; None if there is none.
         joins: Returns whether the update of an element depends on other elements of its weight.
     """
 
@@ -38,6 +40,7 @@ class Entry:
     defaults: Mapping[str, Any] = field(factory=dict)
     kind_of: Callable[[Any, WeightInfo], Hashable] = lambda _settings, _weight: None
     joins: Callable[[Any, WeightInfo], bool] = lambda _settings, _weight: False
+    lazy: type[Optimizer] | None = None
 
 
 def _descent(settings: Any) -> type[Optimizer]:
@@ -55,8 +58,8 @@ def _always(_settings: Any, _weight: WeightInfo) -> bool:
 OPTIMIZERS: dict[str, Entry] = {
     "SGD": Entry(keras.optimizers.SGD, _descent),
     "Momentum": Entry(keras.optimizers.SGD, lambda _: Momentum, {"momentum": 0.9}),
-    "Adam": Entry(keras.optimizers.Adam, lambda _: Adam),
-    "AdamW": Entry(keras.optimizers.AdamW, lambda _: Adam),
+    "Adam": Entry(keras.optimizers.Adam, lambda _: Adam, lazy=LazyAdam),
+    "AdamW": Entry(keras.optimizers.AdamW, lambda _: Adam, lazy=LazyAdam),
     "RMSprop": Entry(keras.optimizers.RMSprop, lambda _: RMSprop),
     "Adagrad": Entry(keras.optimizers.Adagrad, lambda _: Adagrad),
     "Adadelta": Entry(keras.optimizers.Adadelta, lambda _: Adadelta),

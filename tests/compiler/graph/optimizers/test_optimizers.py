@@ -180,6 +180,47 @@ def test_it_follows_keras_over_20_steps(text: str, kind: str) -> None:
         assert slot == pytest.approx(wanted, rel=RELATIVE, abs=1e-8)
 
 
+def lazily(gradients: Gradients, *, amsgrad: bool, decay: float) -> tuple[Any, list[Any]]:
+    """Return weights and slots of a lazy Adam in NumPy, row by row, in float64."""
+    rate, beta_1, beta_2, epsilon = 0.01, 0.8, 0.95, 1e-3
+    weight = start().astype(np.float64)
+    first, second, largest = (np.zeros(SHAPE) for _ in range(3))
+    for step, (values, indices) in enumerate(gradients, start=1):
+        for row in np.unique(indices):
+            gradient = values[indices == row].sum(0, dtype=np.float64)
+            weight[row] *= 1 - rate * decay
+            first[row] = beta_1 * first[row] + (1 - beta_1) * gradient
+            second[row] = beta_2 * second[row] + (1 - beta_2) * gradient**2
+            largest[row] = np.maximum(largest[row], second[row])
+            root = np.sqrt(largest[row] if amsgrad else second[row]) + epsilon
+            corrected = rate * np.sqrt(1 - beta_2**step) / (1 - beta_1**step)
+            weight[row] -= corrected * first[row] / root
+    return weight, [first, second, *([largest] if amsgrad else [])]
+
+
+@pytest.mark.parametrize("amsgrad", [False, True])
+@pytest.mark.parametrize(("name", "decay"), [("Adam", 0.0), ("AdamW", 0.3)])
+def test_lazy_changes_the_rows_of_the_batch_alone(name: str, decay: float, *, amsgrad: bool) -> None:
+    """Rows and their slots are those of NumPy; rows that no batch has used are as they were."""
+    options = f"beta_1 = 0.8, beta_2 = 0.95, epsilon = 1e-3, amsgrad = {str(amsgrad).lower()}"
+    options += f", weight_decay = {decay}" if decay else ""
+    rule = make_optimizer(optimizer_call(f"{name}(0.01, {options}, lazy = true)"))
+    expected, expected_slots = lazily(sparse_gradients(), amsgrad=amsgrad, decay=decay)
+    weight, slots = ours(rule, sparse_gradients())
+    assert weight == pytest.approx(expected, rel=RELATIVE, abs=1e-7)
+    for slot, wanted in zip(slots.values(), expected_slots, strict=True):
+        assert slot == pytest.approx(wanted, rel=RELATIVE, abs=1e-7)
+    assert (weight[-2:] == start()[-2:]).all()
+
+
+def test_lazy_is_adam_for_gradients_of_whole_variables() -> None:
+    """There are no rows to leave out."""
+    lazy, slots = ours(make_optimizer(optimizer_call("Adam(0.01, lazy = true)")), dense_gradients())
+    plain, wanted = ours(make_optimizer(optimizer_call("Adam(0.01)")), dense_gradients())
+    assert (lazy == plain).all()
+    assert all((slots[name] == wanted[name]).all() for name in wanted)
+
+
 schedules = keras.optimizers.schedules
 SCHEDULES: Mapping[str, Any] = {
     "ExponentialDecay(0.5, decay_steps = 6, decay_rate = 0.7)": schedules.ExponentialDecay(0.5, 6, 0.7),

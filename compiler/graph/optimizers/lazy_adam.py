@@ -1,0 +1,81 @@
+"""Adam that changes only the rows of a table that a batch has used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+from attrs import frozen
+
+from compiler.graph.optimizers.adam import Adam
+from compiler.graph.optimizers.base import (
+    Gradient,
+    Scalars,
+    constant,
+    rate_for,
+    scatter_add,
+    scatter_sub,
+)
+
+
+@frozen
+class LazyAdam(Adam):
+    """Adam for rows: moments and weights of rows without a gradient stay as they are.
+
+    Adam moves every row in every step, because the first moment of a row lives on, and both moments decay.
+    Here a row moves in the steps that have a gradient for it; the correction of the moments counts all steps.
+    That is another optimizer, which touches as many rows as a batch has and not as many as the table has.
+    For the rows of the batch, with t the number of the step:
+
+    m <- m + (1-b1) (g - m); v <- v + (1-b2) (g^2 - v); w <- w - rate sqrt(1-b2^t) / (1-b1^t) m / (sqrt(v) +
+    epsilon). Weight decay and `amsgrad` are those of Adam, for these rows. A dense gradient is applied as by
+    Adam.
+    """
+
+    def apply(
+        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: Gradient, scalars: Scalars
+    ) -> tf.Operation:
+        """Return the op that ends an update; weights without a gradient do not decay."""
+        if not isinstance(gradient, tf.IndexedSlices):
+            return super().apply(handle, slots, gradient, scalars)
+        before: list[tf.Operation] = []
+        if self.decays and self.settings.weight_decay:
+            weights = _rows(handle, gradient)
+            decay = constant(self.settings.weight_decay, weights) * rate_for(gradient, scalars)
+            before.append(scatter_sub(handle, gradient.indices, weights * decay))
+        with tf.control_dependencies(before):
+            return self.apply_sparse(handle, slots, gradient, scalars)
+
+    def apply_sparse(
+        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.IndexedSlices, scalars: Scalars
+    ) -> tf.Operation:
+        """Apply the gradient of some rows; the others do not change, nor do their slots."""
+        rows, indices = gradient.values, gradient.indices
+        first = self._moved(slots[0], gradient, rows, self.settings.beta_1)
+        second = self._moved(slots[1], gradient, tf.square(rows), self.settings.beta_2)
+        if self.settings.amsgrad:
+            largest = tf.maximum(_rows(slots[2], gradient), second)
+            with tf.control_dependencies([_set_rows(slots[2], gradient, largest)]):
+                second = tf.identity(largest)
+        powers = [tf.cast(scalars[f"beta{each}_power"], rows.dtype) for each in (1, 2)]
+        rate = rate_for(gradient, scalars) * tf.sqrt(1 - powers[1]) / (1 - powers[0])
+        change = rate * first / (tf.sqrt(second) + constant(self.settings.epsilon, rows))
+        return scatter_sub(handle, indices, change)
+
+    def _moved(
+        self, slot: tf.Tensor, gradient: tf.IndexedSlices, target: tf.Tensor, decay: float
+    ) -> tf.Tensor:
+        """Move the rows of a moment towards `target`, and return them."""
+        change = (target - _rows(slot, gradient)) * constant(1 - decay, target)
+        with tf.control_dependencies([scatter_add(slot, gradient.indices, change)]):
+            return _rows(slot, gradient)
+
+
+def _rows(handle: tf.Tensor, gradient: tf.IndexedSlices) -> tf.Tensor:
+    return tf.raw_ops.ResourceGather(resource=handle, indices=gradient.indices, dtype=gradient.values.dtype)
+
+
+def _set_rows(handle: tf.Tensor, gradient: tf.IndexedSlices, rows: tf.Tensor) -> tf.Operation:
+    return tf.raw_ops.ResourceScatterNdUpdate(
+        ref=handle, indices=gradient.indices[:, tf.newaxis], updates=rows, use_locking=True
+    )

@@ -72,6 +72,7 @@ class _Builder:
     calls: list[CallNode] = field(factory=list)
     names: list[str] = field(factory=list)
     taken: set[str] = field(factory=set)
+    numbers: dict[str, int] = field(factory=dict)  # for each name, the last number that was added to it
     constants: set[int] = field(factory=set)  # values that depend on no input of the model
     starts: list[Start] = field(factory=list)
     made_before: Iterator[int] | None = None  # the layers of a shared block, while it is used again
@@ -339,10 +340,12 @@ class _Builder:
 
     def _unique(self, path: str) -> str:
         """Return `path`, with a number added if it is taken; `a/b` and `a_b` are the same name in Keras."""
-        candidate, number = path, 0
+        number = self.numbers.get(path, 0)  # smaller ones are taken, for names are never given back
+        candidate = f"{path}_{number}" if number else path
         while candidate.replace("/", "_") in self.taken:
             number += 1
             candidate = f"{path}_{number}"
+        self.numbers[path] = number
         self.taken.add(candidate.replace("/", "_"))
         return candidate
 

@@ -90,14 +90,16 @@ class Editor:
         self.tell(types.TEXT_DOCUMENT_DID_OPEN, types.DidOpenTextDocumentParams(item))
         return self.diagnostics(name)
 
-    def change(self, name: str, *changes: types.TextDocumentContentChangeEvent) -> list[types.Diagnostic]:
-        """Change a document and return the diagnostics of its new version."""
+    def change(
+        self, name: str, *changes: types.TextDocumentContentChangeEvent, wait: bool = True
+    ) -> list[types.Diagnostic]:
+        """Change a document, and with `wait` return the diagnostics of its new version."""
         uri = self.uri(name)
         self._versions[uri] += 1
         document = types.VersionedTextDocumentIdentifier(self._versions[uri], uri)
         params = types.DidChangeTextDocumentParams(document, list(changes))
         self.tell(types.TEXT_DOCUMENT_DID_CHANGE, params)
-        return self.diagnostics(name)
+        return self.diagnostics(name) if wait else []
 
     def replace(self, name: str, text: str) -> list[types.Diagnostic]:
         """Replace the text of a document and return the diagnostics of the new one."""

@@ -175,3 +175,31 @@ def test_a_command_shows_its_output(editor: Editor) -> None:
     assert done["code"] == 1
     assert "TFD404" in done["output"]
     assert any("TFD404" in each.message for each in editor.client.log_messages)
+
+
+def test_fast_typing_ends_in_what_is_there(editor: Editor) -> None:
+    """Of many changes in a row the last is what is reported, however few of those before were read."""
+    editor.open("fast.tfdeploy", SMALL)
+    line = SMALL[: SMALL.index("steps = 10")].count("\n")
+    column = len("  steps = 10")
+    for number in range(8):
+        at = types.Position(line, column + number)
+        change = types.TextDocumentContentChangePartial(types.Range(at, at), "x")
+        found = editor.change("fast.tfdeploy", change, wait=number == 7)
+    assert [each.range.end.character for each in found] == [column + 8]
+
+
+def test_an_open_part_is_reported_by_its_spec(editor: Editor) -> None:
+    """A file that a spec includes is no spec of its own: what is said of it is what the spec says."""
+    main = SMALL.replace("tfdeploy = 1\n", 'tfdeploy = 1\ninclude = ["part.tfdeploy"]\n')
+    main = main.replace("let {\n  width = 8\n}\n", "")
+    (editor.folder / "part.tfdeploy").write_text("let { width = 8 }\n")
+    assert editor.open("main.tfdeploy", main) == []
+    assert editor.open("part.tfdeploy", "let { width = 8 }\n") == []
+    found = editor.replace("part.tfdeploy", "let { width = eight }\n")
+    assert [each.code for each in found] == ["TFD401"]
+    (place_,) = editor.ask(
+        types.TEXT_DOCUMENT_DEFINITION,
+        types.DefinitionParams(*editor.at("main.tfdeploy", main, "= width", 3)),
+    )
+    assert place_.uri == editor.uri("part.tfdeploy")

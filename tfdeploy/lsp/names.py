@@ -135,6 +135,7 @@ class _Finding:
     _layers: dict[str, Symbol] = field(factory=dict)
     _jobs: dict[str, Symbol] = field(factory=dict)
     _locals: dict[tuple[str, int], dict[str, Symbol]] = field(factory=dict)
+    _parameters: dict[str, dict[str, Symbol]] = field(factory=dict)
     _scope: dict[str, Symbol] = field(factory=dict)
 
     # --- definitions
@@ -150,6 +151,11 @@ class _Finding:
                 inside = _inside_quotes(block.label_span)
                 self._layers[block.label] = self._define("layer", block.label, inside, block)
             self._bindings(block)
+            if block.kind == "layer" and block.label is not None:
+                scope = self._locals[_key(block)]
+                self._parameters[block.label] = {
+                    name: symbol for name, symbol in scope.items() if symbol.kind == "parameter"
+                }
         elif block.kind == "devices":
             for inner in block.items:
                 if (
@@ -254,20 +260,10 @@ class _Finding:
 
     def _named_arguments(self, call: syntax.Call, layer: Symbol) -> None:
         """Add the names of arguments that are parameters of a layer block."""
-        parameters = {
-            each.symbol.name: each.symbol
-            for each in self.uses
-            if each.is_definition and each.symbol.kind == "parameter" and self._layer_of(each) == layer.name
-        }
+        parameters = self._parameters.get(layer.name, {})
         for argument in call.arguments:
             if argument.name in parameters and argument.name_span is not None:
                 self.uses.append(Use(parameters[argument.name], argument.name_span))
-
-    def _layer_of(self, use: Use) -> str | None:
-        for each in self.uses:
-            if isinstance(each.item, syntax.Block) and _key(each.item) == use.symbol.block:
-                return each.item.label
-        return None
 
     def _devices(self, value: object) -> None:
         """Add the jobs and constants in a rule or condition."""

@@ -1,7 +1,8 @@
 """The server: the open documents, and when they are read.
 
-Every change of a document starts a reading in another thread, after a pause that is as long as the last
-reading took, so that of many changes in a row only the last is read.
+A text is read in another thread, one after the other, soon after it has changed. What changes while it is
+being read is read when that is done, and of many changes only the last; so an answer never waits for more
+than the reading that is under way and its own.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field
+from attrs import define
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.protocol.language_server import LanguageServerProtocol, lsp_method
@@ -28,14 +29,8 @@ if TYPE_CHECKING:
     from tfdeploy.lsp.diagnostics import Findings
     from tfdeploy.lsp.documents import Document
 
-LONGEST_PAUSE = 0.5
-"""The longest time, in seconds, that the server waits for further changes before it reads a text."""
-
-SMALL = 20_000
-"""The number of characters up to which a text is parsed anew for each completion.
-
-Longer texts are completed with the names of their last reading.
-"""
+PAUSE = 0.01
+"""Seconds from a change to its reading, in which the completion that comes with the change is answered."""
 
 
 class _Protocol(LanguageServerProtocol):
@@ -52,12 +47,12 @@ class _State:
     """What is known of an open document beside its text."""
 
     findings: Findings | None = None
+    read: Names | None = None
     trees: tuple[syntax.File, ...] = ()
     names: Names | None = None
     parsed: Document | None = None
-    pause: float = 0.0
     task: asyncio.Task[None] | None = None
-    shown: set[str] = field(factory=set)
+    again: bool = False
 
 
 class SpecServer(LanguageServer):
@@ -105,34 +100,41 @@ class SpecServer(LanguageServer):
             self.read_soon(other)
 
     def read_soon(self, uri: str) -> None:
-        """Read a document, or the spec that it is a part of, after a pause."""
+        """Read a document, or the spec that it is a part of, as soon as no reading of it is under way."""
         document = self.documents.at(uri)
         root = self.documents.spec_with(document).uri
         if root != uri and root in self._states:
             self.read_soon(root)
             return
         state = self._states[uri]
-        if state.task is not None:
-            state.task.cancel()
-        state.task = asyncio.get_running_loop().create_task(self._read(uri, state))
+        if state.task is not None and not state.task.done():
+            state.again = True
+            return
+        state.task = asyncio.get_running_loop().create_task(self._read_all(uri, state))
+
+    async def _read_all(self, uri: str, state: _State) -> None:
+        """Read a document until what was read is its current version."""
+        state.again = True
+        while state.again:
+            await asyncio.sleep(PAUSE)
+            state.again = False
+            await self._read(uri, state)
 
     async def _read(self, uri: str, state: _State) -> None:
-        await asyncio.sleep(min(state.pause, LONGEST_PAUSE))
         loop = asyncio.get_running_loop()
         document = self.documents.spec_with(self.documents.at(uri))
-        started = loop.time()
         try:
-            found = await loop.run_in_executor(
-                self._reader, examine, document, self.documents.texts, self.settings
+            found, names = await loop.run_in_executor(
+                self._reader, _examined, document, self.documents.texts, self.settings
             )
         except Exception as fault:  # noqa: BLE001 a fault in one text must not end the server
             message = f"{document.path} could not be read because of a fault of tfdeploy: {fault!r}"
             self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
             return
-        state.pause = loop.time() - started
-        state.findings = found
+        state.findings, state.read = found, names
         self.documents.note_includes(document, found.paths)
-        self._show(uri, by_file(found, self.documents))
+        if not state.again:
+            self._show(uri, by_file(found, self.documents))
 
     def _show(self, root: str, shown: dict[str, list[types.Diagnostic]]) -> None:
         """Publish what one document gave, together with what others gave for the same files."""
@@ -160,14 +162,23 @@ class SpecServer(LanguageServer):
 
         Args:
             uri: The address of the document.
-            exact: Whether the trees have to be of the current version of a long document too.
+            exact: Whether the trees have to be of the current version; if not, those of the last reading
+                do, so that no time is lost with parsing.
         """
         document = self.documents.at(uri)
-        state = self._states[uri]
         root = self.documents.spec_with(document)
-        stale = state.parsed is not document or root is not document
-        if state.names is None or (stale and (exact or len(document.text) <= SMALL)):
+        state = self._states[root.uri if root.uri in self._states else uri]
+        found = state.findings
+        if found is not None and state.read is not None and (not exact or found.document is document):
+            return document, found.reading.trees, state.read
+        if state.names is None or state.parsed is not document or root is not document:
             state.trees = self.documents.trees(document)
             state.names = names_of(state.trees)
             state.parsed = document
         return document, state.trees, state.names
+
+
+def _examined(document: Document, texts: dict[str, str], settings: Settings) -> tuple[Findings, Names]:
+    """Return what reading a document gives, and the names in its trees."""
+    found = examine(document, texts, settings)
+    return found, names_of(found.reading.trees)

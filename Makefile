@@ -39,7 +39,7 @@ bench: .venv/ready ## measure against others and write docs/benchmarks.md (20 mi
 docs: .venv/ready ## build the documentation into build/site, links checked
 	$(BIN)/python -m tools.make_reference --check
 	$(BIN)/python -m tools.make_editors --check
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "build/site/index.html (to search in it: python3 -m http.server --directory build/site)"
 
 pictures: .venv/ready ## make the pictures of the documentation again, for which Chromium is needed

@@ -145,7 +145,10 @@ class ProfiledCosts:
     @property
     def step_start(self) -> float:
         """The seconds of a step outside of its ops."""
-        return self.profile.step_start
+        if self.setting.one_process:
+            return self.profile.step_start
+        measured = self.profile.cluster_start
+        return measured if measured is not None else hardware.CLUSTER_START
 
     @property
     def op_start(self) -> float:
@@ -216,7 +219,11 @@ class TableCosts:
     cores: int
     setting: Setting = Setting()
     estimate: bool = field(default=True, init=False)
-    step_start: float = field(default=hardware.STEP_START, init=False)
+
+    @property
+    def step_start(self) -> float:
+        """The seconds of a step outside of its ops."""
+        return hardware.STEP_START if self.setting.one_process else hardware.CLUSTER_START
 
     @property
     def op_start(self) -> float:

@@ -96,6 +96,8 @@ class Profile:
         bytes_per_second: The bytes that one core reads and writes at most in these ops.
         ops: The costs of ops.
         links: The costs of links.
+        cluster_start: What a step costs before its first op starts and after its last one ends if several
+            processes work on it; None if that was not measured.
         format_version: The version of the format.
     """
 
@@ -108,6 +110,7 @@ class Profile:
     bytes_per_second: float
     ops: tuple[OpCost, ...]
     links: tuple[LinkCost, ...]
+    cluster_start: float | None = None
     format_version: str = FORMAT_VERSION
 
 
@@ -137,6 +140,7 @@ def read_profile(path: Path | str) -> Profile:
 def _negative(profile: Profile) -> bool:
     """Whether a time of a profile is negative, or the speed of a link is not positive."""
     times = [profile.step_start, profile.op_start, profile.hand_over]
+    times.append(profile.cluster_start or 0.0)
     times += [
         seconds for each in profile.ops for seconds in (each.runs, each.alone, each.crowded, each.wide or 0)
     ]

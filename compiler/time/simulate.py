@@ -183,6 +183,7 @@ class _Simulation:
     sent: list[list[int]] = field(factory=list)  # by op: its sends
     arrows_in: list[int] = field(factory=list)
     processes: list[int] = field(factory=list)  # by op
+    machines: list[int] = field(factory=list)  # by process
     inner: int = 1
 
     def __attrs_post_init__(self) -> None:
@@ -193,7 +194,8 @@ class _Simulation:
         threads = max(1, work.op_threads or costs.cores)
         self.inner = max(1, work.inner_threads or costs.cores)
         self.threads = [[_Thread(at, each) for each in range(threads)] for at in range(len(hosts))]
-        self.active = [[] for _ in hosts]
+        self.machines = [0 if work.one_machine else at for at in range(len(hosts))]
+        self.active = [[] for _ in range(len(hosts))]
         self.op_costs = [costs.of(op) for op in work.ops]
         self.local = [[] for _ in work.ops]
         self.sent = [[] for _ in work.ops]
@@ -319,7 +321,7 @@ class _Simulation:
     def _let_threads_work(self) -> None:
         """Give each thread that is neither idle nor at work its next task."""
         for pool in self.threads:
-            busy = {id(each.thread) for each in self.active[pool[0].process]}
+            busy = {id(each.thread) for each in self.active[self.machines[pool[0].process]]}
             for thread in pool:
                 if not thread.idle and id(thread) not in busy:
                     self._take(thread)
@@ -345,7 +347,9 @@ class _Simulation:
         seconds, demand, crowding = self._asks(task.op)
         waited = task.ready < self.now - _EPSILON and thread.last is not None
         after = thread.last if waited else task.cause
-        self.active[thread.process].append(_Active(task, thread, self.now, seconds, demand, crowding, after))
+        self.active[self.machines[thread.process]].append(
+            _Active(task, thread, self.now, seconds, demand, crowding, after)
+        )
 
     def _asks(self, op: int) -> tuple[float, float, float]:
         """Return the seconds of a task on its thread, the cores that it uses, and how crowding slows it."""

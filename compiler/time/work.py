@@ -78,6 +78,7 @@ class StepWork:
         arrows: What each waits for, in the order in which TensorFlow tells the waiting ops.
         devices: All devices, also those without ops.
         one_process: Whether the devices are all logical devices of one process.
+        one_machine: Whether all processes are on one machine, whose cores they share.
         emulated: Whether each device is a logical CPU, also where the spec says GPU.
         op_threads: How many ops a process runs at the same time; 0 for one on each core.
         inner_threads: How many threads of a process may work on one op; 0 for one on each core.
@@ -89,6 +90,7 @@ class StepWork:
     arrows: tuple[Arrow, ...] = field(repr=False)
     devices: tuple[Device, ...]
     one_process: bool = True
+    one_machine: bool = True
     emulated: bool = False
     op_threads: int = 0
     inner_threads: int = 0

@@ -80,3 +80,6 @@ NETWORK_SPEED = 1.25e9
 
 STEP_START = 200e-6
 """The seconds that are assumed for the start and the end of a step."""
+
+CLUSTER_START = 2e-3
+"""The same for a step on which several processes work."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dsl.schema.hardware import (
+    CLUSTER_START,
     NETWORK_LATENCY,
     NETWORK_SPEED,
     REACHED_BYTES,
@@ -28,7 +29,8 @@ second. `link` in `devices` replaces the link of the table.
 """
 BELOW = f"""
 Beside GPUs, the CPUs of a spec are of the kind `cpu`. Between two machines, a message is assumed to take
-{NETWORK_LATENCY * 1e6:.0f} µs and {NETWORK_SPEED / 1e9:.3g} GB/s. The start and the end of a step are assumed to take {STEP_START * 1e6:.0f} µs.
+{NETWORK_LATENCY * 1e6:.0f} µs and {NETWORK_SPEED / 1e9:.3g} GB/s. The start and the end of a step are assumed to take {STEP_START * 1e6:.0f} µs,
+and {CLUSTER_START * 1e3:.0f} ms if several processes work on it.
 """
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -19,6 +19,7 @@ from compiler.time.work import Arrow, Signature, StepWork, TimedOp
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.time.profile import Profile
+    from dsl import ir
 
 _TOLD = (
     "data_format",
@@ -74,6 +75,7 @@ class _Reader:
             arrows=tuple(self._arrows()),
             devices=plan.topology.devices,
             one_process=plan.emulate or not plan.spec.devices.jobs,
+            one_machine=_one_machine(plan.spec.devices.jobs),
             emulated=plan.emulate,
             op_threads=config.inter_op_parallelism_threads,
             inner_threads=config.intra_op_parallelism_threads,
@@ -130,6 +132,11 @@ class _Reader:
             for before in op.control_inputs:
                 if before.name in self.numbers:
                     yield Arrow(self.numbers[before.name], target)
+
+
+def _one_machine(jobs: Sequence[ir.Job]) -> bool:
+    """Whether all tasks are on one machine: the launcher's if they have no addresses, else that of all."""
+    return len({host.rpartition(":")[0] for job in jobs for host in job.hosts}) <= 1
 
 
 def signature(op: Any) -> Signature:

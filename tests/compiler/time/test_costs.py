@@ -13,7 +13,7 @@ from compiler.time.profile import LinkCost, MeasuredMachine, OpCost, Profile
 from compiler.time.work import Signature, TimedOp
 from compiler.topology import Device
 from dsl import ir
-from dsl.schema.hardware import REACHED_FLOPS, TABLE
+from dsl.schema.hardware import CLUSTER_START, REACHED_FLOPS, TABLE
 from tests.compiler.time.steps import CPU, GPU, step
 
 
@@ -87,6 +87,15 @@ def test_links() -> None:
     assert table.link(CPU, GPU).bytes_per_second == TABLE["v100"].link
     assert table.link(CPU, CPU).bytes_per_second is None
     assert TableCosts(None, TABLE["cpu"], 2, Setting(False)).link(near, far).bytes_per_second == 1.25e9
+
+
+def test_the_start_of_a_step() -> None:
+    """Several processes need longer to begin and end a step than one, as it was measured or is assumed."""
+    apart = Setting(one_process=False)
+    assert ProfiledCosts(PROFILE).step_start == 1e-4
+    assert ProfiledCosts(PROFILE, apart).step_start == CLUSTER_START
+    assert ProfiledCosts(evolve(PROFILE, cluster_start=3e-3), apart).step_start == 3e-3
+    assert TableCosts(None, TABLE["cpu"], 2).step_start < TableCosts(None, TABLE["cpu"], 2, apart).step_start
 
 
 def test_the_table_of_hardware() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from compiler.time.forecast import forecast_step
 from compiler.time.simulate import ROUNDS, simulate
+from compiler.topology import Device
 from tests.compiler.time.steps import CPU, GPU, OTHER_CPU, SECOND_GPU, Machine, op, step
 
 
@@ -99,6 +101,14 @@ def test_devices_of_one_process_share_its_cores() -> None:
     """Logical CPU devices are not cores: four towers on two cores take twice as long as two."""
     towers = [op(f"{name}=10", device) for name, device in zip("abcd", (CPU, OTHER_CPU) * 2, strict=True)]
     assert milliseconds(step(towers, []), Machine()) == pytest.approx(20)
+
+
+def test_tasks_share_the_cores_of_their_machine() -> None:
+    """Two tasks with two ops each need twice the time on one machine of two cores as on two machines."""
+    near, far = Device("cpu", 0, "worker", 0), Device("cpu", 0, "worker", 1)
+    work = step([op("a=10", near), op("b=10", near), op("c=10", far), op("d=10", far)], [], one_process=False)
+    assert milliseconds(work, Machine()) == pytest.approx(20)
+    assert milliseconds(evolve(work, one_machine=False), Machine()) == pytest.approx(10)
 
 
 def test_gpu_ops_run_in_the_order_of_their_start() -> None:

@@ -32,6 +32,7 @@ from compiler.time.profile import MeasuredMachine, OpCost
 from compiler.time.simulate import simulate
 from compiler.time.work import crossings
 from tfdeploy.runtime.adapted import adapted
+from tfdeploy.runtime.calibrate.network import measure_network
 from tfdeploy.runtime.calibrate.requests import Measured, MeasureRequest, profile_of
 from tfdeploy.runtime.calibrate.traces import OpTimes
 from tfdeploy.runtime.plans import graph_of, plan_of
@@ -57,6 +58,9 @@ _HALVINGS = 10
 def measure(spec: ir.Spec, request: MeasureRequest) -> Measured:
     """Measure the ops of a spec in this process, which must not have run a session before.
 
+    If the spec has jobs, the devices of all tasks are logical CPUs of this process, and the link between two
+    tasks of this machine is measured as well.
+
     Args:
         spec: The spec.
         request: What is to be measured.
@@ -66,11 +70,15 @@ def measure(spec: ir.Spec, request: MeasureRequest) -> Measured:
         RunError: If a layer learns from data that cannot be read.
     """
     threads = evolve(spec.devices, intra_op_threads=request.inner_threads)
-    plan = plan_of(evolve(spec, devices=threads), emulate=request.emulate)
+    plan = plan_of(evolve(spec, devices=threads), emulate=request.emulate or bool(spec.devices.jobs))
     compiled = graph_of(adapted(plan))
     from compiler.graph.inspect.timed_step import timed_step
 
-    return _Measurement(request, compiled, timed_step(compiled)).run()
+    found = _Measurement(request, compiled, timed_step(compiled)).run()
+    if not (spec.devices.jobs and request.beside):
+        return found
+    network = measure_network()
+    return evolve(found, cluster_start=network.start, links=(network.link,))
 
 
 @define

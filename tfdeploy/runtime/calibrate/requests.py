@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve, frozen
 
-from compiler.time.profile import MeasuredMachine, OpCost, Profile
+from compiler.time.profile import LinkCost, MeasuredMachine, OpCost, Profile
 
 
 @frozen
@@ -38,6 +38,8 @@ class Measured:
         hand_over: The time until a thread that has nothing to do takes an op.
         serial: The median time of a step on one thread.
         parallel: The median time of a step with a thread for each core; equal to `serial` if there is one.
+        cluster_start: The time of a step without ops of two processes; None if the spec has no jobs.
+        links: The links that were measured.
     """
 
     machine: MeasuredMachine
@@ -47,6 +49,8 @@ class Measured:
     hand_over: float
     serial: float
     parallel: float
+    cluster_start: float | None = None
+    links: tuple[LinkCost, ...] = ()
 
 
 def profile_of(
@@ -72,7 +76,8 @@ def profile_of(
         flops_per_second=max((each.flops / each.alone for each in timed if each.flops), default=1e9),
         bytes_per_second=max((each.bytes / each.alone for each in timed if each.bytes), default=1e9),
         ops=ops,
-        links=(),
+        links=found.links,
+        cluster_start=found.cluster_start,
     )
 
 

@@ -1,0 +1,102 @@
+"""Measures what it costs when two processes work on a step: TensorFlow's servers, and tensors between them.
+
+Two servers of this process stand for those of two tasks on this machine. TensorFlow sends tensors between
+them as between processes. Both listen at the loopback address alone.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+from attrs import frozen
+
+from compiler.time.profile import LinkCost
+from tfdeploy.runtime.cluster.server.binding import listening_at
+
+HERE = "127.0.0.1"
+SMALL, LARGE = 1 << 10, 1 << 24
+"""The bytes of the tensors that are sent."""
+
+WARM = 10
+STEPS = 40
+
+
+@frozen
+class NetworkCosts:
+    """What was measured, in seconds.
+
+    Attributes:
+        start: A step of two tasks that exchange nothing.
+        link: The link between the tasks.
+    """
+
+    start: float
+    link: LinkCost
+
+
+def measure_network() -> NetworkCosts:
+    """Return what a step of two tasks on this machine costs, and a tensor that one sends to the other.
+
+    The latency is the time of a small tensor beyond that of a step without one. The speed is that of a large
+    tensor beyond a small one.
+    """
+    import tensorflow as tf
+
+    addresses = {"sender": [f"{HERE}:{_free_port()}"], "receiver": [f"{HERE}:{_free_port()}"]}
+    servers = {job: _start(tf, addresses, job) for job in addresses}
+    graph = tf.Graph()
+    with graph.as_default():
+        apart, small, large = _steps(tf)
+        start = tf.compat.v1.global_variables_initializer()
+    with tf.compat.v1.Session(servers["receiver"].target, graph=graph) as session:
+        session.run(start)
+        nothing, little, much = (_time(session.make_callable([each])) for each in (apart, small, large))
+    latency = max(0.0, little - nothing)
+    speed = (LARGE - SMALL) / max(much - little, 1e-9)
+    return NetworkCosts(nothing, LinkCost("network", latency, speed))
+
+
+def _steps(tf: Any) -> tuple[Any, Any, Any]:
+    """Return the ops of three steps of both tasks: nothing is sent, a small tensor, a large one."""
+    sent = []
+    with tf.device("/job:sender/task:0/cpu:0"):
+        for size in (SMALL, LARGE):
+            initial = tf.zeros([size // 4])
+            sent.append(tf.compat.v1.Variable(initial, use_resource=True, trainable=False).read_value())
+        alone = tf.identity(sent[0])
+    with tf.device("/job:receiver/task:0/cpu:0"):
+        beside = tf.constant(0.0)
+        received = [tf.identity(each) for each in sent]
+    return tf.group(alone.op, tf.identity(beside).op), *(each.op for each in received)
+
+
+def _start(tf: Any, addresses: dict[str, list[str]], job: str) -> Any:
+    port = int(addresses[job][0].rpartition(":")[2])
+    definition = tf.train.ServerDef(
+        cluster=tf.train.ClusterSpec(addresses).as_cluster_def(),
+        job_name=job,
+        task_index=0,
+        protocol="grpc",
+    )
+    with listening_at(HERE, port):
+        return tf.distribute.Server(definition)
+
+
+def _free_port() -> int:
+    with socket.create_server((HERE, 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def _time(step: Callable[[], Any]) -> float:
+    """Return the median seconds of a step."""
+    seconds = []
+    for made in range(WARM + STEPS):
+        began = time.perf_counter()
+        step()
+        if made >= WARM:
+            seconds.append(time.perf_counter() - began)
+    return median(seconds)

@@ -11,6 +11,7 @@ import gc
 import os
 import signal
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,9 +79,18 @@ def _as_it_starts() -> Iterator[None]:
         from tensorflow.python.framework.config import disable_op_determinism
 
         disable_op_determinism()
-        if not gc.get_freeze_count():
-            gc.collect()
-            gc.freeze()
+        _freeze()
+
+
+@cache
+def _freeze() -> None:
+    """Take all objects that there are from the garbage collector, once in a process.
+
+    Whether that has been done is not asked of the collector, which would count the frozen objects one by one:
+    50 ms after each test.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

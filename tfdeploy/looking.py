@@ -131,10 +131,10 @@ def placement_of(subject: Placed) -> PlacementMap:
         return subject
     graph = _graph_of(subject)
     from compiler.conditions.timing import map_time
-    from compiler.graph.inspect.forecast import forecast_step_memory
+    from compiler.graph.assumed_sizes import forecast_memory
     from compiler.graph.inspect.mapping import map_placement
 
-    return map_placement(graph, None, forecast_step_memory(graph), map_time(graph))
+    return map_placement(graph, None, forecast_memory(graph), map_time(graph))
 
 
 def _graph_of(subject: Spec | CompiledGraph) -> CompiledGraph:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from compiler.model.elaborate import elaborate
 from compiler.model.example_weights import weights_fit
 from compiler.model.graph import ModelGraph
-from compiler.model.known_shapes import known_shapes
+from compiler.model.known_shapes import Misfit, known_shapes
 from compiler.model.layer_shapes import Shape
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
@@ -59,7 +59,12 @@ def _faults(graph: ModelGraph) -> Iterator[Diagnostic]:
         misfit = known.misfits.get(call.values[0])
         if misfit is not None:
             words = [_words(each) for each in misfit.shapes]
-            yield errors.shape_mismatch(graph.layers[call.layer].call.name, words, misfit.reason, call.span)
+            step = graph.layers[call.layer].call.name
+            yield (
+                errors.free_axis(step, words, misfit.reason, _free(misfit), call.span)
+                if misfit.free
+                else errors.shape_mismatch(step, words, misfit.reason, call.span)
+            )
     for loss in graph.losses:
         target, prediction = known.values[loss.target], known.values[loss.prediction]
         if target is None or prediction is None:
@@ -88,17 +93,28 @@ def _loss_fault(name: str, target: Shape, prediction: Shape) -> str | None:
     if target[-1:] == (1,) or prediction[-1:] == (1,):
         return None
     same = "target and prediction are to have the same shape"
-    if name == "SparseCategoricalCrossentropy" and prediction and target != prediction[:-1]:
+    if name == "SparseCategoricalCrossentropy" and prediction and not _agree(target, prediction[:-1]):
         vectors = "; `CategoricalCrossentropy` takes vectors" if target == prediction else ""
         return (
             f"its target is the number of a class, `{_words(prediction[:-1])}` for this prediction{vectors}"
         )
     if name in ENTROPIES and len(target) != len(prediction):
         numbers = "; `SparseCategoricalCrossentropy` takes the number of a class"
-        return same + (numbers if target == prediction[:-1] else "")
+        return same + (numbers if _agree(target, prediction[:-1]) else "")
     pairs = [each for each in zip(target, prediction, strict=False) if 1 not in each]
-    equal = all(one == other for one, other in pairs)
+    equal = all(one == other for one, other in pairs if None not in (one, other))
     return same if name in ELEMENTWISE and len(target) == len(prediction) and not equal else None
+
+
+def _agree(one: Shape, other: Shape) -> bool:
+    """Whether two shapes can be equal; a size that is not fixed can be any."""
+    pairs = zip(one, other, strict=False)
+    return len(one) == len(other) and all(a == b or None in (a, b) for a, b in pairs)
+
+
+def _free(misfit: Misfit) -> list[tuple[str, Span | None]]:
+    """Return the axes without a fixed size that cause a misfit, in words, and where each is written."""
+    return [(f"axis {axis.axis} of `{each.name}`", each.span) for each in misfit.free for axis in each.free]
 
 
 def _weights_fault(name: str, prediction: Shape, weights: Shape) -> str | None:
@@ -113,4 +129,4 @@ def _weights_fault(name: str, prediction: Shape, weights: Shape) -> str | None:
 
 def _words(shape: Shape) -> str:
     """Return a shape as the language writes it, without the batch."""
-    return f"[{', '.join(map(str, shape))}]"
+    return f"[{', '.join('none' if each is None else str(each) for each in shape)}]"

@@ -7,7 +7,6 @@ from math import prod
 
 from compiler.model.elaborate import elaborate
 from compiler.model.known_shapes import known_shapes
-from compiler.model.layer_shapes import Shape
 from compiler.topology import Topology
 from compiler.towers import batches, clone_count
 from dsl import ir
@@ -41,7 +40,7 @@ def tensors_can_be_held(spec: ir.Spec, topology: Topology) -> Iterator[Diagnosti
             return
 
 
-def _tensors(spec: ir.Spec) -> Iterator[tuple[str, Shape, Span | None]]:
+def _tensors(spec: ir.Spec) -> Iterator[tuple[str, tuple[int, ...], Span | None]]:
     """Yield the name, the shape without the batch and the place of each tensor whose shape is known."""
     try:
         graph = elaborate(spec)
@@ -49,10 +48,11 @@ def _tensors(spec: ir.Spec) -> Iterator[tuple[str, Shape, Span | None]]:
         return  # the check of shapes reports it
     known = known_shapes(graph)
     for each in graph.inputs:
-        yield each.name, each.shape, each.span
+        yield each.name, each.assumed_shape, each.span
     for call in graph.calls:
         if call.values[0] in known.misfits:
             return  # the check of shapes reports it
         shape = known.values[call.values[0]]
-        if shape is not None:
-            yield graph.layers[call.layer].call.name, shape, call.span
+        sizes = tuple(each for each in shape or () if each is not None)
+        if shape is not None and len(sizes) == len(shape):
+            yield graph.layers[call.layer].call.name, sizes, call.span

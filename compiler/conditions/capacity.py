@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from compiler.conditions.expect import largest_variables, memory_parts, needs_memory
 from compiler.figures import size
-from compiler.graph.inspect.forecast import StepMemory, forecast_step_memory
+from compiler.graph.assumed_sizes import forecast_memory
+from compiler.graph.inspect.forecast import StepMemory
 from compiler.graph.inspect.mapping import map_placement
 from compiler.report import refs
 from compiler.report.text.fullness import Pool, pools
@@ -32,7 +33,7 @@ def has_limits(spec: ir.Spec) -> bool:
 def forecast_if_needed(compiled: CompiledGraph) -> dict[str, StepMemory]:
     """Return the peak of a step on each device if the spec has limits or conditions for it, else nothing."""
     spec = compiled.plan.spec
-    return forecast_step_memory(compiled) if has_limits(spec) or needs_memory(spec) else {}
+    return forecast_memory(compiled) if has_limits(spec) or needs_memory(spec) else {}
 
 
 def warnings_of(compiled: CompiledGraph, memory: Mapping[str, StepMemory]) -> tuple[Diagnostic, ...]:

@@ -123,6 +123,23 @@ class MapDevice:
 
 
 @frozen
+class MapAssumption:
+    """A size that the forecasts of a map assume, because each batch has its own.
+
+    Attributes:
+        input: The input of the model.
+        axis: The number of the axis in the shape without the batch axis, from 0.
+        size: The size.
+        source: What gives it, in words of the spec.
+    """
+
+    input: str
+    axis: Count
+    size: Count
+    source: str
+
+
+@frozen
 class MapClone:
     """A tower.
 
@@ -288,6 +305,7 @@ class PlacementMap(Shown):
         misplaced: The ops that TensorFlow put elsewhere than requested.
         workers: The workers that have graphs of their own; empty if one graph has all clones.
         time: The forecast of the time of a step, or None if there is none.
+        assumptions: The sizes on which the bytes of steps and transfers rest.
         format_version: The version of the format.
     """
 
@@ -302,6 +320,7 @@ class PlacementMap(Shown):
     misplaced: tuple[MapOp, ...]
     workers: tuple[MapWorker, ...] = ()
     time: MapTime | None = None
+    assumptions: tuple[MapAssumption, ...] = ()
     format_version: str = FORMAT_VERSION
 
     def to_json(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from attrs import define, evolve, field
 
+from compiler.model.free_axes import free_axes, padding_of
 from compiler.model.graph import (
     Argument,
     CallNode,
@@ -43,7 +44,8 @@ def elaborate(spec: ir.Spec) -> ModelGraph:
     Raises:
         SpecError: An expression of layer parameters has no value.
     """
-    builder = _Builder({block.name: block for block in spec.layers})
+    train = spec.data.train if spec.data is not None else None
+    builder = _Builder({block.name: block for block in spec.layers}, train)
     return builder.model(spec.model)
 
 
@@ -67,6 +69,7 @@ class _Scope:
 @define
 class _Builder:
     blocks: Mapping[str, ir.LayerBlock]
+    train: ir.Split | None = None
     inputs: list[InputNode] = field(factory=list)
     layers: list[LayerNode] = field(factory=list)
     calls: list[CallNode] = field(factory=list)
@@ -161,8 +164,18 @@ class _Builder:
 
     def _input(self, binding: ir.Binding, value: ir.Input) -> int:
         number = self._new_value(binding.name)
+        padding = padding_of(binding.name, self.train)
+        shape = value.shape or ()
         self.inputs.append(
-            InputNode(binding.name, value.dtype or "float32", value.shape or (), number, binding.span)
+            InputNode(
+                binding.name,
+                value.dtype or "float32",
+                shape,
+                number,
+                binding.span,
+                free=free_axes(shape, value.assume, padding),
+                padding=padding.value,
+            )
         )
         return number
 

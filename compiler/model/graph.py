@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import EllipsisType
 from typing import Any, Literal, TypeAlias
 
@@ -18,22 +18,47 @@ def label_of(call: ir.Call) -> str:
 
 
 @frozen
+class FreeAxis:
+    """An axis of an input without a fixed size: each batch has its own.
+
+    Attributes:
+        axis: Its number in the shape without the batch axis, from 0.
+        assumed: The size that forecasts assume.
+        source: What gives this size, in words of the spec.
+    """
+
+    axis: int
+    assumed: int
+    source: str
+
+
+@frozen
 class InputNode:
     """An input of the model.
 
     Attributes:
         name: Its name in the spec.
         dtype: The type of its numbers.
-        shape: Its shape without the batch axis.
+        shape: Its shape without the batch axis; None for an axis without a fixed size.
         value: Its number among the values of the graph.
         span: Its place in the text of the spec.
+        free: Its axes without a fixed size.
+        padding: What batches of the training data are filled with along these axes.
     """
 
     name: str
     dtype: str
-    shape: tuple[int, ...]
+    shape: tuple[int | None, ...]
     value: int
     span: Span | None = field(default=None, eq=False, repr=False)
+    free: tuple[FreeAxis, ...] = ()
+    padding: float = 0
+
+    @property
+    def assumed_shape(self) -> tuple[int, ...]:
+        """The shape with the sizes that forecasts assume."""
+        sizes = {each.axis: each.assumed for each in self.free}
+        return tuple(sizes[at] if size is None else size for at, size in enumerate(self.shape))
 
 
 @frozen
@@ -230,9 +255,13 @@ class ModelGraph:
     @property
     def values_of_outputs(self) -> set[int]:
         """The values that the outputs depend on, the outputs among them."""
+        return self.needed_for([each.value for each in self.outputs])
+
+    def needed_for(self, values: Iterable[int]) -> set[int]:
+        """Return the values that some values depend on, these among them."""
         made_by = {value: call for call in self.calls for value in call.values}
         found: set[int] = set()
-        pending = [each.value for each in self.outputs]
+        pending = [*values]
         while pending:
             value = pending.pop()
             if value not in found:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
-from compiler.model.graph import ModelGraph
-from compiler.model.layer_shapes import Shape, ShapeError, shape_after
+from compiler.model.graph import InputNode, ModelGraph
+from compiler.model.layer_shapes import FreeAxisError, Shape, ShapeError, shape_after
 
 
 @frozen
@@ -17,10 +17,12 @@ class Misfit:
     Attributes:
         shapes: The shapes of the inputs of the call, without the batch axis.
         reason: What Keras would refuse.
+        free: The inputs of the model with an axis without a fixed size that cause it.
     """
 
     shapes: tuple[Shape, ...]
     reason: str
+    free: tuple[InputNode, ...] = ()
 
 
 @frozen
@@ -53,5 +55,12 @@ def known_shapes(graph: ModelGraph) -> KnownShapes:
             try:
                 values[call.values[0]] = shape_after(layer.call, shapes)
             except ShapeError as fault:
-                misfits[call.values[0]] = Misfit(shapes, str(fault))
+                free = _free_inputs(graph, call.inputs) if isinstance(fault, FreeAxisError) else ()
+                misfits[call.values[0]] = Misfit(shapes, str(fault), free)
     return KnownShapes(values, misfits)
+
+
+def _free_inputs(graph: ModelGraph, values: Sequence[int]) -> tuple[InputNode, ...]:
+    """Return the inputs that have an axis without a fixed size and that some values depend on."""
+    needed = graph.needed_for(values)
+    return tuple(each for each in graph.inputs if each.free and each.value in needed)

@@ -1,7 +1,7 @@
 """The output shapes of Keras's layers without Keras, for common layers and as far as they are certain.
 
-All shapes are without the batch axis. A rule raises `ShapeError` only for a shape that Keras certainly
-refuses, and returns None if it cannot tell.
+All shapes are without the batch axis, and a size is None if each batch has its own. A rule raises
+`ShapeError` only for a shape that Keras certainly refuses, and returns None if it cannot tell.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 from dsl import ir
 from dsl.schema.signatures import find
 
-Shape: TypeAlias = "tuple[int, ...]"
+Size: TypeAlias = "int | None"
+Shape: TypeAlias = "tuple[Size, ...]"
 Arguments: TypeAlias = "Mapping[str, Any]"
 Rule: TypeAlias = "Callable[[Arguments, Sequence[Shape]], Shape | None]"
 
@@ -47,6 +48,10 @@ def shape_after(call: ir.Call, shapes: Sequence[Shape]) -> Shape | None:
         return rule(arguments, shapes)
     except _UnknownError:
         return None
+
+
+class FreeAxisError(ShapeError):
+    """A layer needs the size of an axis that has none."""
 
 
 class _UnknownError(Exception):
@@ -115,6 +120,13 @@ def _at_least(shapes: Sequence[Shape], rank: int) -> Shape:
     return shape
 
 
+def _fixed(size: Size, axis: str = "last axis") -> int:
+    """Return the size of an axis on which the weights of a layer depend."""
+    if size is None:
+        raise FreeAxisError(f"its weights depend on the size of the {axis} of its input, which is `none`")
+    return size
+
+
 # --- layers -----------------------------------------------------------------------------------------------
 
 
@@ -139,11 +151,14 @@ def _rescaling(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
 
 def _dense(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
     shape = _at_least(shapes, 1)
+    _fixed(shape[-1])
     return (*shape[:-1], _whole(arguments["units"]))
 
 
-def _window(size: int, window: int, stride: int, padding: object) -> int:
+def _window(size: Size, window: int, stride: int, padding: object) -> Size:
     """Return the number of positions of a window along an axis; raises ShapeError if it does not fit."""
+    if size is None:
+        return None
     if padding in {"same", "causal"}:
         return (size - 1) // stride + 1
     if padding != "valid":
@@ -166,15 +181,16 @@ def _convolution(rank: int, *, depthwise: bool = False) -> Rule:
         groups = _whole(arguments.get("groups", 1))
         if max(strides) > 1 and max(dilation) > 1:
             raise _UnknownError  # which Keras refuses for another reason
+        inputs = _fixed(shape[-1], "channels")
         if depthwise:
-            channels = shape[-1] * _whole(arguments["depth_multiplier"])
+            channels = inputs * _whole(arguments["depth_multiplier"])
         else:
             channels = _whole(arguments["filters"])
             if channels % groups:
                 raise _UnknownError
-            if shape[-1] % groups:
+            if inputs % groups:
                 raise ShapeError(
-                    f"its input has {shape[-1]} channels, which cannot be divided into {groups} equal groups"
+                    f"its input has {inputs} channels, which cannot be divided into {groups} equal groups"
                 )
         places = (
             _window(size, (width - 1) * apart + 1, stride, arguments["padding"])
@@ -198,7 +214,11 @@ def _transposed(rank: int) -> Rule:
             more = [0] * rank
         elif arguments["padding"] != "valid":
             raise _UnknownError
-        places = (size * stride + plus for size, stride, plus in zip(shape, strides, more, strict=False))
+        _fixed(shape[-1], "channels")
+        places = (
+            None if size is None else size * stride + plus
+            for size, stride, plus in zip(shape, strides, more, strict=False)
+        )
         return (*places, _whole(arguments["filters"]))
 
     return rule
@@ -231,7 +251,10 @@ def _padded(rank: int) -> Rule:
         shape = _ranked(shapes, rank + 1)
         sides = _sides(arguments["padding"], rank)
         return (
-            *(size + before + after for size, (before, after) in zip(shape, sides, strict=False)),
+            *(
+                None if size is None else size + before + after
+                for size, (before, after) in zip(shape, sides, strict=False)
+            ),
             shape[-1],
         )
 
@@ -242,8 +265,11 @@ def _cropped(rank: int) -> Rule:
     def rule(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
         shape = _ranked(shapes, rank + 1)
         sides = _sides(arguments["cropping"], rank)
-        left = [size - before - after for size, (before, after) in zip(shape, sides, strict=False)]
-        if min(left) < 1:
+        left = [
+            None if size is None else size - before - after
+            for size, (before, after) in zip(shape, sides, strict=False)
+        ]
+        if any(each is not None and each < 1 for each in left):
             raise _UnknownError
         return (*left, shape[-1])
 
@@ -254,14 +280,21 @@ def _repeated(rank: int) -> Rule:
     def rule(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
         shape = _ranked(shapes, rank + 1)
         times = _sizes(arguments["size"], rank)
-        return (*(size * time for size, time in zip(shape, times, strict=False)), shape[-1])
+        grown = (None if size is None else size * time for size, time in zip(shape, times, strict=False))
+        return (*grown, shape[-1])
 
     return rule
 
 
 def _flatten(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
     del arguments
-    return (prod(_one(shapes)),)
+    return (_product(_one(shapes)),)
+
+
+def _product(shape: Shape) -> Size:
+    """Return how many numbers a tensor has; None if that is not fixed."""
+    sizes = [each for each in shape if each is not None]
+    return prod(sizes) if len(sizes) == len(shape) else None
 
 
 def _reshape(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
@@ -271,7 +304,9 @@ def _reshape(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
     if not isinstance(target, tuple) or target.count(-1) > 1:
         raise _UnknownError
     known = prod(_whole(each) for each in target if each != -1)
-    size = prod(shape)
+    size = _product(shape)
+    if size is None:
+        return tuple(None if each == -1 else each for each in target)
     if size % known if -1 in target else size != known:
         raise ShapeError(f"{size} numbers do not fill {list(target)}")
     return tuple(size // known if each == -1 else each for each in target)
@@ -295,6 +330,7 @@ def _embedding(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
 
 def _recurrent(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
     shape = _ranked(shapes, 2)
+    _fixed(shape[-1])
     if arguments["return_state"] is not False or not isinstance(arguments["return_sequences"], bool):
         raise _UnknownError
     units = (_whole(arguments["units"]),)
@@ -308,19 +344,19 @@ def _bidirectional(arguments: Arguments, shapes: Sequence[Shape]) -> Shape | Non
     inner = shape_after(layer, [_ranked(shapes, 2)])
     if inner is None or arguments["merge_mode"] not in {"concat", "sum", "mul", "ave"}:
         return None
-    return (*inner[:-1], inner[-1] * 2) if arguments["merge_mode"] == "concat" else inner
+    return (*inner[:-1], _fixed(inner[-1]) * 2) if arguments["merge_mode"] == "concat" else inner
 
 
 def _merged(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
     del arguments
     if len(shapes) < 2 or len({len(each) for each in shapes}) > 1:  # noqa: PLR2004 nothing to merge
         raise _UnknownError
-    merged = []
+    merged: list[Size] = []
     for sizes in zip(*shapes, strict=True):
-        wide = set(sizes) - {1}
+        wide = {each for each in sizes if each is not None} - {1}
         if len(wide) > 1:
             raise ShapeError(f"sizes {' and '.join(map(str, sorted(wide)))} of an axis differ")
-        merged.append(max(wide, default=1))
+        merged.append(max(wide, default=None if None in sizes else 1))
     return tuple(merged)
 
 
@@ -334,13 +370,17 @@ def _concatenated(arguments: Arguments, shapes: Sequence[Shape]) -> Shape:
     at = axis - 1 if axis > 0 else axis + max(ranks)
     if not 0 <= at < max(ranks):
         raise _UnknownError
-    joined = []
+    joined: list[Size] = []
     for number, sizes in enumerate(zip(*shapes, strict=True)):
-        if number != at and len(set(sizes)) > 1:
+        known = [each for each in sizes if each is not None]
+        if number != at and len(set(known)) > 1:
             raise ShapeError(
-                f"sizes {' and '.join(map(str, sorted(set(sizes))))} differ in another axis than axis {axis}"
+                f"sizes {' and '.join(map(str, sorted(set(known))))} differ in another axis than axis {axis}"
             )
-        joined.append(sum(sizes) if number == at else sizes[0])
+        if number == at:
+            joined.append(sum(known) if len(known) == len(sizes) else None)
+        else:
+            joined.append(known[0] if known else None)
     return tuple(joined)
 
 

@@ -13,15 +13,17 @@ from dsl.source import Span
 
 @frozen
 class Input(Node):
-    """`x = input(dtype, [shape])`. In a `layer` block both attributes are None.
+    """`x = input(dtype, [shape], assume = sizes)`. In a `layer` block both attributes are None.
 
     Attributes:
         dtype: The element type.
-        shape: The shape without the batch axis.
+        shape: The shape without the batch axis; None for an axis whose size each batch has for itself.
+        assume: For each axis without a size, the size that forecasts assume; empty if the spec gives none.
     """
 
     dtype: str | None
-    shape: tuple[int, ...] | None
+    shape: tuple[int | None, ...] | None
+    assume: tuple[int, ...] = ()
 
 
 @frozen

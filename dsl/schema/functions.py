@@ -13,6 +13,7 @@ from dsl.schema.types import (
     call,
     dtype,
     either,
+    free_shape,
     integer,
     listing,
     number,
@@ -162,7 +163,12 @@ FEATURES = (
         "feature",
         (
             _needs("dtype", dtype(), "the type of the elements"),
-            _takes("shape", shape(), (), "the shape of one example"),
+            _takes(
+                "shape",
+                free_shape(),
+                (),
+                "the shape of one example; in a `tfrecord`, the first axis may be `none`, which `pad` fills",
+            ),
             _takes(
                 "classes",
                 integer(low=1, optional=True),
@@ -234,6 +240,30 @@ TRANSFORMS = (
             _needs("classes", integer(low=1), "how many classes there are"),
         ),
         doc="turns class numbers into one-hot vectors",
+    ),
+    Function(
+        "pad",
+        (
+            _needs("name", either(tensor(), listing(tensor())), "which tensor, or a list of tensors"),
+            _keyword(
+                "to",
+                either(integer(low=1), call("length")),
+                None,
+                "the size to which axes that are `none` are filled: a number, or `multiple_of(n)`; "
+                "default: that of the longest example of the batch",
+            ),
+            _keyword("value", number(), 0, "what they are filled with; texts are filled with empty ones"),
+            _keyword("truncate", boolean(), False, "whether longer examples than `to` are cut off"),
+        ),
+        doc="gives the examples of a batch the same size, where that of the tensor is `none`",
+    ),
+    Function(
+        "bucket",
+        (
+            _needs("name", tensor(), "the tensor whose length counts: that of its first axis"),
+            _needs("boundaries", listing(integer(low=1)), "the largest length in each group but the last"),
+        ),
+        doc="puts examples of about the same length into the same batch; comes before `pad`",
     ),
     Function(
         "center_crop",
@@ -318,6 +348,14 @@ TRANSFORMS = (
         doc="mixes each example with the next one; for training only",
     ),
     Function("rename", rest=tensor(), doc="`rename(new = old)` renames the tensor `old` to `new`"),
+)
+
+LENGTHS = (
+    Function(
+        "multiple_of",
+        (_needs("n", integer(low=1), "the number"),),
+        doc="the smallest multiple of a number that the longest example of the batch fits into",
+    ),
 )
 
 AGGREGATIONS = (
@@ -440,6 +478,7 @@ FUNCTIONS: dict[str, tuple[Function, ...]] = {
     "source": SOURCES,
     "feature": FEATURES,
     "transform": TRANSFORMS,
+    "length": LENGTHS,
     "aggregation": AGGREGATIONS,
     "clip": CLIPS,
     "average": AVERAGES,

@@ -80,7 +80,12 @@ class Type:
             noun = {"bytes": "a size", "seconds": "a duration", "fraction": "a percentage"}[self.dimension]
             return f"{noun} such as `{EXAMPLES[self.dimension]}`"
         if self.kind == "list" and self.item is not None:
-            return f"a list of {_PLURALS.get(self.item.kind, 'values')}"
+            items = _PLURALS.get(self.item.kind, "values")
+            return (
+                f"a list of {items}, each of which may be `none`"
+                if self.item.optional
+                else f"a list of {items}"
+            )
         if self.kind == "either":
             return joined([option.described() for option in self.options], "or")
         if self.kind == "keras":
@@ -166,6 +171,11 @@ def listing(item: Type) -> Type:
 def shape() -> Type:
     """Return the type of shapes: lists of integers."""
     return listing(integer(low=1))
+
+
+def free_shape() -> Type:
+    """Return the type of shapes in which `none` stands for an axis without a fixed size."""
+    return listing(integer(low=1, optional=True))
 
 
 def call(of: str, *, optional: bool = False) -> Type:

@@ -35,11 +35,11 @@
 (defconst tfdeploy-functions
   '("csv" "npz" "tfrecord" "images" "cifar10" "mnist" "synthetic" "python"
     "feature" "shuffle" "cache" "take" "skip" "scale" "reshape" "cast"
-    "one_hot" "center_crop" "random_crop" "random_flip" "random_color" "cutout" "mixup" "rename"
-    "add_n" "tree" "hierarchical" "ring" "collective" "global_norm" "norm" "value"
-    "EMA" "highest" "lowest" "input" "layer" "parameter" "repeat" "weight"
-    "imbalance" "memory" "traffic" "ops" "balanced" "round_robin" "sharded" "replicated"
-    "groups" "group"))
+    "one_hot" "pad" "bucket" "center_crop" "random_crop" "random_flip" "random_color" "cutout"
+    "mixup" "rename" "multiple_of" "add_n" "tree" "hierarchical" "ring" "collective"
+    "global_norm" "norm" "value" "EMA" "highest" "lowest" "input" "layer"
+    "parameter" "repeat" "weight" "imbalance" "memory" "traffic" "step_time" "busy"
+    "ops" "balanced" "round_robin" "sharded" "replicated" "groups" "group"))
 
 (defconst tfdeploy-words
   '("split" "shard" "t4" "p100" "v100" "a10" "a100" "h100"

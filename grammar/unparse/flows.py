@@ -161,7 +161,9 @@ def _bound(given: ir.Input | ir.SharedLayer | ir.Weight | ir.Expr, width: int) -
     if isinstance(given, ir.Input):
         if given.dtype is None or given.shape is None:
             return "input()"
-        return f"input({given.dtype}, {value(given.shape)})"
+        assume: ir.Value = given.assume[0] if len(given.assume) == 1 else given.assume
+        more = f", assume = {value(assume)}" if given.assume else ""
+        return f"input({given.dtype}, {value(given.shape)}{more})"
     if isinstance(given, ir.SharedLayer):
         return f"layer({step(given.step)})"
     if isinstance(given, ir.Weight):

@@ -68,7 +68,7 @@ def test_a_sample_of_everything_agrees(spec: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize(
     "name",
-    ["embedding", "normalized", "masked", "recurrent"],
+    ["embedding", "normalized", "masked", "recurrent", "lengths"],
 )
 def test_samples_of_other_models_agree(name: str) -> None:
     """Rows of a table, masks, statistics of all clones, loops, clipping, averages: the same weights."""

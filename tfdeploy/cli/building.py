@@ -94,20 +94,20 @@ def build(
     with busy(f"building the graph of {name}"):
         compiled = graph_of(adapted(plan, verbose=common.verbose), verbose=common.verbose)
         from compiler.conditions.capacity import has_limits, warnings_of
-        from compiler.graph.inspect.forecast import forecast_step_memory
+        from compiler.graph.assumed_sizes import forecast_memory, with_assumed_sizes
 
-        memory = forecast_step_memory(compiled) if has_limits(spec) else {}
+        memory = forecast_memory(compiled) if has_limits(spec) else {}
         strange = warnings_of(compiled, memory)
     if strange:
         show(strange, common)
     if forecast and not memory:
         with busy(f"forecasting the memory that a step of {name} takes"):
-            memory = forecast_step_memory(compiled)
+            memory = forecast_memory(compiled)
     if not (forecast or timed):
         return BuiltGraph(compiled, memory)
     with busy(f"forecasting the time of a step of {name}"):
         from compiler.graph.inspect.timed_step import forecast_time
 
-        time = forecast_time(compiled, machine.profile if machine is not None else None)
+        time = forecast_time(with_assumed_sizes(compiled), machine.profile if machine is not None else None)
     source = machine.path if machine is not None else spec.devices.kind or ""
     return BuiltGraph(compiled, memory, time, source)

@@ -7,7 +7,6 @@ row in the schema of the language.
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import SpecError
@@ -25,7 +24,8 @@ from tfdeploy.data.sources.synthetic import Synthetic
 from tfdeploy.data.sources.tfrecord.source import TfRecord
 from tfdeploy.data.streams.stream import Stream
 from tfdeploy.data.transforms.changes import Cast, Change, OneHot, Rename
-from tfdeploy.data.transforms.table import TRANSFORMS, Transform, make_transform
+from tfdeploy.data.transforms.lengths import Bucket, Pad
+from tfdeploy.data.transforms.table import TRANSFORMS, Transform, make_transform, require_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,6 +67,7 @@ def open_split(split: ir.Split, wanted: Sequence[Field], options: StreamOptions)
         RunError: If files are missing or damaged.
     """
     transforms = [make_transform(call) for call in split.transforms]
+    require_order(transforms)
     kind = SOURCES.get(split.source.name)
     if kind is None:
         near = nearest(split.source.name, SOURCES)
@@ -74,12 +75,16 @@ def open_split(split: ir.Split, wanted: Sequence[Field], options: StreamOptions)
         span = split.source.name_span or split.source.span
         raise SpecError([errors.bad_argument(split.source.name, "is no source of examples", span, advice)])
     names = [name for name in split.source.kwargs if kind.names_tensors]
-    context = Context(options.base, _read_as(names, transforms, wanted), options.seed)
+    context = Context(
+        options.base, _read_as(names, transforms, wanted), options.seed, _free(transforms, wanted)
+    )
     source = kind(split.source, context)
     fields = {each.name: each for each in source.fields}
     for transform in transforms:
         if isinstance(transform, Change):
             fields = transform.fields(fields)
+        elif isinstance(transform, Bucket):
+            transform.require_lengths(fields)
     _compare(split, fields, wanted)
     return Stream(split, source, transforms, [fields[each.name] for each in wanted], options)
 
@@ -109,6 +114,37 @@ def _read_as(
     return best
 
 
+def _free(transforms: Sequence[Transform], wanted: Sequence[Field]) -> Mapping[str, frozenset[int]]:
+    """Return which axes of the tensors of the source have no fixed size, by the tensors that `pad` fills.
+
+    These are the axes of the input that are `none`, or the first axis if the input has a fixed shape.
+    """
+    inputs = {each.name: each for each in wanted}
+    free: dict[str, frozenset[int]] = {}
+    for at, transform in enumerate(transforms):
+        for name in transform.names if isinstance(transform, Pad) else ():
+            asked = inputs.get(_renamed(name, transforms[at:]))
+            axes = [number for number, size in enumerate(asked.shape if asked else ()) if size is None]
+            free[_original(name, transforms[:at])] = frozenset(axes or [0])
+    return free
+
+
+def _renamed(name: str, transforms: Sequence[Transform]) -> str:
+    """Return the name that a tensor has after transforms."""
+    for each in transforms:
+        if isinstance(each, Rename):
+            name = next((new for new, old in each.names.items() if old == name), name)
+    return name
+
+
+def _original(name: str, transforms: Sequence[Transform]) -> str:
+    """Return the name that a tensor had before transforms."""
+    for each in reversed(transforms):
+        if isinstance(each, Rename):
+            name = each.names.get(name, name)
+    return name
+
+
 def _compare(split: ir.Split, fields: Mapping[str, Field], wanted: Sequence[Field]) -> None:
     """Raise a SpecError with all inputs that the examples do not feed."""
     found: list[Diagnostic] = []
@@ -119,14 +155,33 @@ def _compare(split: ir.Split, fields: Mapping[str, Field], wanted: Sequence[Fiel
             spare = [name for name in fields if name not in {other.name for other in wanted}]
             near = nearest(each.name, spare) or (spare[0] if len(spare) == 1 else None)
             found.append(errors.lacks_input(split.name, each.name, list(fields), near, span))
-        elif (field.dtype, field.shape) != (each.dtype, each.shape):
+        elif field.ragged:
+            found.append(errors.different_lengths(each.name, field.words, _pad_for(each), span))
+        elif field.dtype != each.dtype or not _fits(field.shape, each.shape):
             found.append(errors.does_not_fit(each.name, field.words, each.words, span, _advice(field, each)))
     if found:
         raise SpecError(found)
 
 
+def _fits(found: Sequence[int | None], wanted: Sequence[int | None]) -> bool:
+    pairs = zip(found, wanted, strict=False)
+    return len(found) == len(wanted) and all(size in (None, given) for given, size in pairs)
+
+
+def _pad_for(asked: Field) -> str:
+    """Return the transform that fills a tensor to the sizes that an input wants."""
+    return (
+        f"-> pad({asked.name}, to = {asked.shape[0]})"
+        if asked.shape and asked.shape[0]
+        else f"-> pad({asked.name})"
+    )
+
+
 def _advice(field: Field, asked: Field) -> str:
-    if field.dtype == asked.dtype and prod(field.shape) == prod(asked.shape):
+    if None in field.shape:
+        shape = field.words.removeprefix(field.dtype)
+        return f"give the input the shape `{shape}`, or `pad` the size `to = SIZE`"
+    if field.dtype == asked.dtype and field.numbers == asked.numbers and None not in asked.shape:
         return f"add `-> reshape({field.name}, {list(asked.shape)})`, or change the input"
     if field.shape == asked.shape:
         return f"add `-> cast({field.name}, {asked.dtype})`, or change the input"

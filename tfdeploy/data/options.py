@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen
+
+ROUGH_SIZE = 128
+"""What an axis without a fixed size counts in estimates."""
 
 Tensors = dict[str, Any]
 """Tensors of one example or of a batch of them, by name, as tf.data wants them."""
@@ -43,17 +47,29 @@ class Field:
     Attributes:
         name: The name of the tensor.
         dtype: Its dtype, as TensorFlow writes it.
-        shape: Its shape without the batch axis.
+        shape: Its shape without the batch axis; None for an axis without a fixed size.
+        ragged: Whether the sizes of such axes can differ among the examples of a batch.
     """
 
     name: str
     dtype: str
-    shape: tuple[int, ...]
+    shape: tuple[int | None, ...]
+    ragged: bool = False
 
     @property
     def words(self) -> str:
         """Dtype and shape as the language writes them."""
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        return f"{self.dtype}[{', '.join('none' if each is None else str(each) for each in self.shape)}]"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of its axes, without those that have no fixed size."""
+        return tuple(each for each in self.shape if each is not None)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers it has, roughly if it has axes without a fixed size."""
+        return prod(ROUGH_SIZE if each is None else each for each in self.shape)
 
 
 INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})

@@ -16,6 +16,7 @@ SECTIONS = {
         "Transforms",
         "What happens to examples, in [`data`](blocks.md#data), after a source and a `->`.",
     ),
+    "length": ("Lengths", "Values of `to` of the transform `pad`, beside numbers."),
     "aggregation": (
         "Aggregations",
         "Values of `aggregate` in [`update`](blocks.md#update). All give the same sum, up to rounding, and differ in what travels where.",

@@ -28,6 +28,7 @@ OBJECTS = {
     "average": "`EMA(...)`",
     "goal": "goal",
     "feature": "`feature(...)`",
+    "length": "length",
 }
 
 
@@ -51,7 +52,10 @@ def _takes(type_: Type) -> str:
     if type_.kind == "quantity" and type_.dimension is not None:
         return f"{NOUNS[type_.dimension]}, such as `{EXAMPLES[type_.dimension]}`"
     if type_.kind == "list" and type_.item is not None:
-        return _takes(type_.item).replace(PLAIN[type_.item.kind], f"list of {PLAIN[type_.item.kind]}s", 1)
+        if type_.item.kind == "tensor":
+            return "list of names of tensors"
+        items = _takes(type_.item).replace(PLAIN[type_.item.kind], f"list of {PLAIN[type_.item.kind]}s", 1)
+        return f"{items}; some may be `none`" if type_.item.optional else items
     return _named(type_)
 
 

@@ -21,7 +21,7 @@ import tensorflow as tf
 from keras.src.backend.common.global_state import get_global_attribute, set_global_attribute
 
 # The mask that a layer has attached to a tensor.
-from keras.src.backend.common.masking import get_keras_mask
+from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 
 # The common class of layers that join several tensors, such as Add and Concatenate.
 from keras.src.layers.merging.base_merge import Merge
@@ -61,6 +61,7 @@ __all__ = [
     "reduction_axes",
     "replace_rate",
     "set_global_attribute",
+    "set_keras_mask",
     "squeeze_or_expand_to_same_rank",
     "takes_any_shape",
     "uses_adamw",

@@ -123,10 +123,19 @@ def cut_micro_batches(
 ) -> dict[str, tf.Tensor]:
     """Give a clone's piece a first axis of `micro_batches` consecutive micro-batches."""
     with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"{pipe.name}/"):
-        return {
-            name: tf.reshape(tensor, [micro_batches, -1, *tensor.shape[1:]], name=f"micro_batches/{name}")
-            for name, tensor in piece.items()
-        }
+        return {name: _cut(tensor, micro_batches, f"micro_batches/{name}") for name, tensor in piece.items()}
+
+
+def _cut(tensor: tf.Tensor, count: int, name: str) -> tf.Tensor:
+    """Give a tensor a first axis of `count` equal parts."""
+    sizes = tensor.shape.as_list()
+    wanted = [count, sizes[0] // count, *sizes[1:]]
+    if None not in sizes:
+        return tf.reshape(tensor, wanted, name=name)
+    now = tf.unstack(tf.shape(tensor))
+    cut = tf.reshape(tensor, [*wanted[:2], *now[1:]], name=name)
+    cut.set_shape(wanted)
+    return cut
 
 
 def draw_batches(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Tensor]]:
@@ -165,5 +174,31 @@ def _draw(pipe: InputPipe, clone: int, after: Sequence[tf.Tensor]) -> Mapping[st
 def _joined(pipe: InputPipe, clone: int, parts: Sequence[Mapping[str, tf.Tensor]]) -> dict[str, tf.Tensor]:
     if len(parts) == 1:
         return dict(parts[0])
+    padding = {each.name: each.padding for each in pipe.wanted if each.free}
     with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"{pipe.name}/clone_{clone}/"):
-        return {name: tf.concat([each[name] for each in parts], 0, name=name) for name in parts[0]}
+        joined = {}
+        for name in parts[0]:
+            tensors = [each[name] for each in parts]
+            if name in padding:
+                tensors = _of_one_size(tensors, padding[name])
+            joined[name] = tf.concat(tensors, 0, name=name)
+        return joined
+
+
+def _of_one_size(tensors: Sequence[tf.Tensor], padding: float) -> list[tf.Tensor]:
+    """Return tensors filled up behind to the largest of their sizes along all axes but the first.
+
+    Args:
+        tensors: Batches of an input that has axes without a fixed size.
+        padding: What its batches are filled with; texts are filled with empty ones.
+    """
+    value = tf.constant("" if tensors[0].dtype == tf.string else padding, tensors[0].dtype)
+    sizes = [tf.shape(each) for each in tensors]
+    largest = tf.reduce_max(tf.stack(sizes), 0)
+    filled = []
+    for tensor, size in zip(tensors, sizes, strict=True):
+        more = tf.concat([[0], (largest - size)[1:]], 0)
+        each = tf.pad(tensor, tf.stack([tf.zeros_like(more), more], 1), constant_values=value)
+        each.set_shape(tensor.shape)
+        filled.append(each)
+    return filled

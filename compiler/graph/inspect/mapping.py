@@ -16,6 +16,7 @@ from compiler.graph.inspect.transfers import list_transfers
 from compiler.graph.inspect.why import group_of
 from compiler.graph.variables.variables import GraphVariable
 from compiler.mapping.records import (
+    MapAssumption,
     MapClone,
     MapDevice,
     MapMode,
@@ -73,6 +74,11 @@ def map_placement(
         transfers=list_transfers(compiled),
         misplaced=tuple(each for each in ops if each.assigned not in (None, each.requested)),
         time=time,
+        assumptions=tuple(
+            MapAssumption(node.name, each.axis, each.assumed, each.source)
+            for node in plan.model.inputs
+            for each in node.free
+        ),
     )
     return widen(own, compiled, plan) if isinstance(plan, WorkerPlan) else own
 

@@ -81,7 +81,7 @@ def made_up_batch(pipe: InputPipe) -> dict[str, Any]:
     generator = np.random.default_rng(0)
     batch = {}
     for each in pipe.wanted:
-        dtype, shape = tf.as_dtype(each.dtype), (pipe.size or EVALUATED, *each.shape)
+        dtype, shape = tf.as_dtype(each.dtype), (pipe.size or EVALUATED, *each.assumed_shape)
         if dtype.is_floating:
             batch[each.name] = tf.constant(generator.random(shape), dtype)
         else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from compiler.graph.dtypes import size_in_bytes
+from compiler.graph.inspect.assumed import assumed_shape
 from compiler.mapping.step_graph import Edge, StepGraph
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ HANDLES = (tf.resource, tf.variant)
 def step_graph(compiled: CompiledGraph) -> StepGraph:
     """Return the ops that the train op and the loss depend on, and the tensors between them."""
     ops = step_ops(compiled)
-    edges = [_edge(tensor, op) for op in ops for tensor in op.inputs]
+    edges = [_edge(compiled, tensor, op) for op in ops for tensor in op.inputs]
     return StepGraph(frozenset(op.name for op in ops), tuple(edges))
 
 
@@ -53,8 +54,9 @@ def step_ends(compiled: CompiledGraph, *, of_chief: bool = True) -> tuple[Any, .
     return (compiled.data_loss.op, *([compiled.train_op] if compiled.train_op is not None else []))
 
 
-def _edge(tensor: Any, target: Any) -> Edge:
-    shape = tensor.shape.as_list() if tensor.shape.rank is not None else (None,)
+def _edge(compiled: CompiledGraph, tensor: Any, target: Any) -> Edge:
+    known = assumed_shape(compiled, tensor)
+    shape = known.as_list() if known.rank is not None else (None,)
     handle = tensor.dtype in HANDLES
     size = 0 if handle else size_in_bytes(shape, tensor.dtype.name)
     return Edge(tensor.op.name, target.name, tensor.name, size, handle)

@@ -1,4 +1,4 @@
-"""The tensors that a training step sends between devices, counted from static shapes."""
+"""The tensors that a training step sends between devices, counted from static or assumed shapes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.dtypes import size_in_bytes
+from compiler.graph.inspect.assumed import assumed_shape
 from compiler.graph.inspect.step import step_ops
 from compiler.mapping.records import MapTensor, MapTransfer
 from compiler.topology import Device
@@ -32,7 +33,7 @@ def list_transfers(compiled: CompiledGraph, *, of_chief: bool = True) -> tuple[M
     """
     sent: dict[tuple[Device, Device], dict[str, int | None]] = {}
     for tensor, source, target in _Step(compiled, of_chief).crossings():
-        sent.setdefault((source, target), {})[tensor.name] = tensor_bytes(tensor)
+        sent.setdefault((source, target), {})[tensor.name] = _assumed_bytes(compiled, tensor)
     order = sorted(sent, key=lambda pair: (pair[0].ordinal, pair[1].ordinal))
     return tuple(_transfer(source, target, sent[source, target]) for source, target in order)
 
@@ -85,6 +86,12 @@ class _Step:
 
 def _is_small_constant(tensor: Any) -> bool:
     return tensor.op.type == "Const" and (tensor.shape.num_elements() or 0) <= COPIED_ELEMENTS
+
+
+def _assumed_bytes(compiled: CompiledGraph, tensor: Any) -> int | None:
+    """Return what `tensor_bytes` does, with the sizes that the plan assumes for axes without a fixed one."""
+    shape = assumed_shape(compiled, tensor)
+    return size_in_bytes(shape.as_list(), tensor.dtype.name) if shape.rank is not None else None
 
 
 def tensor_bytes(tensor: Any) -> int | None:

@@ -93,7 +93,10 @@ class StampedTower:
         if base in self.template.inputs.values():  # for example, an output of the model that is an input
             given = next(key for key, port in self.template.inputs.items() if port == base)
             return self.bindings.inputs[given]
-        return self.graph.get_tensor_by_name(f"{self.tower.op_name(base)}:{index or 0}")
+        found = self.graph.get_tensor_by_name(f"{self.tower.op_name(base)}:{index or 0}")
+        # TensorFlow knows that a gradient has the shape of its weight only while it makes the gradient.
+        found.set_shape(self.template.results[name].shape)
+        return found
 
     def _shape_after(self, name: str) -> tf.TensorShape:
         """Return the shape of a tensor after all micro-batches; a sparse gradient has the rows of all."""

@@ -250,7 +250,7 @@ class _Trace:
         step = self.model.layers[call.layer].label
         raise SpecError([plan_modes.random_predictions(step, call.span)])
 
-    def _input(self, name: str, dtype: str, shape: tuple[int, ...]) -> tf.Tensor:
+    def _input(self, name: str, dtype: str, shape: tuple[int | None, ...]) -> tf.Tensor:
         return make_port(dtype, (self.batch, *shape), f"inputs/{name}")
 
     def _call(self, call: CallNode) -> Sequence[Any]:

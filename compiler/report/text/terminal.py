@@ -25,6 +25,7 @@ def terminal_map(placement: PlacementMap, view: View) -> str:
         device_table(placement, view),
         fullness(placement, view),
         step_time(placement, view),
+        assumptions(placement),
         matrix(placement, view),
         misplaced(placement, view),
     ]
@@ -62,6 +63,14 @@ def _clones(placement: PlacementMap, members: int, batch: int) -> str:
         f" on {refs.label(used)}{f' in groups of {members}' if members > 1 else ''},"
         f" {plural(batch, 'example')}{' each' if several else ''}"
     )
+
+
+def assumptions(placement: PlacementMap) -> list[str]:
+    """Return lines about the sizes that the forecasts assume."""
+    return [
+        f"forecasts assume the size {each.size:,} for axis {each.axis} of `{each.input}` ({each.source})"
+        for each in placement.assumptions
+    ]
 
 
 def misplaced(placement: PlacementMap, view: View) -> list[str]:

@@ -109,6 +109,20 @@ def empty_string(what: str, span: Span, labels: tuple[Label, ...] = ()) -> Diagn
     return error("TFD305", f"{what} must not be empty", span, text="nothing in it", labels=labels)
 
 
+def sizes_of_free_axes(sizes: int, free: int, span: Span | None) -> Diagnostic:
+    """Report an `assume` of an input that does not have one size for each axis that is `none`."""
+    axes = {0: "no axis of this input is", 1: "one axis of this input is"}.get(free, f"{free} axes are")
+    return error(
+        "TFD305",
+        f"`assume` gives {sizes} size{'s' if sizes != 1 else ''}, and {axes} `none`",
+        span,
+        text="another number of sizes",
+        help="give one size for each `none` of the shape, or one for all"
+        if free
+        else "leave `assume` out: forecasts use the sizes of the shape",
+    )
+
+
 def descending_range(span: Span, first: int, last: int) -> Diagnostic:
     """`3..0`."""
     return error(

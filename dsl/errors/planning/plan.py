@@ -75,6 +75,35 @@ def shape_mismatch(
     )
 
 
+def free_axis(
+    step: str,
+    shapes: Sequence[str],
+    reason: str,
+    axes: Sequence[tuple[str, Span | None]],
+    span: Span | None,
+) -> Diagnostic:
+    """Report a step whose weights depend on an axis without a fixed size.
+
+    Args:
+        step: The step.
+        shapes: The shapes that reach it, in words.
+        reason: What depends on the size.
+        axes: The axes of inputs that are `none`, in words, and where each input is written.
+        span: The place of the step in the spec.
+    """
+    reach = " and ".join(f"`{each}`" for each in shapes)
+    return error(
+        "TFD506",
+        f"`{step}` cannot be applied here",
+        span,
+        text=f"gets {reach}",
+        labels=tuple(Label(at, f"{words} has no fixed size") for words, at in axes if at is not None),
+        notes=(reason,),
+        help="give the input a size, to which `pad(..., to = SIZE)` fills the examples; or take a layer that "
+        "joins all positions, such as `GlobalAveragePooling1D()`",
+    )
+
+
 def wrong_rank(
     step: str, shape: Sequence[int | None], dtype: str, wanted: int, span: Span | None, *, at_least: bool
 ) -> Diagnostic:

@@ -244,6 +244,25 @@ def does_not_fit(name: str, found: str, wanted: str, span: Span | None, advice: 
     )
 
 
+def different_lengths(name: str, found: str, pad: str, span: Span | None) -> Diagnostic:
+    """Report a tensor whose examples can have different lengths, and are not filled up to one.
+
+    Args:
+        name: The tensor.
+        found: Its dtype and shape, in words of the language.
+        pad: The transform that is missing.
+        span: The source.
+    """
+    return _spec_fault(
+        "TFD722",
+        f"the examples of `{name}` can have different lengths, and a batch has one",
+        span,
+        f"gives {found}",
+        (),
+        f"add `{pad}`, which fills the examples of a batch up",
+    )
+
+
 def bad_transform(transform: str, reason: str, span: Span | None, advice: str | None = None) -> Diagnostic:
     """Report a transform that cannot be applied to the tensor that reaches it."""
     return _spec_fault("TFD723", f"`{transform}` cannot be applied: {reason}", span, "here", (), advice)

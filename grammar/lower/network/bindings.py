@@ -122,7 +122,13 @@ INPUT = schema.Function(
     "input",
     (
         schema.Argument("dtype", kinds.dtype(), "the type of the elements", required=True),
-        schema.Argument("shape", kinds.shape(), "the shape without the batch axis", required=True),
+        schema.Argument("shape", kinds.free_shape(), "the shape without the batch axis", required=True),
+        schema.Argument(
+            "assume",
+            kinds.either(kinds.integer(low=1), kinds.listing(kinds.integer(low=1))),
+            "the sizes that forecasts assume for the axes that are `none`",
+            positional=False,
+        ),
     ),
     doc="a tensor of the examples, which has the name of the binding",
 )
@@ -159,7 +165,13 @@ def _input(call: syntax.Call, tensors: Tensors, *, in_layer: bool) -> Any:
     if bound is BAD:
         return BAD
     given = dict(zip(("dtype", "shape"), bound.args, strict=False)) | dict(bound.kwargs)
-    return ir.Input(given["dtype"], given["shape"], span=call.span)
+    assume, free = given.get("assume", ()), given["shape"].count(None)
+    sizes = assume if isinstance(assume, tuple) else (assume,) * max(free, 1)
+    if sizes and len(sizes) != free:
+        report = types.sizes_of_free_axes(len(sizes), free, bound.kwarg_spans.get("assume", call.span))
+        tensors.context.reports.add(report)
+        return BAD
+    return ir.Input(given["dtype"], given["shape"], sizes, span=call.span)
 
 
 def _ordered(items: Sequence[syntax.Attribute], tensors: Tensors) -> list[syntax.Attribute] | None:

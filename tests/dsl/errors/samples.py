@@ -82,6 +82,7 @@ def _made_up(name: str, kind: str, source: Source, *, full: bool) -> Any:
         "Sequence[Edit]": ((Edit(span, word),), (Edit(span, word),)),
         "Sequence[int]": ((2, 3), (1,)),
         "Mapping[str, int]": ({"FROM": 3, "TO": 2}, {"FROM": 1}),
+        "Sequence[tuple[str, Span | None]]": (((word, span),), ((word, None),)),
         "Sequence[int | None]": ((None, 3), (3,)),
         "Mapping[tuple[str, str], int]": ({("FROM", "TO"): 3}, {("FROM", "TO"): 1}),
         "Condition": (

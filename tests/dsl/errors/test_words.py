@@ -30,6 +30,7 @@ GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "habits.called_twice": ({"rewritten": None}, {"rewritten": None}),
     "reading.unclosed": ({"opener": "{"}, {"opener": "("}),
     "types.loss_expected": ({"kind": "loss"}, {"kind": "metric"}),
+    "types.sizes_of_free_axes": ({"sizes": 2, "free": 1}, {"sizes": 1, "free": 0}),
     "types.pair_expected": ({"kind": "loss", "given": 4}, {"kind": "metric"}),
     "types.brackets_around_flows": ({"kind": "loss"}, {"kind": "metric"}),
 }

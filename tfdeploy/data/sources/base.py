@@ -32,11 +32,13 @@ class Context:
         read_as: The dtype in which each tensor is to be read, for formats without own dtypes. A tensor
             that is not in it feeds no input.
         seed: The seed of the spec.
+        free: The axes without a fixed size of the tensors that `pad` fills, by the name of the tensor.
     """
 
     base: Path
     read_as: Mapping[str, str] = field(factory=dict)
     seed: int | None = None
+    free: Mapping[str, frozenset[int]] = field(factory=dict)
 
 
 @frozen
@@ -88,6 +90,16 @@ class Source(ABC):
     @property
     def per_record(self) -> bool:
         """Whether `decode` takes one record at a time, not a batch of them."""
+        return False
+
+    @property
+    def ragged(self) -> bool:
+        """Whether tensors can have different sizes in a batch."""
+        return any(each.ragged for each in self.fields)
+
+    @property
+    def gives_tensors(self) -> bool:
+        """Whether records are dicts of tensors already, which `decode` does not change."""
         return False
 
     @property

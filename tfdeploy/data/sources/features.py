@@ -61,11 +61,14 @@ def _feature(name: str, call: ir.Call) -> Feature:
         given.refuse(f"has classes only with whole numbers, not {dtype}", "classes")
     if classes is not None and classes - 1 > BOUNDS[dtype][1]:
         given.refuse(f"has more classes than {dtype} has numbers", "classes")
-    shape = given.shape("shape")
+    shape = given.free_shape("shape")
+    if None in shape and (encoding != "list" or None in shape[1:]):
+        given.refuse("can have `none` for the first axis only, and not with `encoding`", "shape")
     if encoding == "image" and (len(shape) != 3 or shape[-1] not in (1, 3, 4)):  # noqa: PLR2004 height, width, channels
         given.refuse("needs height, width and 1, 3 or 4 channels for an image", "shape")
     if encoding != "image" and given.values["resize"] is not None:
         given.refuse("has `resize` only with `encoding = image`", "resize")
     resize = RESIZES[0] if given.values["resize"] is None else given.word("resize", RESIZES)
     key = name if given.values["key"] is None else given.text("key")
-    return Feature(Field(name, dtype, shape), key, encoding, resize, classes, call.span)
+    field = Field(name, dtype, shape, ragged=None in shape)
+    return Feature(field, key, encoding, resize, classes, call.span)

@@ -139,7 +139,7 @@ class Mnist(Source):
 
     def records(self) -> Any:
         """Return the bytes of each image and each label."""
-        height, width, _ = self.fields[0].shape
+        height, width, _ = self.fields[0].sizes
         return tf.data.Dataset.zip(
             {"image": self.images.records(height * width), "label": self.labels.records(1)}
         )

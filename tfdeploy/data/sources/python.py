@@ -72,11 +72,18 @@ class Python(Source):
             raise self._refusal("its dataset does not hold dicts of named tensors", advice=ADVICE)
         fields = []
         for name, each in spec.items():
-            known = isinstance(each, tf.TensorSpec) and each.shape.is_fully_defined()
+            free = self.context.free.get(str(name), frozenset())
+            ranked = isinstance(each, tf.TensorSpec) and each.shape.rank is not None
+            known = ranked and all(size is not None or at in free for at, size in enumerate(each.shape))
             if not known or each.dtype.name not in {*DTYPES, "string"}:
                 reason = f"`{name}` in its dataset is {each}, not a tensor of known dtype and shape"
-                raise self._refusal(reason, advice="give it a shape with tf.ensure_shape")
-            fields.append(Field(str(name), each.dtype.name, tuple(each.shape)))
+                advice = "give it a shape with tf.ensure_shape"
+                if ranked:
+                    advice += f", or fill its examples up: `-> pad({name})`"
+                raise self._refusal(reason, advice=advice)
+            fields.append(
+                Field(str(name), each.dtype.name, tuple(each.shape), ragged=None in tuple(each.shape))
+            )
         return tuple(fields)
 
     def _first_fields(self, result: Any) -> tuple[Field, ...]:
@@ -86,9 +93,13 @@ class Python(Source):
             raise RunError(failure(error, self._where("example 0"))) from error
         if first is None:
             raise RunError(errors.empty(self._where(), "it gives no example"))
-        return tuple(
-            Field(name, value.dtype.name, value.shape) for name, value in self._arrays(first, 0).items()
-        )
+        return tuple(self._field(name, value) for name, value in self._arrays(first, 0).items())
+
+    def _field(self, name: str, value: np.ndarray) -> Field:
+        """Return what an example has under a name, without the sizes of the axes that `pad` fills."""
+        free = self.context.free.get(name, frozenset())
+        shape = tuple(None if at in free else size for at, size in enumerate(value.shape))
+        return Field(name, value.dtype.name, shape, ragged=None in shape)
 
     def _arrays(self, example: Any, number: int) -> dict[str, np.ndarray]:
         place = f"example {number}"
@@ -156,14 +167,20 @@ class Python(Source):
         for field in self.fields:
             if field.name not in arrays:
                 raise self._refusal(f"lacks `{field.name}`, which the first one has", place)
-            found = Field(field.name, arrays[field.name].dtype.name, arrays[field.name].shape)
+            found = self._field(field.name, arrays[field.name])
             if found != field:
-                raise self._refusal(
-                    f"`{field.name}` is {found.words}, and {field.words} in the first one", place
-                )
+                reason = f"`{field.name}` is {found.words}, and {field.words} in the first one"
+                longer = found.dtype == field.dtype and len(found.shape) == len(field.shape)
+                advice = f"if examples have different lengths, fill them up: `-> pad({field.name})`"
+                raise self._refusal(reason, place, advice if longer else None)
         if len(arrays) > len(self.fields):
             extra = next(name for name in arrays if name not in {each.name for each in self.fields})
             raise self._refusal(f"has `{extra}`, which the first one lacks", place)
+
+    @property
+    def gives_tensors(self) -> bool:
+        """Records are the examples."""
+        return True
 
     def decode(self, record: Any) -> Tensors:
         """Return the batch, which holds the tensors already."""

@@ -33,6 +33,8 @@ class Synthetic(Source):
         for each in self.features.values():
             if each.field.dtype == "string":
                 given.refuse("makes numbers, no text", each.field.name)
+            if each.field.ragged:
+                given.refuse("makes tensors of a fixed size", each.field.name, "give the feature a size")
         self.fields = tuple(each.field for each in self.features.values())
 
     @property

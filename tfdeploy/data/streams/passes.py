@@ -12,7 +12,6 @@ the record in the source. The random numbers of an example follow from its key, 
 from __future__ import annotations
 
 from hashlib import blake2b
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -20,10 +19,12 @@ from attrs import evolve, frozen
 
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import FileSource
+from tfdeploy.data.streams.buckets import bucketed, measured_in_chunks, measured_one_by_one
 from tfdeploy.data.streams.shares import FileShare, Shard
 from tfdeploy.data.transforms.changes import Cast, Change, OneTensor, Rename
 from tfdeploy.data.transforms.draws import Keys
 from tfdeploy.data.transforms.images import Mixup, RandomChange, lookahead_of
+from tfdeploy.data.transforms.lengths import Bucket, Pad
 from tfdeploy.data.transforms.table import Cache, Shuffle, Skip, Take, Transform
 
 if TYPE_CHECKING:
@@ -78,12 +79,14 @@ class Examples:
         changes: The transforms that change tensors.
         seed: The seed of random changes. If it is None, there are no keys, and random changes do what they do
             to examples that are not for training.
+        ragged: Whether tensors of the source can have different sizes in a batch.
     """
 
     dataset: Any
     source: Source | None
     changes: tuple[Change, ...] = ()
     seed: int | None = None
+    ragged: bool = False
 
     @property
     def per_record(self) -> bool:
@@ -130,6 +133,11 @@ class Examples:
         batch = self._finish(batch, key, 0, self._alone)
         return {name: tf.squeeze(tensor, 0) for name, tensor in batch.items()}
 
+    def _finish_rows(self, element: Any) -> Tensors:
+        """Return a batch of decoded records with the changes that need the others."""
+        key, batch = self._parts(element)
+        return self._finish(batch, key, self._alone)
+
     def _parts(self, element: Any) -> tuple[Any, Any]:
         """Return the key, or None, and the record of an element of the dataset."""
         return (None, element) if self.seed is None else element
@@ -137,8 +145,21 @@ class Examples:
     @property
     def _alone(self) -> int:
         """The number of changes before the first one that needs other records."""
-        alone = (at for at in range(len(self.changes)) if lookahead_of(self.changes[: at + 1]))
-        return len(self.changes) if self.seed is None else next(alone, len(self.changes))
+        count = len(self.changes)
+        pads = (at for at, change in enumerate(self.changes) if isinstance(change, Pad))
+        mixes = (at for at in range(count) if lookahead_of(self.changes[: at + 1]))
+        return min(next(pads, count), count if self.seed is None else next(mixes, count))
+
+    @property
+    def _goes_alone(self) -> bool:
+        """Whether records are decoded and changed one by one, each without the others."""
+        return self.per_record and self._alone == len(self.changes)
+
+    def _decoded(self, element: Any) -> Any:
+        """Return an element of the dataset with its record decoded, and changed as far as it can be alone."""
+        key, record = self._parts(element)
+        tensors = self._decode_one(key, record)
+        return tensors if key is None else (key, tensors)
 
     def _floats(self) -> frozenset[str]:
         """Return the tensors of the source that a cast to float32 is the first to change."""
@@ -160,7 +181,7 @@ class Examples:
 
     def single(self, chunk: int) -> Any:
         """Return a dataset of single examples, decoded in chunks if possible."""
-        if self.per_record and not self.lookahead:
+        if self._goes_alone:
             return _mapped(self.dataset, lambda each: self._decode_one(*self._parts(each)))
         if self.source is None and not self.changes:
             return self.dataset
@@ -172,21 +193,46 @@ class Examples:
             return self.single(chunk).cache()
         if self.per_record:
             return _mapped(self.dataset, lambda each: (each[0], self._decode_one(None, each[1]))).cache()
-        batches = self.dataset.batch(chunk)
+        batches = _grouped(self.dataset, chunk, ragged=self.ragged)
         return _mapped(batches, lambda each: (each[0], self._decode_batch(None, each[1]))).unbatch().cache()
 
     def batched(self, size: int, *, drop_remainder: bool) -> Any:
         """Return a dataset of batches of examples."""
-        if self.per_record and self.lookahead:
-            single = _mapped(self.dataset, lambda each: (each[0], self._decode_one(*each)))
-            rows = _batches(single, size, self.lookahead, drop_remainder=drop_remainder)
-            return _mapped(rows, lambda each: self._finish(each[1], each[0], self._alone))
+        if self._goes_alone:
+            return _grouped(self.single(1), size, ragged=self.ragged, drop_remainder=drop_remainder)
         if self.per_record:
-            return self.single(1).batch(size, drop_remainder=drop_remainder)
-        rows = _batches(self.dataset, size, self.lookahead, drop_remainder=drop_remainder)
+            rows = self._rows(_mapped(self.dataset, self._decoded), size, drop_remainder=drop_remainder)
+            return _mapped(rows, self._finish_rows)
+        rows = self._rows(self.dataset, size, drop_remainder=drop_remainder)
         if self.source is None and not self.changes:
             return rows
         return _mapped(rows, lambda each: self._decode_batch(*self._parts(each)))
+
+    def _rows(self, dataset: Any, size: int, *, drop_remainder: bool) -> Any:
+        """Return batches of `size` elements, each with the elements that follow it if changes need them."""
+        lookahead, ragged = self.lookahead, self.ragged
+        if not lookahead:
+            return _grouped(dataset, size, ragged=ragged, drop_remainder=drop_remainder)
+        many = size + lookahead
+
+        def stacked(*parts: Any) -> Any:
+            window = parts[0] if len(parts) == 1 else parts
+            elements = tf.data.Dataset.zip(window)
+            return _grouped(elements, many, ragged=ragged, drop_remainder=drop_remainder)
+
+        windows = dataset.window(many, shift=size, drop_remainder=drop_remainder)
+        batches = windows.flat_map(without_autograph(stacked))
+
+        def has_rows(*parts: Any) -> Any:
+            return tf.shape(tf.nest.flatten(parts)[0])[0] > lookahead
+
+        return batches if drop_remainder else batches.filter(without_autograph(has_rows))
+
+
+def _grouped(dataset: Any, size: int, *, ragged: bool, drop_remainder: bool = False) -> Any:
+    """Return batches of `size` elements; with `ragged`, tensors without a fixed shape become ragged ones."""
+    batch = dataset.ragged_batch if ragged else dataset.batch
+    return batch(size, drop_remainder=drop_remainder)
 
 
 def _mapped(dataset: Any, function: Callable[[Any], Any]) -> Any:
@@ -196,25 +242,6 @@ def _mapped(dataset: Any, function: Callable[[Any], Any]) -> Any:
         return function(parts[0] if len(parts) == 1 else parts)
 
     return dataset.map(without_autograph(of_element), num_parallel_calls=tf.data.AUTOTUNE)
-
-
-def _batches(dataset: Any, size: int, lookahead: int, *, drop_remainder: bool) -> Any:
-    """Return batches of `size` elements, each with the elements that follow it, as many as `lookahead`."""
-    if not lookahead:
-        return dataset.batch(size, drop_remainder=drop_remainder)
-    many = size + lookahead
-
-    def stacked(*parts: Any) -> Any:
-        window = parts[0] if len(parts) == 1 else parts
-        return tf.data.Dataset.zip(window).batch(many, drop_remainder=drop_remainder)
-
-    windows = dataset.window(many, shift=size, drop_remainder=drop_remainder)
-    batches = windows.flat_map(without_autograph(stacked))
-
-    def has_rows(*parts: Any) -> Any:
-        return tf.shape(tf.nest.flatten(parts)[0])[0] > lookahead
-
-    return batches if drop_remainder else batches.filter(without_autograph(has_rows))
 
 
 @frozen
@@ -228,6 +255,7 @@ class Passes:
         seed: The seed of shuffles without one of their own.
         files: The files that are read; None for all.
         training: Whether the examples are for training.
+        batch: The number of examples of a batch, for which `bucket` orders them; None without batches.
     """
 
     source: Source
@@ -236,6 +264,7 @@ class Passes:
     seed: int
     files: FileShare | None = None
     training: bool = True
+    batch: int | None = None
 
     def size(self) -> int | None:
         """Return the number of examples of a pass; None if it can be known only by reading all of them."""
@@ -288,14 +317,52 @@ class Passes:
                     dataset = dataset.skip(step.count)
                 case Shard():
                     dataset = dataset.shard(step.of, step.index)
+                case Bucket():
+                    dataset = self._bucketed(dataset, step, epoch)
         return dataset
+
+    def _bucketed(self, dataset: Any, bucket: Bucket, epoch: Any) -> Any:
+        """Return a pass ordered by length, as batches of the stream want it."""
+        size = self.size()
+        if self.batch is None or size is None:
+            return dataset
+        batch = tf.constant(self.batch, tf.int64)
+        begun = tf.math.floormod(epoch * size, batch) if self.training else tf.constant(0, tf.int64)
+        open_places = tf.math.floormod(batch - begun, batch)
+        return bucketed(self._measured(dataset, bucket), bucket, self.batch, open_places)
+
+    def _measured(self, dataset: Any, bucket: Bucket) -> Any:
+        """Return pairs of the length that a bucket looks at and the record."""
+        cached, after = self._split()
+        source = None if any(isinstance(each, Cache) for each in cached) else self.source
+        name = bucket.name
+        for each in reversed(after[: after.index(bucket)]):
+            if isinstance(each, Rename):
+                name = each.names.get(name, name)
+
+        def record_of(element: Any) -> Any:
+            return element[1] if self._random else element
+
+        def length(element: Any) -> Any:
+            record = record_of(element)
+            tensors = record if source is None else source.decode(record)
+            return tf.shape(tensors[name], tf.int64)[0]
+
+        def lengths(elements: Any) -> Any:
+            assert source is not None
+            return source.decode(record_of(elements))[name].row_lengths()
+
+        if source is None or source.per_record or source.gives_tensors:
+            return measured_one_by_one(dataset, length)
+        return measured_in_chunks(dataset, lengths)
 
     def _fixed(self) -> Examples:
         """Return the examples up to the last cache, which are the same in every pass."""
+        ragged = self.source.ragged
         examples = (
-            Examples(self._numbered_records(), self.source, seed=self.seed)
+            Examples(self._numbered_records(), self.source, seed=self.seed, ragged=ragged)
             if self._random
-            else Examples(self._records(), self.source)
+            else Examples(self._records(), self.source, ragged=ragged)
         )
         zero = tf.constant(0, tf.int64)
         for step in self._split()[0]:
@@ -303,7 +370,7 @@ class Passes:
                 case Change():
                     examples = evolve(examples, changes=(*examples.changes, step))
                 case Cache():
-                    examples = Examples(examples.cached(self.chunk), None, seed=examples.seed)
+                    examples = evolve(examples, dataset=examples.cached(self.chunk), source=None, changes=())
                 case _:
                     examples = evolve(examples, dataset=self._order(examples.dataset, [step], zero))
         return examples
@@ -367,7 +434,7 @@ class Passes:
     @property
     def chunk(self) -> int:
         """The number of examples to decode at a time if they are not batched."""
-        size = sum(prod(each.shape) * (tf.as_dtype(each.dtype).size or 16) for each in self.fields)
+        size = sum(each.numbers * (tf.as_dtype(each.dtype).size or 16) for each in self.fields)
         return max(1, min(LARGEST_CHUNK, CHUNK_BYTES // max(size, 1)))
 
 

@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
+from attrs import evolve
 
-from dsl.diagnostics import RunError
+from dsl.diagnostics import RunError, SpecError
 from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
 from tfdeploy.data import small_graphs
@@ -16,6 +17,7 @@ from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.streams.passes import Examples, Passes, steps_of
 from tfdeploy.data.streams.shares import FileShare, Shard, share_of
 from tfdeploy.data.transforms.changes import Change
+from tfdeploy.data.transforms.lengths import Bucket
 from tfdeploy.data.transforms.table import Shuffle, Skip, Take, Transform
 
 if TYPE_CHECKING:
@@ -86,17 +88,17 @@ class Stream:
         the next, so that every run of `size` examples is one exact pass. `drop_remainder` leaves out a
         last, smaller batch.
         """
-        examples = self._examples(repeat=repeat)
+        examples = self._examples(repeat=repeat, batch=batch_size)
         batches = examples.batched(batch_size, drop_remainder=drop_remainder)
         batches = batches.map(without_autograph(self._wanted_only))
         return self._settled(batches.prefetch(tf.data.AUTOTUNE), warm=repeat)
 
-    def _examples(self, *, repeat: bool) -> Examples:
+    def _examples(self, *, repeat: bool, batch: int | None = None) -> Examples:
         consumed = self.options.skip_examples
         size = self.size if consumed else None
         if size == 0:
             raise RunError(self._nothing())
-        return self._passes.examples(consumed, size, repeat=repeat)
+        return evolve(self._passes, batch=batch).examples(consumed, size, repeat=repeat)
 
     def _wanted_only(self, tensors: dict[str, Any]) -> dict[str, Any]:
         return {each.name: tensors[each.name] for each in self.fields}
@@ -117,8 +119,18 @@ class Stream:
     # --- faults -------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Look at the files and the first example; raises RunError for what is wrong with them."""
+        """Look at the files and the first example.
+
+        Raises:
+            RunError: If something is wrong with them.
+            SpecError: If a transform needs a number of examples that is not known.
+        """
         self.source.check()
+        bucket = next((each for each in self.transforms if isinstance(each, Bucket)), None)
+        if bucket is not None and self.size is None:
+            reason = "the source does not say how many examples a pass has"
+            advice = "let the function return something with a length, such as a list"
+            raise SpecError([errors.bad_transform("bucket", reason, bucket.call.span, advice)])
         if self.size == 0:
             raise RunError(self._nothing())
         start, _ = self._used()
@@ -180,7 +192,7 @@ class Stream:
         """Return records `start` to `stop` in the order of the files, with all changes."""
         records = self.source.records().skip(start)
         records = records if stop is None else records.take(max(stop - start, 0))
-        return Examples(records, self.source, tuple(self._changes()))
+        return Examples(records, self.source, tuple(self._changes()), ragged=self.source.ragged)
 
     def _changes(self) -> list[Change]:
         return [each for each in self.transforms if isinstance(each, Change)]
@@ -204,7 +216,8 @@ class Stream:
     def _decoded(self, index: int) -> Any:
         """Return example `index` by itself, as the source gives it."""
         record = self.source.records().skip(index).take(1)
-        return Examples(record, self.source).batched(1, drop_remainder=False)
+        examples = Examples(record, self.source, ragged=self.source.ragged)
+        return examples.batched(1, drop_remainder=False).map(without_autograph(_filled))
 
     def _nothing(self) -> Diagnostic:
         where = Where(self.split.name, call=self.split.span or self.source.span)
@@ -223,6 +236,14 @@ def _seed(options: StreamOptions, steps: Sequence[Step]) -> int:
     at = next((at for at, each in enumerate(steps) if isinstance(each, Shard)), 0)
     shared = options.deterministic or any(isinstance(each, Shuffle) for each in steps[:at])
     return 0 if shared else secrets.randbits(31)
+
+
+def _filled(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a batch with ragged tensors filled up, which changes nothing in a batch of one example."""
+    return {
+        name: each.to_tensor() if isinstance(each, tf.RaggedTensor) else each
+        for name, each in tensors.items()
+    }
 
 
 def _changed(change: Change, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -87,6 +87,15 @@ class Arguments:
             self._wrong(name, "a list of sizes from 1")
         return sizes
 
+    def free_shape(self, name: str) -> tuple[int | None, ...]:
+        """Return argument `name`, a list of sizes, of which some may be `none`."""
+        value = self.values[name]
+        items = value if isinstance(value, tuple) else (value,)
+        sizes = tuple(each for each in items if each is None or (isinstance(each, int) and each is not True))
+        if len(sizes) != len(items) or any(size is not None and size < 1 for size in sizes):
+            self._wrong(name, "a list of sizes from 1, or `none`,")
+        return sizes
+
     def word(self, name: str, choices: Sequence[str]) -> str:
         """Return argument `name`, one of `choices`."""
         value = self.values[name]

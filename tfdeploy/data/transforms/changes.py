@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import tensorflow as tf
 from attrs import evolve
@@ -58,6 +58,9 @@ class Change(ABC):
 class OneTensor(Change):
     """A change of the tensor that the argument `name` names."""
 
+    single_numbers: ClassVar[bool] = False
+    """Whether each number is changed by itself, so that axes without a fixed size do not matter."""
+
     def __init__(self, call: ir.Call, given: Arguments) -> None:
         super().__init__(call)
         self.given = given
@@ -77,17 +80,25 @@ class OneTensor(Change):
         if found is None:
             near = nearest(self.name, before)
             raise SpecError([errors.unknown_tensor(self.name, list(before), near, self.given.span("name"))])
+        if None in found.shape and not self.single_numbers:
+            advice = f"put `-> pad({self.name}, to = SIZE)` before it"
+            raise self.refuse(f"`{self.name}` is {found.words}, which has no fixed size", advice)
         return {**before, self.name: self.after(found)}
 
     def apply(self, tensors: Tensors) -> Tensors:
         """Change the tensor, if it is there."""
         if self.name not in tensors:
             return tensors
-        return {**tensors, self.name: self.change(tensors[self.name])}
+        tensor = tensors[self.name]
+        if isinstance(tensor, tf.RaggedTensor):
+            return {**tensors, self.name: tf.ragged.map_flat_values(self.change, tensor)}
+        return {**tensors, self.name: self.change(tensor)}
 
 
 class Scale(OneTensor):
     """`scale(name, factor, offset)`: x * factor + offset, for floating-point tensors."""
+
+    single_numbers = True
 
     def __init__(self, call: ir.Call) -> None:
         super().__init__(call, bind(call, name=MISSING, factor=MISSING, offset=0.0))
@@ -116,7 +127,7 @@ class Reshape(OneTensor):
 
     def after(self, before: Field) -> Field:
         """Return the new shape, which must hold as many numbers."""
-        size = prod(before.shape)
+        size = before.numbers
         if size != prod(self.shape):
             reason = f"`{self.name}` is {before.words}, {size} numbers, which do not fill {list(self.shape)}"
             raise self.refuse(reason)
@@ -130,6 +141,8 @@ class Reshape(OneTensor):
 
 class Cast(OneTensor):
     """`cast(name, dtype)`: the numbers in another dtype; casting to whole numbers cuts off fractions."""
+
+    single_numbers = True
 
     def __init__(self, call: ir.Call) -> None:
         super().__init__(call, bind(call, name=MISSING, dtype=MISSING))
@@ -149,6 +162,8 @@ class Cast(OneTensor):
 class OneHot(OneTensor):
     """`one_hot(name, classes)`: a whole number from 0 as a float32 vector with a single 1."""
 
+    single_numbers = True
+
     def __init__(self, call: ir.Call) -> None:
         super().__init__(call, bind(call, name=MISSING, classes=MISSING))
         self.classes = self.given.integer("classes", 1)
@@ -158,7 +173,7 @@ class OneHot(OneTensor):
         if before.dtype not in INTEGERS:
             advice = f"put `-> cast({self.name}, int32)` before it"
             raise self.refuse(f"`{self.name}` is {before.dtype}, not a dtype of whole numbers", advice)
-        return Field(before.name, "float32", (*before.shape, self.classes))
+        return evolve(before, dtype="float32", shape=(*before.shape, self.classes))
 
     def change(self, tensor: Any) -> Any:
         """Encode, failing on a number that is no class."""

@@ -153,7 +153,7 @@ class RandomCrop(OneRandomImage):
 
 
 def _cropped(change: OneImage, before: Field, size: tuple[int, int], pad: int) -> Field:
-    height, width, channels = before.shape
+    height, width, channels = before.sizes
     if size[0] > height + 2 * pad or size[1] > width + 2 * pad:
         margin = f" with a margin of {pad}" if pad else ""
         reason = f"`{change.name}` is {before.words}{margin}, which is smaller than {list(size)}"
@@ -304,6 +304,9 @@ class Mixup(RandomChange):
                 near = nearest(name, before)
                 raise SpecError([errors.unknown_tensor(name, list(before), near, self.given.span(argument))])
             mixes = field.dtype in FLOATS or (field.dtype == "uint8" and len(field.shape) == IMAGE_RANK)
+            if None in field.shape:
+                advice = f"put `-> pad({name}, to = SIZE)` before it"
+                raise self.refuse(f"`{name}` is {field.words}, which has no fixed size", advice)
             if not mixes:
                 change = "cast(NAME, float32)" if field.shape else "one_hot(NAME, classes)"
                 advice = f"put `-> {change.replace('NAME', name)}` before it"

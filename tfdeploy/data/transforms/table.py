@@ -10,9 +10,10 @@ from dsl.suggest import nearest
 from tfdeploy.data.transforms.arguments import MISSING, bind
 from tfdeploy.data.transforms.changes import Cast, Change, OneHot, Rename, Reshape, Scale
 from tfdeploy.data.transforms.images import CenterCrop, Cutout, Mixup, RandomColor, RandomCrop, RandomFlip
+from tfdeploy.data.transforms.lengths import Bucket, Pad
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dsl import ir
 
@@ -47,16 +48,18 @@ class Skip:
         self.count = bind(call, n=MISSING).integer("n")
 
 
-Order = Shuffle | Cache | Take | Skip
+Order = Shuffle | Cache | Take | Skip | Bucket
 Transform = Change | Order
 
 TRANSFORMS: dict[str, Callable[[ir.Call], Transform]] = {
+    "bucket": Bucket,
     "cache": Cache,
     "cast": Cast,
     "center_crop": CenterCrop,
     "cutout": Cutout,
     "mixup": Mixup,
     "one_hot": OneHot,
+    "pad": Pad,
     "random_color": RandomColor,
     "random_crop": RandomCrop,
     "random_flip": RandomFlip,
@@ -68,6 +71,25 @@ TRANSFORMS: dict[str, Callable[[ir.Call], Transform]] = {
     "take": Take,
 }
 """The transforms by the name they have in the language."""
+
+
+def require_order(transforms: Sequence[Transform]) -> None:
+    """Raise SpecError if `bucket` or `pad` stands where it cannot have an effect."""
+    for at, each in enumerate(transforms):
+        if isinstance(each, Bucket):
+            later = next((one for one in transforms[at + 1 :] if isinstance(one, Order)), None)
+            if later is not None:
+                reason = f"`{_name(later)}`, which comes after it, undoes the order"
+                advice = "put it after `shuffle`, `take`, `skip` and `cache`, once"
+                raise SpecError([errors.bad_transform("bucket", reason, each.call.span, advice)])
+        kept = any(isinstance(one, Cache) for one in transforms[at + 1 :])
+        if isinstance(each, Pad) and each.size is None and kept:
+            reason = "each batch has its own size, and `cache` comes before there are batches"
+            raise each.refuse(reason, "put it after `cache`, or give it a size: `to = SIZE`")
+
+
+def _name(transform: Order) -> str:
+    return type(transform).__name__.lower()
 
 
 def make_transform(call: ir.Call) -> Transform:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tfdeploy.data import Stream
     from tfdeploy.runtime.trained.trained import TrainedModel
 
-OMITTED = frozenset({"shuffle", "take", "skip", "cache", "mixup"})
+OMITTED = frozenset({"bucket", "shuffle", "take", "skip", "cache", "mixup"})
 """The transforms that do not change an example on its own, and so are left out of a prediction."""
 """Transforms that choose or order examples. They are left out: every row gets its prediction, in order."""
 
@@ -79,14 +79,15 @@ def _split_over(spec: ir.Spec, examples: Path, needed: Iterable[InputNode], spli
     )
     pattern = next((each for name, each in splits.items() if name == wanted), None)
     kind: Kind = "npz" if examples.suffix == ".npz" else "csv"
-    inputs = {each.name: each.shape for each in needed}
-    names = set(inputs)
+    names = {each.name for each in needed}
+    scalars = {each.name for each in needed if each.shape == ()}
     transforms: list[ir.Call] = []
     for call in reversed(pattern.transforms if pattern is not None else ()):
         kept = _of_interest(call, names)
         if kept is not None:
             transforms.insert(0, kept)
-    columns = _columns(kind, pattern.source if pattern is not None else None, names, inputs)
+    single = scalars | {name for call in transforms if call.name == "pad" for name in _names_of(call)}
+    columns = _columns(kind, pattern.source if pattern is not None else None, names, single)
     source = ir.Call(kind, (str(examples.absolute()),), columns)
     return ir.Split("test", source, tuple(transforms))
 
@@ -101,20 +102,29 @@ def _of_interest(call: ir.Call, names: set[str]) -> ir.Call | None:
         names.update(str(old) for old in kept.values())
         return evolve(call, kwargs=kept) if kept else None
     changed = call.args[0] if call.args else call.kwargs.get("name")
+    if isinstance(changed, tuple):
+        kept_names = tuple(each for each in changed if each in names)
+        others = {key: value for key, value in call.kwargs.items() if key != "name"}
+        return evolve(call, args=(kept_names, *call.args[1:]), kwargs=others) if kept_names else None
     return call if changed in names else None
 
 
-def _columns(
-    kind: Kind, source: ir.Call | None, names: set[str], inputs: dict[str, tuple[int, ...]]
-) -> dict[str, ir.Value]:
+def _names_of(call: ir.Call) -> set[str]:
+    """Return the tensors that a `pad` fills."""
+    given = call.args[0] if call.args else call.kwargs.get("name")
+    return {str(each) for each in (given if isinstance(given, tuple) else (given,))}
+
+
+def _columns(kind: Kind, source: ir.Call | None, names: set[str], single: set[str]) -> dict[str, ir.Value]:
     """Return where in the file each tensor is: as in the spec's own source if that is of the same kind.
 
-    Else an npz has it under its name, and a CSV file has a column of its name, or columns `NAME_*`.
+    Else an npz has it under its name, and a CSV file has a column of its name if it is in `single`, or
+    columns `NAME_*`.
     """
     own = source.kwargs if source is not None and source.name == kind else {}
     if kind == "npz":
         return {name: own.get(name, name) for name in sorted(names)}
-    return {name: own.get(name, name if inputs.get(name) == () else f"{name}_*") for name in sorted(names)}
+    return {name: own.get(name, name if name in single else f"{name}_*") for name in sorted(names)}
 
 
 def _in_order(trained: TrainedModel) -> list[Any]:
@@ -144,7 +154,10 @@ def _attach(pipe: InputPipe, stream: Stream, batch: int) -> Any:
 
     def completed(tensors: dict[str, Any]) -> dict[str, Any]:
         count = tf.shape(next(iter(tensors.values())))[0]
-        zeros = {each.name: tf.zeros((count, *each.shape), each.dtype) for each in missing}
+        zeros = {
+            each.name: tf.zeros((count, *(1 if size is None else size for size in each.shape)), each.dtype)
+            for each in missing
+        }
         return {**tensors, **zeros}
 
     batches = stream.batches

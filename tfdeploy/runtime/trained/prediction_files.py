@@ -55,16 +55,26 @@ class PredictionFile:
 
 
 class CsvPredictions(PredictionFile):
-    """A CSV file with a column for each number of each output, in the order of its elements."""
+    """A CSV file with a column for each number of each output, in the order of its elements.
+
+    If batches can have different sizes, rows are written at the end, when the largest size is known.
+    """
 
     def __init__(self, shapes: Mapping[str, Shape], file: IO[bytes]) -> None:
         super().__init__(shapes)
         self._file = file
         self._has_header = False
+        self._kept: list[Mapping[str, Any]] = []
 
     def add(self, outputs: Mapping[str, Any]) -> None:
-        """Write the rows of a batch."""
+        """Write the rows of a batch, or keep them if further batches may have other sizes."""
         super().add(outputs)
+        if any(None in shape for shape in self.shapes.values()):
+            self._kept.append(outputs)
+        else:
+            self._write(outputs)
+
+    def _write(self, outputs: Mapping[str, Any]) -> None:
         if not self._has_header:
             self._write_header({name: each.shape[1:] for name, each in outputs.items()})
         tables = [each.reshape(len(each), -1) for each in outputs.values()]
@@ -79,7 +89,9 @@ class CsvPredictions(PredictionFile):
         self._has_header = True
 
     def finish(self) -> None:
-        """Write the header of a table without rows."""
+        """Write what has been kept, and the header of a table without rows."""
+        for batch in _of_one_size(self._kept):
+            self._write(batch)
         if not self._has_header and all(None not in shape for shape in self.shapes.values()):
             self._write_header(self.shapes)  # type: ignore[arg-type] # no size is None
 
@@ -111,9 +123,23 @@ class NpzPredictions(PredictionFile):
 
     def finish(self) -> None:
         """Write the arrays."""
+        batches = _of_one_size(self._batches)
         arrays: dict[str, Any] = {
-            name: np.concatenate([each[name] for each in self._batches]) for name in self.shapes
+            name: np.concatenate([each[name] for each in batches]) for name in self.shapes
         }
         np.savez(self._file, **arrays)
         with ZipFile(self._file, "a") as archive:
             archive.comment = GENERATOR.encode()
+
+
+def _of_one_size(batches: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return batches of outputs with zeros behind those that are smaller, along each axis but the first."""
+    names = batches[0].keys() if batches else ()
+    largest = {name: np.max([each[name].shape for each in batches], axis=0) for name in names}
+    return [{name: _filled(each[name], largest[name]) for name in names} for each in batches]
+
+
+def _filled(array: Any, size: Any) -> Any:
+    """Return an array with zeros behind it up to a size along each axis but the first."""
+    missing = [(0, 0), *((0, int(more)) for more in size[1:] - array.shape[1:])]
+    return np.pad(array, missing) if any(more for _, more in missing) else array

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from dsl import ir
 
 
+LONGEST = 16
+"""The largest size of made-up examples along axes without a fixed size."""
+
+
 def read_examples(spec: ir.Spec, model: ModelGraph, count: int, seed: int) -> dict[str, Any]:
     """Return the first `count` examples of the training data, as arrays; small data comes round again.
 
@@ -41,18 +45,29 @@ def read_examples(spec: ir.Spec, model: ModelGraph, count: int, seed: int) -> di
 def make_examples(model: ModelGraph, classes: Mapping[str, int], count: int, seed: int) -> dict[str, Any]:
     """Return `count` made-up examples: normal floats, and whole numbers below those of `classes`.
 
-    Weights of examples are not negative.
+    Weights of examples are not negative. Along a first axis without a fixed size, examples have different
+    lengths, and are filled up as batches of the training data are.
     """
     generator = np.random.default_rng(seed)
-    return {
+    found = {
         each.name: _made_up(model, each, classes.get(each.name, 2), count, generator) for each in model.inputs
     }
+    lengths = generator.integers(1, LONGEST + 1, count)
+    for each in model.inputs:
+        if each.free and each.free[0].axis == 0:
+            behind = np.arange(found[each.name].shape[1]) >= lengths[:, None]
+            found[each.name][behind] = each.padding
+    return found
 
 
 def _made_up(
     model: ModelGraph, node: InputNode, classes: int, count: int, generator: np.random.Generator
 ) -> Any:
-    shape, dtype = (count, *node.shape), tf.as_dtype(node.dtype)
+    sizes = (
+        min(LONGEST, size) if free is None else size
+        for size, free in zip(node.assumed_shape, node.shape, strict=True)
+    )
+    shape, dtype = (count, *sizes), tf.as_dtype(node.dtype)
     losses = {each.call.name for each in model.losses if each.target == node.value}
     if dtype.is_integer or dtype.is_bool:
         return generator.integers(0, classes, shape).astype(dtype.as_numpy_dtype)

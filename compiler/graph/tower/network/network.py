@@ -13,7 +13,13 @@ import keras
 import tensorflow as tf
 from attrs import define, evolve, field, frozen
 
-from compiler.graph.adapters.keras_private import Functional, file_utils, is_built
+from compiler.graph.adapters.keras_private import (
+    Functional,
+    file_utils,
+    get_keras_mask,
+    is_built,
+    set_keras_mask,
+)
 from compiler.graph.tower.network.activations import activation_of
 from compiler.graph.tower.network.keras_scope import replaced, stateless
 from compiler.graph.tower.network.lookups import LOOKUPS
@@ -237,7 +243,18 @@ class Network:
         if isinstance(layer, Operation):
             return layer(*(filled(each, values) for each in call.args), **named)
         taken = {key: value for key, value in arguments.items() if takes(layer, key)}
-        return layer(*spread(layer, values[: call.sources]), **(taken | named))
+        with _masks_kept(values):
+            return layer(*spread(layer, values[: call.sources]), **(taken | named))
+
+
+@contextmanager
+def _masks_kept(values: Sequence[Any]) -> Iterator[None]:
+    """Leave tensors their masks, which attention takes off its arguments, and other layers may need."""
+    masks = [(each, get_keras_mask(each)) for each in values]
+    yield
+    for tensor, mask in masks:
+        if mask is not None:
+            set_keras_mask(tensor, mask)
 
 
 def flattened(made: Any) -> list[Any]:

@@ -18,7 +18,7 @@ PRIVATE_MODULES = ("tensorflow.python", "tensorflow.core", "tensorflow.compiler"
 
 IMPORTED = {
     "keras.src.backend.common.global_state": {"get_global_attribute", "set_global_attribute"},
-    "keras.src.backend.common.masking": {"get_keras_mask"},
+    "keras.src.backend.common.masking": {"get_keras_mask", "set_keras_mask"},
     "keras.src.layers.merging.base_merge": {"Merge"},
     "keras.src.losses.loss": {"reduce_weighted_values", "squeeze_or_expand_to_same_rank"},
     "keras.src.models.functional": {"Functional"},

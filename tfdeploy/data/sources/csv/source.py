@@ -14,7 +14,7 @@ from dsl.diagnostics import RunError
 from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
 from dsl.suggest import nearest
-from tfdeploy.data.options import Field, Tensors
+from tfdeploy.data.options import FLOATS, Field, Tensors
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import Context, FileSource, PythonOnly
 from tfdeploy.data.sources.csv.table import Column, Table
@@ -50,7 +50,8 @@ class Columns:
     Attributes:
         field: The tensor.
         columns: The columns, in the order of its elements.
-        scalar: Whether the tensor is a scalar, because a single column was named without a glob.
+        scalar: Whether a single column was named without a glob. The tensor is a scalar, or the values of a
+            cell if the field is ragged.
     """
 
     field: Field
@@ -60,7 +61,7 @@ class Columns:
     @property
     def decoded(self) -> str:
         """The dtype in which TensorFlow's decoder reads them."""
-        return DECODED.get(self.field.dtype, "int32")
+        return "string" if self.field.ragged else DECODED.get(self.field.dtype, "int32")
 
 
 class Csv(FileSource):
@@ -99,7 +100,10 @@ class Csv(FileSource):
         for pattern in patterns:
             indices += self._matches(name, pattern)
         scalar = not listed and patterns[0] in self.header
-        columns = tuple(Column(index, self.header[index], dtype) for index in indices)
+        ragged = scalar and name in self.context.free
+        columns = tuple(Column(index, self.header[index], dtype, ragged) for index in indices)
+        if ragged:
+            return Columns(Field(name, dtype, (None,), ragged=True), columns, scalar)
         return Columns(Field(name, dtype, () if scalar else (len(indices),)), columns, scalar)
 
     def _matches(self, tensor: str, pattern: str) -> list[int]:
@@ -180,6 +184,9 @@ class Csv(FileSource):
             for each in reading:
                 parts = [cells[column.index] for column in each.columns]
                 tensor = parts[0] if each.scalar else tf.stack(parts, axis=1)
+                if each.field.ragged:
+                    tensors[each.field.name] = _values(tensor, each.field)
+                    continue
                 tensors[each.field.name] = checked_cast(tensor, each.field.name, each.field.dtype)
         return tensors
 
@@ -227,6 +234,16 @@ class Csv(FileSource):
     def _row(self, index: int) -> tuple[Table, csv_text.Row | None]:
         file, number = self.place(index)
         return self.tables[file], self.tables[file].row(number)
+
+
+def _values(cells: Any, field: Field) -> Any:
+    """Return the values of a batch of cells, which spaces separate, as a ragged tensor."""
+    texts = tf.strings.split(cells)
+    if field.dtype == "string":
+        return texts
+    kind = "float64" if field.dtype == "float64" else "float32" if field.dtype in FLOATS else "int64"
+    numbers = tf.strings.to_number(texts.flat_values, kind)
+    return texts.with_flat_values(checked_cast(numbers, field.name, field.dtype))
 
 
 def _without_blanks(lines: Any) -> Any:

@@ -35,11 +35,13 @@ class Column:
         index: Its place in the header, from 0.
         name: Its name in the header.
         dtype: The dtype of its cells.
+        listed: Whether each cell has any number of values, separated by spaces.
     """
 
     index: int
     name: str
     dtype: str
+    listed: bool = False
 
 
 @frozen(eq=False)
@@ -142,7 +144,8 @@ class Table:
         for column in sorted(columns, key=lambda each: each.index):
             cell = found[column.index]
             place = self.at(row, cell.start, cell.end, column.name)
-            wrong = csv_cells.fault(place, cell.text, column.dtype)
-            if wrong is not None:
-                return wrong
+            for text in cell.text.split() if column.listed else (cell.text,):
+                wrong = csv_cells.fault(place, text, column.dtype)
+                if wrong is not None:
+                    return wrong
         return None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
+from attrs import evolve
 
 from dsl.diagnostics import Diagnostic
 from dsl.errors.running import running_data as errors
@@ -56,7 +56,13 @@ def _feature_fault(where: Where, held: Any, feature: Feature) -> Diagnostic | No
 
 
 def _size_fault(where: Where, values: Sequence[Any], feature: Feature) -> Diagnostic | None:
-    size = prod(feature.field.shape)
+    if feature.field.ragged:
+        width = evolve(feature.field, shape=feature.field.shape[1:]).numbers
+        wanted = f"a multiple of {width} for {feature.field.words}"
+        return (
+            None if len(values) % width == 0 else errors.wrong_shape(where, f"{len(values)} values", wanted)
+        )
+    size = feature.field.numbers
     if feature.encoding == "list" and len(values) != size:
         return errors.wrong_shape(where, f"{len(values)} values", f"{size} of {feature.field.words}")
     if feature.encoding != "list" and len(values) != 1:
@@ -72,7 +78,7 @@ def _value_fault(where: Where, values: Sequence[Any], feature: Feature) -> Diagn
     if feature.encoding == "image":
         try:
             small_graphs.evaluate(
-                lambda: decode_image(tf.constant(values[0]), *feature.field.shape, resize=feature.resize)
+                lambda: decode_image(tf.constant(values[0]), *feature.field.sizes, resize=feature.resize)
             )
         except small_graphs.FAILURES as error:
             return errors.image(where, f"the image cannot be decoded: {small_graphs.reason_of(error)}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
+from attrs import evolve
 
+from dsl.diagnostics import RunError
 from dsl.errors.running.running_data import Where
-from tfdeploy.data.options import FLOATS, Tensors
+from tfdeploy.data.options import FLOATS, Field, Tensors
 from tfdeploy.data.sources.base import Context, FileSource
 from tfdeploy.data.sources.features import Feature, features
 from tfdeploy.data.sources.files import find_files, name_of
@@ -72,6 +73,13 @@ class TfRecord(FileSource):
             for name, each in self.features.items()
         }
 
+    def check(self) -> None:
+        """Look for features without a fixed size in the first record, where TensorFlow would miss nothing."""
+        ragged = [each for each in self.features.values() if each.field.ragged]
+        fault = record_fault(self.files[0], 0, ragged) if ragged and self.files[0].count else None
+        if fault is not None:
+            raise RunError(fault)
+
     def where(self, index: int) -> Where:
         """Return file and record of example `index`."""
         file, number = self.place(index)
@@ -85,7 +93,11 @@ class TfRecord(FileSource):
         )
 
 
-def _parsed(feature: Feature) -> tf.io.FixedLenFeature:
+def _parsed(feature: Feature) -> tf.io.FixedLenFeature | tf.io.RaggedFeature:
+    if feature.field.ragged:
+        dtype = feature.field.dtype
+        kind = tf.string if dtype == "string" else tf.float32 if dtype in FLOATS else tf.int64
+        return tf.io.RaggedFeature(kind, row_splits_dtype=tf.int64)
     if feature.encoding != "list" or feature.field.dtype == "string":
         shape = feature.field.shape if feature.encoding == "list" else ()
         return tf.io.FixedLenFeature(shape, tf.string)
@@ -96,18 +108,37 @@ def _parsed(feature: Feature) -> tf.io.FixedLenFeature:
 def _decoded(feature: Feature, parsed: Any, image_dtype: str) -> Any:
     """Return one tensor of the feature's shape, or a batch, and its dtype, or one image of `image_dtype`."""
     field = feature.field
+    if field.ragged:
+        return _rows(field, parsed)
     if feature.encoding == "list":
         # Whole numbers are kept in 64 bits, and may not fit into fewer.
         return (
             parsed if field.dtype in {"float32", "string"} else checked_cast(parsed, field.name, field.dtype)
         )
     if feature.encoding == "raw":
-        width = tf.as_dtype(field.dtype).size * prod(field.shape)
+        width = tf.as_dtype(field.dtype).size * field.numbers
         right = tf.reduce_all(tf.equal(tf.strings.length(parsed), width))
         with tf.control_dependencies([tf.debugging.Assert(right, [f"`{field.name}` has another length"])]):
             numbers = tf.io.decode_raw(parsed, field.dtype)
         batch = [-1 if each is None else each for each in parsed.shape]
         return tf.reshape(numbers, [*batch, *field.shape])
     whole = image_dtype == "float32" and field.dtype in {"uint8", "float32"}
-    image = decode_image(parsed, *field.shape, resize=feature.resize, dtype=tf.float32 if whole else tf.uint8)
+    image = decode_image(parsed, *field.sizes, resize=feature.resize, dtype=tf.float32 if whole else tf.uint8)
     return image if whole else tf.cast(image, field.dtype)
+
+
+def _rows(field: Field, parsed: Any) -> Any:
+    """Return the values of a feature with the size of the first axis of each record, or of the one record."""
+    ragged = isinstance(parsed, tf.RaggedTensor)
+    values = parsed.flat_values if ragged else parsed
+    if field.dtype not in {"float32", "string"}:
+        values = checked_cast(values, field.name, field.dtype)
+    width = evolve(field, shape=field.shape[1:]).numbers
+    if width > 1 or len(field.shape) > 1:
+        sizes = parsed.row_lengths() if ragged else tf.shape(parsed)
+        right = tf.reduce_all(tf.equal(sizes % width, 0))
+        with tf.control_dependencies([tf.debugging.Assert(right, [f"`{field.name}` has another size"])]):
+            values = tf.reshape(values, [-1, *(each or -1 for each in field.shape[1:])])
+    if not ragged:
+        return values
+    return tf.RaggedTensor.from_row_splits(values, parsed.row_splits // width, validate=False)

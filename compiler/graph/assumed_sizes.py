@@ -1,0 +1,51 @@
+"""Forecasts of a step of a model whose inputs have axes without fixed sizes.
+
+The memory and the time of a step follow from static shapes. The graph is therefore built once more, with the
+sizes that forecasts assume in place of the free ones.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import tensorflow as tf
+from attrs import evolve
+
+from compiler.graph.build import compile_graph
+from compiler.graph.inspect.forecast import StepMemory, forecast_step_memory
+
+if TYPE_CHECKING:
+    from compiler.graph.compiled import CompiledGraph
+
+_sized: WeakKeyDictionary[tf.Graph, CompiledGraph] = WeakKeyDictionary()
+
+
+def with_assumed_sizes(compiled: CompiledGraph) -> CompiledGraph:
+    """Return the graph of the same plan with the sizes that forecasts assume.
+
+    That is the graph itself if all inputs have fixed shapes.
+
+    Args:
+        compiled: The graph.
+    """
+    plan = compiled.plan
+    if not any(each.free for each in plan.model.inputs):
+        return compiled
+    found = _sized.get(compiled.graph)
+    if found is None:
+        inputs = tuple(evolve(each, shape=each.assumed_shape, free=()) for each in plan.model.inputs)
+        sized = evolve(plan, model=evolve(plan.model, inputs=inputs))
+        base = str(Path(plan.spec.path).parent)
+        found = _sized[compiled.graph] = compile_graph(sized, base=base, seed=compiled.seed)
+    return found
+
+
+def forecast_memory(compiled: CompiledGraph) -> dict[str, StepMemory]:
+    """Return the peak of a step on each device, as `forecast_step_memory` does, with assumed sizes.
+
+    Args:
+        compiled: The graph.
+    """
+    return forecast_step_memory(with_assumed_sizes(compiled))

@@ -1,0 +1,90 @@
+"""Axes of inputs without a fixed size: what their batches are filled with, and what forecasts assume."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import evolve, frozen
+
+from compiler.model.graph import FreeAxis
+from dsl import ir
+
+UNKNOWN = 128
+"""The size that forecasts assume if nothing in the spec says more."""
+
+
+@frozen
+class Padding:
+    """What a split says about the sizes of a tensor along its free axes.
+
+    Attributes:
+        value: What examples are filled with.
+        size: The size to which all are filled, or None.
+        multiple: The number of which their size is a multiple.
+        boundaries: The largest lengths of the groups of `bucket`.
+    """
+
+    value: float = 0
+    size: int | None = None
+    multiple: int = 1
+    boundaries: tuple[int, ...] = ()
+
+
+def padding_of(name: str, split: ir.Split | None) -> Padding:
+    """Return what the transforms of a split say about the tensor that reaches an input.
+
+    Args:
+        name: The name of the input.
+        split: The split, or None.
+    """
+    found = Padding()
+    for call in reversed(split.transforms if split is not None else ()):
+        given = call.args[0] if call.args else call.kwargs.get("name")
+        names = given if isinstance(given, tuple) else (given,)
+        if call.name == "rename":
+            name = str(call.kwargs.get(name, name))
+        elif call.name == "pad" and name in names:
+            size, multiple = _target(call.kwargs.get("to"))
+            found = evolve(found, value=_number(call.kwargs.get("value", 0)), size=size, multiple=multiple)
+        elif call.name == "bucket" and name in names:
+            boundaries = call.kwargs.get("boundaries", call.args[1] if len(call.args) > 1 else ())
+            sizes = boundaries if isinstance(boundaries, tuple) else ()
+            found = evolve(found, boundaries=tuple(each for each in sizes if isinstance(each, int)))
+    return found
+
+
+def _number(value: ir.Value) -> float:
+    return value if isinstance(value, int | float) else 0
+
+
+def _target(to: ir.Value) -> tuple[int | None, int]:
+    """Return the size that `to` of a `pad` gives, or None, and the number of which sizes are a multiple."""
+    if isinstance(to, ir.Call):
+        multiple = to.args[0] if to.args else to.kwargs.get("n", 1)
+        return None, multiple if isinstance(multiple, int) else 1
+    return to if isinstance(to, int) else None, 1
+
+
+def free_axes(shape: Sequence[int | None], assume: Sequence[int], padding: Padding) -> tuple[FreeAxis, ...]:
+    """Return the axes of an input without a fixed size.
+
+    Args:
+        shape: The shape without the batch axis.
+        assume: The sizes that the input itself gives for these axes; empty if it gives none.
+        padding: What the training data says about them.
+    """
+    axes = [at for at, size in enumerate(shape) if size is None]
+    if assume:
+        return tuple(FreeAxis(at, size, "`assume`") for at, size in zip(axes, assume, strict=True))
+    return tuple(FreeAxis(at, *_assumed(at, padding)) for at in axes)
+
+
+def _assumed(axis: int, padding: Padding) -> tuple[int, str]:
+    """Return the size that forecasts assume for an axis, and what gives it."""
+    if padding.size is not None:
+        return padding.size, "`to` of `pad`"
+    if padding.boundaries and axis == 0:
+        largest = -(-max(padding.boundaries) // padding.multiple) * padding.multiple
+        return largest, "the last of `boundaries`"
+    rounded = -(-UNKNOWN // padding.multiple) * padding.multiple
+    return rounded, "the default; `assume` of the input changes it"

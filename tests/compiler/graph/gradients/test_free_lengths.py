@@ -1,0 +1,185 @@
+"""Batches of different lengths: clones against one tower on the whole batch and against plain Keras."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from compiler.graph.build import compile_graph
+from compiler.graph.session_options import session_config
+from compiler.graph.storage.export import plain_model
+from compiler.pipeline import make_plan
+from dsl import ir
+from tests.support import largest_difference, spec_of
+from tfdeploy.data import Field, StreamOptions, open_split
+
+LENGTHS = (5, 1, 12, 3, 7, 2, 9, 4, 11, 6, 1, 8, 3, 10, 2, 5, 1, 4, 6, 2)
+BATCH = 8
+ROUNDING = 5e-5
+TEXT = """
+tfdeploy = 1
+model "tagger" {{
+  words = input(int32, [none])
+  tags = input(int32, [none])
+  mood = input(float32, [1])
+  table = words -> Embedding(20, 4, mask_zero = true, name = "table")
+  states = table -> Bidirectional(LSTM(3, return_sequences = true), name = "lstm")
+  attended = {attended}
+  y = attended -> Dense(5, name = "tag")
+  size = states -> GlobalAveragePooling1D() -> Dense(1, name = "size")
+  output = y
+  loss = (
+    ([tags, y] -> SparseCategoricalCrossentropy(from_logits = true))
+    + 0.3 * ([mood, size] -> MeanSquaredError())
+  )
+  metrics {{ right = [tags, y] -> SparseCategoricalAccuracy() }}
+}}
+data {{
+  train = tfrecord(
+    "words.tfrecord",
+    words = feature(int32, [none]), tags = feature(int32, [none]), mood = feature(float32, [1]),
+  ) -> pad([words, tags])
+}}
+devices {{ cpu = {clones} }}
+clones {{ count = {clones}, batch = {batch} }}
+place {{
+  clones -> cpu[*]
+  {place}
+}}
+update {{ optimizer = SGD(0.5) }}
+train {{ seed = 7 }}
+"""
+ATTENDED = '[states, states] -> MultiHeadAttention(2, 3, name = "attention")'
+
+
+@pytest.fixture(scope="module", autouse=True)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Write a file with sentences of different lengths, and give its folder."""
+    folder = tmp_path_factory.mktemp("words")
+    generator = np.random.default_rng(5)
+    with tf.io.TFRecordWriter(str(folder / "words.tfrecord")) as writer:
+        for length in LENGTHS:
+            whole = {"words": generator.integers(1, 20, length), "tags": generator.integers(0, 5, length)}
+            features = {
+                key: tf.train.Feature(int64_list=tf.train.Int64List(value=each))
+                for key, each in whole.items()
+            }
+            features["mood"] = tf.train.Feature(float_list=tf.train.FloatList(value=[length / 12]))
+            example = tf.train.Example(features=tf.train.Features(feature=features))
+            writer.write(example.SerializeToString())
+    Run.folder = folder
+    yield folder
+    one_tower.cache_clear()
+
+
+def tagger(
+    clones: int = 1, batch: Any = BATCH, place: str = "", attended: str = ATTENDED, **overrides: str
+) -> ir.Spec:
+    """Return the spec of a model that gives every word a tag, and guesses at the sentence."""
+    written = list(batch) if isinstance(batch, tuple) else batch
+    text = TEXT.format(clones=clones, batch=written, place=place, attended=attended)
+    return spec_of(text, **overrides)
+
+
+class Run:
+    """A graph that trains on the file, from its first batch."""
+
+    folder: Path
+
+    def __init__(self, spec: ir.Spec) -> None:
+        self.compiled = compile_graph(make_plan(spec), base=str(self.folder))
+        fields = [Field(each.name, each.dtype, each.shape) for each in self.compiled.plan.model.inputs]
+        assert spec.data is not None
+        assert spec.data.train is not None
+        self.stream = open_split(spec.data.train, fields, StreamOptions(self.folder, seed=1))
+        (pipe,) = self.compiled.train_inputs
+        start = pipe.attach(lambda: self.stream.batches(pipe.size or 0, repeat=True, drop_remainder=True))
+        config = session_config(self.compiled.plan)
+        self.session = tf.compat.v1.Session(graph=self.compiled.graph, config=config)
+        self.session.run([self.compiled.init_op])
+        self.session.run(start)
+
+    def steps(self, count: int) -> list[float]:
+        """Do some steps, and return the loss before each."""
+        fetches = [self.compiled.total_loss, self.compiled.train_op]
+        return [float(self.session.run(fetches)[0]) for _ in range(count)]
+
+    def values(self) -> dict[str, Any]:
+        """Return every variable of a checkpoint by name."""
+        found: dict[str, Any] = self.session.run(dict(self.compiled.saved))
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.session.close()
+
+
+@cache
+def one_tower() -> tuple[dict[str, Any], list[float]]:
+    """Return what four steps of one tower on whole batches end with, and the losses before each."""
+    with Run(tagger()) as run:
+        losses = run.steps(4)
+        return run.values(), losses
+
+
+@pytest.mark.parametrize(
+    ("clones", "batch", "more"),
+    [
+        (2, 4, {}),
+        (3, (1, 5, 2), {"update__aggregate": "ring", "place": "variables -> replicated"}),
+        (2, 2, {"update__accumulate": "2"}),
+    ],
+    ids=["two-clones", "unequal-replicated", "micro-batches"],
+)
+def test_clones_are_one_tower(clones: int, batch: Any, more: dict[str, Any]) -> None:
+    """Weights and losses are those of one tower, with masks, recurrent layers and attention."""
+    expected, losses = one_tower()
+    with Run(tagger(clones, batch, **more)) as run:
+        found = run.steps(4)
+        assert found == pytest.approx(losses, rel=ROUNDING)
+        values = run.values()
+        close(values, expected)
+
+
+def close(values: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Check that two sets of variables are equal but for rounding.
+
+    The bias of the keys of attention has no effect, so that its gradient is nothing but rounding.
+    """
+    keys = [name for name in expected if name.endswith("key/bias")]
+    for name in keys:
+        assert np.max(np.abs(values[name] - expected[name])) < ROUNDING
+    kept = expected.keys() - set(keys)
+    assert largest_difference({n: values[n] for n in kept}, {n: expected[n] for n in kept}) < ROUNDING
+
+
+def test_one_tower_is_keras() -> None:
+    """Losses are those of plain Keras on the same padded batches, with the same weights at the beginning."""
+    with Run(tagger()) as run:
+        names = list(run.compiled.weights)
+        before = run.session.run({name: run.compiled.saved[name] for name in names})
+        plain = plain_model(run.compiled, whole=True)
+        for name, variable in plain.variables.items():
+            variable.assign(before[name])
+        (pipe,) = run.compiled.train_inputs
+        fetches = [pipe.batch, run.compiled.total_loss, run.compiled.train_op]
+        steps = [run.session.run(fetches)[:2] for _ in range(3)]
+        found = run.session.run({name: run.compiled.saved[name] for name in names})
+    assert [batch["words"].shape for batch, _ in steps] == [(8, 12), (8, 11), (8, 12)]
+    tags = plain.model.get_layer("tag").output
+    model = keras.Model(plain.model.inputs[0], [tags, plain.model.get_layer("size").output])
+    entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(0.5), [entropy, "mse"], loss_weights=[1.0, 0.3], run_eagerly=True)
+    for batch, loss in steps:
+        expected = model.train_on_batch(batch["words"], [batch["tags"], batch["mood"]])
+        assert loss == pytest.approx(expected[0], rel=ROUNDING)
+    close(found, {name: variable.numpy() for name, variable in plain.variables.items()})

@@ -1,0 +1,222 @@
+"""Examples of different lengths: `pad` and `bucket`, from every source that gives them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from attrs import evolve
+
+from dsl import ir
+from dsl.diagnostics import SpecError
+from tests.data.conftest import Reader, make_call
+from tfdeploy.data import Stream
+
+LENGTHS = (5, 1, 12, 3, 7, 2, 9, 4, 11, 6)
+WANTED: dict[str, Any] = {"tokens": ("int32", (None,)), "label": ("int32", ())}
+
+
+def tokens(number: int, length: int) -> list[int]:
+    """Return the tokens of an example, which tell its number and place."""
+    return [100 * (number + 1) + place for place in range(length)]
+
+
+def write_records(reader: Reader, lengths: Sequence[int] = LENGTHS, name: str = "t.tfrecord") -> None:
+    """Write a TFRecord file with an example of each length, whose label is its number."""
+    with tf.io.TFRecordWriter(str(reader.base / name)) as writer:
+        for number, length in enumerate(lengths):
+            features = {"tokens": tokens(number, length), "label": [number]}
+            features["pairs"] = [value for each in features["tokens"] for value in (each, -each)]
+            made = {
+                key: tf.train.Feature(int64_list=tf.train.Int64List(value=value))
+                for key, value in features.items()
+            }
+            example = tf.train.Example(features=tf.train.Features(feature=made))
+            writer.write(example.SerializeToString())
+
+
+def records(reader: Reader, **more: ir.Call) -> ir.Call:
+    """Return the source that reads the file."""
+    feature = reader.call("feature", "int32", (None,))
+    return reader.call(
+        "tfrecord", "*.tfrecord", tokens=feature, label=reader.call("feature", "int32"), **more
+    )
+
+
+def rows(batches: Sequence[dict[str, Any]]) -> list[tuple[int, list[int]]]:
+    """Return label and tokens without padding of each example, batch after batch."""
+    return [
+        (int(label), [int(each) for each in row if each])
+        for batch in batches
+        for label, row in zip(batch["label"], batch["tokens"], strict=True)
+    ]
+
+
+def widths(batches: Sequence[dict[str, Any]]) -> list[int]:
+    """Return the size of each batch along the axis that is filled."""
+    return [batch["tokens"].shape[1] for batch in batches]
+
+
+EXPECTED = [(number, tokens(number, length)) for number, length in enumerate(LENGTHS)]
+
+
+@pytest.mark.parametrize(
+    ("to", "wide"),
+    [
+        (None, [12, 9, 11]),
+        (make_call("multiple_of", (4,), {}), [12, 12, 12]),
+        (15, [15, 15, 15]),
+    ],
+)
+def test_batches_have_the_size_that_is_asked_for(reader: Reader, to: Any, wide: list[int]) -> None:
+    """A batch is as long as its longest example, a multiple, or a number; every value is in its place."""
+    write_records(reader)
+    pad = reader.call("pad", "tokens", to=to)
+    found = reader.batches(reader.open(records(reader), pad, wanted=WANTED), 4)
+    assert widths(found) == wide
+    assert rows(found) == EXPECTED
+    assert all(batch["tokens"].dtype == np.int32 for batch in found)
+
+
+def test_changes_before_and_after_padding(reader: Reader) -> None:
+    """Several columns are padded at once, one with vectors; other changes may come before and after it."""
+    write_records(reader)
+    pairs = reader.call("feature", "int32", (None, 2))
+    wanted = {"words": ("int64", (None,)), "pairs": ("float32", (None, 2)), "label": ("int32", ())}
+    stream = reader.open(
+        records(reader, pairs=pairs),
+        reader.call("cast", "pairs", "float32"),
+        reader.call("scale", "pairs", 0.5),
+        reader.call("rename", words="tokens"),
+        reader.call("pad", ("words", "pairs"), value=-1),
+        reader.call("cast", "words", "int64"),
+        wanted=wanted,
+    )
+    first = reader.batches(stream, 2)[0]
+    assert first["words"].tolist() == [tokens(0, 5), [200, -1, -1, -1, -1]]
+    expected = [[each / 2, -each / 2] for each in tokens(0, 5)]
+    assert first["pairs"].tolist() == [expected, [[100, -100], *[[-1, -1]] * 4]]
+
+
+def test_padding_to_a_fixed_size_gives_static_shapes(reader: Reader) -> None:
+    """A model with a fixed shape takes examples of different lengths; `truncate` cuts longer ones off."""
+    write_records(reader)
+    wanted = {"tokens": ("int32", (6,)), "label": ("int32", ())}
+    pad = reader.call("pad", "tokens", to=6, truncate=True)
+    stream = reader.open(records(reader), pad, reader.call("cache"), wanted=wanted)
+    found = rows(reader.batches(stream, 4))
+    assert found == [(number, each[:6]) for number, each in EXPECTED]
+
+
+def test_an_example_that_is_too_long_is_named(reader: Reader) -> None:
+    """Without `truncate`, the record that is longer than the size is reported."""
+    write_records(reader)
+    wanted = {"tokens": ("int32", (10,)), "label": ("int32", ())}
+    pad = reader.call("pad", "tokens", to=10)
+    fault = reader.fault(records(reader), pad, wanted=wanted)
+    assert fault.code == "TFD711"
+    assert "record 2: a size of 12 in `tokens` where at most 10" in fault.message
+    assert "truncate = true" in (fault.help or "")
+
+
+def test_other_sources(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CSV cells with values between spaces, generators and datasets of Python give the same examples."""
+    lines = [f"{' '.join(map(str, each))},{number}" for number, each in EXPECTED]
+    (reader.base / "t.csv").write_text("\n".join(["tokens,label", *lines]) + "\n")
+    (reader.base / "lengths_of_python.py").write_text(
+        "import numpy as np, tensorflow as tf\n"
+        f"EXAMPLES = {EXPECTED}\n"
+        "class Given(list):\n    pass\n"
+        "def listed():\n"
+        "    return [{'tokens': np.array(t, np.int32), 'label': np.int32(n)} for n, t in EXAMPLES]\n"
+        "def dataset():\n"
+        "    signature = {'tokens': tf.TensorSpec([None], tf.int32), 'label': tf.TensorSpec([], tf.int32)}\n"
+        "    return tf.data.Dataset.from_generator(listed, output_signature=signature)\n"
+    )
+    monkeypatch.setattr(sys, "path", [str(reader.base), *sys.path])
+    pad = reader.call("pad", "tokens")
+    sources = [
+        reader.call("csv", "t.csv", tokens="tokens", label="label"),
+        reader.call("python", "lengths_of_python:listed"),
+        reader.call("python", "lengths_of_python:dataset"),
+    ]
+    for source in sources:
+        found = reader.batches(reader.open(source, pad, wanted=WANTED), 4)
+        assert widths(found) == [12, 9, 11], source
+        assert rows(found) == EXPECTED, source
+
+
+def test_a_cell_that_is_no_number_is_named(reader: Reader) -> None:
+    """The message about a value among several in a cell has its row and column."""
+    (reader.base / "t.csv").write_text("tokens,label\n1 2,0\n3 x 5,1\n")
+    source = reader.call("csv", "t.csv", tokens="tokens", label="label")
+    fault = reader.fault(source, reader.call("pad", "tokens"), wanted=WANTED)
+    assert fault.code == "TFD706"
+    assert "row 3, column `tokens`: `x` is not a whole number" in fault.message
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_buckets_fill_batches_with_one_group(reader: Reader, cached: bool) -> None:
+    """Batches are of one group but for the ends of passes, and every pass has each example once."""
+    lengths = [1 + (7 * number) % 12 for number in range(42)]
+    write_records(reader, lengths)
+    steps = [reader.call("cache")] if cached else []
+    stream = reader.open(
+        records(reader),
+        *steps,
+        reader.call("shuffle", 42),
+        reader.call("rename", words="tokens"),
+        reader.call("bucket", "words", (4, 8)),
+        reader.call("rename", tokens="words"),
+        reader.call("pad", "tokens", to=reader.call("multiple_of", 4)),
+        wanted=WANTED,
+        seed=3,
+    )
+    found = reader.batches(stream, 4, repeat=True, most=42)
+    order = rows(found)
+    passes = [order[at : at + 42] for at in range(0, 4 * 42, 42)]
+    expected = sorted((number, tokens(number, length)) for number, length in enumerate(lengths))
+    assert [sorted(each) for each in passes] == [expected] * 4
+    assert len({tuple(number for number, _ in each) for each in passes}) == 4
+    pure = [len({(len(each) - 1) // 4 for _, each in order[at : at + 4]}) == 1 for at in range(0, 168, 4)]
+    assert sum(not each for each in pure) <= 4 * 3  # at the end of a pass, at most one for each group
+    assert all(pure[:8])
+    _resumes(reader, stream, found)
+
+
+def _resumes(reader: Reader, stream: Stream, found: Sequence[dict[str, Any]]) -> None:
+    """Check that a stream that skips what was consumed goes on where it was."""
+    for batches in (5, 13):
+        options = evolve(stream.options, skip_examples=4 * batches)
+        resumed = Stream(stream.split, stream.source, stream.transforms, stream.fields, options)
+        again = reader.batches(resumed, 4, repeat=True, most=6)
+        assert rows(again) == rows(found[batches : batches + 6])
+
+
+def _refused(reader: Reader, *transforms: ir.Call, wanted: dict[str, Any] = WANTED) -> str:
+    with pytest.raises(SpecError) as caught:
+        reader.open(records(reader), *transforms, wanted=wanted).check()
+    (found,) = caught.value.diagnostics
+    return f"{found.code} {found.message} | {found.help}"
+
+
+def test_what_cannot_be_padded_or_grouped_is_refused(reader: Reader) -> None:
+    """Each way to leave lengths different, or to group in vain, ends in a message that names the remedy."""
+    write_records(reader)
+    pad, bucket = reader.call("pad", "tokens"), reader.call("bucket", "tokens", (4,))
+    assert "add `-> pad(tokens)`" in _refused(reader)
+    fixed: dict[str, Any] = {"tokens": ("int32", (6,)), "label": ("int32", ())}
+    assert "add `-> pad(tokens, to = 6)`" in _refused(reader, wanted=fixed)
+    assert "give the input the shape `[none]`" in _refused(reader, pad, wanted=fixed)
+    assert "put `-> pad(tokens, to = SIZE)` before" in _refused(
+        reader, reader.call("reshape", "tokens", (2, 3))
+    )
+    assert "put it before `pad`" in _refused(reader, pad, bucket)
+    assert "`shuffle`, which comes after it" in _refused(reader, bucket, reader.call("shuffle", 4), pad)
+    assert "put it after `cache`" in _refused(reader, pad, reader.call("cache"))
+    assert "has a fixed size" in _refused(reader, reader.call("pad", "label"), pad)
+    assert "in ascending order" in _refused(reader, reader.call("bucket", "tokens", (8, 4)), pad)

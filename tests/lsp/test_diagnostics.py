@@ -110,6 +110,14 @@ def test_every_prefix_of_a_small_spec(command: Command) -> None:
     assert len(said) > 6
 
 
+@pytest.mark.full
+def test_every_prefix_of_an_example(command: Command) -> None:
+    """As above, with a spec that trains."""
+    text = (EXAMPLES / "digits.tfdeploy").read_text()
+    for end in range(len(text) + 1):
+        same(command, text[:end])
+
+
 def mutations(text: str, count: int, seed: int) -> Iterator[str]:
     """Yield texts in which a stretch is left out, doubled or replaced by a piece."""
     chosen = random.Random(seed)  # noqa: S311 damage is no secret

@@ -63,6 +63,15 @@ def test_a_fault_in_a_request_is_its_answer(editor: Editor) -> None:
     assert "when gradients are applied" in found.contents.value.lower()
 
 
+def test_hover_shows_the_shape_of_a_tensor(editor: Editor) -> None:
+    """A tensor whose shape is certain without Keras is shown with it."""
+    editor.open("shape.tfdeploy", SMALL)
+    params = types.HoverParams(*editor.at("shape.tfdeploy", SMALL, "hidden -> Dense"))
+    text = editor.ask(types.TEXT_DOCUMENT_HOVER, params).contents.value
+    assert "hidden = image -> twice" in text
+    assert "`[8]`" in text
+
+
 def test_a_broken_text_cannot_be_formatted(editor: Editor) -> None:
     """Formatting a text with errors of syntax is refused with the error; its text stays."""
     editor.open("broken.tfdeploy", SMALL.replace("steps = 10", "steps = = 10"))

@@ -166,3 +166,33 @@ def test_the_argument_of_the_call_around(old: str, new: str, name: str, active: 
     assert found is not None
     assert found.signatures[0].label.startswith(f"{name}(")
     assert found.active_parameter == active
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("variables -> cpu[0]", 'variables("den|") -> cpu[0]'),
+        ("mode = sync", 'freeze = ["den|"]'),
+        ("optimizer = Adam(1e-3)", 'optimizer {\n    "den|" -> Adam(1e-3)\n  }'),
+        ("steps = 10", 'weights {\n    "den|" -> "file"\n  }'),
+    ],
+)
+def test_globs_of_the_last_run(old: str, new: str) -> None:
+    """Where names of variables are matched, those of the last run are offered, and globs of their scopes."""
+    opened = small(old, new)
+    found = completion.complete(
+        opened.document,
+        opened.trees,
+        opened.names,
+        opened.offset,
+        snippets=True,
+        variables=lambda: ("dense/kernel", "block/dense/bias"),
+    )
+    assert {each.label for each in found.items} == {
+        "dense/*", "dense/kernel", "block/*", "block/dense/*", "block/dense/bias",
+    }  # fmt: skip
+    edit = found.items[0].text_edit
+    assert edit is not None
+    start, end = (opened.document.positions.offset(at) for at in (edit.range.start, edit.range.end))  # type: ignore[union-attr]
+    assert opened.document.text[start:end] == "den"
+    assert offered(small("steps = 10", 'directory = "den|"')) == {}

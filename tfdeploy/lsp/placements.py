@@ -76,8 +76,9 @@ def placed_by_rules(document: Document, spec: ir.Spec, folders: Iterable[Path]) 
     Returns:
         Nothing if there is no map, or if it was made of another text.
     """
+    own = sha256(document.source.text.encode("utf-8", "surrogatepass")).hexdigest()
     placement = _map(document, RunDirectory.of(spec).placement, folders)
-    if placement is None:
+    if placement is None or placement.spec.sha256 != own:
         return {}
     refs = {each.device: each.ref for each in placement.devices}
     sizes: dict[int, Counter[str]] = {}
@@ -99,17 +100,26 @@ def placed_by_rules(document: Document, spec: ir.Spec, folders: Iterable[Path]) 
     }
 
 
+def variables_of(document: Document, spec: ir.Spec, folders: Iterable[Path]) -> tuple[str, ...]:
+    """Return the names of the variables in the map of the last run of a spec; nothing if there is none.
+
+    Args:
+        document: The document.
+        spec: A spec that it is or was, which names the run directory.
+        folders: The folders in which runs may have been started, the likeliest first.
+    """
+    placement = _map(document, RunDirectory.of(spec).placement, folders)
+    return () if placement is None else tuple(each.name for each in placement.variables)
+
+
 def _is_file(file: str | None, document: Document) -> bool:
     return file is not None and Path(file).name == Path(document.path).name
 
 
 def _map(document: Document, path: Path, folders: Iterable[Path]) -> PlacementMap | None:
-    own = sha256(document.source.text.encode("utf-8", "surrogatepass")).hexdigest()
     for folder in (*folders, Path(absolute(document.path)).parent):
         try:
-            found = read_record(folder / path, PlacementMap, LIMIT)
+            return read_record(folder / path, PlacementMap, LIMIT)
         except (OSError, BadRecord):
             continue
-        if found.spec.sha256 == own:
-            return found
     return None

@@ -12,7 +12,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from dsl.diagnostics import SpecError
-from tfdeploy.lsp import placements, shapes
+from tfdeploy.lsp import shapes
 from tfdeploy.lsp.features import colors, commands, completion, edits, hints, hover, navigation, outline
 from tfdeploy.lsp.server import SpecServer
 
@@ -107,7 +107,9 @@ def _add_words(server: SpecServer) -> None:
         client = ls.client_capabilities.text_document
         item = client.completion.completion_item if client and client.completion else None
         snippets = bool(item and item.snippet_support)
-        return completion.complete(document, trees, names, offset, snippets=snippets)
+        return completion.complete(
+            document, trees, names, offset, snippets=snippets, variables=lambda: _variables(ls, document)
+        )
 
     @server.feature(types.COMPLETION_ITEM_RESOLVE)
     def resolve(ls: SpecServer, item: types.CompletionItem) -> types.CompletionItem:
@@ -147,11 +149,23 @@ def _of_rule(ls: SpecServer, document: Document, offset: int) -> Sequence[str]:
 
 
 def _placed(ls: SpecServer, document: Document) -> Mapping[int, Placed]:
+    from tfdeploy.lsp import placements  # whose records take long to import, and few requests need them
+
     spec = ls.findings(document.uri).reading.spec
-    if spec is None:
-        return {}
-    folders = [Path.cwd(), *(Path(each) for each in (ls.workspace.root_path,) if each)]
-    return placements.placed_by_rules(document, spec, folders)
+    return {} if spec is None else placements.placed_by_rules(document, spec, _folders(ls))
+
+
+def _folders(ls: SpecServer) -> list[Path]:
+    """Return the folders in which runs may have been started."""
+    return [Path.cwd(), *(Path(each) for each in (ls.workspace.root_path,) if each)]
+
+
+def _variables(ls: SpecServer, document: Document) -> tuple[str, ...]:
+    """Return the names of variables in the map of the last run of a spec, whatever its text is now."""
+    from tfdeploy.lsp import placements
+
+    spec = ls.last_spec(document.uri)
+    return () if spec is None else placements.variables_of(document, spec, _folders(ls))
 
 
 def _add_navigation(server: SpecServer) -> None:

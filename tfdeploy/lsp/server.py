@@ -17,6 +17,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.protocol.language_server import LanguageServerProtocol, lsp_method
 
+from grammar.cursor import parts_of_line
 from tfdeploy.lsp.diagnostics import Settings, by_file, examine
 from tfdeploy.lsp.documents import Documents
 from tfdeploy.lsp.features.commands import Runner
@@ -25,7 +26,7 @@ from tfdeploy.lsp.names import Names, names_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dsl import syntax
+    from dsl import ir, syntax
     from tfdeploy.lsp.diagnostics import Findings
     from tfdeploy.lsp.documents import Document
 
@@ -47,6 +48,7 @@ class _State:
     """What is known of an open document beside its text."""
 
     findings: Findings | None = None
+    spec: ir.Spec | None = None
     read: Names | None = None
     trees: tuple[syntax.File, ...] = ()
     names: Names | None = None
@@ -132,6 +134,7 @@ class SpecServer(LanguageServer):
             self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
             return
         state.findings, state.read = found, names
+        state.spec = found.reading.spec or state.spec
         self.documents.note_includes(document, found.paths)
         if not state.again:
             self._show(uri, by_file(found, self.documents))
@@ -157,6 +160,10 @@ class SpecServer(LanguageServer):
             state.findings = examine(document, self.documents.texts, self.settings)
         return state.findings
 
+    def last_spec(self, uri: str) -> ir.Spec | None:
+        """Return the last spec without errors that a document was, or None if there was none yet."""
+        return self._states[uri].spec
+
     def names(self, uri: str, *, exact: bool = True) -> tuple[Document, Sequence[syntax.File], Names]:
         """Return a document, the syntax trees of its spec and the names in these.
 
@@ -181,4 +188,6 @@ class SpecServer(LanguageServer):
 def _examined(document: Document, texts: dict[str, str], settings: Settings) -> tuple[Findings, Names]:
     """Return what reading a document gives, and the names in its trees."""
     found = examine(document, texts, settings)
+    for line in document.text.split("\n"):
+        parts_of_line(line)  # which completion looks at, and which are kept
     return found, names_of(found.reading.trees)

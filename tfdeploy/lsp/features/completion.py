@@ -17,9 +17,10 @@ from tfdeploy.lsp import describe, scope
 from tfdeploy.lsp.slots import NOTHING, Slot, function_of, slot_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dsl import syntax
+    from grammar.cursor import Cursor
     from tfdeploy.lsp.documents import Document
     from tfdeploy.lsp.names import Names, Use
 
@@ -59,7 +60,13 @@ SNIPPETS = {
 
 
 def complete(
-    document: Document, trees: Sequence[syntax.File], names: Names, offset: int, *, snippets: bool
+    document: Document,
+    trees: Sequence[syntax.File],
+    names: Names,
+    offset: int,
+    *,
+    snippets: bool,
+    variables: Callable[[], Sequence[str]] = tuple,
 ) -> types.CompletionList:
     """Return what can be written at a place.
 
@@ -69,8 +76,11 @@ def complete(
         names: The names in these trees.
         offset: The place in the document.
         snippets: Whether the editor can insert snippets.
+        variables: Returns the names of the variables of the last run, of which globs are offered.
     """
     cursor = cursor_at(document.text, offset)
+    if cursor.within == "string" and _takes_globs(cursor):
+        return types.CompletionList(is_incomplete=False, items=_globs(document, offset, variables()))
     if cursor.within is not None:
         return types.CompletionList(is_incomplete=False, items=[])
     layers = scope.layer_functions(trees)
@@ -80,6 +90,32 @@ def complete(
     offers.fill(slot)
     range_ = document.positions.range(offset - len(cursor.word), offset)
     return types.CompletionList(is_incomplete=False, items=offers.items(range_))
+
+
+def _takes_globs(cursor: Cursor) -> bool:
+    """Whether a string holds a glob of the names of variables."""
+    call = cursor.call
+    if call is not None:
+        return call.name in {"variables", "slots"} and cursor.blocks[:1] == ("place",)
+    if cursor.around and cursor.around[0].shape == "list":
+        return [part.text for part in cursor.around[0].item] == ["freeze", "="]
+    return cursor.blocks[:1] in {("optimizer",), ("weights",)} and len(cursor.item) == 1
+
+
+def _globs(document: Document, offset: int, names: Sequence[str]) -> list[types.CompletionItem]:
+    """Return names of variables, and a glob for everything in each scope; they replace the whole string."""
+    start = document.text.rindex('"', 0, offset) + 1
+    found: dict[str, str] = {}
+    for name in names:
+        parts = name.split("/")
+        for end in range(1, len(parts)):
+            found.setdefault("/".join(parts[:end]) + "/*", "variables of the last run in this scope")
+    found |= dict.fromkeys(names, "a variable of the last run")
+    range_ = document.positions.range(start, offset)
+    return [
+        types.CompletionItem(text, kind=_Kind.Value, detail=detail, text_edit=types.TextEdit(range_, text))
+        for text, detail in found.items()
+    ]
 
 
 def resolve(item: types.CompletionItem, trees: Sequence[syntax.File]) -> types.CompletionItem:

@@ -67,8 +67,8 @@ class Examples:
         images = np.random.default_rng(1).random((len(self), 64), dtype=np.float32)
         for number, image in enumerate(images):
             if number % 16 == 0 and not HURRY.exists():
-                time.sleep(0.1)
-            yield {"image": image, "digit": np.int32(number % 4)}
+                time.sleep({pace})
+            yield {{"image": image, "digit": np.int32(number % 4)}}
 """
 """Examples that come slowly until a file is there, so that few steps are made while tasks start again."""
 
@@ -92,6 +92,7 @@ class FaultyRun:
     steps: int = 4000
     every: int = 100
     workers: int = 2
+    pace: float = 0.1  # seconds between two batches of a worker, if it has a graph of its own
     tasks: dict[str, Process] = field(factory=dict)
     began: float = field(factory=time.monotonic)
     told: list[str] = field(factory=list)
@@ -99,7 +100,7 @@ class FaultyRun:
     def __attrs_post_init__(self) -> None:
         ports = free_ports(2 + self.workers)
         hosts = [f"127.0.0.1:{port}" for port in ports]
-        (self.folder / "paced.py").write_text(PACED)
+        (self.folder / "paced.py").write_text(PACED.format(pace=self.pace))
         self.spec.write_text(
             SPEC.format(
                 train='python("paced:Examples")' if self.between else SYNTHETIC,

@@ -19,7 +19,7 @@ def faulty(tmp_path: Path) -> Iterator[MakeRun]:
     runs: list[FaultyRun] = []
 
     def make(mode: str, steps: int, every: int) -> FaultyRun:
-        runs.append(FaultyRun(tmp_path, MODES[mode], steps=steps, every=every))
+        runs.append(FaultyRun(tmp_path, MODES[mode], steps=steps, every=every, pace=0.3))
         return runs[-1]
 
     yield make
@@ -41,7 +41,7 @@ def finished(run: FaultyRun) -> None:
 @pytest.mark.slow
 def test_a_synchronous_run_survives_its_tasks(faulty: MakeRun) -> None:
     """A worker joins late; a parameter server, the chief and a worker are killed; one is stopped a while."""
-    run = faulty("between graphs, sync", steps=200, every=10)
+    run = faulty("between graphs, sync", steps=80, every=10)
     run.start("ps:0", "ps:1", "worker:0")
     run.tasks["ps:0"].until("listens")
     run.start("worker:1")
@@ -56,7 +56,7 @@ def test_a_synchronous_run_survives_its_tasks(faulty: MakeRun) -> None:
 @pytest.mark.slow
 def test_an_asynchronous_run_goes_on_without_a_worker(faulty: MakeRun) -> None:
     """While a worker is gone the chief makes its updates too, and the count is exact all the same."""
-    run = faulty("between graphs, async", steps=600, every=10)
+    run = faulty("between graphs, async", steps=240, every=10)
     run.start(*run.names)
     run.until(20)
     run.kill("worker:1")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -15,6 +13,7 @@ from compiler.graph.inspect.room import require_room, variable_bytes
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from dsl.diagnostics import Diagnostic, SpecError
+from tests import forked
 from tests.support import spec_of
 from tfdeploy.runtime.trained.trained import TrainedModel
 from tfdeploy.runtime.verify.trial import TrialSetup
@@ -25,7 +24,16 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
 
+LITTLE_MEMORY = """
+import resource
+import sys
+from tfdeploy.cli import main
+
 LIMIT = 6 << 30
+resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
+sys.argv = ["tfdeploy", "compile-and-run", "big.tfdeploy"]
+main()
+"""
 TEXT = """
 tfdeploy = 1
 model "m" {{
@@ -123,15 +131,7 @@ def test_a_process_with_little_memory_ends_with_a_diagnostic(
 ) -> None:
     """Neither too large a layer nor too large a batch ends a run by a signal or with a traceback."""
     (tmp_path / "big.tfdeploy").write_text(TEXT.format(first=first, second=30_000, batch=batch).lstrip())
-    program = [sys.executable, "-m", "tfdeploy", "compile-and-run", "big.tfdeploy"]
-    done = subprocess.run(
-        program,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT)),
-    )
+    done = forked.run([sys.executable, "-c", LITTLE_MEMORY], cwd=tmp_path, text=True)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert "error[TFD546]" in done.stderr

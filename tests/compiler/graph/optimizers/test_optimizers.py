@@ -111,7 +111,9 @@ def keras_own(optimizer: Any, gradients: Gradients) -> tuple[Any, list[Any]]:
     """Return weights and slots of a Keras optimizer after applying `gradients`, compiled as in `fit`."""
     weight = keras.Variable(start(), name="dense")
     optimizer.build([weight])
-    apply = tf.function(lambda gradient: optimizer.apply([gradient], [weight]), reduce_retracing=True)
+    rows = tf.IndexedSlicesSpec(SHAPE, tf.float32, tf.int64, tf.int64, indices_shape=[None])
+    given = rows if isinstance(gradients[0], tuple) else tf.TensorSpec(SHAPE, tf.float32)
+    apply = tf.function(lambda gradient: optimizer.apply([gradient], [weight]), input_signature=[given])
     for each in gradients:
         apply(keras_gradient(each))
     return weight.numpy(), [each.numpy() for each in optimizer.variables if each.shape.rank]

@@ -189,11 +189,21 @@ def test_packages_that_are_missing_or_of_another_version(need: str, wrong: str) 
     assert installation._what_is_wrong(need) == wrong.format(click=metadata.version("click"))
 
 
-def test_programs() -> None:
-    """A browser without a screen, and the editors that are known."""
-    installed = {"firefox": "/usr/bin/firefox", "nvim": "/usr/bin/nvim", "emacs": "/usr/bin/emacs"}.get
+def test_programs(tmp_path: Path) -> None:
+    """A browser without a screen, the editors that are known, and whether they can start the server."""
+    programs_there = ("firefox", "nvim", "emacs", "code", "tfdeploy")
+    installed = {name: f"/usr/bin/{name}" for name in programs_there}.get
     assert programs.judge_browser(installed, {"DISPLAY": ":0"}).found == "firefox"
     assert programs.judge_browser(installed, {}).found.startswith("firefox, but no screen")
     assert programs.judge_browser({}.get, {"DISPLAY": ":0"}).found.startswith("none")
-    assert programs.judge_editor(installed, {}).found == "Neovim, Emacs"
-    assert programs.judge_editor({}.get, {"EDITOR": "ed"}).found.startswith("ed (")
+    (tmp_path / ".vscode" / "extensions" / "tfdeploy.tfdeploy-0.1.0").mkdir(parents=True)
+    (tmp_path / ".config" / "nvim" / "pack" / "mine" / "start" / "other").mkdir(parents=True)
+    found = programs.judge_editor(installed, {}, tmp_path)
+    with_files, without = "with the files for specs", "without the files for specs"
+    assert found.found == f"Visual Studio Code ({with_files}), Neovim ({without}), Emacs"
+    assert found.state == "fine"
+    (tmp_path / ".config" / "nvim" / "pack" / "mine" / "start" / "tfdeploy").mkdir()
+    assert f"Neovim ({with_files})" in programs.judge_editor(installed, {}, tmp_path).found
+    away = programs.judge_editor({"vim": "/usr/bin/vim"}.get, {"EDITOR": "ed"}, tmp_path)
+    assert (away.state, away.found.startswith("ed (")) == ("warning", True)
+    assert programs.judge_editor({}.get, {}, tmp_path).state == "fine"

@@ -14,7 +14,8 @@ from click.testing import CliRunner
 from compiler.mapping.records import PlacementMap
 from compiler.report.comparison.compare import compare
 from compiler.report.comparison.diff_json import diff_json
-from dsl.files.typed_json import BadRecord, parse_record
+from compiler.time.profile import LinkCost, MeasuredMachine, OpCost, Profile
+from dsl.files.typed_json import BadRecord, parse_record, to_json
 from tests.placement_maps import make_map
 from tfdeploy.cli.group import load
 from tfdeploy.doctor import network
@@ -40,6 +41,17 @@ RESULT = Result(
     best=Best(5, "lowest", "loss", 0.2),
 )
 LINE = HistoryRecord(1, "train", 0.5, 0.5, {"accuracy": 0.1}, 10.0, learning_rate=0.1)
+PROFILE = Profile(
+    MeasuredMachine("some processor", 2, "2.21.0"),
+    ("m.tfdeploy",),
+    1e-4,
+    1e-6,
+    2e-5,
+    1e10,
+    1e9,
+    (OpCost("MatMul", ("float32[4,4]",), "", 128, 256, 1, 1.0, 1e-5, 2e-5),),
+    (LinkCost("process", 1e-5, None),),
+)
 VALUES = (None, True, "x", -1, 1, 1.5, [], {})
 
 
@@ -66,8 +78,9 @@ def test_every_schema_is_in_the_package_with_its_version() -> None:
         ("placement", PlacementMap, make_map(1).to_json()),
         ("result", Result, RESULT.to_json()),
         ("history", HistoryRecord, LINE.to_json()),
+        ("profile", Profile, to_json(PROFILE)),
     ],
-    ids=["placement", "result", "history"],
+    ids=["placement", "result", "history", "profile"],
 )
 def test_a_schema_accepts_what_the_reader_accepts(name: str, record: type, text: str) -> None:
     """For the text itself, without each of its fields, and with other values in place of each."""

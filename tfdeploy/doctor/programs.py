@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfdeploy.doctor.findings import Finding
@@ -19,6 +20,18 @@ EDITORS = {
     "vim": "Vim",
     "emacs": "Emacs",
 }
+FILES = {
+    "code": (".vscode/extensions/tfdeploy.tfdeploy-*", ".vscode-server/extensions/tfdeploy.tfdeploy-*"),
+    "codium": (".vscode-oss/extensions/tfdeploy.tfdeploy-*",),
+    "nvim": (
+        ".config/nvim/pack/*/*/tfdeploy",
+        ".config/nvim/ftdetect/tfdeploy.vim",
+        ".local/share/nvim/*/*/ftdetect/tfdeploy.vim",
+    ),
+    "vim": (".vim/pack/*/*/tfdeploy", ".vim/*/*/ftdetect/tfdeploy.vim", ".vim/ftdetect/tfdeploy.vim"),
+}
+"""Where each editor keeps the files for specs, below the folder of the user. Emacs can have them anywhere."""
+
 SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
@@ -44,15 +57,39 @@ def judge_browser(find: Callable[[str], str | None], environment: Mapping[str, s
 
 
 def editor() -> Finding:
-    """Return the editors that are installed."""
-    return judge_editor(shutil.which, os.environ)
+    """Return the editors that are installed, and which of them have the files for specs."""
+    return judge_editor(shutil.which, os.environ, Path.home())
 
 
-def judge_editor(find: Callable[[str], str | None], environment: Mapping[str, str]) -> Finding:
-    """Judge the editors; the arguments are those of `judge_browser`."""
-    there = [title for program, title in EDITORS.items() if find(program)]
+def judge_editor(find: Callable[[str], str | None], environment: Mapping[str, str], home: Path) -> Finding:
+    """Judge the editors.
+
+    Args:
+        find: Returns the file of a program, or None if it is not installed.
+        environment: The variables of the environment by name.
+        home: The folder of the user, in which editors keep their extensions.
+    """
+    there = [
+        f"{title} ({'with' if _set_up(program, home) else 'without'} the files for specs)"
+        if program in FILES
+        else title
+        for program, title in EDITORS.items()
+        if find(program)
+    ]
     chosen = environment.get("VISUAL") or environment.get("EDITOR")
     named = [f"{chosen} (the one that VISUAL or EDITOR names)"] if chosen else []
     if not there and not named:
         return Finding("editor", "fine", "none of those that are known; specs are plain text")
-    return Finding("editor", "fine", ", ".join([*named, *there]))
+    found = ", ".join([*named, *there])
+    if not find("tfdeploy"):
+        advice = (
+            "editors and hooks of pre-commit start `tfdeploy` by its name, which is not on the path: add its "
+            "folder to PATH, or name the program in the settings of the editor"
+        )
+        return Finding("editor", "warning", found, advice)
+    return Finding("editor", "fine", found)
+
+
+def _set_up(program: str, home: Path) -> bool:
+    """Whether an editor has the files of `editors/` at one of the places where they are usually put."""
+    return any(next(home.glob(pattern), None) is not None for pattern in FILES[program])

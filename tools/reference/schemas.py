@@ -17,7 +17,8 @@ The schemas are files of the installed package too, in the folder `schemas` of `
 
 Within a major version fields may be added, and none is removed or changes its meaning. So the schemas allow further
 fields, and require only those that files of every 1.x have. They accept exactly what tfdeploy's own readers accept,
-apart from whole numbers of more than 64 bits, which the readers refuse.
+apart from whole numbers of more than 64 bits, and from figures of a profile that cannot be, such as negative times, which
+the readers refuse.
 """
 
 

@@ -261,6 +261,7 @@ class Differences:
         variables: The variables that differ.
         devices: The devices that differ.
         links: The links between devices that differ.
+        time: How long a step takes; null unless both placements have a forecast of that.
     """
 
     format_version: str

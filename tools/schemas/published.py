@@ -10,6 +10,8 @@ from attrs import frozen
 from compiler.mapping.records import FORMAT_VERSION as MAP_VERSION
 from compiler.mapping.records import PlacementMap
 from compiler.report.comparison.diff_json import FORMAT_VERSION as DIFF_VERSION
+from compiler.time.profile import FORMAT_VERSION as PROFILE_VERSION
+from compiler.time.profile import Profile
 from dsl.formats.envelope import FORMAT_VERSION as MESSAGES_VERSION
 from tfdeploy.doctor.findings import FORMAT_VERSION as DOCTOR_VERSION
 from tfdeploy.doctor.findings import Examination
@@ -72,6 +74,13 @@ SCHEMAS = (
     Published("evaluation", Evaluated, PLAIN_VERSION, "evaluation of a model", "`evaluate --json`"),
     Published("diagnostics", Messages, MESSAGES_VERSION, "diagnostics", "`check --format json`"),
     Published("diff", Differences, DIFF_VERSION, "difference of two placements", "`diff --json`"),
+    Published(
+        "profile",
+        Profile,
+        PROFILE_VERSION,
+        "costs measured by calibrate",
+        "`NAME.profile.json`, which `calibrate` writes",
+    ),
     Published("doctor", Examination, DOCTOR_VERSION, "examination of a machine", "`doctor --json`"),
     Published(
         "trace",

@@ -179,7 +179,7 @@ class _Replicas:
             )
             for group, nets in enumerate(nets_of)
         )
-        capacity = np.full((count, 1), problem.capacity)
+        capacity = np.full((count, 1), float(problem.capacity))
         capacity[host] = np.inf
         scarce = float(problem.bytes.sum()) > problem.capacity
         return cls(

@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "why": "Show which rule placed an op or a variable.",
     "calibrate": "Measure what the ops of a spec cost here, for forecasts of time.",
     "diff": "Compare two placements: what moved, and the bytes of devices and links.",
+    "suggest": "Search for better placement rules.",
     "compile": "Write the graph, its placement map and its spec to files.",
     "compile-and-run": "Train a spec.",
     "serve": "Run the server of one task of a cluster.",

@@ -1,0 +1,25 @@
+"""The rules for variables that are tried."""
+
+from __future__ import annotations
+
+from compiler.topology import PARAMETER_SERVER, Topology
+
+
+def variable_rules(topology: Topology) -> tuple[str, ...]:
+    """Return the targets for all variables of a model that make sense on some devices, as text.
+
+    Args:
+        topology: The devices.
+    """
+    targets: list[str] = []
+    if topology.parameter_servers:
+        sets = [(PARAMETER_SERVER, len(topology.parameter_servers))]
+    else:
+        sets = [(kind, len(topology.select(kind))) for kind in ("cpu", "gpu")]
+    for name, count in sets:
+        if count > 1:
+            targets += [f"balanced({name}[*])", f"sharded({name}[*])"]
+        elif count == 1:
+            targets.append(f"{name}[0]")
+    targets.append("replicated")
+    return tuple(f"variables -> {each}" for each in targets)

@@ -1,0 +1,158 @@
+"""What a placement comes to, and which of two is better."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from attrs import evolve, field, frozen
+
+from compiler.mapping.records import MapDevice, MapVariable, PlacementMap
+from compiler.report.text.fullness import pools
+from compiler.time.costs import Costs
+from compiler.time.forecast import StepForecast
+from compiler.time.work import StepWork
+
+WORTH = 0.999
+"""A placement is better if it comes to less than this part of the other one."""
+
+
+class NoForecastError(Exception):
+    """The goal is the time of a step, and there is no forecast of it."""
+
+
+class Goal(StrEnum):
+    """What is to be low: the time of a step, the memory of the fullest device, or the most that one holds."""
+
+    STEP_TIME = "step_time"
+    MEMORY = "memory"
+    BALANCE = "balance"
+
+
+@frozen
+class Figures:
+    """What a placement comes to.
+
+    Attributes:
+        missing: The bytes by which devices are too small, all together.
+        seconds: The forecast of the time of a step, or None if there is none.
+        fullest: The device that needs the most memory, and its bytes.
+        heaviest: The device with the most bytes of variables and slots, and these bytes.
+        sent: The bytes that a step sends between devices.
+        bottleneck: The device or link that is busy for the largest part of the step, in words.
+    """
+
+    missing: int
+    seconds: float | None
+    fullest: tuple[str, int]
+    heaviest: tuple[str, int]
+    sent: int
+    bottleneck: str = field(default="", eq=False)
+
+    @classmethod
+    def of(cls, placement: PlacementMap, time: StepForecast | None) -> Figures:
+        """Return the figures of a placement.
+
+        Args:
+            placement: The placement map, with a forecast of memory.
+            time: The forecast of the time of a step, or None.
+        """
+        fullest = max(placement.devices, key=lambda each: each.memory_bytes or 0)
+        heaviest = max(placement.devices, key=held)
+        return cls(
+            sum(max(0, pool.excess) for pool in pools(placement)),
+            None if time is None else time.seconds,
+            (fullest.ref, fullest.memory_bytes or 0),
+            (heaviest.ref, held(heaviest)),
+            sum(each.bytes for each in placement.transfers),
+            "" if time is None else _busiest(time),
+        )
+
+    def value(self, goal: Goal) -> float:
+        """Return the figure that a goal is about.
+
+        Raises:
+            NoForecastError: The goal is the time of a step, of which there is no forecast.
+        """
+        if goal is Goal.MEMORY:
+            return self.fullest[1]
+        if goal is Goal.BALANCE:
+            return self.heaviest[1]
+        if self.seconds is None:
+            raise NoForecastError
+        return self.seconds
+
+    def better_than(self, other: Figures, goal: Goal) -> bool:
+        """Say whether this placement lacks less memory, or lacks the same and comes to less."""
+        if self.missing != other.missing:
+            return self.missing < other.missing
+        return self.value(goal) < WORTH * other.value(goal)
+
+
+def held(device: MapDevice) -> int:
+    """Return the bytes of variables and slots on a device."""
+    return device.variable_bytes + device.slot_bytes
+
+
+def bound(goal: Goal, placement: PlacementMap, work: StepWork | None, costs: Costs | None) -> float:
+    """Return a value of the goal that no placement of the same ops and variables is below.
+
+    For bytes this is an equal share of all variables and slots on each device. For time it is the larger of
+    two: an equal share of all ops for each core and GPU, and the longest chain of ops, each at the cost of
+    the device that it is cheapest on, with nothing to send.
+
+    Args:
+        goal: The goal.
+        placement: Any placement.
+        work: The step, if the goal is its time.
+        costs: What its ops cost.
+    """
+    if goal is not Goal.STEP_TIME:
+        whole = sum(_whole_bytes(each) for each in placement.variables)
+        return whole / len(placement.devices)
+    assert work is not None
+    assert costs is not None
+    devices = {each.kind: each for each in work.devices}
+    least, shares = [], []
+    for op in work.ops:
+        found = [costs.of(evolve(op, device=device)) for device in devices.values()]
+        least.append(min(min(each.alone, each.wide) for each in found))
+        shares.append(min(min(each.alone, each.wide * costs.cores) for each in found))
+    machines = 1 if work.one_process else len({each.host for each in work.devices})
+    workers = machines * costs.cores + sum(each.kind == "gpu" for each in work.devices)
+    share = sum(shares) / workers
+    if work.loops:
+        return share / len(work.loops)
+    return max(share, _longest(work, least))
+
+
+def _longest(work: StepWork, seconds: list[float]) -> float:
+    """Return the time of the longest chain of ops."""
+    waits = [0] * len(work.ops)
+    after: list[list[int]] = [[] for _ in work.ops]
+    for each in work.arrows:
+        after[each.source].append(each.target)
+        waits[each.target] += 1
+    ready = [at for at, count in enumerate(waits) if count == 0]
+    ends = [0.0] * len(work.ops)
+    for at in ready:  # grows while it is gone through
+        ends[at] += seconds[at]
+        for target in after[at]:
+            ends[target] = max(ends[target], ends[at])
+            waits[target] -= 1
+            if waits[target] == 0:
+                ready.append(target)
+    return max(ends, default=0.0)
+
+
+def _whole_bytes(variable: MapVariable) -> int:
+    """Return the bytes of one copy of a variable with its slots."""
+    copies = max(1, len(variable.copies))
+    return variable.bytes + sum(slot.bytes for slot in variable.slots) // copies
+
+
+def _busiest(time: StepForecast) -> str:
+    """Return the device or link that is busy for the largest part of the step."""
+    devices = [(each.busy, each.ref) for each in time.devices]
+    links = [(each.busy, f"the link from {each.source} to {each.target}") for each in time.links]
+    busy, name = max([*devices, *links], key=lambda each: each[0])
+    return f"{name}, busy {100 * busy:.0f} % of the time"

@@ -1,0 +1,101 @@
+"""What `tfdeploy suggest` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from compiler.figures import duration, plural, size
+from compiler.report.table import table
+from compiler.suggest.figures import Figures, Goal
+
+
+@frozen
+class Suggestion:
+    """What was found.
+
+    Attributes:
+        path: The spec.
+        goal: What was to be low.
+        rules: The rules of the `place` block of the best placement, as text.
+        before: What the spec comes to as it is.
+        after: What the best placement comes to; the same record as `before` if none is better.
+        bound: What no placement is below.
+        tried: How many placements were built.
+        estimate: What the times are from, if they are not measured.
+        largest: What takes the most memory on each device or machine that is too small, as lines.
+    """
+
+    path: str
+    goal: Goal
+    rules: tuple[str, ...]
+    before: Figures
+    after: Figures
+    bound: float
+    tried: int
+    estimate: str = ""
+    largest: tuple[str, ...] = ()
+
+    @property
+    def improved(self) -> bool:
+        """Whether a better placement than that of the spec was found."""
+        return self.after is not self.before
+
+
+def suggestion_text(found: Suggestion) -> str:
+    """Return a suggestion as text."""
+    lines = [f"{found.path}: for {found.goal}, {plural(found.tried, 'placement')} built"]
+    if found.estimate:
+        lines.append(found.estimate)
+    lines.append("")
+    if found.improved:
+        lines += ["place {", *(f"  {rule}" for rule in found.rules), "}", ""]
+    else:
+        lines += ["none of them is better than the rules of the spec", ""]
+    lines += table(_rows(found), left=2)
+    value = found.after.value(found.goal)
+    gap = f", {value / found.bound:.2f} times that" if found.bound > 0 else ""
+    least, here = _written(found.goal, found.bound), _written(found.goal, value)
+    lines += ["", f"no placement is below {least}; this is {here}{gap}"]
+    if found.after.bottleneck:
+        lines.append(f"bottleneck: {found.after.bottleneck}")
+    if found.after.missing:
+        lines += ["", f"nothing that was tried fits: {size(found.after.missing)} are missing"]
+        lines += [f"  {each}" for each in found.largest]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(found: Suggestion) -> Sequence[Sequence[str]]:
+    before, after = found.before, found.after
+    rows = [("", "", "before", "after")]
+    if before.seconds is not None and after.seconds is not None:
+        rows.append(("time of a step", "", duration(before.seconds), duration(after.seconds)))
+    rows += [
+        (
+            "memory of the fullest device",
+            _where(before.fullest, after.fullest),
+            *_sizes(before.fullest, after.fullest),
+        ),
+        (
+            "variables and slots on one device",
+            _where(before.heaviest, after.heaviest),
+            *_sizes(before.heaviest, after.heaviest),
+        ),
+        ("sent in a step", "", size(before.sent), size(after.sent)),
+    ]
+    if before.missing:
+        rows.append(("missing memory", "", size(before.missing), size(after.missing)))
+    return rows
+
+
+def _where(before: tuple[str, int], after: tuple[str, int]) -> str:
+    return before[0] if before[0] == after[0] else f"{before[0]}, then {after[0]}"
+
+
+def _sizes(before: tuple[str, int], after: tuple[str, int]) -> tuple[str, str]:
+    return size(before[1]), size(after[1])
+
+
+def _written(goal: Goal, value: float) -> str:
+    return duration(value) if goal is Goal.STEP_TIME else size(round(value))

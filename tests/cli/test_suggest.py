@@ -1,0 +1,90 @@
+"""`suggest`: placements are built, the best rules are printed, and written where that is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import grammar
+from tests.cli.test_plan import SPEC
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Command
+
+GROUPS = (
+    SPEC.replace("gpu = 2, cpu = 1", "gpu = 2, cpu = 1, kind = t4")
+    .replace("clones -> gpu[*]", "# a tower on two devices\n  clones -> groups(gpu[*], size = 2)")
+    .replace('  variables("logits/*") -> gpu[1]\n', "")
+    .replace("variables -> cpu[0]", "variables -> cpu[0]  # for now")
+)
+
+
+def figure(text: str, row: str) -> list[str]:
+    """Return the two last columns of a row of the table: before and after."""
+    (line,) = [each for each in text.splitlines() if each.startswith(row)]
+    return line.split("  ")[-2:]
+
+
+def test_better_rules_are_written_and_are_the_best_then(command: Command) -> None:
+    """What is written has the figures that were printed, and is the best from there; comments stay."""
+    command.write("small.tfdeploy", GROUPS)
+    first = command("suggest", "small.tfdeploy", "--for", "balance", "--write")
+    assert (first.code, first.out.splitlines()[-1]) == (0, "small.tfdeploy: rules written")
+    written = command.read("small.tfdeploy")
+    assert "# a tower on two devices" in written
+    assert "# for now" in written
+    reading = grammar.read("small.tfdeploy", text=written)
+    assert reading.spec is not None
+    rules = [each.span.text for each in reading.spec.place.rules if each.span is not None]
+    printed = first.out[first.out.index("place {") : first.out.index("}\n")].splitlines()[1:]
+    assert [each.strip() for each in printed] == rules
+    again = command("suggest", "small.tfdeploy", "--for", "balance", "--write")
+    assert again.code == 0
+    assert "none of them is better than the rules of the spec" in again.out
+    assert command.read("small.tfdeploy") == written
+    row = "variables and slots on one device"
+    assert figure(again.out, row) == [figure(first.out, row)[1]] * 2
+    assert figure(first.out, row)[0] != figure(first.out, row)[1]
+
+
+def test_the_time_of_a_step_is_lower(command: Command) -> None:
+    """A group is tried where that is asked, and a second search has the same result."""
+    command.write("small.tfdeploy", SPEC)
+    arguments = ("suggest", "small.tfdeploy", "--groups", "2")
+    done = command(*arguments)
+    assert done.code == 0
+    assert "times are estimates for the hardware `v100`" in done.out
+    assert "bottleneck: " in done.out
+    before, after = figure(done.out, "time of a step")
+    assert before != after
+    assert command(*arguments).out == done.out
+    assert command.read("small.tfdeploy") == SPEC
+
+
+def test_what_does_not_fit_is_named(command: Command) -> None:
+    """Where nothing fits, the missing bytes and the largest things are printed."""
+    command.write("small.tfdeploy", SPEC.replace("cpu = 1", "cpu = 1, gpu_memory = 64B, cpu_memory = 64B"))
+    done = command("suggest", "small.tfdeploy", "--for", "memory")
+    assert done.code == 1
+    assert "nothing that was tried fits: " in done.out
+    assert "more than there are" in done.out
+    assert "largest there, with slots: `hidden/kernel`" in done.out
+
+
+def test_misuse_is_named(command: Command) -> None:
+    """An unknown goal, a spec with errors, a group that is too large, and no forecast end with a message."""
+    assert command("suggest", "small.tfdeploy", "--for", "luck").code == 2
+    command.write("broken.tfdeploy", "tfdeploy = 1\nplace { cluns -> gpu[*] }\n")
+    broken = command("suggest", "broken.tfdeploy")
+    assert (broken.code, "TFD" in broken.err) == (1, True)
+    command.write("small.tfdeploy", SPEC)
+    large = command("suggest", "small.tfdeploy", "--groups", "3")
+    assert large.code == 1
+    assert "a group of 3 devices cannot be made from 2" in large.err
+    cluster = SPEC.replace("gpu = 2, cpu = 1", 'job "ps" {}\n  job "worker" {}\n')
+    cluster = cluster[: cluster.index("place {")] + (
+        "update {\n  optimizer = SGD(0.1)\n  replication = between_graph\n}\n"
+    )
+    command.write("cluster.tfdeploy", cluster)
+    untimed = command("suggest", "cluster.tfdeploy")
+    assert untimed.code == 2
+    assert "give --for memory or --for balance" in untimed.err

@@ -1,0 +1,111 @@
+"""A tower is split where little is sent, and the rules say so."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from compiler.plan import Tower
+from compiler.reasons import Reason
+from compiler.suggest.candidates import variable_rules
+from compiler.suggest.figures import Figures, Goal
+from compiler.suggest.tower import REST, read_layers, rules_of, split_tower, variable_rules_of
+from compiler.time.costs import Cost, Link
+from compiler.time.work import Arrow, Signature, StepWork, TimedOp
+from compiler.topology import Device, declare
+from dsl import ir
+
+GPUS = (Device("gpu", 0), Device("gpu", 1))
+TOWER = Tower(0, "clone_0", GPUS, 4, Reason("clones", "rule"))
+LAYERS = ("first", "second", "third", "fourth")
+
+
+@frozen
+class Costs:
+    """A second for each ten operations, a second for each byte of a transfer."""
+
+    cores: int = 1
+    step_start: float = 0.0
+    op_start: float = 0.0
+    hand_over: float = 0.0
+    estimate: bool = True
+
+    def of(self, op: TimedOp) -> Cost:
+        """Return the cost of an op."""
+        return Cost(0.0, op.flops / 10, op.flops / 10, op.flops / 10)
+
+    def link(self, source: Device, target: Device) -> Link:
+        """Return the same link between any two devices."""
+        del source, target
+        return Link(0.0, 1.0)
+
+
+def chain(sent: dict[str, int]) -> StepWork:
+    """Return four layers in a chain, each with a gradient; `sent` has the bytes of what is not one byte."""
+    names = ["clone_0/input/take", *(f"clone_0/{each}/MatMul" for each in LAYERS)]
+    names += [f"clone_0/gradients/{each}/MatMul_grad" for each in reversed(LAYERS)]
+    kind = Signature("MatMul", ())
+    ops = [TimedOp(name, kind, GPUS[0], 10 if at else 0, 0, clone=0) for at, name in enumerate(names)]
+    ops.append(TimedOp("clone_1/first/MatMul", kind, GPUS[0], 10_000, 0, clone=1))
+    arrows = [
+        Arrow(at, at + 1, f"{name}:0", sent.get(name.removeprefix("clone_0/"), 1))
+        for at, name in enumerate(names[:-1])
+    ]
+    return StepWork(tuple(ops), tuple(arrows), GPUS)
+
+
+def test_layers_have_their_gradients_and_variables() -> None:
+    """A layer takes the time of its forward and gradient ops, and the bytes of outputs and variables."""
+    layers = read_layers(chain({"second/MatMul": 7}), Costs(), TOWER, {"second/kernel": 100, "step": 3})
+    assert {name: each.seconds for name, each in layers.items()} == {REST: 0.0, **dict.fromkeys(LAYERS, 2.0)}
+    assert layers["second"].bytes == 107
+    assert layers[REST].bytes == 1 + 3
+    assert [(each.backward, list(each.readers)) for each in layers["second"].tensors] == [
+        (False, ["third"]),
+        (True, ["first"]),
+    ]
+
+
+def test_a_tower_is_cut_where_little_is_sent() -> None:
+    """The cut is where few bytes are sent, and inputs stay on the first device."""
+    layers = read_layers(chain({"first/MatMul": 50, "third/MatMul": 50}), Costs(), TOWER, {})
+    places = split_tower(layers, Costs(), TOWER, by_bytes=False, capacity=1 << 40)
+    assert places == {REST: 0, "first": 0, "second": 0, "third": 1, "fourth": 1}
+    assert rules_of(places) == ('ops("third/*") -> group[1]', 'ops("fourth/*") -> group[1]')
+    assert variable_rules_of(places, ["fourth/kernel", "first/kernel"]) == (
+        "variables -> group[0]",
+        'variables("fourth/*") -> group[1]',
+    )
+
+
+def test_memory_is_divided_equally() -> None:
+    """For memory, what counts are bytes: the layer with half of them is alone on its device."""
+    sizes = {"fourth/kernel": 90, "second/kernel": 85, "first/kernel": 5}
+    layers = read_layers(chain({}), Costs(), TOWER, sizes)
+    places = split_tower(layers, Costs(), TOWER, by_bytes=True, capacity=1 << 40)
+    assert len({places["second"], places["fourth"]}) == 2
+    assert places[REST] == 0
+
+
+def test_targets_depend_on_the_devices() -> None:
+    """Sets of several devices are shared, single ones are named, and parameter servers come first."""
+    local = declare(ir.Devices(gpu=2, cpu=1), 0)
+    assert variable_rules(local) == (
+        "variables -> cpu[0]",
+        "variables -> balanced(gpu[*])",
+        "variables -> sharded(gpu[*])",
+        "variables -> replicated",
+    )
+    cluster = declare(ir.Devices(jobs=(ir.Job("ps", 2), ir.Job("worker", 2))), 0)
+    assert variable_rules(cluster)[0] == "variables -> balanced(ps[*])"
+
+
+def test_better_is_what_lacks_less_and_then_what_is_lower() -> None:
+    """Missing memory counts before the goal; equal figures are not better."""
+    plain = Figures(0, 1.0, ("gpu[0]", 100), ("gpu[0]", 50), 10)
+    fast = Figures(5, 0.5, ("gpu[0]", 100), ("gpu[0]", 50), 10)
+    light = Figures(0, 2.0, ("gpu[0]", 90), ("gpu[0]", 60), 10)
+    assert plain.better_than(fast, Goal.STEP_TIME)
+    assert not fast.better_than(plain, Goal.STEP_TIME)
+    assert light.better_than(plain, Goal.MEMORY)
+    assert not light.better_than(plain, Goal.BALANCE)
+    assert not plain.better_than(plain, Goal.STEP_TIME)

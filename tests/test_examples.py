@@ -58,3 +58,18 @@ def test_cifar10_runs_three_towers_on_three_gpus_over_variables_on_the_cpu() -> 
         0,
         0,
     ]
+
+
+def test_the_tables_of_the_recommender_are_in_pieces_on_both_servers() -> None:
+    """Each server has half of the rows of each large table with their slots; that of the shops is whole."""
+    placement = map_placement(compiled_example("recommender"))
+    pieces = [each for each in placement.variables if each.shard is not None]
+    assert {(each.shard.of, each.device, each.shape[0]) for each in pieces if each.shard} == {
+        (f"{name}/rows/embeddings", f"ps[{server}].cpu[0]", rows // 2)
+        for name, rows in (("users", 4000), ("items", 2000))
+        for server in (0, 1)
+    }
+    assert all(slot.device == each.device for each in pieces for slot in each.slots)
+    (shops,) = (each for each in placement.variables if each.name.startswith("shops/"))
+    assert shops.fewer is not None
+    assert "4.00 KiB" in shops.fewer

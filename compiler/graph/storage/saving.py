@@ -22,7 +22,7 @@ from compiler.reasons import Placed, Reason
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
 
-MOST_AT_ONCE = 1 << 26
+MOST_AT_ONCE = 1 << 25
 """The bytes of variables that are written at once, unless a single row is larger."""
 
 

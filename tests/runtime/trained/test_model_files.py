@@ -104,6 +104,16 @@ CASES: dict[str, tuple[dict[str, Any], Inputs, Callable[[Inputs], Inputs]]] = {
         {"characters": np.random.default_rng(2).integers(0, 128, (4, 48), dtype=np.int32)},
         as_they_are,
     ),
+    "recommender": (
+        {"update.mode": "sync"},
+        {
+            "user": np.array(["u0001", "u0399", "u0017", "nobody"]),
+            "item": np.array(["i001", "i149", "i005", "nothing"]),
+            "shop": np.array(["s0", "s7", "s3", "s1"]),
+            "figures": random(4, 2),
+        },
+        as_they_are,
+    ),
     "parts": ({}, {"left": random(4, 32, 32, 3), "right": random(4, 32, 32, 3)[::-1].copy()}, as_they_are),
 }
 

@@ -117,6 +117,12 @@ def test_other_commands_use_it(calibrated: Command) -> None:
     assert (strict.code, "TFD536" in strict.err, "TFD537" in strict.err) == (1, True, False)
     names = {each["name"] for each in json.loads(calibrated.read("step.json"))["traceEvents"]}
     assert "clone_1/hidden/MatMul" in names
+    events = [{"ph": "X", "dur": 5, "args": {"name": "clone_1/hidden/MatMul"}}]
+    calibrated.write("trace.json", json.dumps({"traceEvents": events}))
+    beneath = calibrated("plan", "small.tfdeploy", "--measured", "trace.json")
+    assert (beneath.code, beneath.out.startswith("measured in 1 step: its ops took 5.00 µs")) == (0, True)
+    strange = calibrated("plan", "small.tfdeploy", "--measured", "small.profile.json")
+    assert (strange.code, "not the trace of a run: it lacks" in strange.err) == (2, True)
     unknown = calibrated("plan", "strict.tfdeploy")
     assert (unknown.code, "TFD538" in unknown.err) == (1, True)
 

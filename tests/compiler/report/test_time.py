@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
 from attrs import evolve
 
 from compiler.mapping.explanation import Explanation, Link
@@ -13,11 +15,13 @@ from compiler.reasons import Reason
 from compiler.report.comparison.compare import compare
 from compiler.report.comparison.diff_json import diff_json
 from compiler.report.comparison.diff_text import diff_text
+from compiler.report.text.beneath_text import beneath_json, beneath_text
 from compiler.report.text.step_time import step_time
 from compiler.report.text.why_time import why_time
 from compiler.report.timeline import trace_json
 from compiler.report.view import Ink, View
 from compiler.time.forecast import forecast_step
+from compiler.time.measured_trace import lay_beneath, read_trace
 from tests.compiler.time.steps import OTHER_CPU, Machine, op, step
 from tests.placement_maps import make_map
 
@@ -102,3 +106,38 @@ def test_time_alone_is_no_difference_of_placements() -> None:
     before = evolve(make_map(2), time=MapTime.of(FORECAST, "p"))
     assert not compare(before, evolve(before, time=MapTime.of(SLOWER, "q"))).different
     assert compare(before, make_map(2)).time is None
+
+
+def event(name: str, microseconds: float) -> dict[str, Any]:
+    """Return the event of an op in the trace of a run."""
+    return {
+        "name": "Op",
+        "ph": "X",
+        "pid": 1,
+        "ts": 5,
+        "dur": microseconds,
+        "args": {"name": name, "op": "Op"},
+    }
+
+
+def test_a_run_beneath_its_forecast(tmp_path: Path) -> None:
+    """The means over the steps stand beside the forecast, the largest difference first."""
+    path = tmp_path / "trace.json"
+    steps = [[event("a=10", 10_000), event("b=5", long), event("metric", 500)] for long in (8_000, 10_000)]
+    other = {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "a device"}}
+    path.write_text(json.dumps({"traceEvents": [other, *steps[0], *steps[1]]}), encoding="utf-8")
+    found = lay_beneath(FORECAST, read_trace(path))
+    assert found.steps == 2
+    assert [(each.name, round(each.difference * 1e3, 6)) for each in found.ops] == [
+        ("b=5", 4),
+        ("c=2", -2),
+        ("a=10", 0),
+    ]
+    assert (round(found.forecast, 6), round(found.measured, 6), found.unknown) == (0.017, 0.019, 0.0005)
+    lines = beneath_text(found, View())
+    assert lines[0] == "measured in 2 steps: its ops took 19.0 ms together, forecast 17.0 ms"
+    assert lines[1] == "and 500 µs in ops that the forecast leaves out"
+    assert lines[3].split() == ["b=5", "cpu[1]", "5.00", "ms", "9.00", "ms", "+4.00", "ms"]
+    whole = json.loads(beneath_json(found))
+    assert [each["name"] for each in whole["ops"]] == ["b=5", "c=2", "a=10"]
+    assert whole["ops"][0]["measured"] == pytest.approx(0.009)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from click.testing import CliRunner
 
+from compiler.time.measured_trace import read_trace
 from tests.docs.test_schemas import validator
 from tfdeploy.cli.group import load
 
@@ -32,6 +33,9 @@ def test_both_profiles_are_written(project: Project) -> None:
     tracks = {event["args"]["name"] for event in events if event["name"] == "process_name"}
     assert {f"/job:localhost/replica:0/task:0/device:CPU:{at} Compute" for at in (0, 1)} <= tracks
     assert any("MatMul" in event["name"] for event in events)
+    of_run = read_trace(folder / "trace.json")
+    assert of_run.steps == 3
+    assert "clone_1/logits/MatMul" in of_run.seconds()
     assert project.variables(20)["global_step"] == 20
     assert project.steps() == [10, 20]
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from compiler.mapping.records import PlacementMap
     from compiler.report.view import View
     from compiler.time.forecast import StepForecast
+    from compiler.time.measured_trace import Beneath, RunTrace
     from tfdeploy.runtime.records.outputs import InputFiles
 
 
@@ -60,6 +61,12 @@ class LoadedPlacement:
     shell_complete=offer("files"),
     help="Write the forecast timeline of a step, for Perfetto; - for standard output.",
 )
+@click.option(
+    "--measured",
+    metavar="TRACE",
+    shell_complete=offer("files"),
+    help="Compare the forecast with profile/trace.json of a run; with --json, print that comparison.",
+)
 @click.option("--ops", is_flag=True, help="List every op with its device and what put it there.")
 @click.option(
     "--filter",
@@ -96,6 +103,7 @@ def command(
     html: str | None,
     dot: str | None,
     trace: str | None,
+    measured: str | None,
     ops: bool,
     glob: str | None,
     depth: int | None,
@@ -115,8 +123,11 @@ def command(
     """
     if dot is not None and map_file(spec) is not None:
         raise click.UsageError("--dot needs the spec: a placement map does not say which op feeds which")
-    if trace is not None and map_file(spec) is not None:
-        raise click.UsageError("--trace needs the spec: a placement map does not say when each op runs")
+    if (trace is not None or measured is not None) and map_file(spec) is not None:
+        raise click.UsageError(
+            "--trace and --measured need the spec: a placement map does not say when each op runs"
+        )
+    ran = _read_trace(measured) if measured is not None else None
     outputs = [each for each in (html, dot, trace) if each is not None and each != STDOUT]
     if outputs:
         _require_free(outputs, map_file(spec) or spec, force=force)
@@ -134,7 +145,11 @@ def command(
         _write(dot, _graph(loaded))
     if trace is not None:
         _write(trace, _timeline(loaded))
-    if as_json:
+    if ran is not None:
+        from compiler.time.measured_trace import lay_beneath
+
+        _show_beneath(lay_beneath(_forecast(loaded), ran), as_json=as_json, color=common.color_output)
+    elif as_json:
         sys.stdout.write(loaded.placement.to_json())
     elif html is None and dot is None and trace is None:
         from compiler.report.view import View
@@ -262,14 +277,42 @@ def _graph(loaded: LoadedPlacement) -> str:
 
 
 def _timeline(loaded: LoadedPlacement) -> str:
-    if loaded.time is None:
-        raise click.UsageError(
-            "--trace needs a forecast of time: run `tfdeploy calibrate` on the spec, or give the `kind` of "
-            "its devices"
-        )
     from compiler.report.timeline import trace_json
 
-    return trace_json(loaded.time)
+    return trace_json(_forecast(loaded))
+
+
+def _forecast(loaded: LoadedPlacement) -> StepForecast:
+    if loaded.time is None:
+        raise click.UsageError(
+            "--trace and --measured need a forecast of time: run `tfdeploy calibrate` on the spec, or give "
+            "the `kind` of its devices"
+        )
+    return loaded.time
+
+
+def _read_trace(path: str) -> RunTrace:
+    from compiler.time.measured_trace import read_trace
+    from dsl.files.typed_json import BadRecord
+
+    try:
+        found = read_trace(path)
+    except BadRecord as fault:
+        raise click.ClickException(f"{path}: not the trace of a run: it {fault}") from fault
+    if found.steps == 0:
+        raise click.ClickException(f"{path}: not the trace of a run: it has no op")
+    return found
+
+
+def _show_beneath(found: Beneath, *, as_json: bool, color: bool) -> None:
+    from compiler.report.text.beneath_text import beneath_json, beneath_text
+    from compiler.report.view import View
+
+    if as_json:
+        sys.stdout.write(beneath_json(found))
+        return
+    for line in beneath_text(found, View(color=color)):
+        say(line, color=color)
 
 
 def _write(path: str, text: str) -> None:

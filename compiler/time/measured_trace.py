@@ -1,0 +1,129 @@
+"""A real step beneath a forecast one: the times of ops in the trace of a run, beside those of the forecast.
+
+The trace is `profile/trace.json` of a run with `--profile`, in the format of Chrome's trace viewer. Its times
+are of steps with a trace, which takes time itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from compiler.time.forecast import StepForecast
+from dsl.files.typed_json import NAME, read_record
+
+LIMIT = 1 << 28
+"""The largest trace that is read, in bytes."""
+
+
+@frozen
+class TraceEvent:
+    """An event of a trace: only complete events (`X`) of ops are looked at."""
+
+    ph: str
+    dur: float = 0.0
+    args: Any = None
+
+
+@frozen
+class RunTrace:
+    """The trace of some steps of a run."""
+
+    events: tuple[TraceEvent, ...] = field(metadata={NAME: "traceEvents"}, repr=False)
+
+    @property
+    def steps(self) -> int:
+        """How many steps it is of: as often as most ops ran."""
+        counts = Counter(each.args["name"] for each in self._of_ops())
+        return Counter(counts.values()).most_common(1)[0][0] if counts else 0
+
+    def seconds(self) -> Mapping[str, float]:
+        """Return the mean seconds of each op in a step, by its name in the graph."""
+        sums: dict[str, float] = defaultdict(float)
+        for each in self._of_ops():
+            sums[each.args["name"]] += each.dur * 1e-6
+        return {name: total / self.steps for name, total in sums.items()}
+
+    def _of_ops(self) -> list[TraceEvent]:
+        return [
+            each
+            for each in self.events
+            if each.ph == "X" and isinstance(each.args, dict) and isinstance(each.args.get("name"), str)
+        ]
+
+
+@frozen
+class OpTimes:
+    """An op, forecast and measured, in seconds of a step.
+
+    Attributes:
+        name: Its name in the graph.
+        scope: The layer or part of the step that it belongs to.
+        device: Its device.
+        forecast: The forecast time.
+        measured: The measured time; 0 if the trace does not have it.
+    """
+
+    name: str
+    scope: str
+    device: str
+    forecast: float
+    measured: float
+
+    @property
+    def difference(self) -> float:
+        """How much longer it was than forecast; negative if it was shorter."""
+        return self.measured - self.forecast
+
+
+@frozen
+class Beneath:
+    """A trace beneath a forecast.
+
+    Attributes:
+        steps: The number of steps of the trace.
+        ops: The ops of the step, those with the largest difference first.
+        unknown: The measured seconds of what the forecast does not have, such as metrics.
+    """
+
+    steps: int
+    ops: tuple[OpTimes, ...] = field(repr=False)
+    unknown: float
+
+    @property
+    def forecast(self) -> float:
+        """The forecast seconds of all ops together."""
+        return sum(each.forecast for each in self.ops)
+
+    @property
+    def measured(self) -> float:
+        """The measured seconds of the same ops."""
+        return sum(each.measured for each in self.ops)
+
+
+def read_trace(path: Path | str) -> RunTrace:
+    """Read the trace of a run.
+
+    Raises:
+        BadRecord: If the file is no trace.
+        OSError: If it cannot be read.
+    """
+    return read_record(path, RunTrace, LIMIT)
+
+
+def lay_beneath(forecast: StepForecast, trace: RunTrace) -> Beneath:
+    """Return the ops of a forecast with their times in the trace of a run."""
+    measured = dict(trace.seconds())
+    times: dict[int, float] = defaultdict(float)
+    for bar in forecast.simulated.bars:
+        times[bar.op] += (bar.end - bar.start) / forecast.simulated.updates
+    found = [
+        OpTimes(op.name, op.scope, op.device.ref, times[at], measured.pop(op.name, 0.0))
+        for at, op in enumerate(forecast.work.ops)
+    ]
+    found.sort(key=lambda each: (-abs(each.difference), each.name))
+    return Beneath(trace.steps, tuple(found), sum(measured.values()))

@@ -8,7 +8,7 @@ BIN := .venv/bin
 SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 PYTEST ?= $(SIDE_BY_SIDE)
 # Tests that never start TensorFlow, but for those that are marked as slow.
-QUICK := tests/dsl tests/grammar tests/test_packages.py tests/cli/test_check.py tests/cli/test_fmt.py \
+QUICK := tests/dsl tests/grammar tests/test_packages.py tests/cli/test_check.py tests/cli/test_fmt.py tests/cli/test_init.py \
   tests/cli/test_show.py tests/cli/test_folders.py tests/cli/test_startup.py
 
 .PHONY: help run test full quick check-format lint types layers tests coverage bench docs pictures reference mutants package lock format clean

@@ -15,6 +15,7 @@ from rich.console import Console
 
 import tfdeploy
 from compiler.graph.compiled import CompiledGraph
+from compiler.mapping.step_time import MapTime
 from compiler.report.comparison.compare import compare
 from dsl.shown import MOST_ROWS, Shown, Summary, Table
 from tests.placement_maps import make_map
@@ -144,6 +145,17 @@ def test_devices_that_differ_have_a_row_before_and_after() -> None:
     assert [row[0] for row in rows] == ["before", "after"]
     assert set(rows[0][2:]) == {"."}
     assert rows[1][2] != "."
+
+
+def test_the_time_of_a_step_is_shown_if_it_was_forecast() -> None:
+    """Of a map, and of a comparison of two maps that have a forecast."""
+    quick = MapTime(
+        0.002, estimate=True, measured=0.0, source="v100", devices=(), links=(), by_scope=(), by_rule=()
+    )
+    one, two = evolve(make_map(1), time=evolve(quick, seconds=0.004)), evolve(make_map(2), time=quick)
+    assert ["", "a step takes 2.00 ms, an estimate for the hardware `v100`"] in cells(two)
+    assert ["step", "4.00 ms -> 2.00 ms"] in cells(compare(one, two))
+    assert "step" not in {row[0] for row in cells(compare(make_map(1), make_map(2)))}
 
 
 def test_to_html_is_the_page_of_plan(graph: CompiledGraph) -> None:

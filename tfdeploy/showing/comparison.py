@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from attrs import asdict
 
-from compiler.figures import plural, size
+from compiler.figures import duration, plural, size
 from compiler.report.refs import label
 from compiler.report.totals import Totals
 from dsl.shown import Summary, Table
@@ -30,6 +30,9 @@ def summary(comparison: Comparison) -> Summary:
         ),
         ("links", f"{plural(len(comparison.links), 'link')} of devices with other traffic"),
     ]
+    time = comparison.time
+    if time is not None and time.before.seconds != time.after.seconds:
+        facts.append(("step", f"{duration(time.before.seconds)} -> {duration(time.after.seconds)}"))
     before, after = asdict(comparison.mode_before), asdict(comparison.mode_after)
     facts += [(name, f"{was} -> {after[name]}") for name, was in before.items() if was != after[name]]
     largest = sorted(comparison.variables, key=lambda each: -each.bytes)

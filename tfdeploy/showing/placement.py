@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from compiler.figures import count, size, size_of_known
+from compiler.figures import count, duration, size, size_of_known
+from compiler.report.text.step_time import origin
 from compiler.report.text.terminal import headline
 from compiler.report.totals import Totals, device_totals
 from dsl.shown import Summary, Table
@@ -29,6 +30,9 @@ def summary(placement: PlacementMap) -> Summary:
         left=4,
     )
     facts = tuple(("", line) for line in others)
+    time = placement.time
+    if time is not None:
+        facts = (*facts, ("", f"a step takes {duration(time.seconds)}, {origin(time)}"))
     return Summary(f"placement of {first}", facts, (devices, variables))
 
 

@@ -64,7 +64,7 @@ def seq2seq() -> Twin:
 
 def ner_tagger() -> Twin:
     """A tag for each word; the mask leaves out the loss of what fills up."""
-    words = keras.Input((8,), dtype="int32", name="words")
+    words = keras.Input((None,), dtype="int32", name="words")
     x = layers.Embedding(12, 6, mask_zero=True, name="table")(words)
     x = layers.Bidirectional(layers.LSTM(5, return_sequences=True), name="lstm")(x)
     return Twin(keras.Model(words, layers.Dense(4, name="logits")(x)), [CLASSES], ["tags"])

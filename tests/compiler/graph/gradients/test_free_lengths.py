@@ -183,3 +183,16 @@ def test_one_tower_is_keras() -> None:
         expected = model.train_on_batch(batch["words"], [batch["tags"], batch["mood"]])
         assert loss == pytest.approx(expected[0], rel=ROUNDING)
     close(found, {name: variable.numpy() for name, variable in plain.variables.items()})
+
+
+def test_a_clone_that_draws_several_batches_fills_them_up() -> None:
+    """Clones that update alone with unequal batches join batches of different sizes of the file."""
+    spec = tagger(2, (2, 6), attended="states", update__mode="async")
+    with Run(spec) as run:
+        graph = run.compiled.graph
+        found = [graph.get_tensor_by_name(f"input/clone_1/{name}:0") for name in ("words", "tags")]
+        words, tags = run.session.run(found)
+    lengths = [int(row.nonzero()[0][-1]) + 1 for row in words]
+    assert words.shape == tags.shape == (6, max(lengths))
+    assert len({max(lengths[at : at + 2]) for at in (0, 2, 4)}) > 1
+    assert lengths == list(LENGTHS[:6])

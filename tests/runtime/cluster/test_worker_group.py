@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import signal
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from attrs import frozen
 
 import tfdeploy
 from tests.runtime.cluster.faults import MODES, FaultyRun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SPEC = """
 tfdeploy = 1
@@ -52,41 +58,75 @@ def train(folder: Path, update: str, *, workers: int = 3, length: str = "steps =
 UPDATES = ["mode = async", "mode = async, staleness = 2", "replication = between_graph"]
 
 
-@pytest.mark.parametrize("update", [*UPDATES, "replication = between_graph, backup = 1", "mode = sync"])
+@frozen
+class Run:
+    """A run that several tests look at, which change nothing of it.
+
+    Attributes:
+        folder: Where the spec and the run directory `run` are.
+        result: Its result.
+    """
+
+    folder: Path
+    result: tfdeploy.Result
+
+    def history(self, split: str) -> list[dict[str, Any]]:
+        """Return the lines of a split in the history."""
+        lines = (self.folder / "run" / "history.jsonl").read_text().splitlines()
+        return [line for line in map(json.loads, lines) if line["split"] == split]
+
+
+@pytest.fixture(scope="module")
+def two_epochs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
+    """Return a function that gives the run of three workers for two epochs, which is made once."""
+
+    @cache
+    def run(update: str) -> Run:
+        folder = tmp_path_factory.mktemp("group")
+        return Run(folder, train(folder, update, length="epochs = 2"))
+
+    return run
+
+
+def require_complete(run: Run, steps: int) -> None:
+    """Check that a run has ended at a step, was evaluated there, and has left its model."""
+    assert (run.result.status, run.result.steps) == ("finished", steps)
+    assert run.result.test is not None
+    assert run.result.test.examples == 96
+    assert run.history("test")[-1]["step"] == steps
+    assert (run.folder / "run" / "model.keras").exists()
+
+
+@pytest.mark.parametrize("update", ["replication = between_graph, backup = 1", "mode = sync"])
 def test_training_ends_at_the_exact_step(tmp_path: Path, update: str) -> None:
     """Evaluations and checkpoints come in between, and every worker stops where it should."""
-    result = train(tmp_path, update)
-    assert (result.status, result.steps) == ("finished", 30)
-    assert result.test is not None
-    assert result.test.examples == 96
-    lines = [json.loads(each) for each in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
-    assert [each["step"] for each in lines if each["split"] == "test"][-1] == 30
-    assert (tmp_path / "run" / "model.keras").exists()
+    require_complete(Run(tmp_path, train(tmp_path, update)), 30)
 
 
 @pytest.mark.parametrize("update", UPDATES)
-def test_an_epoch_of_all_workers_is_one_pass(tmp_path: Path, update: str) -> None:
-    """96 examples among three workers with batches of 4: 24 updates, or 8 steps of all, for an epoch."""
-    result = train(tmp_path, update, length="epochs = 2")
-    assert result.steps == (16 if "between" in update else 48)
-    found = sorted((tmp_path / "run" / "checkpoints").glob("*.json"))
-    manifests = [json.loads(path.read_text()) for path in found]
+def test_an_epoch_of_all_workers_is_one_pass(two_epochs: Callable[[str], Run], update: str) -> None:
+    """Training ends at the exact step, evaluations and checkpoints coming in between.
+
+    With 96 examples among three workers and batches of 4, an epoch is 24 updates, or 8 steps of all.
+    """
+    run = two_epochs(update)
+    require_complete(run, 16 if "between" in update else 48)
+    manifests = [json.loads(path.read_text()) for path in (run.folder / "run" / "checkpoints").glob("*.json")]
     assert max(each["examples"] for each in manifests) == 192
 
 
-def test_what_a_cluster_has_trained_is_evaluated_here(tmp_path: Path) -> None:
+def test_what_a_cluster_has_trained_is_evaluated_here(two_epochs: Callable[[str], Run]) -> None:
     """The model of a cluster's run scores the same on this machine, without a cluster."""
-    result = train(tmp_path, "mode = async", length="steps = 20")
-    found = tfdeploy.evaluate(tfdeploy.load(tmp_path / "spec.tfdeploy"))
-    assert result.test is not None
-    assert found.splits["test"].loss == pytest.approx(result.test.loss, rel=1e-5)
+    run = two_epochs("mode = async")
+    found = tfdeploy.evaluate(tfdeploy.load(run.folder / "spec.tfdeploy"))
+    assert run.result.test is not None
+    assert found.splits["test"].loss == pytest.approx(run.result.test.loss, rel=1e-5)
 
 
-def test_history_says_whose_update_it_was(tmp_path: Path) -> None:
-    """In async every worker tells about its own updates; a synchronous step is everybody's."""
-    train(tmp_path, "mode = async", workers=2, length="steps = 200")
-    lines = [json.loads(each) for each in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
-    assert {each.get("worker") for each in lines if each["split"] == "train"} == {"worker:0", "worker:1"}
+def test_history_says_whose_update_it_was(two_epochs: Callable[[str], Run]) -> None:
+    """In async every worker tells about its own updates, of which each makes some if none may fall behind."""
+    lines = two_epochs("mode = async, staleness = 2").history("train")
+    assert {each["worker"] for each in lines} == {"worker:0", "worker:1", "worker:2"}
 
 
 def test_a_run_goes_on_in_another_replication(tmp_path: Path) -> None:
@@ -103,13 +143,13 @@ def test_a_task_that_stays_away_ends_the_run_with_a_checkpoint(tmp_path: Path) -
     run.spec.write_text(run.spec.read_text().replace("task_timeout = 120s", "task_timeout = 6s"))
     try:
         run.start(*run.names)
-        run.until(100)
+        run.until(10)
         run.tasks["worker:1"].close()
         chief = run.tasks["worker:0"]
         assert chief.end(60) == 2
         assert "error[TFD763]" in chief.text
         assert "worker:1 at 127.0.0.1" in chief.text
-        assert run.saved() >= 100
+        assert run.saved() >= 10
         assert run.tasks["ps:0"].end(30) == 0
     finally:
         run.end()
@@ -121,12 +161,12 @@ def test_a_signal_ends_the_wait_for_a_missing_worker(tmp_path: Path) -> None:
     run = FaultyRun(tmp_path, MODES["between graphs, sync"], steps=100_000, every=50_000)
     try:
         run.start(*run.names)
-        run.until(40)
+        run.until(10)
         run.tasks["worker:1"].close()
         chief = run.tasks["worker:0"]
         chief.until("waiting")
         chief.send(signal.SIGINT)
         assert chief.end(60) == 130
-        assert run.saved() >= 40
+        assert run.saved() >= 10
     finally:
         run.end()

@@ -15,6 +15,7 @@ from attrs import frozen
 from dsl.schema import ROOT
 from grammar import lark_parser
 from grammar.tokens.bracket_tokens import CLOSER, OPENER
+from grammar.tokens.layout import DEEPEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -202,6 +203,8 @@ def _rows_before(text: str, start: int) -> Iterator[tuple[Part, ...]]:
 def _levels(line: list[Part], rows: Iterator[tuple[Part, ...]]) -> tuple[list[list[Part]], list[Part]]:
     """Return the open brackets, innermost first, and the tokens that each has inside; then those around all.
 
+    Of more brackets than the parser takes, the innermost are returned.
+
     Of the tokens in a block, those of its last item are among them and those of earlier lines may be missing.
     """
     openers: list[Part] = []
@@ -222,6 +225,8 @@ def _levels(line: list[Part], rows: Iterator[tuple[Part, ...]]) -> tuple[list[li
                     openers.append(part)
                     levels.append(backwards[::-1])
                     backwards, complete = [], False
+                    if len(openers) == DEEPEST:
+                        return [*levels, []], openers
                     continue
                 depth += (part.kind in OPENER) - (part.kind in CLOSER)
                 backwards.append(part)

@@ -1,0 +1,107 @@
+"""Whatever a text looks like, each request has an answer, and its places are in the text."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pytest
+from lsprotocol import types
+
+from dsl.diagnostics import SpecError
+from tests.folders import EXAMPLES
+from tests.lsp.test_diagnostics import mutations
+from tests.lsp.texts import Opened
+from tfdeploy.lsp.diagnostics import Settings, by_file, examine
+from tfdeploy.lsp.features import colors, commands, completion, edits, hints, hover, navigation, outline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SPECS = sorted(EXAMPLES.rglob("*.tfdeploy"))
+
+
+def answers(opened: Opened, offset: int) -> Iterator[Any]:
+    """Yield what every feature answers at a place."""
+    document, trees, names, documents = opened.document, opened.trees, opened.names, opened.documents
+    found = examine(document, documents.texts, Settings())
+    whole = document.positions.range(0, len(document.text))
+    yield by_file(found, documents)[document.uri]
+    yield edits.code_actions(found, whole, None, documents, Settings())
+    yield completion.complete(document, trees, names, offset, snippets=True)
+    yield hover.hover(document, trees, names, offset)
+    yield hover.signature_help(document, trees, offset)
+    yield navigation.definitions(document, names, offset, documents)
+    yield navigation.references(document, names, offset, documents, with_definition=True)
+    yield navigation.highlights(document, names, offset)
+    yield navigation.renamable(document, names, offset)
+    yield outline.symbols(document)
+    yield outline.folds(document)
+    yield outline.selections(document, [offset])
+    yield outline.links(document)
+    yield hints.hints(document, trees, found.reading.spec, {}, whole)
+    yield commands.lenses(document)
+    colors.semantic_tokens(document, names)
+    try:
+        yield edits.formatting(document)
+        yield [navigation.rename(document, trees, names, offset, "other", documents)]
+    except (SpecError, navigation.CannotRenameError):
+        pass
+
+
+def positions(answer: Any) -> Iterator[types.Position]:
+    """Yield every position in an answer."""
+    if isinstance(answer, types.Position):
+        yield answer
+    elif isinstance(answer, list | tuple):
+        for each in answer:
+            yield from positions(each)
+    elif attrs.has(type(answer)):
+        for field in attrs.fields(type(answer)):
+            yield from positions(getattr(answer, field.name))
+
+
+def answered(text: str, spec: Path, offset: int) -> None:
+    """Ask everything about a place in a text."""
+    opened = Opened(text, spec)
+    lines = opened.document.text.split("\n")
+    for answer in answers(opened, min(offset, len(opened.document.text))):
+        for at in positions(answer):
+            assert at.line < len(lines)
+            assert at.character <= 2 * len(lines[at.line])
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
+def test_damaged_texts_are_answered(spec: Path) -> None:
+    """One damaged text for each example, at a place near the damage."""
+    chosen = random.Random(spec.name)  # noqa: S311 damage is no secret
+    text = spec.read_text()
+    for damaged in mutations(text, 2, chosen.randrange(10**6)):
+        answered(damaged, spec, chosen.randrange(len(damaged)))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
+def test_many_damaged_texts_are_answered(spec: Path) -> None:
+    """As above, with more damage and more places."""
+    chosen = random.Random(spec.name)  # noqa: S311 damage is no secret
+    text = spec.read_text()
+    for damaged in mutations(text, 15, chosen.randrange(10**6)):
+        for _ in range(3):
+            answered(damaged, spec, chosen.randrange(len(damaged)))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "#", '"', "{", "}", "((((", "a = ", "\ufeff", "model", "x\r\ny", "\0", "🙂" * 3]
+)
+def test_strange_texts_are_answered(text: str) -> None:
+    """Texts of next to nothing, at every place."""
+    for offset in range(len(text) + 1):
+        answered(text, SPECS[0], offset)
+
+
+def test_a_text_nested_beyond_measure_is_answered() -> None:
+    """Brackets in brackets that no stack would hold."""
+    answered("let { a = " + "[" * 5000, SPECS[0], 3000)

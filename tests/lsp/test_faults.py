@@ -1,0 +1,51 @@
+"""Faults of tfdeploy itself: they are reported, and the server goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from tests.lsp.texts import SMALL
+from tfdeploy.lsp import server as module
+from tfdeploy.lsp.diagnostics import Settings
+from tfdeploy.lsp.requests import create_server
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tfdeploy.lsp.diagnostics import Findings
+    from tfdeploy.lsp.documents import Document
+
+
+def test_a_fault_while_reading_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log of the editor says which text could not be read; the next version of it is read again."""
+    server = create_server(Settings())
+    told: list[str] = []
+    shown: list[types.PublishDiagnosticsParams] = []
+    monkeypatch.setattr(server, "window_log_message", lambda params: told.append(params.message))
+    monkeypatch.setattr(server, "text_document_publish_diagnostics", shown.append)
+    examine = module.examine
+
+    def failing(document: Document, texts: dict[str, str], settings: Settings) -> Findings:
+        if document.version == 1:
+            raise ZeroDivisionError("a fault")
+        return examine(document, texts, settings)
+
+    monkeypatch.setattr(module, "examine", failing)
+    uri = "file:///nowhere/spec.tfdeploy"
+
+    async def typing() -> None:
+        server.documents.open(uri, 1, SMALL)
+        server._states[uri] = module._State()
+        await server._read_all(uri, server._states[uri])
+        server.documents.change(uri, 2, [types.TextDocumentContentChangeWholeDocument("tfdeploy = 1")])
+        await server._read_all(uri, server._states[uri])
+
+    asyncio.run(typing())
+    server.shutdown()
+    assert [("/nowhere/spec.tfdeploy" in each, "ZeroDivisionError" in each) for each in told] == [
+        (True, True)
+    ]
+    assert [(each.version, [one.code for one in each.diagnostics]) for each in shown] == [(2, ["TFD204"])]

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from compiler.graph.tower.network.network import Network, filled, first_sentence, flattened
 from compiler.graph.user_code import comparing_elements, diagnosed, raised_at
-from compiler.model.graph import CallNode
+from compiler.model.graph import CallNode, ModelGraph
 from dsl.diagnostics import Diagnostic, RunError, SpecError
 from dsl.errors.meaning import tensors as tensor_errors
 from dsl.errors.planning import plan as errors
@@ -154,6 +154,7 @@ def check_operation(network: Network, call: CallNode, made: Sequence[Any], value
     constants = network.model.constants
     if constants.issuperset(call.values):
         return
+    _check_positions(network.model, call, values)
     function = network.model.layers[call.layer].call.name
     batched = [number not in constants for number in call.inputs]
     symbols = [
@@ -167,6 +168,46 @@ def check_operation(network: Network, call: CallNode, made: Sequence[Any], value
         if not keeps or _takes_batch_axis(network, call, each, values):
             shape = _written(["batch" if size == examples else size for size in each.shape])
             raise SpecError([tensor_errors.joins_examples(function, shape, call.span)])
+
+
+def _check_positions(model: ModelGraph, call: CallNode, values: Sequence[Any]) -> None:
+    """Raise SpecError if a free weight with a fixed number of positions meets an axis without a fixed size.
+
+    TensorFlow would assume that the sizes are equal, and fail at the first batch for which they are not. An
+    index before the operation may make them equal, and is trusted.
+    """
+    made_by = {value: model.layers[each.layer] for each in model.calls for value in each.values}
+    kinds = [made_by[each].kind if each in made_by else "" for each in call.inputs]
+    labels = [made_by[each].call.name if each in made_by else "" for each in call.inputs]
+    function = model.layers[call.layer].call.name
+    if function not in _ELEMENTWISE or "weight" not in kinds:
+        return
+    weight = values[kinds.index("weight")].shape
+    for number, value, label in zip(call.inputs, values, labels, strict=True):
+        sizes = [*zip(reversed(value.shape.as_list()[1:]), reversed(weight.as_list()[1:]), strict=False)]
+        if label != "getitem" and any(size is None and fixed not in (None, 1) for size, fixed in sizes):
+            needed = model.needed_for([number])
+            free = [each for each in model.inputs if each.free and each.value in needed]
+            axes = [(f"axis {axis.axis} of `{each.name}`", each.span) for each in free for axis in each.free]
+            shapes = [_written(_shape(each)) for each in values]
+            reason = (
+                f"the weight has a fixed size, `{_written(weight.as_list()[1:])}`, and each batch its own"
+            )
+            raise SpecError([errors.free_axis(function, shapes, reason, axes, call.span)])
+
+
+_ELEMENTWISE = {
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "true_divide",
+    "maximum",
+    "minimum",
+    "power",
+    "where",
+}
+"""Operations of two tensors whose sizes must agree."""
 
 
 def _takes_batch_axis(network: Network, call: CallNode, made: Any, values: Sequence[Any]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from compiler.graph.assumed_sizes import forecast_memory
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping import map_placement
@@ -9,6 +11,7 @@ from compiler.mapping.records import MapAssumption, PlacementMap
 from compiler.pipeline import make_plan
 from compiler.report.text.terminal import terminal_map
 from compiler.report.view import View
+from dsl.diagnostics import SpecError
 from tests.support import spec_of
 
 TEXT = """
@@ -55,3 +58,20 @@ def test_images_of_any_size() -> None:
     compiled = compile_graph(make_plan(spec_of(text.format(shape=""))))
     assert [each.assumed for each in compiled.plan.model.inputs[0].free] == [128, 128]
     assert compiled.train_input.batch["words"].shape.as_list() == [8, None, None, 3]
+
+
+def test_a_weight_for_each_position_needs_a_size() -> None:
+    """What TensorFlow would find out at the first batch of another size is refused, with the axis named."""
+    text = (
+        TEXT.format(shape="none")
+        .replace(' -> Dense(5, name = "tag")', "\n  places = weight([50, 16])\n  y = {} -> Dense(5)")
+        .replace("  y = words", "  table = words")
+    )
+    with pytest.raises(SpecError) as caught:
+        compile_graph(make_plan(spec_of(text.replace("{}", "table + places"))))
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.message) == ("TFD506", "`add` cannot be applied here")
+    assert found.text == "gets `[?, 16]` and `[50, 16]`"
+    assert [each.text for each in found.labels] == ["axis 0 of `words` has no fixed size"]
+    for fits in ("table[:, :50] + places", "table * places[:, :1]"):
+        compile_graph(make_plan(spec_of(text.replace("{}", fits))))

@@ -91,7 +91,14 @@ def duplicate(kind: str, name: str, span: Span, first: Span) -> Diagnostic:
         span,
         text="defined again",
         labels=(Label(first, "first defined here"),),
+        help=_SEVERAL_OPTIMIZERS if name in {"optimizer", "update"} else None,
     )
+
+
+_SEVERAL_OPTIMIZERS = (
+    'a step does one update; groups of weights have optimizers of their own in it: `optimizer { "head/*" -> '
+    'Adam(1e-3), "*" -> SGD(0.1) }`'
+)
 
 
 def name_of_input(name: str, span: Span, first: Span | None) -> Diagnostic:
@@ -116,7 +123,8 @@ def second_model(span: Span, first: Span) -> Diagnostic:
         labels=(Label(first, "first defined here"),),
         notes=("a spec trains one model by the gradients of one loss, which may be a sum of several",),
         help="give each model a spec of its own, or make both parts of one model and add their losses up; "
-        "networks that are trained in turns, as a GAN's, cannot be described",
+        "networks that are trained in turns, as a GAN's, cannot be described, because every step of a spec "
+        "has one loss and one update, which is what makes it equal for any number of clones",
     )
 
 

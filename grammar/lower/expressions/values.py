@@ -255,6 +255,8 @@ def _of_table(call: syntax.Call, type: Type, context: Context) -> Any:  # noqa: 
 
 def _of_keras(call: syntax.Call, type: Type, context: Context) -> Any:  # noqa: A002
     name = call.callee.name
+    if not type.of and name == "python":  # where any object may be, such as among the arguments of `python`
+        type = kinds.keras("layer")  # noqa: A001
     own = schema.function(type.of, name) if type.of else None
     if own is not None:
         return _of_table(call, type, context)

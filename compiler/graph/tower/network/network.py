@@ -97,6 +97,7 @@ class _Maker:
 
     def made(self, call: ir.Call, category: str, more: Mapping[str, Any]) -> Any:
         """Return the object of a call; `category` is empty if any object may be there."""
+        category = category or ("" if call.name == "python" else _category_of(call.name))
         if category == "activation" and call.name != "python":
             return self.constructed(call, category, partial(_activation, call.name), {})
         if call.name == "python":
@@ -138,6 +139,11 @@ def _called(call: ir.Call, maker: Callable[..., Any], args: list[Any], kwargs: d
         return maker(*args, **kwargs)
     except (TypeError, ValueError, ImportError) as fault:
         raise SpecError([errors.layer_cannot_be_made(call.name, first_sentence(fault), call.span)]) from fault
+
+
+def _category_of(name: str) -> str:
+    """Return the first category that has an object of this name."""
+    return next((each for each in signatures.CATEGORIES if signatures.find(each, name) is not None), "")
 
 
 def _of_no_graph(regularizer: Any) -> Any:

@@ -79,7 +79,8 @@ def make_own(call: ir.Call, category: str, arguments: Mapping[str, Any], base: s
 
     Args:
         call: The call.
-        category: What kind of object it is, such as `loss`.
+        category: What kind of object it is, such as `loss`. If it is empty, because the object is an argument
+            of the user's code, any object will do, and a function that needs further arguments is one itself.
         arguments: The keyword arguments of the call, as Python has them.
         base: The folder in which the module is looked up first.
 
@@ -89,8 +90,11 @@ def make_own(call: ir.Call, category: str, arguments: Mapping[str, Any], base: s
     """
     path = str(call.args[0])
     function = load_function(path, Path(base), call.span, of_model=True)
-    user, kind = UserCode(path, call.span), _KINDS[category]
-    needed = _needed(function, arguments, path, call)
+    user, needed = UserCode(path, call.span), _needed(function, arguments, path, call)
+    if not category:
+        with user.running():
+            return partial(function, **arguments) if needed else function(**arguments)
+    kind = _KINDS[category]
     if needed and len(needed) not in kind.arguments:
         raise SpecError([errors.arguments_missing(path, needed, kind.noun, call.span)])
     if needed and arguments and kind.base is None:

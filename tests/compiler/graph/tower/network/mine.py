@@ -127,3 +127,19 @@ def failing(x, dtype=None):
 def failing_loss(target, prediction):
     del prediction
     return target.shape.no_such_thing
+
+
+class Around(keras.layers.Layer):
+    """A layer that is given another one."""
+
+    def __init__(self, inner, factor=1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.inner = inner
+        self.factor = factor
+
+    def build(self, input_shape):
+        self.inner.build(input_shape)
+        super().build(input_shape)
+
+    def call(self, x):
+        return self.factor * self.inner(x)

@@ -186,3 +186,36 @@ def test_faults_of_user_code_point_at_the_spec(tmp_path: Path) -> None:
             (note,) = found.notes
             assert f".py:{'1' if 'import' in line else ''}" in note, note
             assert line in note
+
+
+NESTED = """
+tfdeploy = 1
+model "own" {
+  x = input(float32, [4])
+  y = input(float32, [3])
+  z = x -> python(
+    "mine:Around",
+    inner = python("mine:Around", inner = Dense(3, activation = python("mine:wave"))),
+    factor = 2.0,
+  )
+  loss = [y, z] -> MeanSquaredError()
+}
+devices { cpu = 2 }
+clones { count = 2, batch = 2 }
+update { optimizer = SGD(0.1) }
+train { seed = 3 }
+"""
+
+
+def test_arguments_of_the_users_code_are_objects_of_the_users_and_of_keras(tmp_path: Path) -> None:
+    """A layer in a layer in a layer, with a function among its arguments, has the arithmetic of NumPy."""
+    x = np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4)
+    with Training(
+        _spec(NESTED, tmp_path), {"x": x, "y": np.ones((4, 3), np.float32)}, base=str(tmp_path)
+    ) as tower:
+        values = tower.values()
+        outputs = np.concatenate(tower.session.run([clone.outputs for clone in tower.compiled.clones]))
+    kernel, bias = (
+        next(values[name] for name in values if name.endswith(each)) for each in ("/kernel", "/bias")
+    )
+    np.testing.assert_allclose(outputs, 2.0 * np.sin(2.0 * (x @ kernel + bias)), rtol=1e-5)

@@ -28,6 +28,8 @@ LAYERS = """
     -> RandomRotation(0.2)
     -> RandomBrightness(0.2, value_range = [0, 1])
     -> RandomErasing(value_range = [0, 1])
+    -> RandomPerspective(0.5)
+    -> RandAugment([0, 1])
 """
 
 

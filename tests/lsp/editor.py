@@ -13,7 +13,7 @@ from pytest_lsp import LanguageClient, client_capabilities
 from pytest_lsp.client import DEFAULT_CLIENT_FEATURES, register_lsp_features
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
     from pathlib import Path
 
 T = TypeVar("T")
@@ -40,6 +40,7 @@ class Editor:
         self._versions: dict[str, int] = {}
         self._published: dict[str, list[types.PublishDiagnosticsParams]] = {}
         self._news = threading.Condition()
+        self.registered: list[str] = []
         self.client = LanguageClient(converter_factory=default_converter)
         own = {types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS}
         kept = {name: each for name, each in DEFAULT_CLIENT_FEATURES.items() if name not in own}
@@ -52,6 +53,10 @@ class Editor:
             with self._news:
                 self._published.setdefault(params.uri, []).append(params)
                 self._news.notify_all()
+
+        @self.client.feature(types.CLIENT_REGISTER_CAPABILITY)
+        def register(params: types.RegistrationParams) -> None:
+            self.registered += [each.method for each in params.registrations]
 
         await self.client.start_io(sys.executable, "-m", "tfdeploy", "lsp", *arguments)
         return await self.client.initialize_session(
@@ -118,6 +123,18 @@ class Editor:
             found = self._news.wait_for(lambda: self._of_version(uri, wanted), PATIENCE)
         assert found, f"nothing was published for version {wanted} of {name}"
         return list(found[-1].diagnostics)
+
+    def wait_for(
+        self, name: str, wanted: Callable[[types.PublishDiagnosticsParams], bool]
+    ) -> types.PublishDiagnosticsParams:
+        """Return the last that is published for a document, as soon as it is what is wanted."""
+        uri = self.uri(name)
+        with self._news:
+            fine = self._news.wait_for(
+                lambda: bool(self._published.get(uri)) and wanted(self._published[uri][-1]), PATIENCE
+            )
+            assert fine, f"nothing of the kind was published for {name}: {self._published.get(uri)}"
+            return self._published[uri][-1]
 
     def _of_version(self, uri: str, version: int | None) -> list[types.PublishDiagnosticsParams]:
         return [each for each in self._published.get(uri, []) if each.version == version]

@@ -212,3 +212,18 @@ def test_an_open_part_is_reported_by_its_spec(editor: Editor) -> None:
         types.DefinitionParams(*editor.at("main.tfdeploy", main, "= width", 3)),
     )
     assert place_.uri == editor.uri("part.tfdeploy")
+
+
+def test_files_that_change_outside_of_the_editor_count(editor: Editor) -> None:
+    """The server asks to be told of changed files, and reads open specs again when it is."""
+    main = SMALL.replace("tfdeploy = 1\n", 'tfdeploy = 1\ninclude = ["outside.tfdeploy"]\n')
+    main = main.replace("let {\n  width = 8\n}\n", "")
+    outside = editor.folder / "outside.tfdeploy"
+    outside.write_text("let { width = 8 }\n")
+    assert editor.open("inside.tfdeploy", main) == []
+    assert types.WORKSPACE_DID_CHANGE_WATCHED_FILES in editor.registered
+    outside.write_text("let { width = eight }\n")
+    event = types.FileEvent(outside.as_uri(), types.FileChangeType.Changed)
+    editor.tell(types.WORKSPACE_DID_CHANGE_WATCHED_FILES, types.DidChangeWatchedFilesParams([event]))
+    found = editor.wait_for("outside.tfdeploy", lambda each: len(each.diagnostics) > 0)
+    assert [each.code for each in found.diagnostics] == ["TFD401"]

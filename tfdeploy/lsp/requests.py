@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from tfdeploy.lsp.placements import Placed
 
 
+WATCHED = ("tfdeploy", "csv")
+"""The endings of files whose content `check` reads; what becomes of them outside of the editor counts too."""
+
+
 class RequestFailedError(JsonRpcException):
     """A request that cannot be answered, for a reason that is not a fault of the server."""
 
@@ -69,6 +73,25 @@ def _add_documents(server: SpecServer) -> None:
     async def did_save(ls: SpecServer, params: types.DidSaveTextDocumentParams) -> None:
         del params
         for each in ls.documents:  # the file may be included by, or be the data of, others
+            ls.read_soon(each.uri)
+
+    @server.feature(types.INITIALIZED)
+    async def initialized(ls: SpecServer, params: types.InitializedParams) -> None:
+        del params
+        workspace = ls.client_capabilities.workspace
+        watching = workspace.did_change_watched_files if workspace else None
+        if watching and watching.dynamic_registration:
+            options = types.DidChangeWatchedFilesRegistrationOptions(
+                [types.FileSystemWatcher(f"**/*.{ending}") for ending in WATCHED]
+            )
+            method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+            registration = types.Registration("files", method, options)
+            ls.client_register_capability(types.RegistrationParams([registration]))
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    async def files_changed(ls: SpecServer, params: types.DidChangeWatchedFilesParams) -> None:
+        del params
+        for each in ls.documents:
             ls.read_soon(each.uri)
 
 

@@ -62,6 +62,7 @@ def test_a_block_is_offered_its_attributes(block: str) -> None:
         ("-> scale(image, 0.5)", "-> random_flip(image, direction = |)", {"horizontal", "vertical", "both"}),
         ("-> cpu[*]", "-> |", {"cpu[*]", "cpu[0]", "cpu[0..3]", "groups"}),
         ("variables -> cpu[0]", "variables -> balanced(|)", {"cpu[0..3]"}),
+        ("variables -> cpu[0]", "variables -> sharded(cpu[*], |)", {"axis =", "min_size ="}),
         ("-> cpu[*]", "-> cpu[|]", {"*", "0", "3", "0..3"}),
         ("  clones -> cpu[*]", "  |", {"clones", "variables", "slots", "ops"}),
         ("Adam(1e-3)", "|", set(signatures.names("optimizer"))),

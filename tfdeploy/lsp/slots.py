@@ -302,8 +302,11 @@ def _measure(name: str) -> Function | None:
 
 def _target(name: str) -> Function | None:
     known = schema.target(name)
-    if known is None or known.shape not in {"set", "groups"}:
+    if known is None or known.shape in {"word", "member"}:
         return None
     devices = Argument("set", Type("any"), _DEVICES, required=True)
     size = Argument("size", kinds.integer(1), "devices in a group", required=True, positional=False)
-    return Function(known.name, (devices, size) if known.shape == "groups" else (devices,), doc=known.doc)
+    axis = Argument("axis", kinds.integer(0), "axis along which variables are cut", 0, positional=False)
+    least = Argument("min_size", kinds.size(0), "bytes of a piece", 0, positional=False)
+    more = {"groups": (size,), "pieces": (axis, least)}.get(known.shape, ())
+    return Function(known.name, (devices, *more), doc=known.doc)

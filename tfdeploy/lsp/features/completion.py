@@ -399,6 +399,7 @@ class _Offers:
         for each in schema.TARGETS:
             snippets = {
                 "set": f"{each.name}(${{1:cpu[*]}})",
+                "pieces": f"{each.name}(${{1:cpu[*]}})",
                 "groups": f"{each.name}(${{1:cpu[*]}}, size = ${{2:2}})",
                 "member": f"{each.name}[${{1:0}}]",
             }

@@ -126,8 +126,8 @@ train {{
         return self._set(self.all)
 
     def _variables(self) -> str:
-        kind = self._one(["set", "balanced", "round_robin", "replicated", "member"])
-        if kind in {"balanced", "round_robin"}:
+        kind = self._one(["set", "balanced", "round_robin", "sharded", "replicated", "member"])
+        if kind in {"balanced", "round_robin", "sharded"}:
             return f"{kind}({self._set(self.all)})"
         if kind == "member":
             return f"group[{self._number(0, self.group)}]"

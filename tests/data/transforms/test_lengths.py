@@ -218,5 +218,44 @@ def test_what_cannot_be_padded_or_grouped_is_refused(reader: Reader) -> None:
     assert "put it before `pad`" in _refused(reader, pad, bucket)
     assert "`shuffle`, which comes after it" in _refused(reader, bucket, reader.call("shuffle", 4), pad)
     assert "put it after `cache`" in _refused(reader, pad, reader.call("cache"))
+    mixup = reader.call("mixup", "label", "label")
+    assert "put it after `mixup`" in _refused(reader, pad, reader.call("cast", "label", "float32"), mixup)
     assert "has a fixed size" in _refused(reader, reader.call("pad", "label"), pad)
     assert "in ascending order" in _refused(reader, reader.call("bucket", "tokens", (8, 4)), pad)
+
+
+def test_images_beside_texts(reader: Reader) -> None:
+    """Records that are decoded one by one, and changed at random, are filled up in batches as others are."""
+    with tf.io.TFRecordWriter(str(reader.base / "t.tfrecord")) as writer:
+        for number, length in enumerate(LENGTHS):
+            png = tf.io.encode_png(np.full((2, 2, 1), number, np.uint8)).numpy()
+            features = {
+                "tokens": tf.train.Feature(int64_list=tf.train.Int64List(value=tokens(number, length))),
+                "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[number])),
+                "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[png])),
+            }
+            made = tf.train.Example(features=tf.train.Features(feature=features))
+            writer.write(made.SerializeToString())
+    image = reader.call("feature", "uint8", (2, 2, 1), encoding="image")
+    wanted = {**WANTED, "image": ("float32", (2, 2, 1))}
+    steps = [
+        reader.call("bucket", "tokens", (6,)),
+        reader.call("random_flip", "image"),
+        reader.call("cast", "image", "float32"),
+    ]
+    pad = reader.call("pad", "tokens")
+    for mixed in (
+        [],
+        [reader.call("cast", "label", "float32"), reader.call("mixup", "image", "label", 1e-3)],
+    ):
+        kept = {**wanted, "label": ("float32", ())} if mixed else wanted
+        source = records(reader, image=image)
+        stream = reader.open(source, *steps, *mixed, pad, wanted=kept, seed=1)
+        batches = reader.batches(stream, 2)
+        found = [int(row[0]) // 100 - 1 for batch in batches for row in batch["tokens"]]
+        assert sorted(found) == list(range(len(LENGTHS)))
+        assert widths(batches) == [
+            max(LENGTHS[number] for number in found[at : at + 2]) for at in range(0, len(LENGTHS), 2)
+        ]
+        if not mixed:
+            assert [int(each[0, 0, 0]) for batch in batches for each in batch["image"]] == found

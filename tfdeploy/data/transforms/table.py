@@ -9,7 +9,15 @@ from dsl.errors.running import running_data as errors
 from dsl.suggest import nearest
 from tfdeploy.data.transforms.arguments import MISSING, bind
 from tfdeploy.data.transforms.changes import Cast, Change, OneHot, Rename, Reshape, Scale
-from tfdeploy.data.transforms.images import CenterCrop, Cutout, Mixup, RandomColor, RandomCrop, RandomFlip
+from tfdeploy.data.transforms.images import (
+    CenterCrop,
+    Cutout,
+    Mixup,
+    RandomColor,
+    RandomCrop,
+    RandomFlip,
+    lookahead_of,
+)
 from tfdeploy.data.transforms.lengths import Bucket, Pad
 
 if TYPE_CHECKING:
@@ -86,6 +94,13 @@ def require_order(transforms: Sequence[Transform]) -> None:
         if isinstance(each, Pad) and each.size is None and kept:
             reason = "each batch has its own size, and `cache` comes before there are batches"
             raise each.refuse(reason, "put it after `cache`, or give it a size: `to = SIZE`")
+        if isinstance(each, Pad) and each.size is None and lookahead_of(_changes(transforms[at + 1 :])):
+            reason = "`mixup`, which comes after it, needs an example more than the batch has"
+            raise each.refuse(reason, "put it after `mixup`, or give it a size: `to = SIZE`")
+
+
+def _changes(transforms: Sequence[Transform]) -> list[Change]:
+    return [each for each in transforms if isinstance(each, Change)]
 
 
 def _name(transform: Order) -> str:

@@ -1,16 +1,16 @@
 """What the ops, the threads and the links of a step cost, by a profile of the machine or by a table.
 
 The time of an op whose signature is in the profile is what was measured. Otherwise it is estimated from ops
-of the same type in other sizes, in proportion to their work; and if there are none, from the work of the op
-and the most that a core reaches (the roofline model of Williams, Waterman and Patterson, 2009: an op takes as
-long as its arithmetic or its memory takes, whichever is longer).
+of the same type in other sizes: between two sizes on a line, below the smallest in proportion, and above the
+largest in proportion too, but not by more than the work of the op takes at the rates of the core. If there is
+none of its type, it is what its work takes at these rates, by the roofline model of Williams, Waterman and
+Patterson (2009): an op takes as long as its arithmetic or its memory takes, whichever is longer.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from math import exp, log
 from typing import Protocol
 
 from attrs import define, evolve, field, frozen
@@ -180,10 +180,10 @@ class ProfiledCosts:
         if exact is not None:
             wide = exact.alone if exact.wide is None else exact.wide
             return Cost(exact.runs * self.op_start, exact.alone, exact.crowded, wide)
+        roof = max(LEAST, op.flops / self.profile.flops_per_second, op.bytes / self.profile.bytes_per_second)
         scale = self._scales.get(op.signature.type)
         if scale is not None:
-            return scale.cost(op, self.op_start)
-        roof = max(LEAST, op.flops / self.profile.flops_per_second, op.bytes / self.profile.bytes_per_second)
+            return scale.cost(op, self.op_start, roof)
         return Cost(self.op_start, roof, roof, roof, estimated=True)
 
     def link(self, source: Device, target: Device) -> Link:
@@ -302,22 +302,29 @@ class _Scale:
             sum(each.runs for each in costs) / len(costs),
         )
 
-    def cost(self, op: TimedOp, op_start: float) -> Cost:
-        """Return the cost of an op of this type in a size that was not measured."""
-        alone = self._between(_size(op.flops, op.bytes))
+    def cost(self, op: TimedOp, op_start: float, roof: float) -> Cost:
+        """Return the cost of an op of this type in a size that was not measured.
+
+        Args:
+            op: The op.
+            op_start: The seconds of starting a kernel.
+            roof: What the work of the op takes at the rates of the core. Small ops take far longer than that,
+                which says nothing about large ones.
+        """
+        alone = self._between(_size(op.flops, op.bytes), roof)
         start = op_start * (self.runs if op.signature.detail else max(self.runs, 1.0))
         return Cost(start, alone, alone * self.crowding, alone * self.widening, estimated=True)
 
-    def _between(self, size: float) -> float:
-        """Return the time for a size: on a line between its neighbours in logarithms, or in proportion."""
+    def _between(self, size: float, roof: float) -> float:
+        """Return the time for a size: on a line between its neighbours, or in proportion."""
         at = bisect_left(self.sizes, size)
         if at == len(self.sizes):
-            return self.alone[-1] * size / self.sizes[-1]
+            return min(self.alone[-1] * size / self.sizes[-1], self.alone[-1] + roof)
         if self.sizes[at] == size or at == 0:
             return max(LEAST, self.alone[at] * size / self.sizes[at])
         low, high = self.sizes[at - 1], self.sizes[at]
-        part = (log(size) - log(low)) / (log(high) - log(low))
-        return exp((1 - part) * log(self.alone[at - 1]) + part * log(self.alone[at]))
+        part = (size - low) / (high - low)
+        return (1 - part) * self.alone[at - 1] + part * self.alone[at]
 
 
 def _size(flops: int, size: int) -> float:

@@ -92,8 +92,8 @@ class Profile:
         step_start: What a step costs before its first op starts and after its last one ends.
         op_start: What starting an op costs, on the thread that runs it.
         hand_over: How long an op waits for a thread of the pool that has nothing to do.
-        flops_per_second: What one core reaches at most in these ops.
-        bytes_per_second: The bytes that one core reads and writes at most in these ops.
+        flops_per_second: What one core reaches in ops that mostly compute.
+        bytes_per_second: The bytes that one core reads and writes in ops that mostly move data.
         ops: The costs of ops.
         links: The costs of links.
         cluster_start: What a step costs before its first op starts and after its last one ends if several

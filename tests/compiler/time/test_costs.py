@@ -56,15 +56,22 @@ def test_a_measured_op_costs_what_was_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "expected"), [(10_000, 100e-6), (200_000, 2000e-6), (500, 5e-6), (1, 0.2e-6)]
+    ("size", "expected"),
+    [(10_000, 100e-6), (200_000, 2000e-6), (10_000_000, 1e-3 + 8e7 / 1e9), (500, 5e-6), (1, 0.2e-6)],
 )
 def test_other_sizes_are_in_proportion(size: int, expected: float) -> None:
-    """Between two sizes on a line in logarithms, outside of them in proportion, and never for nothing."""
+    """Between two sizes on a line, outside of them in proportion, never for nothing or beyond the rates."""
     cost = ProfiledCosts(PROFILE).of(relu(size))
     assert cost.alone == pytest.approx(expected)
     assert cost.crowded == pytest.approx(expected * 1.5)
     assert cost.wide == pytest.approx(expected * 0.75)
     assert cost.estimated
+
+
+def test_small_ops_say_little_about_large_ones() -> None:
+    """Ten microseconds for a number do not become ten seconds for a million."""
+    tiny = evolve(PROFILE, ops=(measured("Mul", 1, 10e-6),))
+    assert ProfiledCosts(tiny).of(relu(1_000_000, "Mul")).alone == pytest.approx(10e-6 + 8e6 / 1e9)
 
 
 def test_an_unknown_type_takes_what_a_core_reaches() -> None:

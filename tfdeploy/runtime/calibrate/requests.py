@@ -5,6 +5,12 @@ from __future__ import annotations
 from attrs import evolve, frozen
 
 from compiler.time.profile import LinkCost, MeasuredMachine, OpCost, Profile
+from dsl.schema.hardware import REACHED_BYTES, REACHED_FLOPS, TABLE
+
+LONG = 10e-6
+"""The seconds from which on the time of an op is that of its work."""
+
+CORE = TABLE["cpu"]
 
 
 @frozen
@@ -66,19 +72,34 @@ def profile_of(
     """
     known = {_key(each): each.alone for each in wide.ops} if wide is not None else {}
     ops = tuple(evolve(each, wide=known.get(_key(each))) for each in found.ops)
-    timed = [each for each in ops if each.alone > 0]
     return Profile(
         machine=found.machine,
         specs=specs,
         step_start=found.step_start,
         op_start=found.op_start,
         hand_over=found.hand_over if hand_over is None else hand_over,
-        flops_per_second=max((each.flops / each.alone for each in timed if each.flops), default=1e9),
-        bytes_per_second=max((each.bytes / each.alone for each in timed if each.bytes), default=1e9),
+        flops_per_second=_rate(
+            [(each.flops, each.alone) for each in ops if each.flops > each.bytes], CORE.flops * REACHED_FLOPS
+        ),
+        bytes_per_second=_rate(
+            [(each.bytes, each.alone) for each in ops if each.flops <= each.bytes],
+            CORE.memory * REACHED_BYTES,
+        ),
         ops=ops,
         links=found.links,
         cluster_start=found.cluster_start,
     )
+
+
+def _rate(work: list[tuple[int, float]], otherwise: float) -> float:
+    """Return the work per second of all long ops together, so that the longest count most.
+
+    Args:
+        work: The work and the seconds of each op.
+        otherwise: The rate if there is no long op, whose time would not be that of its start.
+    """
+    found = [(amount, seconds) for amount, seconds in work if seconds >= LONG and amount]
+    return sum(each[0] for each in found) / sum(each[1] for each in found) if found else otherwise
 
 
 def _key(cost: OpCost) -> tuple[str, tuple[str, ...], str]:

@@ -1,0 +1,54 @@
+"""What a core reaches, from the ops that were measured."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from compiler.time.profile import MeasuredMachine, OpCost
+from dsl.schema.hardware import REACHED_FLOPS, TABLE
+from tfdeploy.runtime.calibrate.requests import Measured, profile_of
+
+MACHINE = MeasuredMachine("a processor", 2, "2.21.0")
+
+
+def cost(kind: str, flops: int, size: int, alone: float) -> OpCost:
+    """Return the measured cost of an op."""
+    return OpCost(kind, (), "", flops, size, 1, 1.0, alone, alone)
+
+
+FOUND = Measured(
+    MACHINE,
+    (
+        cost("MatMul", 10**9, 10**6, 0.1),
+        cost("MatMul", 10**9, 10**6, 0.3),
+        cost("Relu", 10**5, 10**6, 0.002),
+        cost("Identity", 0, 10**9, 1e-6),
+    ),
+    1e-5,
+    1e-6,
+    0.0,
+    0.1,
+    0.1,
+)
+
+
+def test_rates_are_those_of_long_ops_together() -> None:
+    """2 GFLOP in 0.4 s and 1 MB in 2 ms; what only hands a tensor on does not count."""
+    profile = profile_of(FOUND, ("a.tfdeploy",))
+    assert profile.flops_per_second == pytest.approx(5e9)
+    assert profile.bytes_per_second == pytest.approx(5e8)
+
+
+def test_without_long_ops_the_table_counts() -> None:
+    """Short ops take what their start takes."""
+    short = profile_of(evolve(FOUND, ops=FOUND.ops[3:]), ())
+    assert short.flops_per_second == TABLE["cpu"].flops * REACHED_FLOPS
+
+
+def test_wide_times_come_from_the_other_process() -> None:
+    """An op has its time with several threads from the answer with the same signature."""
+    other = evolve(FOUND, ops=(evolve(FOUND.ops[2], alone=0.0015),))
+    wide = {each.type: each.wide for each in profile_of(FOUND, (), wide=other).ops}
+    assert wide["Relu"] == 0.0015
+    assert wide["Identity"] is None

@@ -201,6 +201,14 @@ def _regions(saved: Any, number: int, most: int) -> list[Region]:
     ]
 
 
+def piece_specs(saved: CutVariable) -> list[str]:
+    """Return the place of each piece in the whole tensor, as TensorFlow's checkpoints write it."""
+    shards = saved.shards
+    return [
+        _regions(saved, at, prod(each.shape) * saved.dtype.size)[0].spec for at, each in enumerate(shards)
+    ]
+
+
 def _values(compiled: CompiledGraph, name: str, saved: Any) -> Iterator[tf.Tensor]:
     for variable in variables_of(saved):
         with compiled.ledger.place(_beside(compiled, name, variable), "save"), tf.name_scope(f"save/{name}/"):

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.variables.cut_variable import Saved, assigning
+from compiler.graph.storage.saving import piece_specs
+from compiler.graph.variables.cut_variable import CutVariable, Saved, assigning
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from compiler.graph.storage.saving import Saving
 
 Run = Callable[..., Any]
@@ -51,6 +54,16 @@ class ServerFiles:
     def read(self, run: Run, saving: Saving, prefix: str, names: Sequence[str]) -> None:
         """Read each value on the device of its variable."""
         run([saving.restores[name] for name in names], {saving.path: prefix})
+
+
+def _read_slice(prefix: str, name: str, spec: str, dtype: tf.DType) -> np.ndarray:
+    """Return a slice of a tensor of a checkpoint, without reading the rest."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        (value,) = tf.raw_ops.RestoreV2(
+            prefix=prefix, tensor_names=[name], shape_and_slices=[spec], dtypes=[dtype]
+        )
+        found: np.ndarray = session.run(value)
+        return found
 
 
 def _part_prefixes(saving: Saving, prefix: str) -> list[str]:
@@ -90,8 +103,13 @@ class ClientFiles:
                 session.run(merge)
 
     def read(self, run: Run, saving: Saving, prefix: str, names: Sequence[str]) -> None:
-        """Read the values and feed them."""
+        """Read the values and feed them, one piece after the other of what is in pieces."""
         del saving
         reader = tf.train.load_checkpoint(prefix)
         for name in names:
-            run(*assigning(self.saved[name], reader.get_tensor(name)))
+            saved = self.saved[name]
+            if not isinstance(saved, CutVariable):
+                run(*assigning(saved, reader.get_tensor(name)))
+                continue
+            for spec, variable in zip(piece_specs(saved), saved.variables, strict=True):
+                run(*assigning(variable, _read_slice(prefix, name, spec, variable.dtype)))

@@ -93,9 +93,7 @@ def differs(spec: Any, whole: Any, base: str = ".") -> float:
 
 ONE = "variables -> cpu[0]"
 KINDS = {
-    "every variable": {"rules": ALL},
     "columns": {"rules": 'variables("*e*s") -> sharded(cpu[*], axis = 1)'},
-    "aggregations": {"rules": ALL, "update__aggregate": "ring"},
     "packed": {"rules": ALL, "update__aggregate": "shuffle", "update__pack": "1KiB"},
     "slots elsewhere": {"rules": f"{ALL}\n slots -> cpu[3]", "optimizer": "Adam(0.01)"},
     "averages": {"rules": ALL, "optimizer": "Nadam(0.01)", "update__ema": "0.9"},

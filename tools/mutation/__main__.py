@@ -4,6 +4,11 @@
 in a copy of the tree. A fault in a line that no test runs counts as not seen. A fault takes about ten
 seconds.
 
+A sample can be tried in parts: `--part 3/10` tries the third of ten, each of which has faults of all files.
+What became of a fault is written down at once, and a fault is not tried again as long as its file stays as it
+is, so a run that was interrupted goes on where it was; `--again` forgets it all. Which tests run which lines
+is found out by a run of all tests; `--measure tests/compiler/graph` renews what is known of some.
+
 mutmut and cosmic-ray start a new process for each fault, which imports TensorFlow, or keep all faults in
 the process that runs the tests. Here each try is forked from a process that has TensorFlow loaded already,
 and the commands that tests start as processes have the fault too, because it stands in a file.
@@ -12,6 +17,7 @@ and the commands that tests start as processes have the fault too, because it st
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import random
@@ -21,6 +27,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from attrs import asdict, frozen
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "mutation"
+VERDICTS = FOLDER / "verdicts.jsonl"
 PACKAGES = ("compiler", "tfdeploy")
 WIDTH = 60  # characters of a fault that are printed
 PATIENCE = 300.0  # seconds; a fault that makes tests hang is seen
@@ -40,8 +48,12 @@ PATIENCE = 300.0  # seconds; a fault that makes tests hang is seen
 
 @frozen
 class Verdict:
-    """What became of a fault: `seen`, `hung`, `missed`, or `unrun` if no test runs its line."""
+    """What became of a fault: `seen`, `hung`, `missed`, or `unrun` if no test runs its line.
 
+    `digest` tells the fault and the rest of its file apart from every other.
+    """
+
+    digest: str
     path: str
     line: int
     was: str
@@ -57,38 +69,87 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", default="", help="files whose path contains this")
-    parser.add_argument("--measure", action="store_true", help="find out again which tests run which lines")
+    parser.add_argument("--part", type=_part, default=(1, 1), help="the part of the sample to try: 3/10")
+    parser.add_argument("--again", action="store_true", help="try also what has been tried before")
+    parser.add_argument(
+        "--measure", nargs="*", metavar="TESTS", help="find out again which lines these tests run, or all"
+    )
     wanted = parser.parse_args()
-    if wanted.measure or not (FOLDER / "seconds.json").is_file():
-        covering.measure(ROOT, FOLDER, PACKAGES)
-    known = covering.read(ROOT, FOLDER)
+    if wanted.measure is not None or not (FOLDER / "seconds.json").is_file():
+        covering.measure(ROOT, FOLDER, PACKAGES, wanted.measure or [])
+    if wanted.again:
+        VERDICTS.unlink(missing_ok=True)
     sample = _sample(wanted.count, wanted.seed, wanted.only)
+    tried = _tried()
+    own = [each for each in _of_part(sample, *wanted.part) if _digest(each) not in tried]
+    for verdict in _attempts(own, min(wanted.jobs, len(own))):
+        tried[verdict.digest] = verdict
+    found = [tried[_digest(each)] for each in sample if _digest(each) in tried]
+    caught = sum(each.verdict in {"seen", "hung"} for each in found)
+    print(f"{caught} of {len(found)} seen: {caught / max(1, len(found)):.0%}")
+    if len(found) < len(sample):
+        print(f"{len(sample) - len(found)} of the sample of {len(sample)} have not been tried yet")
+    return 0
+
+
+def _attempts(mutants: Sequence[Mutant], jobs: int) -> list[Verdict]:
+    """Try faults side by side; print each verdict and write it down as soon as it is there."""
+    known = covering.read(ROOT, FOLDER)
     trees: Queue[Server] = Queue()
-    servers = [Server(index) for index in range(wanted.jobs)]
+    servers = [Server(index) for index in range(jobs)]
     for each in servers:
         trees.put(each)
+    writing = Lock()
 
     def attempt(mutant: Mutant) -> Verdict:
         tests = known.of(mutant.path, mutant.line)
         server = trees.get()
         try:
-            verdict = server.attempt(mutant, tests) if tests else "unrun"
+            word = server.attempt(mutant, tests) if tests else "unrun"
         finally:
             trees.put(server)
-        change = f"{_short(mutant.was)}  ->  {_short(mutant.now)}"
-        print(f"{verdict:7} {mutant.path}:{mutant.line}  {change}", flush=True)
-        return Verdict(mutant.path, mutant.line, mutant.was, mutant.now, verdict, tuple(tests))
+        verdict = Verdict(
+            _digest(mutant), mutant.path, mutant.line, mutant.was, mutant.now, word, tuple(tests)
+        )
+        with writing, VERDICTS.open("a") as file:
+            file.write(json.dumps(asdict(verdict)) + "\n")
+        print(
+            f"{word:7} {mutant.path}:{mutant.line}  {_short(mutant.was)}  ->  {_short(mutant.now)}",
+            flush=True,
+        )
+        return verdict
 
     try:
-        with ThreadPoolExecutor(wanted.jobs) as pool:
-            verdicts = list(pool.map(attempt, sample))
+        with ThreadPoolExecutor(max(1, jobs)) as pool:
+            return list(pool.map(attempt, mutants))
     finally:
         for each in servers:
             each.close()
-    (FOLDER / "verdicts.json").write_text(json.dumps([asdict(each) for each in verdicts], indent=1))
-    caught = sum(each.verdict in {"seen", "hung"} for each in verdicts)
-    print(f"{caught} of {len(verdicts)} seen: {caught / max(1, len(verdicts)):.0%}")
-    return 0
+
+
+def _part(text: str) -> tuple[int, int]:
+    """Return the number of a part and how many parts there are, from `3/10`."""
+    number, _, parts = text.partition("/")
+    if not (number.isdecimal() and parts.isdecimal() and 1 <= int(number) <= int(parts)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no part: write 3/10 for the third of ten")
+    return int(number), int(parts)
+
+
+def _of_part(sample: Sequence[Mutant], number: int, parts: int) -> Sequence[Mutant]:
+    """Return the faults of a part: every so many-th of the sample."""
+    return sample[number - 1 :: parts]
+
+
+def _digest(mutant: Mutant) -> str:
+    """Return what tells a fault, in a file of which all else is as it is, apart from every other."""
+    return hashlib.sha256(f"{mutant.path}\n{mutant.text}".encode()).hexdigest()
+
+
+def _tried() -> dict[str, Verdict]:
+    """Return what became of the faults that have been tried, by their digests."""
+    lines = VERDICTS.read_text().splitlines() if VERDICTS.exists() else []
+    verdicts = [Verdict(**json.loads(line)) for line in lines]
+    return {each.digest: each for each in verdicts}
 
 
 def _short(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Which tests run which lines, and how long each takes: one run of all tests under coverage."""
+"""Which tests run which lines, and how long each takes: a run of all tests under coverage."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -45,8 +45,11 @@ class Covering:
         return chosen
 
 
-def measure(root: Path, folder: Path, packages: tuple[str, ...]) -> None:
-    """Run all tests once under coverage, and leave what was seen in `folder`."""
+def measure(root: Path, folder: Path, packages: tuple[str, ...], tests: Sequence[str] = ()) -> None:
+    """Run tests once under coverage, all of them if none are named, and leave what was seen in `folder`.
+
+    What is known there of other tests stays, if some are named.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "coveragerc"
     settings.write_text(f"[run]\nsource = {','.join(packages)}\ndata_file = {folder / 'coverage'}\n")
@@ -54,7 +57,10 @@ def measure(root: Path, folder: Path, packages: tuple[str, ...]) -> None:
         *(sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile"),
         *("-p", "tools.mutation.covering", f"--seconds-file={folder / 'seconds.json'}"),
         *("--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report="),
+        *(["--cov-append", *tests] if tests else []),
     ]
+    if not tests:
+        (folder / "seconds.json").unlink(missing_ok=True)
     subprocess.run(command, cwd=root, check=True)
 
 
@@ -92,4 +98,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the seconds, in the process that leads the others."""
     file = session.config.getoption("--seconds-file")
     if file and not hasattr(session.config, "workerinput"):
-        Path(file).write_text(json.dumps(_SECONDS))
+        path = Path(file)
+        before = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps({**before, **_SECONDS}))

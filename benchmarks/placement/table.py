@@ -15,7 +15,7 @@ from benchmarks.placement.generated import GRAPHS
 from compiler.search.search import search
 
 PAGE = Path(__file__).parents[2] / "docs" / "placement-search.md"
-LONG = 4
+LONG = 2
 
 PUBLISHED: Mapping[str, tuple[float, ...]] = {
     # input: dynamic program, local search, PipeDream's, all on one device, and the experts' split if there

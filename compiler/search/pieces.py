@@ -15,9 +15,11 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from compiler.search.prefixes import Prefixes, find_prefixes
+from compiler.search.prefixes import Prefixes, find_neighbours, find_prefixes
 from compiler.search.problem import Floats, Integers, Problem
 
+REFINEMENTS = 2
+NEIGHBOURS = 1500  # prefixes that a refinement looks at
 _HOST_BIT = 1
 
 
@@ -33,19 +35,53 @@ def split_into_pieces(problem: Problem, width: int, best: float = np.inf) -> Int
         The device of each group, or None if no such split is possible.
     """
     prefixes = find_prefixes(problem, width)
+    found = _best_split(prefixes, best)
+    for _ in range(0 if prefixes.complete else REFINEMENTS):
+        if found is None:
+            break
+        # With all that is near its cuts, the best split of the prefixes that were kept can be improved.
+        prefixes = find_neighbours(prefixes, found.cuts, NEIGHBOURS // max(1, len(found.cuts)))
+        finer = _best_split(prefixes, found.load)
+        if finer is None or finer.load >= found.load:
+            break
+        found = finer
+    return None if found is None else found.devices
+
+
+@frozen(eq=False)
+class _Found:
+    """A split into pieces.
+
+    Attributes:
+        devices: The device of each group of the problem.
+        load: Its max-load.
+        cuts: The prefixes between its pieces, as rows.
+    """
+
+    devices: Integers
+    load: float
+    cuts: tuple[int, ...]
+
+
+def _best_split(prefixes: Prefixes, best: float) -> _Found | None:
+    """Return the best split at some prefixes, or None if none is possible."""
+    problem = prefixes.problem
     table = _fill(prefixes, best)
     last = len(prefixes.members) - 1
     state = int(np.argmin(table.loads[:, last]))
-    if not np.isfinite(table.loads[state, last]):
+    load = float(table.loads[state, last])
+    if not np.isfinite(load):
         return None
-    parts = np.full(prefixes.problem.size, problem.accelerators)
+    parts = np.full(problem.size, problem.accelerators)
+    cuts = []
     while last > 0:
         first, came_from = int(table.starts[state, last]), int(table.states[state, last])
         on_host = (state ^ came_from) & _HOST_BIT
         piece = prefixes.members[last] & ~prefixes.members[first]
         parts[piece] = problem.accelerators if on_host else came_from >> 1
         state, last = came_from, first
-    return np.asarray(parts[prefixes.parts])
+        cuts.append(first)
+    return _Found(np.asarray(parts[prefixes.parts]), load, tuple(each for each in cuts if each > 0))
 
 
 @frozen(eq=False)

@@ -22,8 +22,8 @@ from compiler.search.tempering import Ladder, temper
 from compiler.search.workload import Workload, measure_loads
 
 REPLICAS = 32
-MOST_PREFIXES = 4000
-WIDTHS = (8, 16)  # the least and the most prefixes of one size
+MOST_PREFIXES = 3000
+WIDTHS = (8, 12)  # the least and the most prefixes of one size
 MOST_CYCLES = 3
 MOST_OFFERS = 50_000  # of a group to all replicas; one takes about 30 microseconds
 GROUPS_PER_CYCLE = 40

@@ -10,10 +10,11 @@ import pytest
 from attrs import evolve
 
 from benchmarks.placement.files import places_of, read_json, workload_of
-from benchmarks.placement.generated import translation
+from benchmarks.placement.generated import inception, translation
 from compiler.search.bounds import lower_bound
 from compiler.search.coarsen import coarsen
-from compiler.search.pieces import split_into_pieces
+from compiler.search.pieces import _best_split, split_into_pieces
+from compiler.search.prefixes import find_neighbours, find_prefixes
 from compiler.search.problem import gather, join_inseparable, merge
 from compiler.search.search import search
 from compiler.search.tempering import Ladder, temper
@@ -170,6 +171,35 @@ def test_the_split_into_pieces_is_the_best_of_its_kind(seed: int) -> None:
     again = split_into_pieces(problem, 100, best * (1 + 1e-9))
     assert again is not None
     assert (again == pieces).all()
+
+
+def test_all_prefixes_are_near_each_other() -> None:
+    """From any prefix, enough neighbours are all the prefixes there are; a few are the nearest."""
+    problem = gather(small(0, nodes=9))
+    every, one = find_prefixes(problem, 1000), find_prefixes(problem, 1)
+    assert every.complete
+    assert not one.complete
+    middle = len(one.members) // 2
+    near = find_neighbours(one, [middle], 1000)
+    assert {tuple(row) for row in near.members} == {tuple(row) for row in every.members}
+    few = find_neighbours(one, [middle], 3).members[1:-1]
+    assert len(few) == 3
+    assert max((row ^ one.members[middle]).sum() for row in few) == 1
+
+
+def test_cuts_are_refined() -> None:
+    """Of parallel branches hardly any prefix is kept, and the cuts are nearly as good as with all of them."""
+    problem = gather(workload_of(inception(1, training=False, accelerators=3)))
+    few, every = find_prefixes(problem, 1), find_prefixes(problem, 1000)
+    assert len(few.members) < len(every.members)
+    coarse, best = _best_split(few, np.inf), _best_split(every, np.inf)
+    pieces = split_into_pieces(problem, 1)
+    assert coarse is not None
+    assert best is not None
+    assert pieces is not None
+    refined = float(problem.loads(pieces).max())
+    assert best.load <= refined < coarse.load
+    assert refined < 1.001 * best.load
 
 
 def test_joined_groups_cost_what_their_parts_cost() -> None:

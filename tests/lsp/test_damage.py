@@ -29,7 +29,7 @@ def answers(opened: Opened, offset: int) -> Iterator[Any]:
     found = examine(document, documents.texts, Settings())
     whole = document.positions.range(0, len(document.text))
     yield by_file(found, documents)[document.uri]
-    yield edits.code_actions(found, whole, None, documents, Settings())
+    yield edits.code_actions(found, document, whole, None, documents, Settings())
     yield completion.complete(document, trees, names, offset, snippets=True)
     yield hover.hover(document, trees, names, offset)
     yield hover.signature_help(document, trees, offset)

@@ -207,6 +207,16 @@ def test_an_open_part_is_reported_by_its_spec(editor: Editor) -> None:
     assert editor.open("part.tfdeploy", "let { width = 8 }\n") == []
     found = editor.replace("part.tfdeploy", "let { width = eight }\n")
     assert [each.code for each in found] == ["TFD401"]
+    part = types.TextDocumentIdentifier(editor.uri("part.tfdeploy"))
+    wrong = "let { width = 'eight' }\n"
+    found = editor.replace("part.tfdeploy", wrong)
+    params = types.CodeActionParams(part, place(0, 14, 21), types.CodeActionContext(found))
+    actions = editor.ask(types.TEXT_DOCUMENT_CODE_ACTION, params)
+    for each in actions:
+        assert set(each.edit.changes) == {part.uri}, "what a part lacks as a spec is no fault of it"
+        (edit,) = each.edit.changes[part.uri]
+        assert '"eight"' in edit.new_text
+    assert [each.kind for each in actions] == [types.CodeActionKind.QuickFix, "source.fixAll.tfdeploy"]
     (place_,) = editor.ask(
         types.TEXT_DOCUMENT_DEFINITION,
         types.DefinitionParams(*editor.at("main.tfdeploy", main, "= width", 3)),

@@ -99,9 +99,12 @@ def _add_edits(server: SpecServer) -> None:
     kinds = [types.CodeActionKind.QuickFix, edits.FIX_ALL]
 
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=kinds))
-    def code_action(ls: SpecServer, params: types.CodeActionParams) -> list[types.CodeAction]:
-        found = ls.findings(params.text_document.uri)
-        return edits.code_actions(found, params.range, params.context.only, ls.documents, ls.settings)
+    async def code_action(ls: SpecServer, params: types.CodeActionParams) -> list[types.CodeAction]:
+        found = await ls.read(params.text_document.uri)
+        document = ls.documents.at(params.text_document.uri)
+        return edits.code_actions(
+            found, document, params.range, params.context.only, ls.documents, ls.settings
+        )
 
     @server.feature(types.TEXT_DOCUMENT_FORMATTING)
     def formatting(ls: SpecServer, params: types.DocumentFormattingParams) -> list[types.TextEdit]:
@@ -140,7 +143,8 @@ def _add_words(server: SpecServer) -> None:
         return completion.resolve(item, trees)
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
-    def hover_(ls: SpecServer, params: types.HoverParams) -> types.Hover | None:
+    async def hover_(ls: SpecServer, params: types.HoverParams) -> types.Hover | None:
+        await ls.read(params.text_document.uri)
         document, trees, names = ls.names(params.text_document.uri)
         offset = document.positions.offset(params.position)
         return hover.hover(
@@ -262,9 +266,9 @@ def _add_structure(server: SpecServer) -> None:
 
 def _add_hints(server: SpecServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_INLAY_HINT)
-    def inlay_hint(ls: SpecServer, params: types.InlayHintParams) -> list[types.InlayHint]:
+    async def inlay_hint(ls: SpecServer, params: types.InlayHintParams) -> list[types.InlayHint]:
+        spec = (await ls.read(params.text_document.uri)).reading.spec
         document, trees, _ = ls.names(params.text_document.uri)
-        spec = ls.findings(document.uri).reading.spec
         return hints.hints(document, trees, spec, _placed(ls, document), params.range)
 
     @server.feature(types.TEXT_DOCUMENT_CODE_LENS)

@@ -153,12 +153,20 @@ class SpecServer(LanguageServer):
     # --- what requests need
 
     def findings(self, uri: str) -> Findings:
-        """Return what reading the current version of a document gives."""
-        document = self.documents.at(uri)
-        state = self._states[uri]
-        if state.findings is None or state.findings.document is not document:
-            state.findings = examine(document, self.documents.texts, self.settings)
-        return state.findings
+        """Return what reading the current version of a document, or of the spec that has it, gives."""
+        root = self.documents.spec_with(self.documents.at(uri))
+        state = self._states.get(root.uri)
+        known = None if state is None else state.findings
+        if known is not None and known.document is root and root.uri == uri:
+            return known
+        return examine(root, self.documents.texts, self.settings)
+
+    async def read(self, uri: str) -> Findings:
+        """Return the same as `findings`, and let other requests be answered while the text is being read."""
+        state = self._states.get(self.documents.spec_with(self.documents.at(uri)).uri)
+        if state is not None and state.task is not None and not state.task.done():
+            await asyncio.wait([state.task])
+        return self.findings(uri)
 
     def last_spec(self, uri: str) -> ir.Spec | None:
         """Return the last spec without errors that a document was, or None if there was none yet."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
+from attrs import evolve
 from lsprotocol import types
 
 from dsl.fixes import edited, safe_fixes
@@ -28,6 +29,7 @@ FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.tfdeploy"
 
 def code_actions(
     findings: Findings,
+    document: Document,
     range_: types.Range,
     only: Sequence[types.CodeActionKind | str] | None,
     documents: Documents,
@@ -36,7 +38,8 @@ def code_actions(
     """Return the fixes of the diagnostics in a range, and the action that applies all safe ones.
 
     Args:
-        findings: What reading the document gave.
+        findings: What reading the document, or the spec that includes it, gave.
+        document: The document.
         range_: The range.
         only: The kinds of actions that are asked for, or None for all.
         documents: The open documents.
@@ -44,11 +47,11 @@ def code_actions(
     """
     actions = []
     if _wanted(types.CodeActionKind.QuickFix.value, only):
-        actions += list(_quick_fixes(findings, range_, documents))
+        actions += list(_quick_fixes(findings, document, range_, documents))
     if _wanted(FIX_ALL, only):
-        text = fixed(findings.document, documents, settings)
-        if text != findings.document.source.text:
-            edit = types.WorkspaceEdit({findings.document.uri: difference(findings.document, text)})
+        text = fixed(document, findings.document, documents, settings)
+        if text != document.source.text:
+            edit = types.WorkspaceEdit({document.uri: difference(document, text)})
             actions.append(types.CodeAction("Apply all safe fixes", FIX_ALL, edit=edit))
     return actions
 
@@ -61,8 +64,9 @@ def _wanted(kind: str, only: Sequence[types.CodeActionKind | str] | None) -> boo
     return any(not each or kind == each or kind.startswith(f"{each}.") for each in asked)
 
 
-def _quick_fixes(findings: Findings, range_: types.Range, documents: Documents) -> Iterator[types.CodeAction]:
-    own = findings.document
+def _quick_fixes(
+    findings: Findings, own: Document, range_: types.Range, documents: Documents
+) -> Iterator[types.CodeAction]:
     start, end = own.positions.offset(range_.start), own.positions.offset(range_.end)
     for each in findings.diagnostics:
         span = each.span
@@ -87,19 +91,21 @@ def _edit(fix: Fix, documents: Documents) -> types.WorkspaceEdit:
     return types.WorkspaceEdit(changes)
 
 
-def fixed(document: Document, documents: Documents, settings: Settings) -> str:
+def fixed(document: Document, spec: Document, documents: Documents, settings: Settings) -> str:
     """Return the text of a document after all safe fixes in it, as `check --fix` leaves it.
 
     Args:
         document: The document.
+        spec: The spec that includes it, or the document itself.
         documents: The open documents.
         settings: How specs are read.
     """
+    own = absolute(document.path)
     text = document.source.text
     for _ in range(ROUNDS):
-        now = type(document)(document.uri, document.path, document.version, text, document.encoding)
-        found = examine(now, documents.texts, settings).diagnostics
-        fixes = safe_fixes(found, lambda source: absolute(source.name) == absolute(document.path))
+        now = evolve(document, text=text) if absolute(spec.path) == own else spec
+        found = examine(now, {**documents.texts, own: text}, settings).diagnostics
+        fixes = safe_fixes(found, lambda source: absolute(source.name) == own)
         if not fixes:
             break
         text = edited(text, [edit for fix in fixes for edit in fix.edits])

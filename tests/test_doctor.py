@@ -18,6 +18,7 @@ from tfdeploy.cli.group import load
 from tfdeploy.doctor import examine, installation, machine, network, programs, tensorflow
 from tfdeploy.doctor.findings import Finding
 from tfdeploy.doctor.probe import Started
+from tfdeploy.runtime.proxies import except_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,16 +153,21 @@ def test_a_network_without_free_ports_is_a_failure(monkeypatch: pytest.MonkeyPat
     [
         ({}, "fine"),
         ({"HTTP_PROXY": "http://proxy:3128"}, "fine"),
-        ({"http_proxy": "http://proxy:3128"}, "failure"),
-        ({"https_proxy": "http://proxy:3128", "no_proxy": "localhost,.example.com"}, "failure"),
+        ({"http_proxy": "http://proxy:3128"}, "warning"),
+        ({"https_proxy": "http://proxy:3128", "no_proxy": "localhost,.example.com"}, "warning"),
         ({"https_proxy": "http://proxy:3128", "no_proxy": "localhost, 127.0.0.1"}, "fine"),
         ({"https_proxy": "http://proxy:3128", "no_proxy": "127.0.0.0/8"}, "fine"),
-        ({"http_proxy": "http://proxy:3128", "no_proxy": "127.0.0.1", "no_grpc_proxy": "a.b"}, "failure"),
+        ({"http_proxy": "http://proxy:3128", "no_proxy": "127.0.0.1", "no_grpc_proxy": "a.b"}, "warning"),
     ],
 )
 def test_proxies(environment: dict[str, str], state: str) -> None:
-    """Those that gRPC uses stand between tasks, unless the loopback is excepted."""
+    """Those that gRPC uses stand between tasks of several machines; tasks of this one are always excepted."""
     assert network.judge_proxy(environment).state == state
+    changed = dict(environment)
+    except_loopback(changed)
+    assert network.judge_proxy(changed).state == "fine"
+    assert state == "warning" or changed == environment
+    assert all(changed.get(each, "").startswith(kept) for each, kept in environment.items())
 
 
 def test_names_that_are_shared_or_come_from_elsewhere() -> None:

@@ -5,19 +5,14 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import ExitStack
-from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
 
 from tfdeploy.doctor.findings import Finding
-from tfdeploy.runtime.cluster.server.binding import LOOPBACK
+from tfdeploy.runtime.proxies import LOOPBACK, is_loopback_excepted, proxy_variable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
-"""The variables by which gRPC, and so TensorFlow, finds a proxy. Those in capitals do not count."""
-
-EXCEPTIONS = ("no_grpc_proxy", "no_proxy")
 TASKS = 16
 """The number of ports that are tried at a time."""
 
@@ -55,27 +50,13 @@ def proxy() -> Finding:
 def judge_proxy(environment: Mapping[str, str]) -> Finding:
     """Judge the variables of an environment that name proxies.
 
-    Servers of TensorFlow send what they say to each other to the proxy, also on one machine, and wait forever
-    if it does not pass that on.
-
     Args:
         environment: The variables by name.
     """
-    used = next((each for each in PROXIES if environment.get(each)), None)
+    used = proxy_variable(environment)
     if used is None:
         return Finding("proxy", "fine", "none that TensorFlow would use")
-    kept = next((environment[each] for each in EXCEPTIONS if environment.get(each)), "")
-    if any(_excepts(each.strip()) for each in kept.split(",")):
+    if is_loopback_excepted(environment):
         return Finding("proxy", "fine", f"{used} is set, with an exception for {LOOPBACK}")
-    advice = f"tasks of a cluster on this machine wait for the proxy forever; add {LOOPBACK} to no_proxy"
-    return Finding("proxy", "failure", f"{used} is set, without an exception for {LOOPBACK}", advice)
-
-
-def _excepts(entry: str) -> bool:
-    """Whether an entry of `no_proxy` is about the loopback: the end of a name, or a network."""
-    if "/" in entry:
-        try:
-            return ip_address(LOOPBACK) in ip_network(entry, strict=False)
-        except ValueError:
-            return False
-    return bool(entry) and LOOPBACK.endswith(entry)
+    advice = "tasks on several machines reach each other through it; add their hosts to no_proxy"
+    return Finding("proxy", "warning", f"{used} is set; tasks of this machine do not use it", advice)

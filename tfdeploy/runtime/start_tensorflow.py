@@ -14,6 +14,8 @@ import tempfile
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
+from tfdeploy.runtime.proxies import except_loopback
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,7 +23,7 @@ FATAL_ONLY = "3"  # what TensorFlow logs as an error is also raised, or has no c
 
 
 def start_tensorflow(*, verbose: bool = False) -> Any:
-    """Import TensorFlow and Keras.
+    """Import TensorFlow and Keras, and let TensorFlow reach servers of this machine without a proxy.
 
     Args:
         verbose: Whether the messages that they write meanwhile are shown.
@@ -30,6 +32,7 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
         The module `tensorflow`.
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"
+    except_loopback(os.environ)
     if verbose or "tensorflow" in sys.modules:
         import tensorflow as tf
 

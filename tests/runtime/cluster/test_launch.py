@@ -209,12 +209,16 @@ def test_a_second_interrupt_ends_all_at_once(tasks: Tasks) -> None:
 
 @pytest.mark.slow
 def test_workers_train_until_a_signal_comes(tasks: Tasks) -> None:
-    """The chief writes a checkpoint, if it had been stopped too, and its result is the launcher's."""
+    """The chief writes a checkpoint, if it had been stopped too, and its result is the launcher's.
+
+    Meanwhile no task uses the proxy of the environment, at whose address nothing listens.
+    """
+    proxy = {"http_proxy": "http://127.0.0.1:9"}
     tasks.write("tasks = 1", "tasks = 2")
     more = ("--set", "update.replication=between_graph", "--set", "train.directory=run", "--json")
-    run = tasks.start("compile-and-run", str(tasks.spec), "--set", "train.steps=100000", *more)
+    run = tasks.start("compile-and-run", str(tasks.spec), "--set", "train.steps=100000", *more, **proxy)
     run.until("worker:0 | step ")
-    status = tasks.start("status", str(tasks.spec), "--set", "train.directory=run")
+    status = tasks.start("status", str(tasks.spec), "--set", "train.directory=run", **proxy)
     assert status.end() == 0
     assert [line.split()[0] for line in status.lines] == ["ps:0", "worker:0", "worker:1"]
     (chief,) = [pid for pid in processes_of(tasks) if task_of(pid) == "worker:0"]

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from attrs import frozen
 
 from dsl.errors.running import cluster as errors
-from tfdeploy.runtime.cluster.server.binding import LOOPBACK
 from tfdeploy.runtime.launch import task_processes
 from tfdeploy.runtime.launch.task_processes import ParentPipe, TaskProcess
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
@@ -26,6 +25,7 @@ from tfdeploy.runtime.membership.membership import LAUNCHER, is_server
 from tfdeploy.runtime.membership.secret import VARIABLE as SECRET
 from tfdeploy.runtime.membership.secret import own_secret, secret_of
 from tfdeploy.runtime.membership.tf_config import VARIABLE, to_tf_config
+from tfdeploy.runtime.proxies import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

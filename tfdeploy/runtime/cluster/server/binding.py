@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-LOOPBACK = "127.0.0.1"
 LIBRARY = "libtensorflow"
 
 _DYNAMIC = 2  # the kind of segment that has the tables below (ELF, as all that follows)

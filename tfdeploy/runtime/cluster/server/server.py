@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 from dsl.addresses import split_address
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors.running import cluster as errors
-from tfdeploy.runtime.cluster.server.binding import LOOPBACK, BindingError, listening_addresses, listening_at
+from tfdeploy.runtime.cluster.server.binding import BindingError, listening_addresses, listening_at
 from tfdeploy.runtime.cluster.server.identity import Answer, Identity, ServerIdentity, ask
 from tfdeploy.runtime.membership.addresses import Membership
+from tfdeploy.runtime.proxies import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable

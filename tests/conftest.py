@@ -26,17 +26,19 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden"
 LONGEST = (
+    "cli/test_verify.py",
     "runtime/cluster/test_launch.py",
     "runtime/cluster/test_faults.py",
-    "cli/test_verify.py",
-    "runtime/trained/test_model_files.py",
-    "docs/test_sessions.py",
+    "runtime/cluster/test_worker_group.py",
     "cli/test_explain.py",
-    "benchmarks/test_benchmarks.py",
     "runtime/train/test_run.py",
-    "compiler/graph/inspect/test_family.py",
+    "docs/test_sessions.py",
+    "runtime/trained/test_model_files.py",
     "data/streams/test_shares.py",
     "compiler/graph/gradients/test_masked_losses.py",
+    "compiler/graph/inspect/test_family.py",
+    "compiler/graph/optimizers/test_optimizers.py",
+    "benchmarks/test_benchmarks.py",
 )
 """The files that take longest, the longest first."""
 

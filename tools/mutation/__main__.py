@@ -174,7 +174,7 @@ class Server:
         files = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True)
         for name in filter(None, files.stdout.split("\0")):
             (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, self.tree / name)
+            shutil.copy2(ROOT / name, self.tree / name, follow_symlinks=False)
         (self.tree / ".venv").symlink_to(ROOT / ".venv")
         environment = {**os.environ, "PYTHONPATH": str(self.tree), "PYTHONDONTWRITEBYTECODE": "1"}
         self.process = subprocess.Popen(

@@ -10,8 +10,8 @@ from attrs import evolve, frozen
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from tfdeploy.runtime.verify.fed_graph import Arrays
     from tfdeploy.runtime.verify.references import Trajectory
-    from tfdeploy.runtime.verify.trial import Arrays
 
 SMALL = 1e-3
 """Below this part of the largest element of its kind, a variable counts as if it were as large.

@@ -10,7 +10,8 @@ from attrs import evolve, field, frozen
 
 from dsl import ir
 from tfdeploy.runtime.verify.cases import AVERAGE_EVERY, GLOBAL_BATCH, Case
-from tfdeploy.runtime.verify.trial import Arrays, Trial, TrialSetup, make_trial
+from tfdeploy.runtime.verify.fed_graph import Arrays, FedGraph
+from tfdeploy.runtime.verify.trial import Trial, TrialSetup, make_trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -129,7 +130,10 @@ def _slot_names(tower: Trial) -> set[str]:
 def _towers(
     stack: ExitStack, setup: TrialSetup, spec: ir.Spec, batches: Sequence[int], steps: int
 ) -> list[Trial]:
-    """Return a single tower for each clone, which reads what that clone would read."""
+    """Return a single tower for each clone, which reads what that clone would read.
+
+    Towers of one size share a graph, also those of other references of the setup.
+    """
     sizes = [size * spec.update.accumulate for size in batches]
     starts = np.cumsum([0, *sizes])
     towers = []
@@ -139,5 +143,7 @@ def _towers(
         ]
         own = {name: array[rows] for name, array in setup.arrays.items()}
         alone = Case("sync", PLAIN, "shared", (size,)).apply(spec)
-        towers.append(stack.enter_context(Trial(setup, alone, own)))
+        if size not in setup.towers:
+            setup.towers[size] = FedGraph(setup.compile(alone))
+        towers.append(stack.enter_context(Trial(setup, alone, own, setup.towers[size])))
     return towers

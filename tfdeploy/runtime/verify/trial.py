@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import tensorflow as tf
 from attrs import evolve, field, frozen
 
@@ -17,19 +15,18 @@ from compiler.graph.inspect.room import require_room
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.export import final_weights
 from compiler.graph.tower.traces import Traces
-from compiler.graph.variables.cut_variable import pieces_of, read_saved, variables_of
+from compiler.graph.variables.cut_variable import read_saved
 from compiler.model.layer_state import State, with_states
 from compiler.pipeline import make_plan
 from tfdeploy.runtime.cluster.server.server import loopback_server
 from tfdeploy.runtime.memory import memory_limit
+from tfdeploy.runtime.verify.fed_graph import Arrays, FedGraph
 from tfdeploy.runtime.verify.randomness import without_randomness
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from dsl import ir
     from tfdeploy.runtime.verify.launched import LaunchedServers
-
-Arrays = Mapping[str, Any]
 
 DEVICES = 16
 _servers: list[Any] = []  # TensorFlow cannot end one, so all trials of a process share it
@@ -44,8 +41,9 @@ class TrialSetup:
         seed: The seed.
         arrays: The examples, by the names of inputs.
         start: The values with which every trial begins, by their names in a checkpoint.
-        states: What layers have learnt from the data, by their paths.
         servers: The servers on which combinations for a cluster run; None for devices of this process.
+        states: What layers have learnt from the data, by their paths.
+        towers: The graphs of single towers by their number of examples, which references share.
     """
 
     traces: Traces = field(repr=False)
@@ -54,6 +52,7 @@ class TrialSetup:
     start: Arrays = field(factory=dict, repr=False)
     servers: LaunchedServers | None = None
     states: Mapping[str, State] = field(factory=dict, repr=False)
+    towers: dict[int, FedGraph] = field(factory=dict, repr=False)
 
     def compile(self, spec: ir.Spec, worker: int = 0) -> CompiledGraph:
         """Return the graph of a combination, or of one of its workers, without random numbers.
@@ -78,14 +77,23 @@ class TrialSetup:
 
 
 class Trial:
-    """A graph in a session, with the initial values of the setup, and `arrays` to train on."""
+    """A graph in a session, with the initial values of the setup, and `arrays` to train on.
 
-    def __init__(self, setup: TrialSetup, spec: ir.Spec, arrays: Arrays | None = None) -> None:
-        self._setters: dict[str, list[tuple[tf.Tensor, tf.Operation]]] = {}
-        self.compiled = setup.compile(spec)
+    The graph is that of the spec; if it has been compiled before, it is given as `graph`.
+    """
+
+    def __init__(
+        self,
+        setup: TrialSetup,
+        spec: ir.Spec,
+        arrays: Arrays | None = None,
+        graph: FedGraph | None = None,
+    ) -> None:
+        self.fed = graph or FedGraph(setup.compile(spec))
+        self.compiled = self.fed.compiled
         self.session = setup.session(self.compiled)
         self.session.run(self.compiled.init_op)
-        attach(self.compiled, self.session, setup.arrays if arrays is None else arrays)
+        self.fed.train_on(self.session, setup.arrays if arrays is None else arrays)
         if setup.start:
             self.assign(setup.start)
 
@@ -126,38 +134,20 @@ class Trial:
         if self.compiled.publish_op is not None:
             self.session.run(self.compiled.publish_op)
         evaluation = self.compiled.evaluation
-        self.session.run(evaluation.pipe.attach(lambda: tf.data.Dataset.from_tensors(dict(arrays))))
+        self.fed.evaluate_on(self.session, arrays)
         return float(sum(self.session.run([evaluation.loss, evaluation.regularization])))
 
     def assign(self, values: Arrays) -> None:
         """Give variables, and all copies of them, new values."""
-        ops: list[tf.Operation] = []
-        feed: dict[tf.Tensor, Any] = {}
-        for name, value in values.items():
-            setters, saved = self._setters_of(name), self.compiled.saved[name]
-            ops += [op for _, op in setters]
-            feed |= {given: piece for (given, _), piece in zip(setters, pieces_of(saved, value), strict=True)}
-        self.session.run(ops, feed)
-        self.session.run(self.compiled.after_restore_op)
-
-    def _setters_of(self, name: str) -> list[tuple[tf.Tensor, tf.Operation]]:
-        """Return a placeholder, and the op that gives its value to a variable, for each piece of a tensor."""
-        if name not in self._setters:
-            self._setters[name] = []
-            with self.compiled.graph.as_default():
-                for variable in variables_of(self.compiled.saved[name]):
-                    given = tf.compat.v1.placeholder(variable.dtype, variable.shape)
-                    op = tf.raw_ops.AssignVariableOp(resource=variable.handle, value=given)
-                    self._setters[name].append((given, op))
-        return self._setters[name]
+        self.fed.assign(self.session, values)
 
 
 class WorkerGroupTrial(Trial):
     """A chief and its workers; `compiled` and `session` are the chief's."""
 
     def __init__(self, setup: TrialSetup, spec: ir.Spec) -> None:
-        self._setters = {}
-        self.compiled = setup.compile(spec)
+        self.fed = FedGraph(setup.compile(spec))
+        self.compiled = self.fed.compiled
         exchange = self.compiled.exchange
         assert exchange is not None
         self.graphs = [self.compiled, *(setup.compile(spec, at) for at in range(1, exchange.worker.count))]
@@ -166,7 +156,8 @@ class WorkerGroupTrial(Trial):
         self._begin()
         before, total = 0, self.compiled.plan.global_batch
         for each, session in zip(self.graphs, self.sessions, strict=True):
-            attach(each, session, setup.arrays, before, total)
+            fed = self.fed if each is self.compiled else FedGraph(each)
+            fed.train_on(session, setup.arrays, before, total)
             before += each.plan.own_batch
         if setup.start:
             self.assign(setup.start)
@@ -208,24 +199,6 @@ def make_trial(setup: TrialSetup, spec: ir.Spec, arrays: Arrays | None = None) -
     if replication_of(spec) == "between_graph":
         return WorkerGroupTrial(setup, spec)
     return Trial(setup, spec, arrays)
-
-
-def attach(compiled: CompiledGraph, session: Any, arrays: Arrays, before: int = 0, total: int = 0) -> None:
-    """Feed all pipes of a graph from arrays: of each step's examples, every pipe takes the next part.
-
-    The graph's part begins after the first `before` of the `total` examples of a step of all graphs.
-    """
-    total = total or sum(pipe.examples for pipe in compiled.train_inputs)
-    for pipe in compiled.train_inputs:
-        steps = len(next(iter(arrays.values()))) // total
-        rows = np.concatenate([np.arange(pipe.examples) + step * total + before for step in range(steps)])
-        own = {name: array[rows] for name, array in arrays.items()}
-        session.run(pipe.attach(partial(_batches, own, pipe.size)))
-        before += pipe.examples
-
-
-def _batches(arrays: Arrays, size: int | None) -> tf.data.Dataset:
-    return tf.data.Dataset.from_tensor_slices(dict(arrays)).repeat().batch(size, drop_remainder=True)
 
 
 def _target() -> str:

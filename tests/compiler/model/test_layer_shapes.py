@@ -232,3 +232,39 @@ def test_unknown_layers_and_blocks_used_twice() -> None:
 def test_examples_have_shapes_that_fit(spec: Path) -> None:
     """Nothing is found in specs that train."""
     assert [each for each in check_spec(grammar.load(spec)) if each.is_error] == []
+
+
+FREE: list[tuple[str, dict[str, Any], list[tuple[int | None, ...]]]] = [
+    ("Dense", {"units": 5}, [(None, 4)]),
+    ("Embedding", {"input_dim": 9, "output_dim": 3}, [(None,)]),
+    ("LSTM", {"units": 3, "return_sequences": True}, [(None, 4)]),
+    ("GRU", {"units": 3}, [(None, 4)]),
+    ("Conv1D", {"filters": 6, "kernel_size": 3}, [(None, 4)]),
+    ("Conv2D", {"filters": 6, "kernel_size": 3, "strides": 2, "padding": "same"}, [(None, 8, 4)]),
+    ("Conv1DTranspose", {"filters": 6, "kernel_size": 3}, [(None, 4)]),
+    ("DepthwiseConv1D", {"kernel_size": 3}, [(None, 4)]),
+    ("MaxPooling1D", {}, [(None, 4)]),
+    ("GlobalMaxPooling1D", {}, [(None, 4)]),
+    ("ZeroPadding1D", {"padding": 2}, [(None, 4)]),
+    ("Cropping1D", {}, [(None, 4)]),
+    ("UpSampling1D", {}, [(None, 4)]),
+    ("Flatten", {}, [(None, 4)]),
+    ("Reshape", {"target_shape": (-1, 2)}, [(None, 4)]),
+    ("Permute", {"dims": (2, 1)}, [(None, 4)]),
+    ("Add", {}, [(None, 4), (None, 4)]),
+    ("Add", {}, [(None, 4), (1, 4)]),
+    ("Concatenate", {}, [(None, 4), (None, 3)]),
+    ("Concatenate", {"axis": 1}, [(None, 4), (5, 4)]),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "shapes"), FREE, ids=str)
+def test_shapes_with_axes_of_no_fixed_size_are_those_of_keras(
+    name: str, arguments: dict[str, Any], shapes: list[tuple[int | None, ...]]
+) -> None:
+    """A free axis stays free exactly where Keras says so."""
+    found = shape_after(ir.Call(name, (), arguments), shapes)
+    whole = [(None, *each) for each in shapes]
+    given_shapes = whole if len(whole) > 1 else whole[0]
+    layer = getattr(keras.layers, name)(**arguments)
+    assert (None, *(found or ())) == tuple(layer.compute_output_shape(given_shapes))

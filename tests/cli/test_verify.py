@@ -83,11 +83,11 @@ def test_a_sample_of_everything_agrees(
 @pytest.mark.full
 @pytest.mark.parametrize(
     "name",
-    ["embedding", "normalized", "masked", "recurrent", "lengths"],
+    ["embedding", "normalized", "masked", "recurrent", "lengths", "varied"],
 )
 def test_samples_of_other_models_agree(name: str) -> None:
     """Rows of a table, masks, statistics of all clones, loops, clipping, averages: the same weights."""
-    result = verify(str(SPECS / f"{name}.tfdeploy"), "--quick", "--json", "--steps", "3")
+    result = verify(str(SPECS / f"{name}.tfdeploy"), "--quick", "--json", "--steps", "3", "--allow-python")
     assert result.return_value == 0, result.stdout
     found = json.loads(result.stdout)
     assert found["agrees"]
@@ -95,6 +95,15 @@ def test_samples_of_other_models_agree(name: str) -> None:
     assert all(each["weights"] <= 1e-5 for each in found["cases"])
     reasons = {each["reason"] for each in found["left_out"]}
     assert ("`aggregate = collective` cannot sum the rows of a table" in reasons) == (name != "normalized")
+
+
+@pytest.mark.slow
+def test_the_users_python_look_ups_transforms_and_groups_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One case of each mode of a model with a layer and a loss of the user's, and three optimizers."""
+    choose(monkeypatch, lambda sampled: {case.mode: case for case in sampled}.values())
+    result = verify(str(SPECS / "varied.tfdeploy"), "--quick", "--steps", "2", "--allow-python")
+    assert result.return_value == 0, result.stdout
+    assert {line[0] for line in lines_of(result)} == {"sync", "async", "local"}
 
 
 @pytest.mark.slow

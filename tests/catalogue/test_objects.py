@@ -133,6 +133,7 @@ def test_every_optimizer_schedule_and_object_of_a_weight_trains() -> None:
         groups.append(f'"schedule_{name}/*" -> SGD({written})')
     for name, written in REGULARIZERS.items():
         lines.append(f'x -> Dense(3, kernel_regularizer = {written}, name = "regularizer_{name}")')
+    lines.append('x -> Dense(3, kernel_regularizer = l1, name = "word_of_a_regularizer")')
     for name, written in INITIALIZERS.items():
         layer = "Conv1D(4, 6" if name == "STFT" else "Dense(3"  # a kernel of frequencies is that of windows
         source = "sound -> " if name == "STFT" else "x -> "
@@ -177,6 +178,7 @@ def test_every_optimizer_schedule_and_object_of_a_weight_trains() -> None:
         )
         for name in REGULARIZERS
     ]
+    terms.append(0.01 * float(np.abs(before["word_of_a_regularizer/kernel"]).sum()))
     assert float(penalty) == pytest.approx(sum(terms), rel=1e-5)
     for name, written in CONSTRAINTS.items():
         constraint = _keras_object(keras.constraints, name, written.partition("(")[2][:-1])

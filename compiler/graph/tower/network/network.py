@@ -131,6 +131,9 @@ class _Maker:
             return self.made(value, category, {})
         if isinstance(value, tuple):
             return [self._argument(each, category) for each in value]
+        if category == "regularizer" and isinstance(value, str):
+            # Keras itself would make it of its name, with a constant in the graph of the tower.
+            return _of_no_graph(keras.regularizers.get(value))
         return value
 
 

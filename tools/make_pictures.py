@@ -122,7 +122,7 @@ class Curves:
 
 PICTURES: dict[str, Screenshot | Curves] = {
     "first.png": Screenshot(first_spec, "open=clone_1&sel=clone_1/dense/MatMul", 720, 1080),
-    "placement.png": Screenshot(first_spec, "open=clone_1&sel=clone_1/dense", 1280, 800),
+    "placement.png": Screenshot(first_spec, "open=clone_1&sel=clone_1/dense", 1280, 1200),
     "curves.svg": Curves("loss"),
 }
 """The pictures by their files."""

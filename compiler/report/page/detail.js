@@ -3,8 +3,25 @@
 const RULES_SHOWN = 12;
 const CHAIN = 6;
 
+// Choose a device, `{ device }`, or a link, `{ from, to }`, by their numbers, instead of a scope or an op.
+function choose(thing) {
+  select(null);
+  view.thing = thing;
+  drawThing();
+  markChosen();
+  writeState();
+}
+
+function drawThing() {
+  const { thing } = view;
+  if ("device" in thing) explainMemory(data.devices[thing.device]);
+  else explainLink(data.transfers.find(([from, to]) => from === thing.from && to === thing.to));
+}
+
 function select(node) {
   view.selected = node;
+  view.thing = null;
+  markChosen();
   for (const row of grid.querySelectorAll("tbody tr[data-path]")) {
     row.setAttribute("aria-selected", String(node !== null && row.dataset.path === node.path));
   }
@@ -25,6 +42,7 @@ function reveal(node) {
   if (at >= view.limit) view.limit = at + PAGE;
   view.focus = node;
   view.selected = node;
+  view.thing = null;
   drawGrid();
   scrollTo(grid.querySelector('tbody tr[aria-selected="true"]'));
   select(node);
@@ -41,7 +59,8 @@ function scrollTo(row) {
 function drawDetail(node) {
   if (!node) {
     showDetail(make("h2", {}, "Why is it there?"),
-      make("p", {}, "Choose a scope or an op: the rule that placed it and its line in the spec are shown here."));
+      make("p", {}, "Choose a scope or an op: the rule that placed it and its line in the spec are shown here. "
+        + "For a device or a link, its memory or what crosses it is."));
     return;
   }
   const parts = [make("h2", { class: "name" }, node.children.length ? `${node.path}/` : node.path)];
@@ -149,14 +168,17 @@ function explainMemory(device) {
   fact("variables", device.variables);
   fact("slots", device.slots);
   fact("other variables", device.other);
-  fact("tensors of a step at their peak", device.step);
-  fact("in all", device.memory);
+  if (device.step !== null) fact("tensors of a step at their peak", device.step);
+  if (device.memory !== null) fact("in all", device.memory);
   if (device.limit !== null) fact("memory that the spec gives it", device.limit);
   showDetail(make("h2", {}, `Memory forecast of ${device.ref}`), facts, ...listTensors("Largest tensors at the peak", device.largest));
 }
 
-function explainLink(from, to, largest) {
-  showDetail(make("h2", {}, `From ${data.places[from]} to ${data.places[to]}`), ...listTensors("Largest tensors of a step", largest));
+function explainLink([from, to, tensors, bytes, unknown, largest]) {
+  const known = `${plural(tensors, "tensor")}, ${formatSize(bytes)} a step`;
+  showDetail(make("h2", {}, `From ${data.places[from]} to ${data.places[to]}`),
+    make("p", {}, unknown ? `${known}, and ${unknown.toLocaleString("en-US")} of unknown size` : known),
+    ...listTensors("Largest tensors of a step", largest));
 }
 
 const showDetail = (...parts) => document.getElementById("detail").replaceChildren(...parts);

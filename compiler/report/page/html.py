@@ -16,7 +16,7 @@ from compiler.mapping.records import PlacementMap
 from compiler.report.page.data import page_data
 from compiler.report.page.spec_lines import Lines
 
-SCRIPTS = ("model.js", "table.js", "detail.js", "main.js")
+SCRIPTS = ("model.js", "table.js", "strip.js", "detail.js", "main.js")
 """The scripts, each after those that it uses."""
 
 

@@ -21,7 +21,7 @@ function drawDevices() {
     numberCell(formatSize(device.variables)),
     numberCell(formatSize(device.slots)),
     make("td", {}, formatSize(heldBytes(device)), makeShare(heldBytes(device) / most)),
-    known ? make("td", {}, make("button", { type: "button", class: "plain", onclick: () => explainMemory(device) },
+    known ? make("td", {}, make("button", { type: "button", class: "plain", onclick: () => choose({ device: data.devices.indexOf(device) }) },
       formatSize(device.memory))) : null,
     numberCell(formatSize(device.in) + (device.in_unknown ? "+" : "")),
     numberCell(formatSize(device.out) + (device.out_unknown ? "+" : "")),
@@ -52,7 +52,7 @@ function drawTransfers(limit) {
     make("td", { class: "name" }, data.places[from]),
     make("td", { class: "left name" }, data.places[to]),
     largest.length
-      ? make("td", {}, make("button", { type: "button", class: "plain", onclick: () => explainLink(from, to, largest) },
+      ? make("td", {}, make("button", { type: "button", class: "plain", onclick: () => choose({ from, to }) },
           formatCount(tensors)))
       : numberCell(formatCount(tensors)),
     make("td", {}, formatSize(bytes), makeShare(bytes / most)),
@@ -66,7 +66,7 @@ function drawTransfers(limit) {
   document.getElementById("transfers").replaceChildren(makeTableHead(["from", "to", "tensors", "bytes", "of unknown size"], 2), body);
 }
 
-// --- the state of the page: #q=...&moved=1&open=a,b&sel=... -------------------------------------------------
+// --- the state of the page: #q=...&moved=1&open=a,b&apart=c,d and sel=..., device=... or link=e,f ----------
 
 function writeState() {
   const parts = [];
@@ -76,6 +76,11 @@ function writeState() {
     const open = listRows().filter((node) => node.open).map((node) => encodeURIComponent(node.path));
     if (open.length && open.length <= 50) parts.push(`open=${open.join(",")}`);
   }
+  const apart = columnGroups.filter((group) => group.open && group.devices.length > 1);
+  if (apart.length) parts.push(`apart=${apart.map((group) => encodeURIComponent(group.label)).join(",")}`);
+  const { thing } = view;
+  if (thing && "device" in thing) parts.push(`device=${encodeURIComponent(data.places[thing.device])}`);
+  else if (thing) parts.push(`link=${[thing.from, thing.to].map((each) => encodeURIComponent(data.places[each])).join(",")}`);
   if (view.selected) parts.push(`sel=${encodeURIComponent(view.selected.path)}`);
   try {
     history.replaceState(null, "", `#${parts.join("&")}`);
@@ -97,10 +102,24 @@ function readState() {
   for (const path of (state.get("open") || "").split(",").map(decode)) {
     for (let node = byPath.get(path); node; node = node.parent) node.open = true;
   }
+  const apart = (state.get("apart") || "").split(",").map(decode);
+  for (const group of columnGroups) group.open = group.devices.length > 1 && apart.includes(group.label);
+  view.selected = null;
+  view.thing = readThing(state);
   const chosen = byPath.get(decode(state.get("sel")));
   drawGrid();
+  drawStrip();
   if (chosen && chosen !== root) reveal(chosen);
+  else if (view.thing) drawThing();
   else drawDetail(null);
+}
+
+// The device or the link that the address names, or null if there is no such thing in this map.
+function readThing(state) {
+  const device = data.places.indexOf(decode(state.get("device")));
+  if (device >= 0 && device < data.devices.length) return { device };
+  const [from, to] = (state.get("link") || "").split(",").map((each) => data.places.indexOf(decode(each)));
+  return data.transfers.some((each) => each[0] === from && each[1] === to) ? { from, to } : null;
 }
 
 function decode(text) {

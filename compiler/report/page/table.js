@@ -3,7 +3,7 @@
 const PAGE = 300;      // rows made at a time
 const FEW_DEVICES = 12; // of more, those of a kind and job start as one column
 const OPENED = 60;     // rows that a search opens by itself
-const view = { query: "", onlyMoved: false, limit: PAGE, selected: null, focus: null, total: 0 };
+const view = { query: "", onlyMoved: false, limit: PAGE, selected: null, thing: null, focus: null, total: 0 };
 const grid = document.getElementById("scopes");
 
 const columnGroups = makeColumnGroups();
@@ -85,7 +85,7 @@ function makeHead(columns) {
     const label = several
       ? make("button", {
           type: "button", title: column.group.open ? "take together" : "show each device",
-          onclick: () => { column.group.open = !column.group.open; drawGrid(); },
+          onclick: () => { column.group.open = !column.group.open; drawGrid(); drawStrip(); writeState(); },
         }, `${column.group.open ? "" : "+ "}${column.label}`)
       : column.label;
     const note = several && !column.group.open ? make("small", {}, `sum of ${column.devices.length}`) : null;

@@ -58,6 +58,7 @@ def test_it_opens_alone_and_without_complaint(tab: Tab, page: Path) -> None:
     tab.open(page)
     assert tab.requests == [page.as_uri()]
     assert tab.errors == []
+    assert tab.evaluate("document.getElementById('svg').getBoundingClientRect().height") == 0
     assert tab.evaluate("document.title") == "Placement of train.tfdeploy"
     assert tab.evaluate(NAMES) == ["input", "conv1", "logits", "clone_0", "clone_1", "update"]
     assert tab.evaluate(CELLS)[3] == "▸clone_0/ 2 7 ."
@@ -215,10 +216,100 @@ def test_what_memory_and_traffic_are_made_of(tab: Tab, tmp_path: Path) -> None:
         *("Largest tensors at the peak", "4.00 KiB conv1/Relu", "2.00 KiB conv1/Conv2D"),
     ]
     tab.click("#transfers tbody tr:nth-child(1) button")
-    assert tab.evaluate(DETAIL) == "From cpu[0] to gpu[0]\nLargest tensors of a step\n2.00 KiB conv1/Conv2D"
+    assert tab.evaluate(DETAIL).split("\n") == [
+        *("From cpu[0] to gpu[0]", "", "3 tensors, 23.1 KiB a step", ""),
+        *("Largest tensors of a step", "2.00 KiB conv1/Conv2D"),
+    ]
     tab.click("#detail button")
     assert tab.evaluate(DETAIL).startswith("conv1/Conv2D\nop\nConv2D\n")
     assert tab.errors == []
+
+
+def forecast_map() -> PlacementMap:
+    """Return a map with one clone whose devices have a forecast of memory; only the CPU has a limit."""
+    placement = make_map(1)
+    cpu, gpu = placement.devices
+    held = cpu.variable_bytes + cpu.slot_bytes
+    return evolve(
+        placement,
+        devices=(
+            evolve(cpu, step_bytes=held, memory_bytes=2 * held, memory_limit=4 * held),
+            evolve(gpu, step_bytes=500, other_bytes=500, memory_bytes=1000),
+        ),
+    )
+
+
+def test_the_strip_is_filled_against_memory(tab: Tab, tmp_path: Path) -> None:
+    """Boxes are filled against the limit, or the fullest device; links are as wide as their bytes."""
+    tab.open(write(tmp_path / "strip.html", forecast_map()))
+    texts = "[...document.querySelectorAll('#strip button')].map((box) => box.innerText.split('\\n'))"
+    assert tab.evaluate(texts) == [
+        ["cpu[0]", "9 ops", "84.5 KiB of 169 KiB"],
+        ["gpu[0]", "7 ops", "1000 B"],
+    ]
+    fills = tab.evaluate(
+        "[...document.querySelectorAll('#strip .fill')].map((fill) => [...fill.children]"
+        ".map((part) => [part.className, parseFloat(part.style.width)]))"
+    )
+    assert fills[0] == [["variables", 12.5], ["slots", 12.5], ["step", 25]]
+    assert fills[1] == [["other", 0.58], ["step", 0.58]]  # of the 86,528 bytes that the CPU takes
+    links = tab.evaluate(
+        "[...document.querySelectorAll('#strip [data-link]')].map((link) => [link.getAttribute('aria-label'),"
+        "parseFloat(link.querySelector('.line').getAttribute('stroke-width'))])"
+    )
+    assert links == [["cpu[0] to gpu[0]: 23.1 KiB a step", 12], ["gpu[0] to cpu[0]: 21.1 KiB a step", 11]]
+    assert tab.errors == []
+
+
+def test_a_device_that_holds_too_much(tab: Tab, tmp_path: Path) -> None:
+    """A device that takes more than the spec gives it says so in words."""
+    placement = forecast_map()
+    cpu, gpu = placement.devices
+    full = evolve(placement, devices=(cpu, evolve(gpu, memory_limit=999)))
+    tab.open(write(tmp_path / "full.html", full))
+    assert tab.evaluate("document.querySelector('#strip .moved').innerText") == "1000 B of 999 B: too much"
+
+
+def test_devices_and_links_are_chosen_in_the_address(tab: Tab, page: Path) -> None:
+    """By key or mouse: the strip, the explanation and the address agree, and the address opens it again."""
+    tab.open(page)
+    tab.click('#strip [data-devices="2"]')
+    assert tab.evaluate("location.hash") == "#device=gpu%5B1%5D"
+    tab.evaluate("document.querySelector('#strip [data-link=\"0>1\"]').focus()")
+    tab.press("Enter")
+    assert tab.evaluate("location.hash") == "#link=cpu%5B0%5D,gpu%5B0%5D"
+    pressed = (
+        "[...document.querySelectorAll('#strip [aria-pressed=true]')]"
+        ".map((each) => each.dataset.link || each.dataset.devices)"
+    )
+    assert tab.evaluate(pressed) == ["0>1"]
+    tab.open(page, tab.evaluate("location.hash"))
+    assert tab.evaluate(pressed) == ["0>1"]
+    assert tab.evaluate(DETAIL).startswith("From cpu[0] to gpu[0]\n")
+    tab.click('tr[data-path="update"] .name')
+    assert tab.evaluate("location.hash") == "#sel=update"
+    assert tab.evaluate(pressed) == []
+    tab.open(page, "#device=gpu[9]&link=cpu[0],cpu[0]")
+    assert tab.evaluate(DETAIL).startswith("Why is it there?")
+    assert tab.errors == []
+
+
+def test_on_a_telephone(tab: Tab, tmp_path: Path) -> None:
+    """At 390 pixels nothing but the boxes scrolls sideways, and what was tapped is told within the window."""
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 1}
+    tab.call("Emulation.setDeviceMetricsOverride", **size, mobile=False)
+    try:
+        tab.open(write(tmp_path / "narrow.html", make_map(4)))
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        tab.click("#devices tbody tr:nth-child(1) td")
+        tab.click('tr[data-path="clone_1"] .name')
+        top, bottom = tab.evaluate(
+            "(() => { const box = document.getElementById('detail').getBoundingClientRect();"
+            "return [box.top, box.bottom]; })()"
+        )
+        assert 0 < top < bottom <= 800
+    finally:
+        tab.call("Emulation.clearDeviceMetricsOverride")
 
 
 def test_many_devices(tab: Tab, tmp_path: Path) -> None:
@@ -228,6 +319,9 @@ def test_many_devices(tab: Tab, tmp_path: Path) -> None:
     assert tab.evaluate(heads) == ["scope", "cpu[0]", "+ worker[*].gpu[*]\nsum of 64"]
     assert tab.evaluate(CELLS)[3] == "▸clone_0/ 2 7"
     tab.click("#scopes thead button")
+    assert len(tab.evaluate(heads)) == 2 + 64
+    assert tab.evaluate("document.querySelectorAll('#strip li').length") == 1 + 64
+    tab.open(tmp_path / "many.html", tab.evaluate("location.hash"))
     assert len(tab.evaluate(heads)) == 2 + 64
     assert tab.errors == []
 
@@ -250,7 +344,7 @@ def test_light_and_dark(tab: Tab, page: Path, scheme: str) -> None:
     """Text stands out from its ground by at least 4.5 to 1, whichever colours the reader has chosen."""
     tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
     tab.open(page)
-    for selector in ("body", "#facts", "thead th", "#detail p"):
+    for selector in ("body", "#facts", "thead th", "#detail p", "#strip small", "#strip-keys"):
         assert tab.evaluate(CONTRAST.replace("SELECTOR", selector)) >= 4.5, selector
 
 

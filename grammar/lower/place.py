@@ -58,6 +58,9 @@ def _rule(flow: syntax.Flow, jobs: frozenset[str] | None, context: Context) -> A
         context.reports.add(report)
         return BAD
     selector = _selector(flow.source, context)
+    if selector is not BAD and selector.role == "slots" and _is_sharded(flow.steps[0]):
+        context.reports.add(placement.slots_cut_alone(flow.steps[0].span))
+        return BAD
     target = _target(flow.steps[0], jobs, context)
     if selector is BAD or target is BAD:
         return BAD
@@ -73,6 +76,11 @@ def _is_swapped(flow: syntax.Flow, jobs: frozenset[str] | None) -> bool:
     if not isinstance(what, syntax.Path) or not isinstance(flow.source, syntax.Path):
         return False
     return what.bare in SELECTOR_NAMES and flow.source.segments[0].name in {*KINDS, *(jobs or ())}
+
+
+def _is_sharded(written: syntax.Expr) -> bool:
+    """Whether a target is `sharded(...)`, whatever is in its brackets."""
+    return isinstance(written, syntax.Call) and written.callee.name == "sharded"
 
 
 # --- selectors --------------------------------------------------------------------------------------------

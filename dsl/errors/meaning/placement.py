@@ -179,6 +179,22 @@ def target_not_for(target: str, roles: Sequence[str], role: str, span: Span) -> 
     )
 
 
+def slots_cut_alone(span: Span) -> Diagnostic:
+    """A rule `slots -> sharded(...)`: slots are only cut together with their variables."""
+    return error(
+        "TFD408",
+        "slots cannot be cut into pieces without their variables",
+        span,
+        text="this is a target for `variables`",
+        notes=(
+            "a piece is updated where it is, with its slots beside it, and clones read the joined pieces",
+        ),
+        help="leave this rule out and cut the variables over the devices of the clones, as in"
+        " `variables -> sharded(gpu[*])`: each device then holds a part of the slots, and sums only the"
+        " gradients of its part",
+    )
+
+
 def measure_arguments(name: str, wanted: Sequence[str], span: Span) -> Diagnostic:
     """A measure with the wrong number of arguments."""
     said = {"devices": "devices", "glob": "a glob on the names of ops"}

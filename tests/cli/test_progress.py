@@ -39,6 +39,8 @@ train { steps = 1 }
 """
 BUILDING = "building the graph of small ...\n"
 FORECASTING = "forecasting the memory that a step of small takes ...\n"
+TIMING = "forecasting the time of a step of small ...\n"
+KIND = ("--set", "devices.kind=cpu")
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 COMMANDS = {
     "plan": ([], [BUILDING, FORECASTING]),
-    "why": (["y/kernel"], [BUILDING]),
+    "why": (["y/kernel", *KIND], [BUILDING, TIMING]),
     "diff": (["--set-b", "clones.batch=2"], [BUILDING, FORECASTING, BUILDING, FORECASTING]),
     "compile": (["--out", "out"], [BUILDING]),
     "compile-and-run": ([], [BUILDING]),

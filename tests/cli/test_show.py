@@ -47,6 +47,7 @@ devices {
   gpu_memory = none
   cpu_memory = none
   link = none
+  kind = none
   soft_placement = false
   allow_growth = true
   log_placement = false

@@ -31,7 +31,8 @@ from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import guarded
 from tfdeploy.cli.group import tfdeploy
 
-DIGITS = ROOT / "examples" / "data" / "digits"
+EXAMPLES = ROOT / "examples"
+DIGITS = EXAMPLES / "data" / "digits"
 ELISION = "..."
 VARIES = "varies"
 """The comment before a block of whose runs no two are alike."""
@@ -58,11 +59,14 @@ class Session:
     code: int = 0
     names: dict[str, Any] = field(factory=lambda: {"__name__": "__main__"})
 
-    def prepare(self) -> None:
-        """Put the data and the spec of the tutorial in place."""
+    def prepare(self, page: str) -> None:
+        """Put the data and the spec of the tutorial in place, and those of a page that has others."""
         for name in ("train.csv", "test.csv"):
             shutil.copy(DIGITS / name, self.directory / name)
         (self.directory / "digits.tfdeploy").write_text(tutorial())
+        if page == "recommender.md":
+            shutil.copy(EXAMPLES / "recommender.tfdeploy", self.directory)
+            shutil.copytree(EXAMPLES / "data" / "clicks", self.directory / "data" / "clicks")
         disable_op_determinism()  # which another test of this process may have left on
 
     def follow(self, block: Block) -> str:

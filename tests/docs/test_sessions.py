@@ -38,7 +38,7 @@ def test_a_page_shows_what_its_commands_print(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     session = Session(tmp_path)
-    session.prepare()
+    session.prepare(path.name)
     different: dict[Block, str] = {}
     before: Block | None = None
     for block in blocks_of(path):

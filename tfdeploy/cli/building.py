@@ -103,8 +103,8 @@ def build(
     if forecast and not memory:
         with busy(f"forecasting the memory that a step of {name} takes"):
             memory = forecast_memory(compiled)
-    if not (forecast or timed):
-        return BuiltGraph(compiled, memory)
+    if not (forecast or timed) or (machine is None and spec.devices.kind is None):
+        return BuiltGraph(compiled, memory)  # nothing says what ops cost
     with busy(f"forecasting the time of a step of {name}"):
         from compiler.graph.inspect.timed_step import forecast_time
 

@@ -80,6 +80,8 @@ def diff(before: Placed, after: Placed) -> Comparison:
 def to_html(subject: Placed) -> str:
     """Return the page that `tfdeploy plan --html` writes: the placement map with the lines of the spec.
 
+    If the time of a step can be forecast, as in `forecast`, the page has its timeline.
+
     Args:
         subject: A placement map, or a graph or a spec, whose map is made. For a map, the lines are shown if
             the file of its spec has not changed.
@@ -92,11 +94,12 @@ def to_html(subject: Placed) -> str:
     from compiler.report.page.html import html_page
 
     if isinstance(subject, PlacementMap):
-        placement, texts = subject, spec_lines.texts_on_disk(subject)
+        placement, texts, timed = subject, spec_lines.texts_on_disk(subject), None
     else:
         graph = _graph_of(subject)
         placement, texts = placement_of(graph), spec_lines.texts_of(graph.plan.spec)
-    return html_page(placement, spec_lines.lines_of(placement, texts))
+        timed = forecast(graph)
+    return html_page(placement, spec_lines.lines_of(placement, texts), timed)
 
 
 def forecast(

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 from attrs import define, field
 
 from compiler.figures import plural
 from compiler.mapping.records import MapOp, MapVariable, PlacementMap
+from compiler.report.page.numbers import Numbers
 from compiler.report.page.spec_lines import Lines
+from compiler.report.page.timeline_data import timeline_data
 from compiler.report.totals import device_totals
+from compiler.time.forecast import StepForecast
 
 NONE = -1
-
-
-@define
-class Numbers:
-    """Numbers for values, in the order in which they are first seen."""
-
-    given: dict[Hashable, int] = field(factory=dict)
-
-    def of(self, value: Hashable) -> int:
-        """Return the number of `value`."""
-        return self.given.setdefault(value, len(self.given))
-
-    def values(self) -> list[Any]:
-        """Return the values in the order of their numbers."""
-        return list(self.given)
 
 
 @define
@@ -55,12 +42,13 @@ class Tables:
         )
 
 
-def page_data(placement: PlacementMap, lines: Lines) -> dict[str, Any]:
+def page_data(placement: PlacementMap, lines: Lines, forecast: StepForecast | None = None) -> dict[str, Any]:
     """Return the data that the page's scripts read.
 
     Args:
         placement: The map.
         lines: The lines of the spec that are shown.
+        forecast: The forecast of the step, whose timeline is shown; a map that was read from a file has none.
     """
     tables = Tables(Numbers({each.ref: at for at, each in enumerate(placement.devices)}))
     tree = _tree(placement, tables)
@@ -97,7 +85,12 @@ def page_data(placement: PlacementMap, lines: Lines) -> dict[str, Any]:
         "files": tables.files.values(),
         "lines": [lines.get(file, {}) for file in tables.files.values()],
         "places": tables.places.values(),
+        "step": None if forecast is None else timeline_data(forecast, _source(placement)),
     }
+
+
+def _source(placement: PlacementMap) -> str:
+    return "" if placement.time is None else placement.time.source
 
 
 def _tree(placement: PlacementMap, tables: Tables) -> list[Any]:

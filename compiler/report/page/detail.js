@@ -3,18 +3,20 @@
 const RULES_SHOWN = 12;
 const CHAIN = 6;
 
-// Choose a device, `{ device }`, or a link, `{ from, to }`, by their numbers, instead of a scope or an op.
+// Choose a device, `{ device }`, a link, `{ from, to }`, or a bar, `{ bar: [row, number] }`, by their numbers, instead of a scope or an op.
 function choose(thing) {
   select(null);
   view.thing = thing;
   drawThing();
   markChosen();
+  drawTimeline();
   writeState();
 }
 
 function drawThing() {
   const { thing } = view;
-  if ("device" in thing) explainMemory(data.devices[thing.device]);
+  if ("bar" in thing) explainBar(thing.bar);
+  else if ("device" in thing) explainMemory(data.devices[thing.device]);
   else explainLink(data.transfers.find(([from, to]) => from === thing.from && to === thing.to));
 }
 
@@ -26,6 +28,7 @@ function select(node) {
     row.setAttribute("aria-selected", String(node !== null && row.dataset.path === node.path));
   }
   drawDetail(node);
+  drawTimeline();
   writeState();
 }
 

@@ -15,19 +15,21 @@ from typing import Any
 from compiler.mapping.records import PlacementMap
 from compiler.report.page.data import page_data
 from compiler.report.page.spec_lines import Lines
+from compiler.time.forecast import StepForecast
 
-SCRIPTS = ("model.js", "table.js", "strip.js", "detail.js", "main.js")
+SCRIPTS = ("model.js", "table.js", "strip.js", "detail.js", "timeline.js", "main.js")
 """The scripts, each after those that it uses."""
 
 
-def html_page(placement: PlacementMap, lines: Lines) -> str:
+def html_page(placement: PlacementMap, lines: Lines, forecast: StepForecast | None = None) -> str:
     """Return the page.
 
     Args:
         placement: The map.
         lines: The lines of the spec that are shown.
+        forecast: The forecast of the step, whose timeline is shown if there is one.
     """
-    data = page_data(placement, lines)
+    data = page_data(placement, lines, forecast)
     style = _asset("page.css")
     script = '"use strict";\n(() => {\n' + "\n".join(map(_asset, SCRIPTS)) + "})();\n"
     parts = {

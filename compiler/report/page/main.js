@@ -66,7 +66,7 @@ function drawTransfers(limit) {
   document.getElementById("transfers").replaceChildren(makeTableHead(["from", "to", "tensors", "bytes", "of unknown size"], 2), body);
 }
 
-// --- the state of the page: #q=...&moved=1&open=a,b&apart=c,d and sel=..., device=... or link=e,f ----------
+// --- the state of the page: #q=...&moved=1&open=a,b&apart=c,d&time=from,to and sel=..., device=..., link=e,f or bar=row,number 
 
 function writeState() {
   const parts = [];
@@ -78,8 +78,10 @@ function writeState() {
   }
   const apart = columnGroups.filter((group) => group.open && group.devices.length > 1);
   if (apart.length) parts.push(`apart=${apart.map((group) => encodeURIComponent(group.label)).join(",")}`);
+  if (step && !isWhole()) parts.push(`time=${span.from.toFixed(3)},${span.to.toFixed(3)}`);
   const { thing } = view;
   if (thing && "device" in thing) parts.push(`device=${encodeURIComponent(data.places[thing.device])}`);
+  else if (thing && "bar" in thing) parts.push(`bar=${thing.bar.join(",")}`);
   else if (thing) parts.push(`link=${[thing.from, thing.to].map((each) => encodeURIComponent(data.places[each])).join(",")}`);
   if (view.selected) parts.push(`sel=${encodeURIComponent(view.selected.path)}`);
   try {
@@ -105,17 +107,30 @@ function readState() {
   const apart = (state.get("apart") || "").split(",").map(decode);
   for (const group of columnGroups) group.open = group.devices.length > 1 && apart.includes(group.label);
   view.selected = null;
+  readSpan(state);
   view.thing = readThing(state);
   const chosen = byPath.get(decode(state.get("sel")));
   drawGrid();
   drawStrip();
+  drawTimeline();
   if (chosen && chosen !== root) reveal(chosen);
   else if (view.thing) drawThing();
   else drawDetail(null);
 }
 
-// The device or the link that the address names, or null if there is no such thing in this map.
+// The part of the step that the address names, or all of it.
+function readSpan(state) {
+  if (!step) return;
+  const [from, to] = (state.get("time") || "").split(",").map(Number);
+  const valid = from >= 0 && to > from && to <= step.until + 0.001;
+  span.from = valid ? from : 0;
+  span.to = valid ? to : step.until;
+}
+
+// The bar, the device or the link that the address names, or null if there is no such thing in this map.
 function readThing(state) {
+  const [row, number] = (state.get("bar") || "").split(",").map(Number);
+  if (state.has("bar") && step && step.rows[row] && step.rows[row].bars[number]) return { bar: [row, number] };
   const device = data.places.indexOf(decode(state.get("device")));
   if (device >= 0 && device < data.devices.length) return { device };
   const [from, to] = (state.get("link") || "").split(",").map((each) => data.places.indexOf(decode(each)));
@@ -163,6 +178,7 @@ document.addEventListener("keydown", (event) => {
 window.addEventListener("hashchange", readState);
 
 drawHead();
+drawTimelineHead();
 drawDevices();
 drawTransfers(LINKS_SHOWN);
 readState();

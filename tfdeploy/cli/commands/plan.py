@@ -235,7 +235,7 @@ def _page(loaded: LoadedPlacement) -> str:
     from compiler.report.page.html import html_page
     from compiler.report.page.spec_lines import lines_of
 
-    return html_page(loaded.placement, lines_of(loaded.placement, loaded.texts))
+    return html_page(loaded.placement, lines_of(loaded.placement, loaded.texts), loaded.time)
 
 
 def _require_free(outputs: list[str], path: str, *, force: bool) -> None:

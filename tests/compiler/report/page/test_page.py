@@ -8,8 +8,11 @@ import pytest
 from attrs import evolve
 
 from compiler.mapping.records import MapTensor
+from compiler.mapping.step_time import MapTime
 from compiler.report.page.html import html_page
+from compiler.time.forecast import forecast_step
 from tests.browser import Tab, find_chromium, start_browser
+from tests.compiler.time.steps import GPU, Machine, op, step
 from tests.placement_maps import SPEC, make_map
 
 if TYPE_CHECKING:
@@ -294,12 +297,105 @@ def test_devices_and_links_are_chosen_in_the_address(tab: Tab, page: Path) -> No
     assert tab.errors == []
 
 
+def timed_page(path: Path) -> Path:
+    """Write the page of a map with a forecast of 28 ms: an op, its tensor on a link, two ops of a GPU."""
+    arrows = [
+        ("input/IteratorGetNext", "clone_0/conv1/Conv2D"),
+        ("clone_0/conv1/Conv2D", "clone_0/conv1/Relu"),
+    ]
+    ops = [op("input/IteratorGetNext=10"), op("clone_0/conv1/Conv2D=5", GPU), op("clone_0/conv1/Relu=3", GPU)]
+    work = step([*ops, op("beside=2")], arrows, {"input/IteratorGetNext": 1000})
+    timed = forecast_step(work, Machine(speed=1e5, step_start=0.0))
+    # The names of the ops of the machine made by hand have their times; the map has the names alone.
+    plain = tuple(evolve(each, name=each.name.partition("=")[0]) for each in work.ops)
+    path_parts = tuple(evolve(each, name=each.name.partition("=")[0]) for each in timed.path)
+    found = evolve(timed, work=evolve(work, ops=plain), path=path_parts)
+    placement = evolve(make_map(2), time=MapTime.of(found, "a.profile.json"))
+    path.write_text(html_page(placement, LINES, found), encoding="utf-8")
+    return path
+
+
+PIXEL = """
+(([row, x, y]) => {
+  const canvas = document.querySelector(`#timeline canvas[data-row="${row}"]`);
+  const size = { width: canvas.width, height: canvas.height };
+  const copy = Object.assign(document.createElement("canvas"), size);
+  const pen = copy.getContext("2d", { willReadFrequently: true });
+  pen.drawImage(canvas, 0, 0);
+  return [...pen.getImageData(Math.round(x * canvas.width), y, 1, 1).data];
+})
+"""
+ORANGE, BLUE, NOTHING = [168, 86, 10, 255], [36, 99, 194, 255], [0, 0, 0, 0]
+
+
+def test_the_timeline_of_a_step(tab: Tab, tmp_path: Path) -> None:
+    """Each device and link has a row; bars are where the forecast has them, and explain themselves."""
+    tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
+    page = timed_page(tmp_path / "timed.html")
+    tab.open(page)
+    rows = (
+        "[...document.querySelectorAll('#timeline li')].map((row) => row.innerText.trim().split(/\\s*\\n/))"
+    )
+    assert tab.evaluate(rows) == [
+        ["cpu[0]", "36% busy"],
+        ["gpu[0]", "29% busy"],
+        ["cpu[0] -> gpu[0]", "36% busy"],
+    ]
+    assert tab.evaluate("document.getElementById('timeline-span').innerText") == "0 µs to 28.0 ms"
+    for row, at, color in [(0, 9.5, ORANGE), (0, 20, NOTHING), (2, 19.5, ORANGE), (1, 19.5, NOTHING)]:
+        assert tab.evaluate(f"{PIXEL}([{row}, {at / 28}, 4])") == color, (row, at)
+    assert tab.evaluate(f"{PIXEL}([1, {24.8 / 28}, 4])") == ORANGE
+    assert tab.evaluate(f"{PIXEL}([0, {11.5 / 28}, 20])") == BLUE  # on the second thread, off the path
+    tab.click("#timeline canvas[data-row='2']")
+    detail = tab.evaluate(DETAIL)
+    assert detail.startswith(
+        "Transfer of input/IteratorGetNext\nlink\ncpu[0] -> gpu[0]\nstarts after\n10.0 ms\n"
+    )
+    assert "takes\n10.0 ms, 35.7% of the step\nbytes\n1000 B\ncritical path\non it\n" in detail
+    assert tab.evaluate("location.hash") == "#bar=2,0"
+    assert tab.errors == []
+
+
+def test_the_timeline_by_keys_and_in_the_address(tab: Tab, tmp_path: Path) -> None:
+    """Arrows lead from bar to bar and row to row, + zooms, and the address has the bar and what is shown."""
+    page = timed_page(tmp_path / "timed.html")
+    tab.open(page)
+    tab.evaluate("document.querySelector('#timeline canvas[tabindex=\"0\"]').focus()")
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight"):
+        tab.press(key)
+    assert tab.evaluate("location.hash") == "#bar=1,1"
+    detail = tab.evaluate(DETAIL)
+    assert detail.startswith("clone_0/conv1/Relu\ndevice\ngpu[0]\nstarts after\n25.0 ms\n")
+    assert "the rule clones -> gpu[*]\n\ntrain.tfdeploy:12:3" in detail
+    tab.press("+")
+    assert tab.evaluate("location.hash") == "#time=7000.000,21000.000&bar=1,1"
+    tab.press("ArrowLeft")
+    tab.press("ArrowRight")  # which is out of sight, so that it is brought into the window
+    assert tab.evaluate("location.hash") == "#time=14000.000,28000.000&bar=1,1"
+    tab.open(page, tab.evaluate("location.hash"))
+    assert tab.evaluate("document.getElementById('timeline-span').innerText") == "14.0 ms to 28.0 ms"
+    assert tab.evaluate(DETAIL) == detail
+    tab.click("#timeline-bar button:last-of-type")
+    assert tab.evaluate("location.hash") == "#bar=1,1"
+    tab.click("#detail h2 button")
+    assert tab.evaluate("location.hash").endswith("&sel=clone_0%2Fconv1%2FRelu")
+    assert tab.errors == []
+
+
+def test_no_timeline_without_a_forecast(tab: Tab, page: Path) -> None:
+    """A map without a forecast of time has no timeline; an address that names a bar opens it all the same."""
+    tab.open(page, "#bar=0,0&time=1,2")
+    assert tab.evaluate("document.getElementById('timeline-section').offsetHeight") == 0
+    assert tab.evaluate(DETAIL).startswith("Why is it there?")
+    assert tab.errors == []
+
+
 def test_on_a_telephone(tab: Tab, tmp_path: Path) -> None:
     """At 390 pixels nothing but the boxes scrolls sideways, and what was tapped is told within the window."""
     size = {"width": 390, "height": 800, "deviceScaleFactor": 1}
     tab.call("Emulation.setDeviceMetricsOverride", **size, mobile=False)
     try:
-        tab.open(write(tmp_path / "narrow.html", make_map(4)))
+        tab.open(timed_page(tmp_path / "narrow.html"))
         assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
         tab.click("#devices tbody tr:nth-child(1) td")
         tab.click('tr[data-path="clone_1"] .name')

@@ -345,7 +345,7 @@ def test_the_timeline_of_a_step(tab: Tab, tmp_path: Path) -> None:
     for row, at, color in [(0, 9.5, ORANGE), (0, 20, NOTHING), (2, 19.5, ORANGE), (1, 19.5, NOTHING)]:
         assert tab.evaluate(f"{PIXEL}([{row}, {at / 28}, 4])") == color, (row, at)
     assert tab.evaluate(f"{PIXEL}([1, {24.8 / 28}, 4])") == ORANGE
-    assert tab.evaluate(f"{PIXEL}([0, {11.5 / 28}, 20])") == BLUE  # on the second thread, off the path
+    assert tab.evaluate(f"{PIXEL}([0, {1 / 28}, 20])") == BLUE  # on the second thread, off the path
     tab.click("#timeline canvas[data-row='2']")
     detail = tab.evaluate(DETAIL)
     assert detail.startswith(

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +16,9 @@ from tests.placement_maps import make_map
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Command
+
+ITSELF = ("-W", "ignore::ResourceWarning", "-m", "tfdeploy")
+"""The command as a process of its own, which does not wait for the program that shows the page."""
 
 SPEC = """\
 tfdeploy = 1
@@ -104,6 +111,28 @@ def test_the_ops_of_a_map(command: Command, map_file: str) -> None:
     assert "\x1b[1mdevice" in command("plan", map_file, "--color", "always").out
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems open files by other programs")
+def test_the_page_is_opened(command: Command, map_file: str) -> None:
+    """`--open` hands the page to the desktop's program; without one, the page is written and that is said."""
+    opener = command.directory / "bin" / "xdg-open"
+    opener.parent.mkdir()
+    opener.write_text(f'#!{shutil.which("sh")}\nprintf %s "$1" > opened.part\nmv opened.part opened\n')
+    opener.chmod(0o755)
+    view = ("plan", map_file, "--html", "map.html", "--open")
+    env = {"PATH": f"{opener.parent}:{os.environ['PATH']}"}
+    done = command(*view, program=ITSELF, env=env)
+    assert (done.code, done.out) == (0, "")
+    opened = command.directory / "opened"
+    deadline = time.monotonic() + 60
+    while not opened.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert opened.read_text() == str(command.directory / "map.html")
+    nowhere = {"PATH": str(command.directory / "nothing")}
+    done = command(*view, program=ITSELF, env=nowhere)
+    assert done.code == 2
+    assert "Error: no program opens pages here; map.html is written and can be opened by hand\n" in done.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -119,6 +148,8 @@ def test_the_ops_of_a_map(command: Command, map_file: str) -> None:
         ),
         (("--html", "nowhere/x.html"), "error[TFD733]: `nowhere/x.html` cannot be written: no such"),
         (("--depth", "0"), "Usage: tfdeploy plan"),
+        (("--open",), "Error: --open needs --html FILE: it opens the page that this writes\n"),
+        (("--open", "--html", "-"), "Error: --open needs --html FILE: it opens the page that this writes\n"),
     ],
 )
 def test_wrong_usage(command: Command, map_file: str, arguments: tuple[str, ...], message: str) -> None:

@@ -49,6 +49,7 @@ class LoadedPlacement:
     shell_complete=offer("files"),
     help="Write the map as an HTML page; - for standard output.",
 )
+@click.option("--open", "open_page", is_flag=True, help="Open the page that --html writes.")
 @click.option(
     "--dot",
     metavar="FILE",
@@ -101,6 +102,7 @@ def command(
     *,
     as_json: bool,
     html: str | None,
+    open_page: bool,
     dot: str | None,
     trace: str | None,
     measured: str | None,
@@ -121,12 +123,10 @@ def command(
     SPEC may also be - for standard input, or a placement.json or a run directory. For the latter two
     nothing is built, and TensorFlow is not started.
     """
-    if dot is not None and map_file(spec) is not None:
-        raise click.UsageError("--dot needs the spec: a placement map does not say which op feeds which")
-    if (trace is not None or measured is not None) and map_file(spec) is not None:
-        raise click.UsageError(
-            "--trace and --measured need the spec: a placement map does not say when each op runs"
-        )
+    if open_page and html in (None, STDOUT):
+        raise click.UsageError("--open needs --html FILE: it opens the page that this writes")
+    if map_file(spec) is not None:
+        _refuse_of_maps(graph=dot is not None, times=trace is not None or measured is not None)
     ran = _read_trace(measured) if measured is not None else None
     outputs = [each for each in (html, dot, trace) if each is not None and each != STDOUT]
     if outputs:
@@ -140,7 +140,7 @@ def command(
         profile=profile,
     )
     if html is not None:
-        _write(html, _page(loaded))
+        _write_page(html, loaded, open_page=open_page)
     if dot is not None:
         _write(dot, _graph(loaded))
     if trace is not None:
@@ -326,6 +326,27 @@ def _write(path: str, text: str) -> None:
 
     write_output(Path(path), text)
     say(f"{path}: written, {len(text.encode()):,} bytes", err=True)
+
+
+def _refuse_of_maps(*, graph: bool, times: bool) -> None:
+    """Raise UsageError for what a placement map in a file does not say."""
+    if graph:
+        raise click.UsageError("--dot needs the spec: a placement map does not say which op feeds which")
+    if times:
+        raise click.UsageError(
+            "--trace and --measured need the spec: a placement map does not say when each op runs"
+        )
+
+
+def _write_page(path: str, loaded: LoadedPlacement, *, open_page: bool) -> None:
+    """Write the page, and open it with the program that the desktop has for pages if that is wanted."""
+    from pathlib import Path
+
+    _write(path, _page(loaded))
+    if open_page and click.launch(str(Path(path).absolute())) != 0:
+        raise click.ClickException(
+            f"no program opens pages here; {path} is written and can be opened by hand"
+        )
 
 
 def _width() -> int:

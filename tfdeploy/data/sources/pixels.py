@@ -14,8 +14,11 @@ FRACTIONS = (1, 2, 4, 8)
 
 JPEG_START = b"\xff\xd8\xff"
 
-SMALLEST_JPEG = bytes.fromhex("ffd8 ffc0000b080001000101011100 ffda0008010100003f00")
-"""The header of a JPEG image of one grey pixel: what is asked for its size instead of other images."""
+LARGEST = 65_500
+"""The largest height and width that a JPEG image can have."""
+
+LARGEST_JPEG = bytes.fromhex("ffd8 ffc0000b08ffdcffdc01011100 ffda0008010100003f00")
+"""The header of a JPEG image of the largest size: what is asked for its size instead of other images."""
 
 
 def decode_image(
@@ -79,40 +82,50 @@ def _at_a_fraction(data: Any, size: tuple[int, int], channels: int, *, middle: b
     if channels not in {1, 3}:
         # No JPEG image has transparency, and the decoder says so.
         return _reduced(data, size, channels, middle=middle)
-    jpeg = tf.equal(tf.strings.substr(data, 0, len(JPEG_START)), JPEG_START)
-    shape = tf.io.extract_jpeg_shape(tf.where(jpeg, data, SMALLEST_JPEG))
-    least = tf.constant([size[0] * FRACTIONS[1], size[1] * FRACTIONS[1], 0])
-
-    def decoded(data: Any, shape: Any, fraction: int) -> Any:
-        if not middle:
-            return tf.io.decode_jpeg(data, channels=channels, ratio=fraction)
-        window = _middle(_parts(shape[:2], fraction), size)
-        return tf.io.decode_and_crop_jpeg(data, window, channels=channels, ratio=fraction)
-
-    def other(data: Any, jpeg: Any, shape: Any) -> Any:
-        ways = [
-            *(partial(decoded, data, shape, each) for each in FRACTIONS[1:]),
-            partial(_reduced, data, size, channels, middle=middle),
-        ]
-        return tf.switch_case(tf.where(jpeg, _fraction(shape[:2], size) - 1, len(ways) - 1), ways)
-
-    # In most files every image is of the first kind. The ops of the others, if they were not in a function
-    # of their own, would be passed by one at a time, which takes as long as a twentieth of the decoding.
-    apart = tf.function(other, autograph=False, experimental_attributes={"_noinline": True})
+    # In most files every image is a JPEG image that is hardly larger than wanted. The fewer ops these need,
+    # and the fewer tensors lead into the branch that they do not take, the better: all of them together have
+    # taken a twentieth of the time of decoding.
+    _, shape = _jpeg(data)
+    least = tf.constant([min(side * FRACTIONS[1], LARGEST) for side in size] + [0])
+    apart = tf.function(
+        partial(_other, size=size, channels=channels, middle=middle),
+        autograph=False,
+        experimental_attributes={"_noinline": True},
+    )
     return tf.cond(
-        tf.logical_and(jpeg, tf.reduce_any(shape < least)),
-        lambda: decoded(_after_others(data), shape, 1),
-        lambda: apart(data, jpeg, shape),
+        tf.reduce_any(shape < least),
+        lambda: _decoded(data, shape, 1, size, channels, middle=middle),
+        lambda: apart(data),
     )
 
 
-def _after_others(data: Any) -> Any:
-    """Return `data` two ops later.
+def _jpeg(data: Any) -> tuple[Any, Any]:
+    """Return whether an image is a JPEG image, and its height, width and channels.
 
-    TensorFlow hands an op that takes long to another thread if cheaper ones are ready at the same moment,
-    and the bytes of the image then leave the cache. After two ops, those of the other branch are done with.
+    Another image gets the height and width of the largest JPEG image.
     """
-    return tf.ensure_shape(tf.ensure_shape(data, []), [])
+    jpeg = tf.equal(tf.strings.substr(data, 0, len(JPEG_START)), JPEG_START)
+    return jpeg, tf.io.extract_jpeg_shape(tf.where(jpeg, data, LARGEST_JPEG))
+
+
+def _decoded(
+    data: Any, shape: Any, fraction: int, size: tuple[int, int], channels: int, *, middle: bool
+) -> Any:
+    """Decode a JPEG image of a shape, or its middle, at a fraction."""
+    if not middle:
+        return tf.io.decode_jpeg(data, channels=channels, ratio=fraction)
+    window = _middle(_parts(shape[:2], fraction), size)
+    return tf.io.decode_and_crop_jpeg(data, window, channels=channels, ratio=fraction)
+
+
+def _other(data: Any, *, size: tuple[int, int], channels: int, middle: bool) -> Any:
+    """Decode a JPEG image that is larger than wanted at a fraction, or an image that is no JPEG image."""
+    jpeg, shape = _jpeg(data)
+    ways = [
+        *(partial(_decoded, data, shape, each, size, channels, middle=middle) for each in FRACTIONS[1:]),
+        partial(_reduced, data, size, channels, middle=middle),
+    ]
+    return tf.switch_case(tf.where(jpeg, _fraction(shape[:2], size) - 1, len(ways) - 1), ways)
 
 
 def _reduced(data: Any, size: tuple[int, int], channels: int, *, middle: bool) -> Any:

@@ -127,9 +127,9 @@ class Examples:
         source = self.source
         assert source is not None
         tensors = source.decode_as(record, self._floats())
-        batch = {name: tensor[tf.newaxis] for name, tensor in tensors.items()}
+        batch = {name: tf.expand_dims(tensor, 0) for name, tensor in tensors.items()}
         if key is not None:
-            key = tuple(each[tf.newaxis] for each in key)
+            key = tuple(tf.expand_dims(each, 0) for each in key)
         batch = self._finish(batch, key, 0, self._alone)
         return {name: tf.squeeze(tensor, 0) for name, tensor in batch.items()}
 

@@ -17,6 +17,8 @@ def checked_cast(tensor: Any, name: str, dtype: str) -> Any:
         return tf.debugging.check_numerics(tf.cast(tensor, dtype), f"`{name}` is not finite")
     low, high = BOUNDS[dtype]
     least, greatest = max(low, tensor.dtype.min), min(high, tensor.dtype.max)
-    fits = tf.reduce_all(tf.logical_and(tensor >= least, tensor <= greatest))
+    fits = tf.logical_and(tensor >= least, tensor <= greatest)
+    if tensor.shape.rank != 0:  # for one number this would be two ops, as much as the cast itself
+        fits = tf.reduce_all(fits)
     with tf.control_dependencies([tf.debugging.Assert(fits, [f"`{name}` is outside {dtype}"])]):
         return tf.cast(tensor, dtype)

@@ -49,8 +49,11 @@ def _race(name: str, batch: int, makers: Mapping[str, Make], turns: int, seconds
     rates: dict[str, list[float]] = {reader: [] for reader in makers}
     cpu: dict[str, list[float]] = {reader: [] for reader in makers}
     for turn in range(turns + 1):
-        # Every other turn runs backwards, so that nobody has the better place.
-        for reader in list(makers)[:: 1 if turn % 2 else -1]:
+        # Every turn begins with another reader, and every other one runs backwards, so that nobody has the
+        # better place or the same reader before it: what was read just before costs up to a twentieth.
+        first = turn % len(makers)
+        order = [*list(makers)[first:], *list(makers)[:first]]
+        for reader in order[:: 1 if turn % 2 else -1]:
             rate, spent = _turn(makers[reader], batch, seconds)
             if turn:
                 rates[reader].append(rate)

@@ -13,6 +13,7 @@ from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.loss_scale import GROWTH_STEPS, INITIAL_SCALE
 from compiler.pipeline import make_plan
+from tests.bfloat16 import MIXED_BFLOAT16, needs_bfloat16
 from tests.models import data, model, train
 from tests.support import Training, largest_difference
 
@@ -20,7 +21,7 @@ FLOAT16 = {"update__precision": "mixed_float16"}
 BFLOAT16 = {"update__precision": "mixed_bfloat16"}
 
 
-@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("precision", [MIXED_BFLOAT16, "mixed_float16"])
 def test_layers_compute_in_16_bits_and_variables_are_float32(precision: str) -> None:
     """Products of the forward and the backward pass are of 16 bits; variables, losses and metrics of 32."""
     compiled = compile_graph(make_plan(model("normal", update__precision=precision)))
@@ -35,7 +36,7 @@ def test_layers_compute_in_16_bits_and_variables_are_float32(precision: str) -> 
     assert {each.dtype for each in floats} == {tf.float32}
 
 
-@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("precision", [MIXED_BFLOAT16, "mixed_float16"])
 def test_it_follows_float32_as_far_as_16_bits_go(precision: str) -> None:
     """Over a few steps the losses stay within a hundredth of those in float32."""
     arrays = data("normal")
@@ -45,7 +46,7 @@ def test_it_follows_float32_as_far_as_16_bits_go(precision: str) -> None:
     assert losses != exact
 
 
-@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("precision", [MIXED_BFLOAT16, "mixed_float16"])
 def test_clones_follow_one_tower(precision: str) -> None:
     """Three unequal clones make the weights of one tower but for the rounding of 16 bits."""
     arrays, settings = data("words"), {"optimizer": "SGD(0.5)", "update__precision": precision}
@@ -54,6 +55,7 @@ def test_clones_follow_one_tower(precision: str) -> None:
     assert largest_difference(found, expected) < 0.01
 
 
+@needs_bfloat16
 def test_an_embedding_converts_rows_and_not_its_table() -> None:
     """Only rows of the table are converted, and its gradient stays sparse, in float32."""
     compiled = compile_graph(make_plan(model("words", clones=2, batch=12, **BFLOAT16)))
@@ -70,6 +72,7 @@ def test_an_embedding_converts_rows_and_not_its_table() -> None:
     assert not any(op.type == "AddN" for op in gradients)
 
 
+@needs_bfloat16
 def test_layers_within_layers_take_the_precision_too() -> None:
     """The states of recurrent layers that are made inside another are of 16 bits."""
     layers = '-> Embedding(40, 4, name = "table") -> Bidirectional(LSTM(3), name = "both")'
@@ -80,6 +83,7 @@ def test_layers_within_layers_take_the_precision_too() -> None:
     assert len(states) == 8  # two states, forwards and backwards in time, in both passes
 
 
+@needs_bfloat16
 def test_keras_keeps_its_own_precision() -> None:
     """Compiling a spec in mixed precision leaves Keras's policy for the process as it was."""
     compile_graph(make_plan(model("dense", **BFLOAT16)))

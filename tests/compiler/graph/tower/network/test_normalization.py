@@ -16,6 +16,7 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.export import plain_model
 from compiler.graph.tower.network import normalization
 from compiler.pipeline import make_plan
+from tests.bfloat16 import MIXED_BFLOAT16
 from tests.models import IMAGES, TEXT, data, model, train
 from tests.support import Training, largest_difference
 
@@ -35,7 +36,7 @@ def kinds(layers: str, *, batch_norm: str = "first") -> Counter[str]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", MIXED_BFLOAT16])
 def test_it_computes_what_keras_does(form: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights, moving statistics and losses are those of Keras's own ops, apart from rounding."""
     spec = model("normal", layers=FORMS[form], optimizer="Momentum(0.1)", update__precision=precision)

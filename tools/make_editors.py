@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from tools.editors import emacs, snippets, textmate, vim
+from tools.made_files import write_or_check
 
 FOLDER = Path(__file__).resolve().parent.parent / "editors"
 FILES = {
@@ -24,15 +25,7 @@ FILES = {
 def main(arguments: list[str]) -> int:
     """Write the files, or name those that differ from what would be written and return 1."""
     made = {FOLDER / name: text() for name, text in FILES.items()}
-    different = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
-    if "--check" in arguments:
-        for path in different:
-            print(f"{path}: out of date; run `python -m tools.make_editors`", file=sys.stderr)
-        return 1 if different else 0
-    for path in different:
-        path.write_text(made[path])
-        print(f"{path}: written")
-    return 0
+    return write_or_check(made, arguments, "tools.make_editors")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tools.made_files import write_or_check
 from tools.reference import (
     blocks,
     codes,
@@ -43,15 +44,7 @@ PAGES = {
 def main(arguments: list[str]) -> int:
     """Write the pages, or name those that differ from what would be written and return 1."""
     made = {FOLDER / name: page() for name, page in PAGES.items()} | published.files()
-    different = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
-    if "--check" in arguments:
-        for path in different:
-            print(f"{path}: out of date; run `python -m tools.make_reference`", file=sys.stderr)
-        return 1 if different else 0
-    for path in different:
-        path.write_text(made[path])
-        print(f"{path}: written")
-    return 0
+    return write_or_check(made, arguments, "tools.make_reference")
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ from attrs import asdict
 
 from compiler.figures import duration, plural, size
 from compiler.report.refs import label
+from compiler.report.text.device_table import device_head, device_row
 from compiler.report.totals import Totals
 from dsl.shown import Summary, Table
-from tfdeploy.showing.placement import device_head, device_row
 
 if TYPE_CHECKING:
     from compiler.report.comparison.compare import Change, Comparison

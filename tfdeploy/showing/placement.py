@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from compiler.figures import count, duration, size, size_of_known
+from compiler.figures import duration, size
+from compiler.report.text.device_table import device_head, device_row
 from compiler.report.text.step_time import origin
 from compiler.report.text.terminal import headline
-from compiler.report.totals import Totals, device_totals
+from compiler.report.totals import device_totals
 from dsl.shown import Summary, Table
 
 if TYPE_CHECKING:
@@ -34,25 +35,6 @@ def summary(placement: PlacementMap) -> Summary:
     if time is not None:
         facts = (*facts, ("", f"a step takes {duration(time.seconds)}, {origin(time)}"))
     return Summary(f"placement of {first}", facts, (devices, variables))
-
-
-def device_head(*, forecast: bool) -> tuple[str, ...]:
-    """Return the names of the columns; `forecast` is whether the memory of a step is known."""
-    return ("device", "ops", "variables", "slots", *(["memory"] if forecast else []), "in/step", "out/step")
-
-
-def device_row(name: str, totals: Totals, *, forecast: bool) -> tuple[str, ...]:
-    """Return the cells for a device."""
-    memory = (size(totals.memory) if totals.memory is not None else "?",) if forecast else ()
-    return (
-        name,
-        count(totals.ops),
-        size(totals.variables),
-        size(totals.slots),
-        *memory,
-        size_of_known(totals.bytes_in, totals.in_unknown),
-        size_of_known(totals.bytes_out, totals.out_unknown),
-    )
 
 
 def _variable_row(variable: MapVariable) -> tuple[str, ...]:

@@ -24,10 +24,10 @@ def device_table(placement: PlacementMap, view: View) -> list[str]:
         named.append((f"all {len(totals)}", add_up(list(totals.values()))))
     forecast = any(each.memory is not None for each in totals.values())
     timed = placement.time is not None
-    head = ("device", "ops", "variables", "slots", *(["memory"] if forecast else []), "in/step", "out/step")
-    rows = [(*head, *(["busy"] if timed else []))]
+    rows = [(*device_head(forecast=forecast), *(["busy"] if timed else []))]
     rows += [
-        _row(name, each, forecast=forecast) + ((_busy(each.busy),) if timed else ()) for name, each in named
+        device_row(name, each, forecast=forecast) + ((_busy(each.busy),) if timed else ())
+        for name, each in named
     ]
     lines = _fitted(rows, view.width)
     lines[0] = view.ink(lines[0], "bold")
@@ -52,7 +52,13 @@ def _name(group: Group) -> str:
     return f"{group.label} ({group.note})" if group.note else group.label
 
 
-def _row(name: str, totals: Totals, *, forecast: bool) -> tuple[str, ...]:
+def device_head(*, forecast: bool) -> tuple[str, ...]:
+    """Return the names of the columns; `forecast` is whether the memory of a step is known."""
+    return ("device", "ops", "variables", "slots", *(["memory"] if forecast else []), "in/step", "out/step")
+
+
+def device_row(name: str, totals: Totals, *, forecast: bool) -> tuple[str, ...]:
+    """Return the cells for a device, or for several; `forecast` is whether there is a column for memory."""
     memory = (size(totals.memory) if totals.memory is not None else "?",) if forecast else ()
     return (
         name,

@@ -90,7 +90,7 @@ def to_html(subject: Placed) -> str:
         SpecError: If the graph cannot be built.
     """
     from compiler.mapping.records import PlacementMap
-    from compiler.report.page import spec_lines
+    from compiler.report.page.data import spec_lines
     from compiler.report.page.html import html_page
 
     if isinstance(subject, PlacementMap):

@@ -55,9 +55,8 @@ class Screenshot:
 
     def sources(self) -> list[bytes]:
         """Return everything that the picture depends on, save the graph that TensorFlow builds."""
-        drawing = [
-            each.read_bytes() for each in sorted(PAGE.iterdir()) if each.suffix in {".css", ".html", ".js"}
-        ]
+        files = sorted(PAGE.rglob("*"), key=lambda each: each.name)
+        drawing = [each.read_bytes() for each in files if each.suffix in {".css", ".html", ".js"}]
         return [self.spec().encode(), f"{self.state} {self.width} {self.height}".encode(), *drawing]
 
     def make(self, file: Path) -> None:

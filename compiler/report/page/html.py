@@ -13,8 +13,8 @@ from importlib.resources import files
 from typing import Any
 
 from compiler.mapping.records import PlacementMap
-from compiler.report.page.data import page_data
-from compiler.report.page.spec_lines import Lines
+from compiler.report.page.data.placement_data import page_data
+from compiler.report.page.data.spec_lines import Lines
 from compiler.time.forecast import StepForecast
 
 SCRIPTS = ("model.js", "table.js", "strip.js", "detail.js", "timeline.js", "main.js")
@@ -30,8 +30,8 @@ def html_page(placement: PlacementMap, lines: Lines, forecast: StepForecast | No
         forecast: The forecast of the step, whose timeline is shown if there is one.
     """
     data = page_data(placement, lines, forecast)
-    style = _asset("page.css")
-    script = '"use strict";\n(() => {\n' + "\n".join(map(_asset, SCRIPTS)) + "})();\n"
+    style = _asset("look", "page.css")
+    script = '"use strict";\n(() => {\n' + "\n".join(_asset("script", each) for each in SCRIPTS) + "})();\n"
     parts = {
         "TITLE": html.escape(data["title"]),
         "STYLE_HASH": _hash(style),
@@ -40,14 +40,14 @@ def html_page(placement: PlacementMap, lines: Lines, forecast: StepForecast | No
         "SCRIPT": script,
         "DATA": _embedded(data),
     }
-    page = _asset("page.html")
+    page = _asset("look", "page.html")
     pieces = page.split("@")
     # What stands between two @ is the name of a part; what a part holds is not looked at again.
     return "".join(piece if at % 2 == 0 else parts[piece] for at, piece in enumerate(pieces))
 
 
-def _asset(name: str) -> str:
-    return (files("compiler.report.page") / name).read_text(encoding="utf-8")
+def _asset(folder: str, name: str) -> str:
+    return (files("compiler.report.page") / folder / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

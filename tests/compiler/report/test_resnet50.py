@@ -8,8 +8,8 @@ import pytest
 
 from compiler.graph.inspect.mapping import map_placement
 from compiler.mapping.records import LIMIT, PlacementMap
+from compiler.report.page.data.spec_lines import lines_of, texts_of
 from compiler.report.page.html import html_page
-from compiler.report.page.spec_lines import lines_of, texts_of
 from compiler.report.text.terminal import terminal_map
 from compiler.report.view import View
 from dsl.files.typed_json import parse_record

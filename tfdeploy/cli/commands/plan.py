@@ -180,7 +180,7 @@ def _subject(
     profile: str | None,
 ) -> LoadedPlacement:
     """Return what is to be shown; raises RunError for `outputs` that are read, before anything is built."""
-    from compiler.report.page import spec_lines
+    from compiler.report.page.data import spec_lines
 
     file = map_file(path)
     if file is not None:
@@ -232,8 +232,8 @@ def _show(placement: PlacementMap, view: View, *, ops: bool) -> None:
 
 
 def _page(loaded: LoadedPlacement) -> str:
+    from compiler.report.page.data.spec_lines import lines_of
     from compiler.report.page.html import html_page
-    from compiler.report.page.spec_lines import lines_of
 
     return html_page(loaded.placement, lines_of(loaded.placement, loaded.texts), loaded.time)
 

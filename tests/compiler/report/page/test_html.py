@@ -9,8 +9,8 @@ from typing import Any
 
 from attrs import evolve
 
+from compiler.report.page.data.spec_lines import lines_of, texts_on_disk
 from compiler.report.page.html import html_page
-from compiler.report.page.spec_lines import lines_of, texts_on_disk
 from tests.placement_maps import SPEC, VARIABLES, make_map
 
 TEXT = "\n" * 10 + "place {\n  clones -> gpu[*]\n  variables -> cpu[0]\n}\n"

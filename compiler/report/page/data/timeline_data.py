@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.report.page.numbers import Numbers
+from compiler.report.page.data.numbers import Numbers
 from compiler.time.forecast import StepForecast
 
 

@@ -8,9 +8,9 @@ from attrs import define, field
 
 from compiler.figures import plural
 from compiler.mapping.records import MapOp, MapVariable, PlacementMap
-from compiler.report.page.numbers import Numbers
-from compiler.report.page.spec_lines import Lines
-from compiler.report.page.timeline_data import timeline_data
+from compiler.report.page.data.numbers import Numbers
+from compiler.report.page.data.spec_lines import Lines
+from compiler.report.page.data.timeline_data import timeline_data
 from compiler.report.totals import device_totals
 from compiler.time.forecast import StepForecast
 

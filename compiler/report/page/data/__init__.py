@@ -1,0 +1,1 @@
+"""The data that the scripts of the page read."""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.mapping.explanation import Explanation
     from compiler.mapping.records import PlacementMap
+    from compiler.mapping.step_time import MapTime
     from compiler.plan import Plan
     from compiler.report.comparison.compare import Comparison
     from compiler.time.forecast import StepForecast
@@ -97,8 +98,12 @@ def to_html(subject: Placed) -> str:
         placement, texts, timed = subject, spec_lines.texts_on_disk(subject), None
     else:
         graph = _graph_of(subject)
-        placement, texts = placement_of(graph), spec_lines.texts_of(graph.plan.spec)
-        timed = forecast(graph)
+        from compiler.conditions.timing import time_of
+
+        found = time_of(graph)
+        timed = found[0] if found is not None else None
+        placement = _placement_of(graph, None if found is None else found[0].for_map(found[1]))
+        texts = spec_lines.texts_of(graph.plan.spec)
     return html_page(placement, spec_lines.lines_of(placement, texts), timed)
 
 
@@ -134,10 +139,16 @@ def placement_of(subject: Placed) -> PlacementMap:
         return subject
     graph = _graph_of(subject)
     from compiler.conditions.timing import map_time
+
+    return _placement_of(graph, map_time(graph))
+
+
+def _placement_of(graph: CompiledGraph, time: MapTime | None) -> PlacementMap:
+    """Return the map of a graph with a forecast of a step's memory, and with that of its time, if given."""
     from compiler.graph.assumed_sizes import forecast_memory
     from compiler.graph.inspect.mapping import map_placement
 
-    return map_placement(graph, None, forecast_memory(graph), map_time(graph))
+    return map_placement(graph, None, forecast_memory(graph), time)
 
 
 def _graph_of(subject: Spec | CompiledGraph) -> CompiledGraph:

@@ -18,7 +18,7 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.forecast import StepMemory
 from compiler.graph.inspect.mapping import map_placement
 from compiler.mapping.records import MapDevice, MapOp, MapTensor, PlacementMap
-from compiler.mapping.step_time import MapDeviceTime, MapTime
+from compiler.mapping.step_time import DeviceTime, MapTime
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import homes_of
 from compiler.plan import Plan, WorkerPlan
@@ -241,7 +241,7 @@ def _busy(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[
     ]
 
 
-def _idle_parts(device: MapDeviceTime, time: MapTime) -> tuple[str, ...]:
+def _idle_parts(device: DeviceTime, time: MapTime) -> tuple[str, ...]:
     of_step = f"`{device.ref}` works for {duration(device.seconds)} of a step of {duration(time.seconds)}"
     return (of_step, *_path_parts(time))
 

@@ -36,7 +36,7 @@ def time_of(compiled: CompiledGraph, profile: str | None = None) -> tuple[StepFo
 def map_time(compiled: CompiledGraph) -> MapTime | None:
     """Return the forecast of a step as the placement map has it; the errors are those of `time_of`."""
     found = time_of(compiled)
-    return MapTime.of(*found) if found is not None else None
+    return found[0].for_map(found[1]) if found is not None else None
 
 
 def time_if_needed(compiled: CompiledGraph) -> MapTime | None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from compiler.time.forecast import StepForecast
 from dsl.files.typed_json import NAME, Count
 
 
 @frozen
-class MapDeviceTime:
+class DeviceTime:
     """How busy a device is.
 
     Attributes:
@@ -24,13 +23,13 @@ class MapDeviceTime:
 
 
 @frozen
-class MapLinkTime:
-    """How busy a link is that copies tensors.
+class LinkTime:
+    """How busy a link is.
 
     Attributes:
         from_device: The device that sends.
         to_device: The device that receives.
-        seconds: The time of a step in which it carries a tensor.
+        seconds: The time of a step in which the link carries a tensor.
         busy: The same as a part of the step, from 0 to 1.
         bytes: The bytes that a step sends over it.
     """
@@ -69,24 +68,7 @@ class MapTime:
     estimate: bool
     measured: float
     source: str
-    devices: tuple[MapDeviceTime, ...]
-    links: tuple[MapLinkTime, ...]
+    devices: tuple[DeviceTime, ...]
+    links: tuple[LinkTime, ...]
     by_scope: tuple[MapPathPart, ...]
     by_rule: tuple[MapPathPart, ...]
-
-    @classmethod
-    def of(cls, forecast: StepForecast, source: str) -> MapTime:
-        """Return the record of a forecast that was made from `source`."""
-        return cls(
-            seconds=forecast.seconds,
-            estimate=forecast.estimate,
-            measured=forecast.measured,
-            source=source,
-            devices=tuple(MapDeviceTime(each.ref, each.seconds, each.busy) for each in forecast.devices),
-            links=tuple(
-                MapLinkTime(each.source, each.target, each.seconds, each.busy, each.bytes)
-                for each in forecast.links
-            ),
-            by_scope=tuple(MapPathPart(*each) for each in forecast.path_by_scope()),
-            by_rule=tuple(MapPathPart(*each) for each in forecast.path_by_rule()),
-        )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
+from weakref import ref
 
 from attrs import define, evolve, field
 
@@ -38,15 +39,25 @@ from dsl.values import CannotCalculateError, calculate, negate
 def elaborate(spec: ir.Spec) -> ModelGraph:
     """Return the model of a spec as a flat graph of layer calls.
 
+    The model of the last spec is kept, because several checks and then the plan ask for it.
+
     Args:
         spec: A spec that has passed the checks of the language.
 
     Raises:
         SpecError: An expression of layer parameters has no value.
     """
+    for known, model in _last:
+        if known() is spec:
+            return model
     train = spec.data.train if spec.data is not None else None
     builder = _Builder({block.name: block for block in spec.layers}, train)
-    return builder.model(spec.model)
+    model = builder.model(spec.model)
+    _last[:] = [(ref(spec), model)]
+    return model
+
+
+_last: list[tuple[ref[ir.Spec], ModelGraph]] = []
 
 
 @define

@@ -153,6 +153,6 @@ def _whole_bytes(variable: MapVariable) -> int:
 def _busiest(time: StepForecast) -> str:
     """Return the device or link that is busy for the largest part of the step."""
     devices = [(each.busy, each.ref) for each in time.devices]
-    links = [(each.busy, f"the link from {each.source} to {each.target}") for each in time.links]
+    links = [(each.busy, f"the link from {each.from_device} to {each.to_device}") for each in time.links]
     busy, name = max([*devices, *links], key=lambda each: each[0])
     return f"{name}, busy {100 * busy:.0f} % of the time"

@@ -6,43 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import field, frozen
 
+from compiler.mapping.step_time import DeviceTime, LinkTime, MapPathPart, MapTime
 from compiler.time.costs import Costs
-from compiler.time.simulate import Bar, Hop, Simulated, simulate
+from compiler.time.simulate import simulate
+from compiler.time.simulated import Bar, Hop, Simulated
 from compiler.time.work import StepWork
-
-
-@frozen
-class DeviceTime:
-    """How busy a device is.
-
-    Attributes:
-        ref: Its name in specs.
-        seconds: The time of a step in which it runs at least one op.
-        busy: The same as a part of the step, from 0 to 1.
-    """
-
-    ref: str
-    seconds: float
-    busy: float
-
-
-@frozen
-class LinkTime:
-    """How busy a link is.
-
-    Attributes:
-        source: The device that sends, by its name in specs.
-        target: The device that receives.
-        seconds: The time of a step in which the link carries a tensor.
-        busy: The same as a part of the step, from 0 to 1.
-        bytes: The bytes that a step sends.
-    """
-
-    source: str
-    target: str
-    seconds: float
-    busy: float
-    bytes: int
 
 
 @frozen
@@ -99,6 +67,19 @@ class StepForecast:
     def path_by_rule(self) -> tuple[tuple[str, float], ...]:
         """Return the seconds of what each rule placed on the critical path, the longest first."""
         return _summed((each.rule, each.seconds) for each in self.path)
+
+    def for_map(self, source: str) -> MapTime:
+        """Return the forecast as the placement map has it; `source` is what it was made from."""
+        return MapTime(
+            seconds=self.seconds,
+            estimate=self.estimate,
+            measured=self.measured,
+            source=source,
+            devices=self.devices,
+            links=self.links,
+            by_scope=tuple(MapPathPart(*each) for each in self.path_by_scope()),
+            by_rule=tuple(MapPathPart(*each) for each in self.path_by_rule()),
+        )
 
 
 def forecast_step(work: StepWork, costs: Costs) -> StepForecast:

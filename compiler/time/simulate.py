@@ -12,14 +12,16 @@ and then runs behind the other ops of that GPU. A link carries one tensor at a t
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 
+from compiler.time.cores import speeds, spread
 from compiler.time.costs import Cost, Costs
+from compiler.time.simulated import Bar, Hop, Simulated, within
+from compiler.time.tasks import Active, Run, Send, Task, Thread
 from compiler.time.work import StepWork
 from compiler.topology import Device
 
@@ -35,133 +37,9 @@ ROUNDS = 5
 _EPSILON = 1e-12
 
 
-@frozen
-class Bar:
-    """An op while it ran.
-
-    Attributes:
-        op: The index of the op.
-        thread: The number of the thread in its process; -1 for the stream of a GPU.
-        ready: When everything was there that it needs.
-        start: When it began.
-        end: When it was done.
-        after: The index of the bar whose end let it begin: the last of its inputs, or what its thread did
-            before; None if it waited for nothing.
-        over: The index of the hop that brought its last input, or None if that came over no link.
-    """
-
-    op: int
-    thread: int
-    ready: float
-    start: float
-    end: float
-    after: int | None
-    over: int | None = None
-
-
-@frozen
-class Hop:
-    """A tensor on a link.
-
-    Attributes:
-        source: The device that sends it.
-        target: The device that receives it.
-        tensor: Its name.
-        bytes: Its size.
-        start: When the link began to carry it.
-        end: When it had arrived.
-        after: The index of the bar of the op that made it.
-    """
-
-    source: Device
-    target: Device
-    tensor: str
-    bytes: int
-    start: float
-    end: float
-    after: int
-
-
-@frozen
-class Simulated:
-    """What a simulation has found; times are seconds from the start of the step.
-
-    Attributes:
-        bars: The ops, in the order in which they ended.
-        hops: The tensors that crossed links.
-        seconds: The time from the first op to the end of the last, without what a step costs around them.
-        updates: How many updates this is the time of; more than one if clones update by themselves.
-    """
-
-    bars: tuple[Bar, ...] = field(repr=False)
-    hops: tuple[Hop, ...] = field(repr=False)
-    seconds: float
-    updates: int = 1
-
-
 def simulate(work: StepWork, costs: Costs) -> Simulated:
     """Return when each op of a step runs on machines with these costs."""
     return _Simulation(work, costs).run()
-
-
-@define(eq=False)
-class _Send:
-    """Hands a tensor of an op to the ops on another device that wait for it."""
-
-    source: Device
-    target: Device
-    tensor: str
-    size: int
-    targets: list[int] = field(factory=list)
-
-
-@define(eq=False)
-class _Thread:
-    """A thread of the pool of a process."""
-
-    process: int
-    number: int
-    queue: deque[_Task] = field(factory=deque)
-    inline: deque[_Task] = field(factory=deque)
-    idle: bool = True
-    waking: bool = False
-    last: int | None = None  # the bar that it ran last
-
-
-@define(eq=False)
-class _Task:
-    """An op of one run that is to be executed."""
-
-    run: _Run
-    op: int  # or, from the number of ops on, a send
-    ready: float
-    cause: int | None = None
-    over: int | None = None
-
-
-@define(eq=False)
-class _Active:
-    """A task on a thread."""
-
-    task: _Task
-    thread: _Thread
-    start: float
-    left: float  # seconds, at full speed
-    demand: float
-    crowding: float
-    began_after: int | None
-
-
-@define(eq=False)
-class _Run:
-    """One run of a graph by a session: a step, or an update of one clone."""
-
-    ops: Sequence[int]
-    waiting: list[int]
-    left: int
-    number: int
-    rounds: int
-    done: list[float] = field(factory=list)
 
 
 @define(eq=False)
@@ -171,15 +49,15 @@ class _Simulation:
     now: float = 0.0
     order: int = 0
     events: list[tuple[float, int, Any]] = field(factory=list)
-    active: list[list[_Active]] = field(factory=list)  # of each machine
-    threads: list[list[_Thread]] = field(factory=list)  # of each process
+    active: list[list[Active]] = field(factory=list)  # of each machine
+    threads: list[list[Thread]] = field(factory=list)  # of each process
     bars: list[Bar] = field(factory=list)
     hops: list[Hop] = field(factory=list)
     streams: dict[Device, tuple[float, int | None]] = field(factory=dict)
     links: dict[tuple[Device, Device], float] = field(factory=dict)
     op_costs: list[Cost] = field(factory=list)
     local: list[list[int]] = field(factory=list)  # by op: the ops on its device that wait for it
-    sends: list[_Send] = field(factory=list)
+    sends: list[Send] = field(factory=list)
     sent: list[list[int]] = field(factory=list)  # by op: its sends
     arrows_in: list[int] = field(factory=list)
     processes: list[int] = field(factory=list)  # by op
@@ -193,7 +71,7 @@ class _Simulation:
         self.processes = [number[None if work.one_process else op.device.host] for op in work.ops]
         threads = max(1, work.op_threads or costs.cores)
         self.inner = max(1, work.inner_threads or costs.cores)
-        self.threads = [[_Thread(at, each) for each in range(threads)] for at in range(len(hosts))]
+        self.threads = [[Thread(at, each) for each in range(threads)] for at in range(len(hosts))]
         self.machines = [0 if work.one_machine else at for at in range(len(hosts))]
         self.active = [[] for _ in range(len(hosts))]
         self.op_costs = [costs.of(op) for op in work.ops]
@@ -215,7 +93,7 @@ class _Simulation:
             key = (arrow.source, arrow.tensor, target)
             if key not in known:
                 known[key] = len(self.sends)
-                self.sends.append(_Send(source, target, arrow.tensor, arrow.bytes))
+                self.sends.append(Send(source, target, arrow.tensor, arrow.bytes))
                 self.sent[arrow.source].append(known[key])
             self.sends[known[key]].targets.append(arrow.target)
 
@@ -243,20 +121,20 @@ class _Simulation:
             raise ValueError("some ops wait for each other in a circle")
         return self._result(runs)
 
-    def _result(self, runs: Sequence[_Run]) -> Simulated:
+    def _result(self, runs: Sequence[Run]) -> Simulated:
         if not self.work.loops:
             end = max((each.end for each in self.bars), default=0.0)
             return Simulated(tuple(self.bars), tuple(self.hops), end)
         first = max(run.done[0] for run in runs)  # from here on, all clones are in their rounds
         last = min(run.done[-1] for run in runs)
         updates = sum(first < at <= last for run in runs for at in run.done)
-        bars, hops = _within(self.bars, self.hops, first, last)
+        bars, hops = within(self.bars, self.hops, first, last)
         return Simulated(bars, hops, last - first, max(1, updates))
 
-    def _new_run(self, number: int, ops: Sequence[int], rounds: int) -> _Run:
-        return _Run(ops, [], 0, number, rounds)
+    def _new_run(self, number: int, ops: Sequence[int], rounds: int) -> Run:
+        return Run(ops, [], 0, number, rounds)
 
-    def _start(self, run: _Run) -> None:
+    def _start(self, run: Run) -> None:
         """Put the ops that wait for nothing into the queues of the threads, in turn."""
         run.waiting = list(self.arrows_in)
         run.left = len(run.ops)
@@ -270,7 +148,7 @@ class _Simulation:
         for op in run.ops:
             if run.waiting[op] == 0:
                 pool = self.threads[self.processes[op]]
-                pool[turn % len(pool)].queue.append(_Task(run, op, self.now))
+                pool[turn % len(pool)].queue.append(Task(run, op, self.now))
                 turn += 1
         for pool in self.threads:
             for thread in pool:
@@ -285,28 +163,14 @@ class _Simulation:
         self.now = to
         if passed > 0:
             for tasks in self.active:
-                for each, speed in zip(tasks, self._speeds(tasks), strict=True):
+                for each, speed in zip(tasks, speeds(tasks, self.costs.cores), strict=True):
                     each.left -= passed * speed
-
-    def _speeds(self, tasks: list[_Active]) -> list[float]:
-        """Return how fast each task of a machine runs, compared with running alone."""
-        if len(tasks) == 1:
-            return [1.0]
-        cores = self.costs.cores
-        demand = sum(each.demand for each in tasks)
-        share = min(1.0, cores / demand) if demand else 1.0
-        others = max(1, cores - 1)
-        used = min(demand, cores)
-        return [
-            share / (1 + (each.crowding - 1) * min(1.0, max(0.0, used - each.demand) / others))
-            for each in tasks
-        ]
 
     def _next_end(self) -> tuple[float | None, int]:
         """Return when the next task ends, and on which machine."""
         best, found = None, 0
         for machine, tasks in enumerate(self.active):
-            for each, speed in zip(tasks, self._speeds(tasks), strict=True):
+            for each, speed in zip(tasks, speeds(tasks, self.costs.cores), strict=True):
                 at = self.now + max(0.0, each.left) / speed
                 if best is None or at < best:
                     best, found = at, machine
@@ -326,7 +190,7 @@ class _Simulation:
                 if not thread.idle and id(thread) not in busy:
                     self._take(thread)
 
-    def _take(self, thread: _Thread) -> None:
+    def _take(self, thread: Thread) -> None:
         """Let a thread take its next task, or have nothing to do."""
         task = None
         if thread.inline:
@@ -348,7 +212,7 @@ class _Simulation:
         waited = task.ready < self.now - _EPSILON and thread.last is not None
         after = thread.last if waited else task.cause
         self.active[self.machines[thread.process]].append(
-            _Active(task, thread, self.now, seconds, demand, crowding, after)
+            Active(task, thread, self.now, seconds, demand, crowding, after)
         )
 
     def _asks(self, op: int) -> tuple[float, float, float]:
@@ -358,11 +222,11 @@ class _Simulation:
         cost = self.op_costs[op]
         if self.work.on_gpu(self.work.ops[op]):
             return cost.start, 1.0, 1.0
-        wall, demand = _spread(cost, self.inner, self.costs.cores)
+        wall, demand = spread(cost, self.inner, self.costs.cores)
         crowding = max(1.0, cost.crowded / cost.alone) if cost.alone > 0 else 1.0
         return cost.start + wall, demand, crowding
 
-    def _wake(self, thread: _Thread) -> None:
+    def _wake(self, thread: Thread) -> None:
         """Let a thread without work look for some after the time that this takes."""
         if thread.idle and not thread.waking:
             thread.waking = True
@@ -373,7 +237,7 @@ class _Simulation:
 
             self._at(self.now + self.costs.hand_over, looks)
 
-    def _give(self, tasks: Sequence[_Task], thread: _Thread | None, process: int) -> None:
+    def _give(self, tasks: Sequence[Task], thread: Thread | None, process: int) -> None:
         """Put tasks into the pool of a process: the queue of the thread that gives them, or another."""
         pool = self.threads[process]
         for task in tasks:
@@ -395,7 +259,7 @@ class _Simulation:
             self.active[machine].remove(each)
             self._finished(each)
 
-    def _finished(self, done: _Active) -> None:
+    def _finished(self, done: Active) -> None:
         task, thread = done.task, done.thread
         if task.op >= len(self.work.ops):
             self._sent(task, thread)
@@ -407,12 +271,12 @@ class _Simulation:
         thread.last = bar
         self._complete(task, thread, bar)
 
-    def _note(self, task: _Task, thread: int, start: float, end: float, after: int | None) -> int:
+    def _note(self, task: Task, thread: int, start: float, end: float, after: int | None) -> int:
         over = task.over if after == task.cause else None
         self.bars.append(Bar(task.op, thread, task.ready, start, end, after, over))
         return len(self.bars) - 1
 
-    def _launched(self, done: _Active) -> None:
+    def _launched(self, done: Active) -> None:
         """Put an op into the stream of its GPU; what is behind it there can be started at once."""
         task, thread = done.task, done.thread
         device = self.work.ops[task.op].device
@@ -432,20 +296,20 @@ class _Simulation:
 
         self._at(end, arrived)
 
-    def _complete(self, task: _Task, thread: _Thread, bar: int) -> None:
+    def _complete(self, task: Task, thread: Thread, bar: int) -> None:
         """Tell the ops that wait for one that is done."""
         sends = [self._send(task.run, each, bar) for each in self.sent[task.op]]
         thread.inline.extend(sends)
         self._tell(task, thread, bar, self.local[task.op])
         self._one_less(task.run)
 
-    def _send(self, run: _Run, send: int, bar: int) -> _Task:
-        return _Task(run, len(self.work.ops) + send, self.now, bar)
+    def _send(self, run: Run, send: int, bar: int) -> Task:
+        return Task(run, len(self.work.ops) + send, self.now, bar)
 
-    def _tell(self, task: _Task, thread: _Thread, bar: int, targets: Sequence[int]) -> None:
+    def _tell(self, task: Task, thread: Thread, bar: int, targets: Sequence[int]) -> None:
         """Schedule the ops of the same device that are ready now, as TensorFlow's executor does."""
-        kept: _Task | None = None
-        given: list[_Task] = []
+        kept: Task | None = None
+        given: list[Task] = []
         for each in self._ready(task.run, targets, bar, None):
             if self._is_short(each.op):
                 thread.inline.append(each)
@@ -460,20 +324,20 @@ class _Simulation:
                 thread.inline.append(kept)
         self._give(given, thread, thread.process)
 
-    def _ready(self, run: _Run, targets: Sequence[int], bar: int, over: int | None) -> list[_Task]:
+    def _ready(self, run: Run, targets: Sequence[int], bar: int, over: int | None) -> list[Task]:
         """Count an input of each target as there; return the targets that are now ready."""
         found = []
         for target in targets:
             run.waiting[target] -= 1
             if run.waiting[target] == 0:
-                found.append(_Task(run, target, self.now, bar, over))
+                found.append(Task(run, target, self.now, bar, over))
         return found
 
     def _is_short(self, op: int) -> bool:
         cost = self.op_costs[op]
         return cost.alone < SHORT and not self.work.on_gpu(self.work.ops[op])
 
-    def _one_less(self, run: _Run) -> None:
+    def _one_less(self, run: Run) -> None:
         run.left -= 1
         if run.left == 0:
             run.done.append(self.now)
@@ -483,7 +347,7 @@ class _Simulation:
 
     # --- transfers ----------------------------------------------------------------------------------------
 
-    def _sent(self, task: _Task, thread: _Thread) -> None:
+    def _sent(self, task: Task, thread: Thread) -> None:
         """Bring a tensor to another device."""
         send = self.sends[task.op - len(self.work.ops)]
         link = self.costs.link(send.source, send.target)
@@ -500,48 +364,8 @@ class _Simulation:
         self.hops.append(Hop(send.source, send.target, send.tensor, send.size, start, end, task.cause))
         self._at(end, lambda: self._arrived(task, send, hop, None))
 
-    def _arrived(self, task: _Task, send: _Send, hop: int | None, thread: _Thread | None) -> None:
+    def _arrived(self, task: Task, send: Send, hop: int | None, thread: Thread | None) -> None:
         assert task.cause is not None
         ready = self._ready(task.run, send.targets, task.cause, hop)
         if ready:
             self._give(ready, thread, self.processes[ready[0].op])
-
-
-def _spread(cost: Cost, inner: int, cores: int) -> tuple[float, float]:
-    """Return the seconds of an op with `inner` threads, and the cores that it uses meanwhile.
-
-    Between one thread and one for each core, the time follows Amdahl's law: a part of the op is done by one
-    thread, and the rest is shared.
-    """
-    if inner == 1 or cores == 1 or cost.alone <= 0:
-        return cost.alone, 1.0
-    if cost.wide >= cost.alone:
-        return cost.wide, 1.0
-    shared = (cost.alone - cost.wide) / (1 - 1 / cores)
-    wall = max(cost.wide, cost.alone - shared + shared / min(inner, cores))
-    return wall, min(float(cores), cost.alone / wall)
-
-
-def _within(
-    bars: Sequence[Bar], hops: Sequence[Hop], first: float, last: float
-) -> tuple[tuple[Bar, ...], tuple[Hop, ...]]:
-    """Return what happened between two times, counted from the first of them; causes are left out."""
-    kept = tuple(
-        Bar(each.op, each.thread, each.ready - first, each.start - first, each.end - first, None)
-        for each in bars
-        if each.start >= first and each.end <= last
-    )
-    hopped = tuple(
-        Hop(
-            each.source,
-            each.target,
-            each.tensor,
-            each.bytes,
-            each.start - first,
-            each.end - first,
-            -1,
-        )
-        for each in hops
-        if each.start >= first and each.end <= last
-    )
-    return kept, hopped

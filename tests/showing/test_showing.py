@@ -167,6 +167,17 @@ def test_to_html_is_the_page_of_plan(graph: CompiledGraph) -> None:
     assert tfdeploy.to_html(evolve(placement, spec=evolve(placement.spec, path="none"))) != page
 
 
+def test_to_html_simulates_the_step_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The map and the timeline on the page are of the same simulation."""
+    from compiler.time import forecast
+
+    made = []
+    simulate = forecast.simulate
+    monkeypatch.setattr(forecast, "simulate", lambda *each: made.append(each) or simulate(*each))
+    assert '"timeline"' in tfdeploy.to_html(spec_of(SPEC, devices__kind="v100"))
+    assert len(made) == 1
+
+
 @pytest.fixture
 def result(tmp_path: Path) -> Result:
     """Return a result with the history of its run."""

@@ -54,9 +54,7 @@ class BuiltGraph:
 
     def map_time(self) -> MapTime | None:
         """Return the forecast of the time of a step as the placement map has it."""
-        from compiler.mapping.step_time import MapTime
-
-        return MapTime.of(self.time, self.profile) if self.time is not None else None
+        return self.time.for_map(self.profile) if self.time is not None else None
 
 
 def build(

@@ -19,7 +19,7 @@ from compiler.mapping.records import (
     PlacementMap,
     RuleRef,
 )
-from compiler.mapping.step_time import MapDeviceTime, MapLinkTime, MapPathPart, MapTime
+from compiler.mapping.step_time import DeviceTime, LinkTime, MapPathPart, MapTime
 from compiler.pipeline import make_plan
 from dsl.diagnostics import Diagnostic
 from tests.compiler.placement.places import MODEL
@@ -82,10 +82,10 @@ PLACEMENT = PlacementMap(
         estimate=False,
         measured=1.0,
         source="a.profile.json",
-        devices=(MapDeviceTime("gpu[0]", 0.045, 0.9), MapDeviceTime("gpu[1]", 0.03, 0.6)),
+        devices=(DeviceTime("gpu[0]", 0.045, 0.9), DeviceTime("gpu[1]", 0.03, 0.6)),
         links=(
-            MapLinkTime("cpu[0]", "gpu[0]", 0.01, 0.2, 5 * KIB),
-            MapLinkTime("gpu[0]", "cpu[0]", 0.02, 0.4, 64 * KIB),
+            LinkTime("cpu[0]", "gpu[0]", 0.01, 0.2, 5 * KIB),
+            LinkTime("gpu[0]", "cpu[0]", 0.02, 0.4, 64 * KIB),
         ),
         by_scope=(MapPathPart("conv1", 0.03), MapPathPart("update", 0.02)),
         by_rule=(MapPathPart("clones -> gpu[*]", 0.05),),

@@ -133,3 +133,11 @@ def test_parameters_do_not_go_with_quantities() -> None:
         "TFD306",
         "a layer parameter cannot be combined with a percentage",
     )
+
+
+def test_the_model_of_a_spec_is_made_once() -> None:
+    """Several checks and the plan share one; another spec, though it be equal, has one of its own."""
+    first, second = spec_of(BLOCKS), spec_of(BLOCKS)
+    assert elaborate(first) is elaborate(first)
+    assert elaborate(second) is not elaborate(first)
+    assert make_plan(first).model is elaborate(first)

@@ -10,7 +10,6 @@ import pytest
 from attrs import evolve
 
 from compiler.mapping.explanation import Explanation, Link
-from compiler.mapping.step_time import MapTime
 from compiler.reasons import Reason
 from compiler.report.comparison.compare import compare
 from compiler.report.comparison.diff_json import diff_json
@@ -72,23 +71,23 @@ def test_what_is_on_the_critical_path() -> None:
 
 def test_the_lines_of_a_plan() -> None:
     """The time, the critical path in two tables, and the links that copy."""
-    placement = evolve(make_map(2), time=MapTime.of(FORECAST, "a.profile.json"))
+    placement = evolve(make_map(2), time=FORECAST.for_map("a.profile.json"))
     lines = step_time(placement, View())
     assert lines[0] == "a step takes 26.0 ms, forecast by a.profile.json"
     assert lines[1].split() == ["critical", "path", "by", "scope", "time", "of", "step"]
     assert lines[2].split() == ["b", "15.0", "ms", "58%"]
     assert lines[-1].split() == ["cpu[0]", "->", "cpu[1]", "1000", "B", "10.0", "ms", "38%"]
-    rough = evolve(placement, time=MapTime.of(evolve(FORECAST, estimate=True), "v100"))
+    rough = evolve(placement, time=evolve(FORECAST, estimate=True).for_map("v100"))
     assert step_time(rough, View())[0] == "a step takes 26.0 ms, an estimate for the hardware `v100`"
-    partly = evolve(placement, time=MapTime.of(evolve(FORECAST, measured=0.25), "p"))
+    partly = evolve(placement, time=evolve(FORECAST, measured=0.25).for_map("p"))
     assert step_time(partly, View())[0].endswith("by p, which has 25% of the time of its ops")
     assert step_time(make_map(2), View()) == []
 
 
 def test_a_difference_says_how_much_slower_and_which_link() -> None:
     """The step, the parts of its critical path and the links are shown before and after."""
-    before = evolve(make_map(2), time=MapTime.of(FORECAST, "p"))
-    after = evolve(make_map(4), time=MapTime.of(SLOWER, "p"))
+    before = evolve(make_map(2), time=FORECAST.for_map("p"))
+    after = evolve(make_map(4), time=SLOWER.for_map("p"))
     found = compare(before, after)
     text = diff_text(found, Ink())
     assert "a step: 26.0 ms -> 36.0 ms, 38% longer\n" in text
@@ -103,8 +102,8 @@ def test_a_difference_says_how_much_slower_and_which_link() -> None:
 
 def test_time_alone_is_no_difference_of_placements() -> None:
     """The same placement by two profiles is the same placement."""
-    before = evolve(make_map(2), time=MapTime.of(FORECAST, "p"))
-    assert not compare(before, evolve(before, time=MapTime.of(SLOWER, "q"))).different
+    before = evolve(make_map(2), time=FORECAST.for_map("p"))
+    assert not compare(before, evolve(before, time=SLOWER.for_map("q"))).different
     assert compare(before, make_map(2)).time is None
 
 

@@ -199,7 +199,7 @@ def test_how_busy_devices_and_links_are() -> None:
         "cpu[1]": round(10 / 30, 6),
     }
     (link,) = forecast.links
-    assert (link.source, link.target, link.bytes) == ("cpu[0]", "cpu[1]", 1000)
+    assert (link.from_device, link.to_device, link.bytes) == ("cpu[0]", "cpu[1]", 1000)
     assert link.busy == pytest.approx(10 / 30)
 
 

@@ -23,7 +23,7 @@ def timeline_data(forecast: StepForecast, source: str) -> dict[str, Any]:
     """
     names = Numbers()
     busy = {each.ref: each.busy for each in forecast.devices}
-    busy |= {_way(each.source, each.target): each.busy for each in forecast.links}
+    busy |= {_way(each.from_device, each.to_device): each.busy for each in forecast.links}
     bars: dict[str, list[list[Any]]] = {each.ref: [] for each in forecast.work.devices}
     critical = {(each.what, each.device, each.name) for each in forecast.path}
     for bar in forecast.simulated.bars:

@@ -8,7 +8,6 @@ import pytest
 from attrs import evolve
 
 from compiler.mapping.records import MapTensor
-from compiler.mapping.step_time import MapTime
 from compiler.report.page.html import html_page
 from compiler.time.forecast import forecast_step
 from tests.browser import Tab, find_chromium, start_browser
@@ -310,7 +309,7 @@ def timed_page(path: Path) -> Path:
     plain = tuple(evolve(each, name=each.name.partition("=")[0]) for each in work.ops)
     path_parts = tuple(evolve(each, name=each.name.partition("=")[0]) for each in timed.path)
     found = evolve(timed, work=evolve(work, ops=plain), path=path_parts)
-    placement = evolve(make_map(2), time=MapTime.of(found, "a.profile.json"))
+    placement = evolve(make_map(2), time=found.for_map("a.profile.json"))
     path.write_text(html_page(placement, LINES, found), encoding="utf-8")
     return path
 

@@ -34,11 +34,11 @@ def _residual(x: Any, filters: int, name: str, strides: int = 1) -> Any:
 def resnet_cifar() -> Twin:
     """Residual blocks with batch normalization."""
     image = keras.Input((8, 8, 3), name="image")
-    x = layers.Conv2D(4, 3, padding="same", use_bias=False, name="stem")(image)
+    x = layers.Conv2D(8, 3, padding="same", use_bias=False, name="stem")(image)
     x = layers.Activation("relu")(layers.BatchNormalization(name="stem_norm")(x))
-    x = _residual(x, 4, "residual")
-    x = _residual(x, 8, "narrow", 2)
-    x = _residual(x, 8, "residual_1")
+    x = _residual(x, 8, "residual")
+    x = _residual(x, 16, "narrow", 2)
+    x = _residual(x, 16, "residual_1")
     logits = layers.Dense(10, name="logits")(layers.GlobalAveragePooling2D()(x))
     return Twin(keras.Model(image, logits), [CLASSES], ["label"])
 

@@ -141,11 +141,16 @@ def is_lost_task(fault: BaseException, lost: Callable[[], bool] | None) -> bool:
 _NODE = re.compile(r"^Node: '.*'$", re.MULTILINE)
 _SEVERAL = re.compile(r"^\d+ root error\(s\) found\.\n\s*\(0\) [A-Z_]+: *", re.MULTILINE)  # told one by one
 _TASK = re.compile(r"^(?:[A-Z_]+: )?(?:From /job:\S+:|=+)\s*$", re.MULTILINE)  # where, not what
+_HEADING = "Graph execution error:"  # says no more than that a graph ran
+_REMOTE = re.compile(r"remote target /job:(\w+)/replica:\d+/task:(\d+)")
 _BEHIND = re.compile(r"\n\t ?\[\[|\nOriginal stack trace|\nErrors may have originated")
 
 
 def reason_of(fault: Exception) -> str:
-    """Return the reason that TensorFlow or the operating system gives for an error, on one line."""
+    """Return the reason that TensorFlow or the operating system gives for an error, on one line.
+
+    If the connection to a task of a cluster broke, the line names that task.
+    """
     if isinstance(fault, OSError):
         return (fault.strerror or str(fault)).lower()
     text = fault.message if isinstance(fault, tf.errors.OpError) else str(fault)
@@ -153,6 +158,8 @@ def reason_of(fault: Exception) -> str:
     lines = [
         line.strip()
         for line in _BEHIND.split(_SEVERAL.sub("", said, count=1))[0].splitlines()
-        if line.strip()
+        if line.strip() not in {"", _HEADING}
     ]
-    return lines[0] if lines else type(fault).__name__
+    reason = lines[0] if lines else type(fault).__name__
+    remote = _REMOTE.search(text)
+    return f"{reason} (at {remote[1]}:{remote[2]})" if remote else reason

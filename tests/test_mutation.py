@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from attrs import asdict
 
 from tools.mutation import __main__ as mutation
+from tools.mutation import covering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,9 +28,9 @@ def run(
     It returns the faults that were tried, as digests, and the lines that were printed. No test is run.
     """
     verdicts = tmp_path / "verdicts.jsonl"
-    (tmp_path / "seconds.json").write_text("{}")
     monkeypatch.setattr(mutation, "FOLDER", tmp_path)
     monkeypatch.setattr(mutation, "VERDICTS", verdicts)
+    monkeypatch.setattr(mutation.covering, "is_known", lambda *_: True)
     tried: list[str] = []
 
     def attempts(mutants: Sequence[Mutant], jobs: int) -> list[mutation.Verdict]:
@@ -77,9 +78,59 @@ def test_a_fault_of_a_changed_file_is_another_fault() -> None:
     from attrs import evolve
 
     path = mutation.ROOT / "compiler/figures.py"
-    one = next(iter(mutation.mutants_of(path, mutation.ROOT)))
+    made = (make() for make in mutation.mutants_of(path, mutation.ROOT))
+    one = next(each for each in made if each is not None)
     assert mutation._digest(one) == mutation._digest(evolve(one))
     assert mutation._digest(one) != mutation._digest(evolve(one, text=f"{one.text}\n"))
+
+
+MODULE = """\
+from __future__ import annotations
+
+HALF = 1 / 2
+
+
+class Scale:
+    @property
+    def half(self):
+        \"\"\"Half of it.\"\"\"
+        return HALF
+
+
+def sign(number):
+    if number > 0:
+        return (
+            +1
+        )
+    elif number < 0:
+        return -1
+    return 0
+"""
+
+
+def test_marks_say_which_test_runs_a_statement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mark is written once for each test; any function stands for what is outside of all functions.
+
+    The condition of an `elif` stands for itself with the `if` above it.
+    """
+    marks = tmp_path / "marks.txt"
+    numbers = {3: 0, 9: 1, 14: 2, 16: 3, 18: 4, 19: 5, 20: 6}  # 3 is outside of every function, 18 an `elif`
+    module: dict[str, Any] = {"__name__": "module"}
+    exec(covering.marked(MODULE, numbers, str(marks)), module)  # noqa: S102  # the text above
+
+    def marks_of(test: str, number: int) -> list[str]:
+        monkeypatch.setenv("PYTEST_CURRENT_TEST", f"{test} (call)")
+        marks.write_text("")
+        module["sign"](number)
+        return sorted(marks.read_text().splitlines())
+
+    assert marks_of("a", 1) == ["0 a", "2 a", "3 a", "4 a"]
+    assert marks_of("a", 1) == []
+    assert marks_of("b", -1) == ["0 b", "2 b", "4 b", "5 b"]
+    assert marks_of("c", 0) == ["0 c", "2 c", "4 c", "6 c"]
+    marks.write_text("")
+    assert module["Scale"]().half == 0.5
+    assert sorted(marks.read_text().splitlines()) == ["1 c"]
 
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/0", "-1/3"])

@@ -2,7 +2,8 @@
 
 `make mutants ARGS="--count 200 --seed 1"`. Each fault is tried against the fastest tests that run its line,
 in a copy of the tree. A fault in a line that no test runs counts as not seen. A fault takes about ten
-seconds.
+seconds. Which tests run these lines is found out first, by a run of all tests; it is done again for another
+sample, or with `--measure`.
 
 A sample can be tried in parts: `--part 3/10` tries the third of ten, each of which has faults of all files.
 What became of a fault is written down at once, and a fault is not tried again as long as its file stays as it
@@ -25,6 +26,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from queue import Queue
 from threading import Lock
@@ -72,14 +74,17 @@ def main() -> int:
     parser.add_argument("--part", type=_part, default=(1, 1), help="the part of the sample to try: 3/10")
     parser.add_argument("--again", action="store_true", help="try also what has been tried before")
     parser.add_argument(
-        "--measure", nargs="*", metavar="TESTS", help="find out again which lines these tests run, or all"
+        "--measure",
+        nargs="*",
+        metavar="TESTS",
+        help="find out again which of these tests run the lines, or of all",
     )
     wanted = parser.parse_args()
-    if wanted.measure is not None or not (FOLDER / "seconds.json").is_file():
-        covering.measure(ROOT, FOLDER, PACKAGES, wanted.measure or [])
+    sample = _sample(wanted.count, wanted.seed, wanted.only)
+    if wanted.measure is not None or not covering.is_known(FOLDER, sample):
+        covering.measure(_copy(FOLDER / "marked"), FOLDER, sample, wanted.measure or [])
     if wanted.again:
         VERDICTS.unlink(missing_ok=True)
-    sample = _sample(wanted.count, wanted.seed, wanted.only)
     tried = _tried()
     own = [each for each in _of_part(sample, *wanted.part) if _digest(each) not in tried]
     for verdict in _attempts(own, min(wanted.jobs, len(own))):
@@ -94,7 +99,7 @@ def main() -> int:
 
 def _attempts(mutants: Sequence[Mutant], jobs: int) -> list[Verdict]:
     """Try faults side by side; print each verdict and write it down as soon as it is there."""
-    known = covering.read(ROOT, FOLDER)
+    known = covering.read(FOLDER)
     trees: Queue[Server] = Queue()
     servers = [Server(index) for index in range(jobs)]
     for each in servers:
@@ -161,21 +166,28 @@ def _sample(count: int, seed: int, only: str) -> list[Mutant]:
     """Choose faults over all files, each as likely as any other."""
     files = sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
     every = [each for file in files if only in str(file) for each in mutants_of(file, ROOT)]
-    return random.Random(seed).sample(every, min(count, len(every)))  # noqa: S311  # nothing is secret
+    random.Random(seed).shuffle(every)  # noqa: S311  # nothing is secret
+    made = (make() for make in every)
+    return list(islice((each for each in made if each is not None), count))
+
+
+def _copy(tree: Path) -> Path:
+    """Copy the files of the project that git knows, as they are now, in place of what is there."""
+    shutil.rmtree(tree, ignore_errors=True)
+    listing = ["git", "ls-files", "-z"]
+    files = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in filter(None, files.stdout.split("\0")):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, tree / name, follow_symlinks=False)
+    (tree / ".venv").symlink_to(ROOT / ".venv")
+    return tree
 
 
 class Server:
     """A copy of the tree, and a process with TensorFlow loaded, from which each try is forked."""
 
     def __init__(self, index: int) -> None:
-        self.tree = FOLDER / f"tree-{index}"
-        shutil.rmtree(self.tree, ignore_errors=True)
-        listing = ["git", "ls-files", "-z"]
-        files = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True)
-        for name in filter(None, files.stdout.split("\0")):
-            (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, self.tree / name, follow_symlinks=False)
-        (self.tree / ".venv").symlink_to(ROOT / ".venv")
+        self.tree = _copy(FOLDER / f"tree-{index}")
         environment = {**os.environ, "PYTHONPATH": str(self.tree), "PYTHONDONTWRITEBYTECODE": "1"}
         self.process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("forking.py"))],

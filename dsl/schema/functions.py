@@ -45,7 +45,7 @@ class Argument:
     positional: bool = True
 
 
-@frozen
+@frozen(cache_hash=True)
 class Function:
     """A function of the language.
 

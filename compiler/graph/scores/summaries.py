@@ -30,7 +30,8 @@ def build_summaries(
         assembly: The graph under construction.
         total_loss: The loss of the step with regularization.
         parts: The parts of the loss by their tags.
-        rates: The learning rate of each group of weights; empty without an optimizer. That of the first is shown.
+        rates: The learning rate of each group of weights, of which the first is shown; empty without an
+            optimizer.
         metrics: The metrics by name.
         weights: What `read_weights` gives.
         updates: The update of the step, whose gradients are summarized.

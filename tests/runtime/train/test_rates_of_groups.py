@@ -36,8 +36,6 @@ def test_the_rate_of_each_group_is_recorded(project: Project, mode: str) -> None
     assert [value for _, value in curve.points] == rates
     (events,) = (project.run_directory / "events" / "train").glob("events.out.*")
     tags = {
-        value.tag
-        for each in tf.compat.v1.train.summary_iterator(str(events))
-        for value in each.summary.value
+        value.tag for each in tf.compat.v1.train.summary_iterator(str(events)) for value in each.summary.value
     }
     assert {"learning_rate", "learning_rate/logits/*", "learning_rate/*"} <= tags

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from functools import cached_property
 
-from attrs import define, frozen
+from attrs import frozen
 
 
 @frozen
@@ -69,9 +69,9 @@ class Source:
         return self.text[start:end].rstrip("\r")
 
 
-@define(unsafe_hash=True)
+@frozen
 class Span:
-    """A part of a source text. Nothing changes a span; it is not frozen since reading a text makes thousands.
+    """A part of a source text.
 
     Attributes:
         source: The text.

@@ -2,88 +2,128 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import groupby
 from pathlib import Path
 
 import click
 
-from benchmarks.forecasts.cases import CALIBRATED, MODELS, Case, cases
-from benchmarks.forecasts.measured import Compared, append_compared, read_compared
-from benchmarks.forecasts.page import text, write_page
+from benchmarks.forecasts.cases import MODELS, Case, calibrated, cases
+from benchmarks.forecasts.measured import Chunk, Compared, append_compared, read_compared
+from benchmarks.forecasts.page import summary, text, write_page
+from benchmarks.forecasts.turns import Measurer
 from benchmarks.race import ROOT
 
 RESULTS = ROOT / "benchmarks" / "results" / "forecasts"
 PAGE = ROOT / "docs" / "reference" / "forecasts.md"
+FAMILIES = ("clones", "groups", "cluster", "between")
 
 
 @click.command()
 @click.option("--model", "models", multiple=True, type=click.Choice(MODELS), help="Take these models alone.")
-@click.option("--first", type=click.IntRange(1), help="Take so many layouts of each model.")
-@click.option("--seconds", default=3.0, show_default=True, help="How long each process makes steps.")
-@click.option("--processes", default=2, show_default=True, help="In how many processes a layout is measured.")
-@click.option("--again", is_flag=True, help="Measure also what has been measured before.")
-@click.option("--keep-profiles", is_flag=True, help="Calibrate only models that have no profile yet.")
+@click.option("--family", "families", multiple=True, type=click.Choice(FAMILIES), help="Take these alone.")
+@click.option("--seconds", default=0.3, show_default=True, help="How long a layout makes steps at a time.")
+@click.option("--turns", default=3, show_default=True, help="How often, before and after the calibration.")
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Measure also what has been measured before. If the last measurement was cut off, it is continued.",
+)
 @click.option("--write", is_flag=True, help="Write the results into the documentation.")
 def main(
     *,
     models: tuple[str, ...],
-    first: int | None,
+    families: tuple[str, ...],
     seconds: float,
-    processes: int,
+    turns: int,
     again: bool,
-    keep_profiles: bool,
     write: bool,
 ) -> None:
-    """Compare forecasts of the time of a step with measurements, in as many parts as one likes.
+    """Compare forecasts of the time of a step with measurements.
 
-    What was measured is kept in `benchmarks/results/forecasts`, and is not measured again. The whole takes
-    about half an hour, in which the machine should do nothing else.
+    The layouts of a model take turns, one half of the turns before the calibration and one after it, in
+    processes of their own. The whole takes about a quarter of an hour, in which the machine should do nothing
+    else. What was measured is kept in `benchmarks/results/forecasts`, and a measurement that was cut off goes
+    on where it was.
     """
-    results = RESULTS / "compared.jsonl"
-    done = set() if again else {(each.model, each.case) for each in read_compared(results)}
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    results = RESULTS / "measured.jsonl"
+    wanted = [
+        each for model in models or MODELS for each in cases(model) if each.family in (families or FAMILIES)
+    ]
+    done = {(each.model, each.case) for each in read_compared(results)}
+    if again and all((each.model, each.name) in done for each in wanted):
+        results.unlink(missing_ok=True)
+        done = set()
     for model in models or MODELS:
-        wanted = [each for each in list(cases(model))[:first] if (model, each.name) not in done]
-        if wanted:
-            profile = _profile(model, seconds, keep=keep_profiles)
-        for case in wanted:
-            compared = _compare(case, profile, seconds, processes)
-            append_compared(results, compared)
-            print(f"{model}, {case.name}: {compared.error:+.1%}, noise {compared.noise:.1%}", flush=True)
+        missing = [each for each in wanted if each.model == model and (model, each.name) not in done]
+        if missing:
+            began = time.perf_counter()
+            for compared in _compare(model, missing, seconds, turns):
+                append_compared(results, compared)
+                print(compared.line, flush=True)
+            print(f"{model}: {time.perf_counter() - began:.0f} s", flush=True)
     found = read_compared(results)
     if write:
         write_page(PAGE, found, _machine())
     print(text(found, _machine()))
+    print("\n".join(summary(found)))
 
 
-def _profile(model: str, seconds: float, *, keep: bool) -> Path:
+def _compare(model: str, wanted: Sequence[Case], seconds: float, turns: int) -> Iterator[Compared]:
+    """Measure layouts of a model, calibrate it, and measure them again."""
+    with ExitStack() as stack:
+        measurers = [stack.enter_context(Measurer(each)) for each in processes_of(wanted)]
+        for each in measurers:
+            each.ready()
+        before = _turns(measurers, seconds, turns)
+        profile = _calibrate(model, seconds)
+        after = _turns(measurers, seconds, turns)
+        for at, measurer in enumerate(measurers):
+            forecasts = measurer.forecast(profile)
+            for number, case in enumerate(measurer.cases):
+                key = at, number
+                if forecasts[number] is not None:
+                    forecast, known = forecasts[number]
+                    yield Compared(
+                        model, case.family, case.name, forecast, known, tuple(before[key]), tuple(after[key])
+                    )
+
+
+def processes_of(wanted: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
+    """Yield the layouts that are measured in the same process, or in the same two."""
+
+    def key(case: Case) -> tuple[str, ...]:
+        own = case.name if case.family == "between" else ""
+        return str(case.tasks), str(case.pool), own
+
+    for _, same in groupby(sorted(wanted, key=key), key):
+        yield tuple(same)
+
+
+def _turns(measurers: Sequence[Measurer], seconds: float, turns: int) -> dict[tuple[int, int], list[Chunk]]:
+    """Let each layout make steps in turn, several times."""
+    found: dict[tuple[int, int], list[Chunk]] = {}
+    for _ in range(turns):
+        for at, measurer in enumerate(measurers):
+            for number in range(len(measurer.cases)):
+                found.setdefault((at, number), []).append(measurer.measure(number, seconds))
+    return found
+
+
+def _calibrate(model: str, seconds: float) -> Path:
     """Calibrate a model; return the file of its profile."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
     spec, profile = RESULTS / f"{model}.tfdeploy", RESULTS / f"{model}.profile.json"
-    spec.write_text(Case(model, CALIBRATED).text, encoding="utf-8")
-    if not (keep and profile.exists()):
-        _python("tfdeploy", "calibrate", str(spec), "--seconds", str(2 * seconds))
-    return profile
-
-
-def _compare(case: Case, profile: Path, seconds: float, processes: int) -> Compared:
-    spec = RESULTS / "case.tfdeploy"
-    spec.write_text(case.text, encoding="utf-8")
-    worker = ("benchmarks.forecasts.worker", str(spec), str(profile), str(seconds))
-    said = [json.loads(_python(*worker).splitlines()[-1]) for _ in range(processes)]
-    measured = tuple(each["measured"] for each in said)
-    return Compared(case.model, case.name, said[0]["forecast"], measured, said[0]["known"])
-
-
-def _python(*arguments: str) -> str:
-    """Run a module as a process, and return what it has written."""
+    spec.write_text(calibrated(model).text, encoding="utf-8")
+    command = [sys.executable, "-m", "tfdeploy", "calibrate", str(spec), "--seconds", str(10 * seconds)]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    command = [sys.executable, "-m", *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True
-    ).stdout
+    subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
+    return profile
 
 
 def _machine() -> str:

@@ -9,15 +9,12 @@ from attrs import frozen
 from benchmarks.models import PROBLEMS
 
 MODELS = ("lenet", "mlp", "transformer", "embedding", "resnet50")
-CALIBRATED = 2
-"""The number of clones of the layout that is calibrated."""
 
 BLOCKS = """
-devices {{ cpu = {clones}{threads} }}
-clones {{ count = {clones}, batch = {batch} }}
+devices {{ {devices} }}
+clones {{ {count}batch = {batch} }}
 place {{
-  clones -> cpu[*]
-  {variables}
+  {place}
 }}
 update {{ {update} }}
 train {{ seed = 1, summaries = none }}
@@ -27,6 +24,16 @@ OPTIMIZER = "optimizer = Momentum(0.01, momentum = 0.9)"
 TOGETHER = "variables -> cpu[0]"
 SPREAD = "variables -> balanced(cpu[*])"
 COPIED = "variables -> replicated"
+TASKS = 'job "worker" { tasks = 2 }'
+NEAR, FAR = "variables -> worker[0].cpu[0]", "variables -> balanced(worker[*].cpu[*])"
+
+LATER_HALF = {
+    "lenet": ("flatten", "dense", "dense_1"),
+    "mlp": ("dense_1", "dense_2"),
+    "transformer": ("encoder_1", "global_average_pooling1d", "dense_2"),
+    "embedding": ("global_average_pooling1d", "dense"),
+}
+"""The layers of each model that are on the second device of a group."""
 
 
 @frozen
@@ -35,50 +42,84 @@ class Case:
 
     Attributes:
         model: The name of the model.
-        clones: The number of clones, each on a CPU device of its own.
+        family: `clones`, `groups`, `cluster` for one graph of two processes, or `between` for two processes
+            with a graph each.
+        clones: The number of clones, each on a CPU device, or a group of two, of its own.
         threads: 1 for one thread in all, 2 for TensorFlow's default.
         variables: The rule for variables.
-        update: The attributes of `update`.
+        update: The attributes of `update`, without the optimizer.
     """
 
     model: str
+    family: str
     clones: int
     threads: int = 2
     variables: str = TOGETHER
-    update: str = OPTIMIZER
+    update: str = ""
 
     @property
     def name(self) -> str:
         """What distinguishes it from other layouts of its model."""
         words = [f"{self.clones} clones" if self.clones > 1 else "1 clone"]
+        if self.family == "groups":
+            words.append("groups of 2")
+        if self.tasks > 1:
+            words.append("2 processes")
         words.append("1 thread" if self.threads == 1 else "default threads")
         if self.variables != TOGETHER:
             words.append(self.variables)
-        if self.update != OPTIMIZER:
-            words.append(self.update.removeprefix(f"{OPTIMIZER}, "))
-        return ", ".join(words)
+        return ", ".join([*words, *([self.update] if self.update else [])])
+
+    @property
+    def tasks(self) -> int:
+        """The number of its processes."""
+        return 2 if self.family in {"cluster", "between"} else 1
+
+    @property
+    def pool(self) -> int:
+        """The threads that may work on one op, which a process cannot change; 0 for TensorFlow's default."""
+        return 1 if self.tasks == 1 and (self.threads == 1 or self.clones > 1) else 0
 
     @property
     def text(self) -> str:
         """The text of its spec."""
         problem = PROBLEMS[self.model]
+        place, devices = ["clones -> cpu[*]", self.variables], f"cpu = {self.clones}"
+        if self.family == "groups":
+            place[0] = "clones -> groups(cpu[*], size = 2)"
+            place += [f'ops("{layer}/*") -> group[1]' for layer in LATER_HALF[self.model]]
+            devices = f"cpu = {2 * self.clones}"
+        elif self.tasks > 1:
+            place, devices = [self.variables], TASKS
         return problem.spec + BLOCKS.format(
-            clones=self.clones,
-            threads=ONE_THREAD if self.threads == 1 else "",
+            devices=devices + (ONE_THREAD if self.threads == 1 else ""),
+            count="" if self.tasks > 1 else f"count = {self.clones}, ",
             batch=problem.batch,
-            variables=self.variables,
-            update=self.update,
+            place="\n  ".join(place),
+            update=", ".join([OPTIMIZER, *([self.update] if self.update else [])]),
         )
+
+
+def calibrated(model: str) -> Case:
+    """Return the layout that is calibrated: two clones, whose tasks also show the link between processes."""
+    return Case(model, "cluster", 2, variables=NEAR)
 
 
 def cases(model: str) -> Iterator[Case]:
     """Yield the layouts of a model."""
     for clones in (1, 2, 3, 4):
         for threads in (1, 2):
-            yield Case(model, clones, threads)
+            yield Case(model, "clones", clones, threads)
     for clones, threads in ((2, 2), (4, 1), (4, 2)):
-        yield Case(model, clones, threads, SPREAD)
-        yield Case(model, clones, threads, update=f"{OPTIMIZER}, aggregate = tree")
-    yield Case(model, 3, 2, COPIED, f"{OPTIMIZER}, aggregate = ring")
-    yield Case(model, 4, 2, update=f"{OPTIMIZER}, pack = 64MiB")
-    yield Case(model, 2, 2, update=f"{OPTIMIZER}, accumulate = 2")
+        yield Case(model, "clones", clones, threads, SPREAD)
+        yield Case(model, "clones", clones, threads, update="aggregate = tree")
+    yield Case(model, "clones", 3, variables=COPIED, update="aggregate = ring")
+    yield Case(model, "clones", 4, update="pack = 64MiB")
+    yield Case(model, "clones", 2, update="accumulate = 2")
+    if model in LATER_HALF:
+        for clones, threads in ((1, 1), (1, 2), (2, 2)):
+            yield Case(model, "groups", clones, threads)
+    yield Case(model, "cluster", 2, variables=NEAR)
+    yield Case(model, "cluster", 2, variables=FAR)
+    for mode in ("sync", "async"):
+        yield Case(model, "between", 2, variables=NEAR, update=f"replication = between_graph, mode = {mode}")

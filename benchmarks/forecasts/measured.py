@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import ceil
 from pathlib import Path
-from statistics import median
 
 from attrs import frozen
 
 from dsl.files.typed_json import parse_record, to_json
+
+QUIET = 0.05
+"""The part of the machine below which the work of others does not matter."""
+
+
+@frozen
+class Chunk:
+    """Some steps without a pause.
+
+    Attributes:
+        seconds: The median seconds of a step.
+        processor: The processor time of all processes of the layout for each step, in seconds.
+        others: The part of the processors that other work had meanwhile, from 0 to 1.
+    """
+
+    seconds: float
+    processor: float
+    others: float
 
 
 @frozen
@@ -18,44 +35,78 @@ class Compared:
 
     Attributes:
         model: The name of the model.
+        family: The kind of the layout.
         case: The name of the layout.
         forecast: The forecast seconds of a step.
-        measured: The median seconds of a step in each of several processes.
         known: The part of the time of the ops that is of ops in sizes that were measured.
+        before: What was measured before the calibration.
+        after: What was measured after it.
     """
 
     model: str
+    family: str
     case: str
     forecast: float
-    measured: tuple[float, ...]
     known: float
+    before: tuple[Chunk, ...]
+    after: tuple[Chunk, ...]
 
     @property
-    def middle(self) -> float:
-        """The median over the processes."""
-        return median(self.measured)
+    def measured(self) -> float:
+        """The seconds of a step, as far as others let it."""
+        return typical((*self.before, *self.after))
 
     @property
     def error(self) -> float:
         """How far the forecast is from what was measured, as a part of that; negative if it is less."""
-        return self.forecast / self.middle - 1
+        return self.forecast / self.measured - 1
 
     @property
     def noise(self) -> float:
-        """How far the processes are from each other, as a part of their median."""
-        return (max(self.measured) - min(self.measured)) / self.middle
+        """How far the measurements before and after the calibration are apart, as a part of all."""
+        return abs(typical(self.after) - typical(self.before)) / self.measured
+
+    @property
+    def others(self) -> float:
+        """The part of the processors that other work had, as a mean."""
+        chunks = (*self.before, *self.after)
+        return sum(each.others for each in chunks) / len(chunks)
+
+    @property
+    def line(self) -> str:
+        """The layout in one line, to show progress."""
+        processor = min(each.processor for each in (*self.before, *self.after))
+        return (
+            f"{self.model}, {self.case}: {1e3 * self.forecast:.2f} ms, measured {1e3 * self.measured:.2f} ms "
+            f"({self.error:+.1%}), processor time {1e3 * processor:.2f} ms, noise {self.noise:.1%}, "
+            f"others {self.others:.0%}, known {self.known:.0%}"
+        )
+
+
+def typical(chunks: Sequence[Chunk]) -> float:
+    """Return the lower quartile of the seconds of a step, of chunks that others did not disturb.
+
+    If others disturbed all of them, it is that of the half that was disturbed least.
+    """
+    ordered = sorted(chunks, key=lambda each: each.others)
+    quiet = [each for each in ordered if each.others < QUIET]
+    return quantile([each.seconds for each in quiet or ordered[: ceil(len(ordered) / 2)]], 0.25)
 
 
 def read_compared(path: Path) -> list[Compared]:
-    """Return what a file has, the last line of each layout."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    found = [parse_record(line, Compared) for line in lines]
+    """Return what a file has, the last line of each layout. A line that was cut off is left out."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+    found = [parse_record(line, Compared) for line in lines if line.endswith("\n")]
     return list({(each.model, each.case): each for each in found}.values())
 
 
 def append_compared(path: Path, compared: Compared) -> None:
     """Add a line."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    cut = path.exists() and not path.read_bytes().endswith((b"\n",))
+    if cut:
+        whole = path.read_text(encoding="utf-8")
+        path.write_text(whole[: whole.rfind("\n") + 1], encoding="utf-8")
     with path.open("a", encoding="utf-8") as file:
         file.write(to_json(compared) + "\n")
 
@@ -64,6 +115,12 @@ def by_model(compared: list[Compared]) -> Iterator[tuple[str, list[Compared]]]:
     """Yield the layouts of each model."""
     for model in dict.fromkeys(each.model for each in compared):
         yield model, [each for each in compared if each.model == model]
+
+
+def by_family(compared: list[Compared]) -> Iterator[tuple[str, list[Compared]]]:
+    """Yield the layouts of each family."""
+    for family in dict.fromkeys(each.family for each in compared):
+        yield family, [each for each in compared if each.family == family]
 
 
 def quantile(values: list[float], part: float) -> float:

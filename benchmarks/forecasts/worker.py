@@ -1,66 +1,102 @@
-"""One layout in a process of its own: `python -m benchmarks.forecasts.worker SPEC PROFILE SECONDS`.
+"""A process that forecasts and measures layouts: `python -m benchmarks.forecasts.worker`.
 
-It says in one line of JSON what the forecast is, and the median time of a step. With `-` as SECONDS it makes
-no step.
+It reads requests as lines of JSON and answers each with one. The first says which specs it is for and, if
+the layouts are of two processes, the addresses of both and which of them it is. The first process of two
+measures, and the second takes part.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-import time
-from statistics import median
+import threading
 from typing import Any
 
-WARM = 100
-FEWEST = 10
+from attrs import define, field
+
+from benchmarks.forecasts.steps import Steps, WorkerSteps
+
+
+@define
+class _Process:
+    task: int
+    addresses: list[str]
+    layouts: list[Any] = field(factory=list)
+    server: Any = None
+
+    def build(self, specs: list[str]) -> None:
+        import grammar
+        from compiler.graph.session_options import session_config
+        from compiler.pipeline import for_worker
+        from compiler.plan import WorkerPlan
+        from tfdeploy.runtime.plans import graph_of, plan_of
+
+        for text in specs:
+            reading = grammar.read("case.tfdeploy", text=text)
+            assert reading.spec is not None, [each.message for each in reading.diagnostics]
+            plan = plan_of(reading.spec)
+            if isinstance(plan, WorkerPlan):
+                plan = for_worker(plan, self.task)
+            if self.addresses and self.server is None:
+                self.server = _server(self.addresses, self.task, session_config(plan))
+            if self.task and not isinstance(plan, WorkerPlan):
+                continue  # the other process has the graph
+            steps = Steps(graph_of(plan), self.server.target if self.server is not None else "")
+            if not isinstance(plan, WorkerPlan):
+                self.layouts.append(steps)
+                continue
+            self.layouts.append(WorkerSteps(steps))
+            if self.task:
+                threading.Thread(target=self.layouts[-1].follow, daemon=True).start()
+
+    def forecast(self, profile: str) -> list[tuple[float, float]]:
+        from compiler.graph.inspect.timed_step import forecast_time
+        from compiler.time.profile import read_profile
+
+        known, found = read_profile(profile), []
+        for each in self.layouts:
+            forecast = forecast_time(_graph(each), known)
+            found.append(None if forecast is None else (forecast.seconds, forecast.measured))
+        return found
+
+
+def _graph(layout: Any) -> Any:
+    return layout.steps.compiled if isinstance(layout, WorkerSteps) else layout.compiled
+
+
+def _server(addresses: list[str], task: int, config: Any) -> Any:
+    import tensorflow as tf
+
+    from tfdeploy.runtime.cluster.server.binding import listening_at
+
+    host, _, port = addresses[task].rpartition(":")
+    definition = tf.train.ServerDef(
+        cluster=tf.train.ClusterSpec({"worker": addresses}).as_cluster_def(),
+        job_name="worker",
+        task_index=task,
+        protocol="grpc",
+        default_session_config=config,
+    )
+    with listening_at(host, int(port)):
+        return tf.distribute.Server(definition)
 
 
 def main() -> None:
-    """Forecast and measure what the command line names."""
-    import grammar
-    from compiler.time.profile import read_profile
-    from tfdeploy.runtime.plans import graph_of, plan_of
-
-    path, profile, seconds = sys.argv[1:]
-    compiled = graph_of(plan_of(grammar.load(path)))
-    from compiler.graph.inspect.timed_step import forecast_time
-
-    found = forecast_time(compiled, read_profile(profile))
-    assert found is not None
-    measured = None if seconds == "-" else _measure(compiled, float(seconds))
-    print(json.dumps({"forecast": found.seconds, "known": found.measured, "measured": measured}))
+    """Answer requests until there are none left."""
+    first = json.loads(sys.stdin.readline())
+    process = _Process(first["task"], first["addresses"])
+    process.build(first["specs"])
+    _answer(True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "measure" in request:
+            _answer(process.layouts[request["measure"]].measure(request["seconds"]))
+        else:
+            _answer(process.forecast(request["profile"]))
 
 
-def _measure(compiled: Any, seconds: float) -> float:
-    """Return the median time of steps, of as many as fit into `seconds`."""
-    import tensorflow as tf
-
-    from compiler.graph.inspect.one_step import made_up_batch
-    from compiler.graph.session_options import session_config
-
-    starts = [
-        pipe.attach(lambda pipe=pipe: tf.data.Dataset.from_tensors(made_up_batch(pipe)).repeat())
-        for pipe in compiled.train_inputs
-    ]
-    with tf.compat.v1.Session(graph=compiled.graph, config=session_config(compiled.plan)) as session:
-        session.run(compiled.init_op)
-        session.run(starts)
-        session.run([pipe.puts for pipe in compiled.train_inputs])
-        step = session.make_callable([compiled.data_loss, compiled.train_op])
-        return _median(step, seconds)
-
-
-def _median(step: Any, seconds: float) -> float:
-    begin, times = time.perf_counter(), list[float]()
-    made = 0
-    while made < FEWEST or time.perf_counter() < begin + 2 * seconds:
-        began = time.perf_counter()
-        step()
-        if made >= WARM or began > begin + seconds:  # TensorFlow has learnt which ops are short
-            times.append(time.perf_counter() - began)
-        made += 1
-    return median(times or [time.perf_counter() - began])
+def _answer(value: Any) -> None:
+    print(json.dumps(value), flush=True)
 
 
 if __name__ == "__main__":

@@ -83,8 +83,7 @@ def check_expectations(plan: Plan, placement: PlacementMap) -> tuple[Diagnostic,
     """Return a diagnostic for each condition that is not met."""
     wanted = plan.spec.expect.conditions
     if placement.time is None:
-        graphs = isinstance(plan, WorkerPlan)
-        unknown = [errors.time_unknown(each, graphs=graphs) for each in wanted if each.function in _OF_TIME]
+        unknown = [errors.time_unknown(each) for each in wanted if each.function in _OF_TIME]
         wanted = tuple(each for each in wanted if each.function not in _OF_TIME)
     else:
         unknown = []

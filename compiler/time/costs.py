@@ -73,14 +73,18 @@ class Link:
     Attributes:
         latency: The seconds of an empty tensor.
         bytes_per_second: Its speed; None if tensors are handed over without a copy.
+        message: The seconds for which a tensor takes the link, besides those of its bytes.
+        processors: The cores that it uses meanwhile, those of both ends together.
     """
 
     latency: float
     bytes_per_second: float | None
+    message: float = 0.0
+    processors: float = 0.0
 
     def seconds(self, size: int) -> float:
         """Return how long the link is taken by a tensor of `size` bytes, without the latency."""
-        return size / self.bytes_per_second if self.bytes_per_second is not None else 0.0
+        return self.message + (size / self.bytes_per_second if self.bytes_per_second is not None else 0.0)
 
 
 class Costs(Protocol):
@@ -193,7 +197,9 @@ class ProfiledCosts:
             speed = self.setting.link_speed or (
                 measured.bytes_per_second if measured else hardware.NETWORK_SPEED
             )
-            return Link(measured.latency if measured else hardware.NETWORK_LATENCY, speed)
+            if measured is None:
+                return Link(hardware.NETWORK_LATENCY, speed)
+            return Link(measured.latency, speed, measured.message, measured.processors)
         if self.gpu is not None and (self.setting.is_gpu(source) or self.setting.is_gpu(target)):
             return Link(self.gpu.latency, self.setting.link_speed or self.gpu.link)
         measured = self._link("process")

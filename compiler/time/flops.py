@@ -26,7 +26,28 @@ _TO_INPUT = {
     "Conv3DBackpropInputV2",
     "DepthwiseConv2dNativeBackpropInput",
 }
-_FREE = {"Const", "Identity", "NoOp", "ReadVariableOp", "Reshape", "Shape", "VarHandleOp"}
+PASSED_ON = frozenset(
+    {
+        "Const",
+        "Enter",
+        "Exit",
+        "ExpandDims",
+        "Identity",
+        "IdentityN",
+        "LoopCond",
+        "Merge",
+        "NextIteration",
+        "NoOp",
+        "ReadVariableOp",
+        "Reshape",
+        "Shape",
+        "Squeeze",
+        "StopGradient",
+        "Switch",
+        "VarHandleOp",
+    }
+)
+"""The types of ops that compute nothing, and pass a tensor on without reading or copying it."""
 
 
 def flops(
@@ -44,7 +65,7 @@ def flops(
         outputs: The shapes of its outputs.
         transposed: Whether the first factor of a product is transposed.
     """
-    if kind in _FREE:
+    if kind in PASSED_ON:
         return 0
     first = inputs[0] if inputs else None
     made = outputs[0] if outputs else None

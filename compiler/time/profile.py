@@ -75,11 +75,15 @@ class LinkCost:
         kind: `process` between logical devices of one process, `network` between two processes.
         latency: The time of an empty tensor.
         bytes_per_second: The speed of large tensors; None if no bytes are copied.
+        message: How long a tensor without bytes keeps the link from carrying the next one.
+        processors: The cores that both ends together use while the link carries something.
     """
 
     kind: Literal["process", "network"]
     latency: float
     bytes_per_second: float | None
+    message: float = 0.0
+    processors: float = 0.0
 
 
 @frozen
@@ -144,7 +148,7 @@ def _negative(profile: Profile) -> bool:
     times += [
         seconds for each in profile.ops for seconds in (each.runs, each.alone, each.crowded, each.wide or 0)
     ]
-    times += [each.latency for each in profile.links]
+    times += [part for each in profile.links for part in (each.latency, each.message, each.processors)]
     speeds = [each.bytes_per_second for each in profile.links if each.bytes_per_second is not None]
     return min(times) < 0 or any(each <= 0 for each in speeds)
 

@@ -7,11 +7,13 @@ oldest first. Ops that wait for nothing are put into the queues when the step st
 
 The threads of a machine share its cores. If more is asked for than there are cores, everything is slower in
 proportion; and an op beside others is slowed as it was measured to be. An op of a GPU is started by a thread
-and then runs behind the other ops of that GPU. A link carries one tensor at a time.
+and then runs behind the other ops of that GPU. A link carries one tensor at a time. A mutex is given to those
+that wait for it in their order. A process that waits for others notices the end of that when it polls next.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Any
@@ -19,11 +21,12 @@ from typing import Any
 from attrs import define, field
 
 from compiler.time.cores import speeds, spread
-from compiler.time.costs import Cost, Costs
+from compiler.time.costs import Cost, Costs, Link
+from compiler.time.polling import noticed
 from compiler.time.simulated import Bar, Hop, Simulated, within
 from compiler.time.tasks import Active, Run, Send, Task, Thread
 from compiler.time.work import StepWork
-from compiler.topology import Device
+from compiler.topology import Device, Host
 
 SHORT = 3e-6
 """Ops that take less than this, in seconds, stay on the thread that has made them ready.
@@ -55,6 +58,8 @@ class _Simulation:
     hops: list[Hop] = field(factory=list)
     streams: dict[Device, tuple[float, int | None]] = field(factory=dict)
     links: dict[tuple[Device, Device], float] = field(factory=dict)
+    waiting: dict[tuple[Device, Device], deque[tuple[Task, Send, Link]]] = field(factory=dict)
+    hosts: dict[Host, int] = field(factory=dict)  # the numbers of processes
     op_costs: list[Cost] = field(factory=list)
     local: list[list[int]] = field(factory=list)  # by op: the ops on its device that wait for it
     sends: list[Send] = field(factory=list)
@@ -63,11 +68,13 @@ class _Simulation:
     processes: list[int] = field(factory=list)  # by op
     machines: list[int] = field(factory=list)  # by process
     inner: int = 1
+    held: dict[str, deque[tuple[Task, int]]] = field(factory=dict)  # mutexes, each with who waits for it
 
     def __attrs_post_init__(self) -> None:
         work, costs = self.work, self.costs
         hosts = list(dict.fromkeys(None if work.one_process else each.host for each in work.devices))
         number = {host: at for at, host in enumerate(hosts)}
+        self.hosts = {each.host: number[None if work.one_process else each.host] for each in work.devices}
         self.processes = [number[None if work.one_process else op.device.host] for op in work.ops]
         threads = max(1, work.op_threads or costs.cores)
         self.inner = max(1, work.inner_threads or costs.cores)
@@ -261,24 +268,43 @@ class _Simulation:
 
     def _finished(self, done: Active) -> None:
         task, thread = done.task, done.thread
+        if thread is None:
+            done.ended()
+            return
         if task.op >= len(self.work.ops):
             self._sent(task, thread)
             return
         if self.work.on_gpu(self.work.ops[task.op]):
-            self._launched(done)
+            self._launched(done, thread)
             return
         bar = self._note(task, thread.number, done.start, self.now, done.began_after)
         thread.last = bar
+        op = self.work.ops[task.op]
+        if op.enters and op.enters in self.held:
+            self.held[op.enters].append((task, bar))
+            return
+        if op.enters:
+            self.held[op.enters] = deque()
         self._complete(task, thread, bar)
+        if op.leaves:
+            self._leave(op.leaves, thread)
+
+    def _leave(self, mutex: str, thread: Thread) -> None:
+        """Give a mutex to the one that has waited for it longest."""
+        waiting = self.held.get(mutex)
+        if waiting:
+            self._complete(waiting[0][0], thread, waiting.popleft()[1])
+        else:
+            self.held.pop(mutex, None)
 
     def _note(self, task: Task, thread: int, start: float, end: float, after: int | None) -> int:
         over = task.over if after == task.cause else None
         self.bars.append(Bar(task.op, thread, task.ready, start, end, after, over))
         return len(self.bars) - 1
 
-    def _launched(self, done: Active) -> None:
+    def _launched(self, done: Active, thread: Thread) -> None:
         """Put an op into the stream of its GPU; what is behind it there can be started at once."""
-        task, thread = done.task, done.thread
+        task = done.task
         device = self.work.ops[task.op].device
         free, before = self.streams.get(device, (0.0, None))
         start = max(self.now, free)
@@ -329,9 +355,25 @@ class _Simulation:
         found = []
         for target in targets:
             run.waiting[target] -= 1
-            if run.waiting[target] == 0:
-                found.append(Task(run, target, self.now, bar, over))
+            own = self.work.ops[self.bars[bar].op].device == self.work.ops[target].device
+            if self.work.ops[target].polls and own:
+                run.polled[target] = self.now
+            if run.waiting[target] != 0:
+                continue
+            task = Task(run, target, self.now, bar, over)
+            if self.work.ops[target].polls:
+                self._at(self._noticed(task), lambda task=task: self._notice(task))
+            else:
+                found.append(task)
         return found
+
+    def _noticed(self, task: Task) -> float:
+        """Return when a process that polls notices that what it waits for is there, and goes on."""
+        start = self.costs.step_start
+        return noticed(task.run.polled.get(task.op, self.now), self.now, start) + start
+
+    def _notice(self, task: Task) -> None:
+        self._give([task], None, self.processes[task.op])
 
     def _is_short(self, op: int) -> bool:
         cost = self.op_costs[op]
@@ -356,6 +398,11 @@ class _Simulation:
             self._arrived(task, send, None, thread)
             return
         pair = (send.source, send.target)
+        if link.processors > 0:
+            self.waiting.setdefault(pair, deque()).append((task, send, link))
+            if len(self.waiting[pair]) == 1:
+                self._carry(pair)
+            return
         start = max(self.now, self.links.get(pair, 0.0))
         self.links[pair] = start + taken
         assert task.cause is not None
@@ -364,8 +411,32 @@ class _Simulation:
         self.hops.append(Hop(send.source, send.target, send.tensor, send.size, start, end, task.cause))
         self._at(end, lambda: self._arrived(task, send, hop, None))
 
+    def _carry(self, pair: tuple[Device, Device]) -> None:
+        """Let a link carry the first tensor that waits for it, which uses the cores of both ends."""
+        task, send, link = self.waiting[pair][0]
+        machines = [self.machines[self.hosts[each.host]] for each in pair]
+        began, taken = self.now, link.seconds(send.size)
+
+        def ended() -> None:
+            assert task.cause is not None
+            hop, end = len(self.hops), self.now + link.latency
+            self.hops.append(Hop(*pair, send.tensor, send.size, began, end, task.cause))
+            self._at(end, lambda: self._arrived(task, send, hop, None))
+            self.waiting[pair].popleft()
+            if self.waiting[pair]:
+                self._carry(pair)
+
+        ends = (ended,) if machines[0] == machines[1] else (ended, _nothing)
+        for machine, end in zip(machines, ends, strict=False):
+            cores = link.processors / len(ends)
+            self.active[machine].append(Active(task, None, self.now, taken, cores, 1.0, None, end))
+
     def _arrived(self, task: Task, send: Send, hop: int | None, thread: Thread | None) -> None:
         assert task.cause is not None
         ready = self._ready(task.run, send.targets, task.cause, hop)
         if ready:
             self._give(ready, thread, self.processes[ready[0].op])
+
+
+def _nothing() -> None:
+    """Do nothing: what follows on a transfer is done once, for both machines."""

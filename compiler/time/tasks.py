@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import define, field
 
@@ -47,15 +47,16 @@ class Task:
 
 @define(eq=False)
 class Active:
-    """A task on a thread."""
+    """A task on a thread, or, without one, a tensor that a link carries."""
 
     task: Task
-    thread: Thread
+    thread: Thread | None
     start: float
     left: float  # seconds, at full speed
     demand: float
     crowding: float
     began_after: int | None
+    ended: Callable[[], None] = lambda: None  # what follows on a tensor that a link carries
 
 
 @define(eq=False)
@@ -68,3 +69,4 @@ class Run:
     number: int
     rounds: int
     done: list[float] = field(factory=list)
+    polled: dict[int, float] = field(factory=dict)  # when an op that polls began to

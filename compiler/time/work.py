@@ -39,6 +39,10 @@ class TimedOp:
         clone: The number of its clone, or None.
         scope: The layer, or the part of the step, that it belongs to.
         rule: What placed it, as text.
+        enters: The mutex that it waits for and takes, or nothing.
+        leaves: The mutex that it gives back, or nothing.
+        polls: Whether it is the waiting of a process for others, which reads their state now and then. It
+            begins when the last of its inputs from its own device is there.
     """
 
     name: str
@@ -50,6 +54,9 @@ class TimedOp:
     clone: int | None = None
     scope: str = ""
     rule: str = ""
+    enters: str = ""
+    leaves: str = ""
+    polls: bool = False
 
 
 @frozen

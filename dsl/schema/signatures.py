@@ -64,7 +64,7 @@ class Argument:
     nullable: bool
 
 
-@frozen(cache_hash=True)
+@frozen
 class Signature:
     """The arguments of a Keras object or function.
 

@@ -5,32 +5,71 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from attrs import evolve
 
 import grammar
-from benchmarks.forecasts.cases import CALIBRATED, MODELS, Case, cases
-from benchmarks.forecasts.measured import Compared, append_compared, kendall_tau, quantile, read_compared
-from benchmarks.forecasts.page import BEGIN, END, write_page
+from benchmarks.forecasts.__main__ import FAMILIES, processes_of
+from benchmarks.forecasts.cases import MODELS, calibrated, cases
+from benchmarks.forecasts.measured import (
+    Chunk,
+    Compared,
+    append_compared,
+    kendall_tau,
+    quantile,
+    read_compared,
+    typical,
+)
+from benchmarks.forecasts.page import BEGIN, END, summary, write_page
+from compiler.graph.session_options import intra_op_threads
+from compiler.pipeline import make_plan
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def test_there_are_enough_layouts() -> None:
-    """At least sixty, each a spec without errors and with a name of its own."""
+    """At least sixty, each a spec without errors, with a name and the threads that it is said to have."""
     found = [each for model in MODELS for each in cases(model)]
     assert len(found) >= 60
+    assert {each.family for each in found} == set(FAMILIES)
     assert len({(each.model, each.name) for each in found}) == len(found)
-    for each in (*cases("mlp"), Case("lenet", CALIBRATED)):
+    for each in (*cases("mlp"), calibrated("lenet")):
         reading = grammar.read("case.tfdeploy", text=each.text)
         assert reading.spec is not None, [one.message for one in reading.diagnostics]
-        assert reading.spec.clones.count == each.clones
+        plan = make_plan(reading.spec)
+        assert len(plan.all_towers) == each.clones
+        assert intra_op_threads(plan) == each.pool
+
+
+def test_layouts_share_processes() -> None:
+    """Those with the same number of threads for an op do, and each of two graphs has processes of its own."""
+    found = list(processes_of(list(cases("mlp"))))
+    assert sorted(each.name for same in found for each in same) == sorted(each.name for each in cases("mlp"))
+    for same in found:
+        assert len({(each.tasks, each.pool) for each in same}) == 1
+        assert len(same) == 1 or all(each.family != "between" for each in same)
+
+
+def chunks(*seconds: float, others: float = 0.0) -> tuple[Chunk, ...]:
+    """Return chunks of steps."""
+    return tuple(Chunk(each, each, others) for each in seconds)
+
+
+def compared(
+    case: str, forecast: float, *seconds: float, family: str = "clones", model: str = "mlp"
+) -> Compared:
+    """Return a comparison that was measured to take these seconds, before and after the calibration."""
+    return Compared(model, family, case, forecast, 1.0, chunks(*seconds), chunks(*seconds))
 
 
 def test_figures() -> None:
-    """Errors, quantiles and the agreement of two orders."""
-    one = Compared("m", "2 clones", 1.1, (0.9, 1.0, 1.2), 1.0)
+    """Errors, noise, quantiles and the agreement of two orders."""
+    one = Compared("m", "clones", "2 clones", 1.1, 1.0, chunks(1.0, 2.0), chunks(1.2, 3.0))
+    assert one.measured == 1.0
     assert one.error == pytest.approx(0.1)
-    assert one.noise == pytest.approx(0.3)
+    assert one.noise == pytest.approx(0.2)
+    assert typical((*chunks(1.0, others=0.5), *chunks(2.0, 3.0))) == 2.0  # of what others did not disturb
+    assert typical((*chunks(4.0, others=0.5), *chunks(5.0, others=0.4))) == 5.0
     assert quantile([4.0, 1.0, 3.0, 2.0], 0.5) == 2.0
     assert quantile([float(each) for each in range(1, 21)], 0.95) == 19.0
     assert kendall_tau([(1, 10), (2, 20), (3, 30)]) == 1.0
@@ -40,15 +79,31 @@ def test_figures() -> None:
 
 def test_the_page(tmp_path: Path) -> None:
     """The last measurement of a layout counts, and only the part between the comments is replaced."""
-    results, page = tmp_path / "compared.jsonl", tmp_path / "forecasts.md"
+    results, page = tmp_path / "measured.jsonl", tmp_path / "forecasts.md"
     for forecast in (2.0, 1.0):
-        append_compared(results, Compared("mlp", "1 clone, 1 thread", forecast, (1.0, 1.25), 1.0))
-    append_compared(results, Compared("mlp", "2 clones, 1 thread", 4.0, (2.0,), 1.0))
+        append_compared(results, compared("1 clone, 1 thread", forecast, 1.25))
+    append_compared(results, compared("2 clones, 1 thread", 4.0, 2.0))
+    append_compared(results, compared("2 clones, 2 processes", 3.0, 3.0, family="cluster"))
+    with results.open("a") as file:
+        file.write('{"model": "mlp", "fam')  # a run was cut off here
     page.write_text(f"above\n{BEGIN}old\n{END}below\n", encoding="utf-8")
     write_page(page, read_compared(results), "a machine")
     text = page.read_text(encoding="utf-8")
     assert text.startswith(f"above\n{BEGIN}")
     assert text.endswith(f"{END}below\n")
     assert "old" not in text
-    assert "| mlp | 1 clone, 1 thread | 1.00 s | 1.12 s | -11.1% | 22.2% |" in text
-    assert "| mlp | 2 | 11.1% | 1.00 | +12.5% |" in text
+    assert "| mlp | 1 clone, 1 thread | 1.00 s | 1.25 s | -20.0% | 0.0% |" in text
+    assert "| clones of one process | 2 | 20.0% | 100.0% | 1.00 | +25.0% |" in text
+    assert summary(read_compared(results)) == [
+        "all: 3 layouts, median error 20.0%, 95th percentile 100.0%, tau 0.33, best within 25.0%",
+        "clones: 2 layouts, median error 20.0%, 95th percentile 100.0%, tau 1.00, best within 25.0%",
+        "cluster: 1 layouts, median error 0.0%, 95th percentile 0.0%, tau 1.00, best within 0.0%",
+    ]
+
+
+def test_the_best_takes_least_for_an_example() -> None:
+    """An update of async training has the examples of one clone, and micro-batches count."""
+    slow = compared("2 clones, mode = async", 0.9, 1.0)
+    fast = compared("2 clones, accumulate = 2", 2.0, 2.0)
+    assert "best within 0.0%" in summary([slow, fast])[0]
+    assert "best within 100.0%" in summary([evolve(slow, forecast=0.1), fast])[0]

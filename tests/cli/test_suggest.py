@@ -85,6 +85,8 @@ def test_misuse_is_named(command: Command) -> None:
         "update {\n  optimizer = SGD(0.1)\n  replication = between_graph\n}\n"
     )
     command.write("cluster.tfdeploy", cluster)
-    untimed = command("suggest", "cluster.tfdeploy")
+    assert "time of a step" in command("suggest", "cluster.tfdeploy").out
+    command.write("small.tfdeploy", SPEC.replace("gpu = 2, cpu = 1", "gpu = 2, cpu = 1, kind = cpu"))
+    untimed = command("suggest", "small.tfdeploy")
     assert untimed.code == 2
     assert "give --for memory or --for balance" in untimed.err

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from tests.lsp.texts import SMALL
-from tfdeploy.lsp import reading as reader
 from tfdeploy.lsp import server as module
+from tfdeploy.lsp.diagnostics import Settings
 from tfdeploy.lsp.requests import create_server
-from tfdeploy.lsp.settings import Settings
 
 if TYPE_CHECKING:
     import pytest
@@ -27,14 +26,14 @@ def test_a_fault_while_reading_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[types.PublishDiagnosticsParams] = []
     monkeypatch.setattr(server, "window_log_message", lambda params: told.append(params.message))
     monkeypatch.setattr(server, "text_document_publish_diagnostics", shown.append)
-    examine = reader.examine
+    examine = module.examine
 
     def failing(document: Document, texts: dict[str, str], settings: Settings) -> Findings:
         if document.version == 1:
             raise ZeroDivisionError("a fault")
         return examine(document, texts, settings)
 
-    monkeypatch.setattr(reader, "examine", failing)
+    monkeypatch.setattr(module, "examine", failing)
     uri = "file:///nowhere/spec.tfdeploy"
 
     async def typing() -> None:

@@ -189,13 +189,11 @@ class Suggester:
 
     def _time(self, compiled: CompiledGraph) -> tuple[StepWork | None, Costs | None, StepForecast | None]:
         """Return the work of a step, what it costs, and the forecast of its time, if there can be one."""
-        from compiler.graph.inspect.timed_step import can_be_timed, timed_step
+        from compiler.graph.inspect.timed_step import timed_step
         from compiler.graph.session_options import cores
         from compiler.time.costs import choose_costs
         from compiler.time.forecast import forecast_step
 
-        if not can_be_timed(compiled):
-            return None, None, None
         work, devices = timed_step(compiled), compiled.plan.spec.devices
         assumed = self._assumed(compiled.plan.topology)
         if assumed is not None:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
+from compiler.graph.inspect.loop_shapes import shaped_graph
 from compiler.graph.inspect.step import HANDLES, step_ops
 from compiler.graph.inspect.transfers import tensor_bytes
-from compiler.graph.session_options import cores, session_config
+from compiler.graph.inspect.worker_steps import GraphPart, steps_alone, steps_together, work_of
+from compiler.graph.ledger import Entry
+from compiler.graph.session_options import cores
 from compiler.plan import WorkerPlan
 from compiler.time.costs import choose_costs
-from compiler.time.flops import flops
+from compiler.time.flops import PASSED_ON, flops
 from compiler.time.forecast import StepForecast, forecast_step
 from compiler.time.work import Arrow, Signature, StepWork, TimedOp
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.time.profile import Profile
-    from dsl import ir
 
 _TOLD = (
     "data_format",
@@ -39,52 +41,70 @@ _TOLD = (
 )
 """The attributes of ops on which their time depends."""
 
+_OWN = ("forward", "gradient", "input", "metric")
+"""The roles of ops that each worker with a graph of its own has on its own devices."""
+
 _CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
 _LOOP_STARTS, _LOOP_ENDS, _BACK = ("Enter", "RefEnter"), ("Exit", "RefExit"), ("NextIteration", "Merge")
 
 
-def can_be_timed(compiled: CompiledGraph) -> bool:
-    """Whether the step of a graph is one run of a session, so that its time can be forecast."""
-    return not isinstance(compiled.plan, WorkerPlan)
-
-
 def timed_step(compiled: CompiledGraph) -> StepWork:
-    """Return the work of a step of a graph that has all clones.
+    """Return the work of a step of a graph; if each worker has one of its own, that of the steps of all.
 
     Args:
-        compiled: The graph; see `can_be_timed`.
+        compiled: The graph; that of the chief if each worker has one of its own.
     """
-    return _Reader(compiled).read()
+    plan = compiled.plan
+    if not isinstance(plan, WorkerPlan):
+        return graph_step(compiled)
+    assert compiled.exchange is not None
+    if compiled.exchange.step is not None:
+        return steps_alone(plan, read_part(compiled, _ancestors([compiled.exchange.step.op])))
+    own, others = compiled.exchange.post, compiled.exchange.apply
+    assert own is not None
+    assert others is not None
+    applied = _ancestors([others, compiled.data_loss.op])
+    return steps_together(plan, read_part(compiled, _ancestors([own])), read_part(compiled, applied))
+
+
+def graph_step(compiled: CompiledGraph) -> StepWork:
+    """Return the work of a graph in which all that a step needs of it runs at once.
+
+    Args:
+        compiled: The graph.
+    """
+    loops = [_ancestors([each.train_op, each.data_loss.op]) for each in compiled.train_loops]
+    needed = {each.name for each in step_ops(compiled)} | {name for loop in loops for name in loop}
+    part = read_part(compiled, needed)
+    numbers = {each.name: at for at, each in enumerate(part.ops)}
+    found = work_of(compiled.plan, part)
+    return evolve(found, loops=tuple(tuple(sorted(numbers[name] for name in loop)) for loop in loops))
+
+
+def read_part(compiled: CompiledGraph, needed: Collection[str]) -> GraphPart:
+    """Return the ops with some names, and what they wait for."""
+    return _Reader(compiled, needed).read()
 
 
 @define
 class _Reader:
     compiled: CompiledGraph
+    needed: Collection[str]
     ops: list[Any] = field(factory=list, repr=False)
     numbers: dict[str, int] = field(factory=dict, repr=False)
+    shaped: Any = field(init=False, repr=False)
 
-    def read(self) -> StepWork:
-        needed = {each.name for each in step_ops(self.compiled)}
-        needed |= {name for loop in self._loops() for name in loop}
-        self.ops = [each for each in self.compiled.graph.get_operations() if each.name in needed]
+    def __attrs_post_init__(self) -> None:
+        self.shaped = shaped_graph(self.compiled)
+
+    def read(self) -> GraphPart:
+        self.ops = [each for each in self.compiled.graph.get_operations() if each.name in self.needed]
         self.numbers = {each.name: at for at, each in enumerate(self.ops)}
         looped = self._in_loop()
-        plan, config = self.compiled.plan, session_config(self.compiled.plan)
-        return StepWork(
-            ops=tuple(self._op(each, looped=each.name in looped) for each in self.ops),
-            arrows=tuple(self._arrows()),
-            devices=plan.topology.devices,
-            one_process=plan.emulate or not plan.spec.devices.jobs,
-            one_machine=_one_machine(plan.spec.devices.jobs),
-            emulated=plan.emulate,
-            op_threads=config.inter_op_parallelism_threads,
-            inner_threads=config.intra_op_parallelism_threads,
-            loops=tuple(tuple(sorted(self.numbers[name] for name in loop)) for loop in self._loops()),
-        )
-
-    def _loops(self) -> list[frozenset[str]]:
-        """Return the ops that each clone repeats by itself, if clones do."""
-        return [_ancestors([each.train_op, each.data_loss.op]) for each in self.compiled.train_loops]
+        ops = tuple(self._op(each, looped=each.name in looped) for each in self.ops)
+        entries = self.compiled.ledger.entries
+        own = frozenset(at for at, each in enumerate(self.ops) if _is_own(entries[each.name]))
+        return GraphPart(ops, tuple(self._arrows()), own)
 
     def _in_loop(self) -> frozenset[str]:
         """Return the ops that run once for each micro-batch."""
@@ -102,20 +122,33 @@ class _Reader:
 
     def _op(self, op: Any, *, looped: bool) -> TimedOp:
         entry = self.compiled.ledger.entries[op.name]
-        inputs, outputs = _shapes(op.inputs), _shapes(op.outputs)
+        shaped = self._shaped(op)
+        inputs, outputs = _shapes(shaped.inputs), _shapes(shaped.outputs)
         transposed = any(_flag(op, name) for name in ("transpose_a", "adj_x"))
-        moved = [each for each in (*op.inputs, *op.outputs) if each.dtype not in HANDLES]
+        moved = [each for each in (*shaped.inputs, *shaped.outputs) if each.dtype not in HANDLES]
+        moves = op.type not in PASSED_ON
         return TimedOp(
             name=op.name,
-            signature=signature(op),
+            signature=_signature(op, shaped),
             device=entry.device,
             flops=flops(op.type, inputs, outputs, transposed=transposed),
-            bytes=sum(tensor_bytes(each) or 0 for each in moved) + _variable_bytes(op),
+            bytes=sum(tensor_bytes(each) or 0 for each in moved) + _variable_bytes(op) if moves else 0,
             times=self.compiled.plan.micro_batches if looped else 1,
             clone=entry.clone,
             scope=self._scope(op.name, entry.clone),
             rule=entry.placed.reason.root.text,
+            enters=self._mutex(op) if op.type == "MutexLock" else "",
+            leaves=self._mutex(op.inputs[0].op) if op.type == "ConsumeMutexLock" else "",
         )
+
+    def _mutex(self, lock: Any) -> str:
+        """Return the name of the mutex that an op locks; each device has its own by a name."""
+        device = self.compiled.ledger.entries[lock.name].device
+        return f"{device.ref}:{_text(lock.inputs[0].op.get_attr('shared_name'))}"
+
+    def _shaped(self, op: Any) -> Any:
+        """Return the op with the shapes that it has in a loop."""
+        return op if self.shaped is self.compiled.graph else self.shaped.get_operation_by_name(op.name)
 
     def _scope(self, name: str, clone: int | None) -> str:
         """Return the first two levels of the name of an op, without the scope of its clone."""
@@ -126,28 +159,34 @@ class _Reader:
     def _arrows(self) -> Iterator[Arrow]:
         for target, op in enumerate(self.ops):
             for tensor in op.inputs:
-                if (tensor.op.type, op.type) != _BACK:
-                    size = 0 if tensor.dtype in HANDLES else tensor_bytes(tensor) or 0
+                if (tensor.op.type, op.type) != _BACK and tensor.op.name in self.numbers:
+                    size = 0 if tensor.dtype in HANDLES else self._bytes(tensor)
                     yield Arrow(self.numbers[tensor.op.name], target, tensor.name, size)
             for before in op.control_inputs:
                 if before.name in self.numbers:
                     yield Arrow(self.numbers[before.name], target)
 
+    def _bytes(self, tensor: Any) -> int:
+        """Return the bytes of a tensor, or 0 if they are not known."""
+        made = self._shaped(tensor.op).outputs
+        return tensor_bytes(made[tensor.value_index] if tensor.value_index < len(made) else tensor) or 0
 
-def _one_machine(jobs: Sequence[ir.Job]) -> bool:
-    """Whether all tasks are on one machine: the launcher's if they have no addresses, else that of all."""
-    return len({host.rpartition(":")[0] for job in jobs for host in job.hosts}) <= 1
+
+def _is_own(entry: Entry) -> bool:
+    """Whether each worker with a graph of its own has an op on its own devices."""
+    reason = entry.placed.reason
+    return entry.role in _OWN or (reason.kind == "default" and reason.text.startswith("optimizer "))
 
 
-def signature(op: Any) -> Signature:
-    """Return what the time of an op of a graph depends on."""
-    kinds = tuple(f"{each.dtype.name}{_shape_text(each)}" for each in op.inputs)
+def _signature(op: Any, shaped: Any) -> Signature:
+    """Return what the time of an op of a graph depends on; `shaped` is the same op with known shapes."""
+    kinds = tuple(f"{each.dtype.name}{_shape_text(each)}" for each in shaped.inputs)
     told = [f"{name}={_text(op.get_attr(name))}" for name in _TOLD if name in op.node_def.attr]
     if op.type == "BiasAdd" and op.inputs[0].op.type in _CONVOLUTIONS:  # TensorFlow makes one op of both
-        of = signature(op.inputs[0].op)
+        of = _signature(op.inputs[0].op, shaped.inputs[0].op)
         told.append(f"after {of.type}({', '.join(of.inputs)}; {of.detail})")
     if not op.inputs and op.outputs:
-        kinds = tuple(f"{each.dtype.name}{_shape_text(each)}" for each in op.outputs)
+        kinds = tuple(f"{each.dtype.name}{_shape_text(each)}" for each in shaped.outputs)
     return Signature(op.type, kinds, " ".join(told))
 
 
@@ -206,8 +245,6 @@ def forecast_time(compiled: CompiledGraph, profile: Profile | None) -> StepForec
         compiled: The graph.
         profile: The profile of the machine; without one, the spec must name its hardware (`devices.kind`).
     """
-    if not can_be_timed(compiled):
-        return None
     devices = compiled.plan.spec.devices
     if profile is None and devices.kind is None:
         return None

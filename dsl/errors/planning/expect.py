@@ -42,18 +42,12 @@ def not_met(condition: Condition, figure: str, contributions: Sequence[str]) -> 
     )
 
 
-def time_unknown(condition: Condition, *, graphs: bool) -> Diagnostic:
-    """Report a condition on time without a forecast; `graphs` if that is because each worker has a graph."""
-    if graphs:
-        reason = "with `replication = between_graph` the time of a step is not forecast"
-        advice = "leave the condition out"
-    else:
-        reason = "nothing was measured here, and no hardware is named"
-        advice = "run `tfdeploy calibrate` on this spec, or give the `kind` of the devices in `devices`"
+def time_unknown(condition: Condition) -> Diagnostic:
+    """Report a condition on time without a forecast."""
     return error(
         "TFD538",
         f"{quoted(condition.text)} cannot be compared with anything",
         condition.span,
-        text=reason,
-        help=advice,
+        text="nothing was measured here, and no hardware is named",
+        help="run `tfdeploy calibrate` on this spec, or give the `kind` of the devices in `devices`",
     )

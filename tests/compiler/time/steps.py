@@ -28,6 +28,7 @@ class Machine:
     start: float = 0.0
     speed: float | None = None
     latency: float = 0.0
+    processors: float = 0.0
 
     def of(self, op: TimedOp) -> Cost:
         """Return the cost of an op."""
@@ -37,7 +38,7 @@ class Machine:
     def link(self, source: Device, target: Device) -> Link:
         """Return the link from one device to another."""
         del source, target
-        return Link(self.latency, self.speed)
+        return Link(self.latency, self.speed, processors=self.processors)
 
 
 def op(name: str, device: Device = CPU, scope: str = "", rule: str = "") -> TimedOp:

@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 
 from compiler.time.forecast import forecast_step
+from compiler.time.polling import GROWTH, SHORTEST
 from compiler.time.simulate import ROUNDS, simulate
 from compiler.topology import Device
 from tests.compiler.time.steps import CPU, GPU, OTHER_CPU, SECOND_GPU, Machine, op, step
@@ -139,6 +140,59 @@ def test_clones_that_update_alone_queue_for_a_server() -> None:
     alone = forecast_step(step(ops[:2], [("a", "b")], loops=((0, 1),)), Machine(cores=4))
     assert alone.seconds * 1e3 == pytest.approx(18)
     assert ROUNDS > 2
+
+
+def test_updates_take_turns_at_a_mutex() -> None:
+    """Two clones on cores enough for both hold the mutex for 10 ms in each round, one after the other."""
+    parts = [op("a=1"), op("b=0"), op("c=10"), op("d=0")]
+    other = [
+        evolve(each, name=each.name.replace(each.name[0], letter))
+        for each, letter in zip(parts, "efgh", strict=True)
+    ]
+    arrows = [("a", "b"), ("b", "c"), ("c", "d"), ("e", "f"), ("f", "g"), ("g", "h")]
+    free = step([*parts, *other], arrows, loops=((0, 1, 2, 3), (4, 5, 6, 7)))
+
+    def locked(each: Any) -> Any:
+        return evolve(each, enters="m" * (each.name[0] in "bf"), leaves="m" * (each.name[0] in "dh"))
+
+    queued = evolve(free, ops=tuple(locked(each) for each in free.ops))
+    assert forecast_step(free, Machine(cores=4)).seconds * 1e3 == pytest.approx(5.5, abs=0.6)
+    assert forecast_step(queued, Machine(cores=4)).seconds * 1e3 == pytest.approx(10, abs=0.6)
+
+
+def test_a_process_that_polls_notices_late() -> None:
+    """It waits from 2 ms on for what is there at 10 ms, and sees that when it reads after that."""
+    ops = [op("a=10", OTHER_CPU), op("b=2"), evolve(op("c=0"), polls=True), op("d=1")]
+    work = step(ops, [("a", "c"), ("b", "c"), ("c", "d")])
+    reading = 0.1e-3
+    pauses, at = SHORTEST, 2e-3
+    while at < 10e-3:
+        at, pauses = at + reading + pauses, pauses * GROWTH
+    found = simulate(work, Machine(cores=4, step_start=reading))
+    assert found.seconds == pytest.approx(at + 2 * reading + 1e-3)
+    assert found.seconds > (10 + 1) * 1e-3
+
+
+def test_carrying_uses_cores() -> None:
+    """A tensor of 10 ms that uses a core slows the op beside it on one core, and not on two."""
+    near, far = Device("cpu", 0, "worker", 0), Device("cpu", 0, "worker", 1)
+    ops = [op("a=1", near), op("b=20", near), op("c=1", far)]
+    work = step(ops, [("a", "b"), ("a", "c")], {"a": 1000}, one_process=False)
+    link = Machine(speed=1e5, processors=1.0)
+    assert milliseconds(work, link) == pytest.approx(21)
+    assert milliseconds(work, evolve(link, cores=1)) == pytest.approx(32)
+    assert milliseconds(work, evolve(link, cores=1, processors=0.0)) == pytest.approx(22)
+    apart = evolve(work, one_machine=False)  # each end has half of the work of carrying
+    assert milliseconds(apart, evolve(link, cores=1)) == pytest.approx(26, abs=1)
+
+
+def test_tensors_wait_for_a_link_that_uses_cores() -> None:
+    """The second of two tensors arrives when both have been carried."""
+    near, far = Device("cpu", 0, "worker", 0), Device("cpu", 0, "worker", 1)
+    ops = [op("a=1", near), op("b=1", near), op("c=1", far), op("d=1", far)]
+    work = step(ops, [("a", "b"), ("a", "c"), ("b", "d")], {"a": 1000, "b": 1000}, one_process=False)
+    found = simulate(work, Machine(cores=4, speed=1e5, processors=0.5))
+    assert [round(each.end * 1e3, 6) for each in found.hops] == [11, 21]
 
 
 def test_a_circle_is_refused() -> None:

@@ -30,4 +30,6 @@ def test_a_link_has_a_latency_and_a_speed() -> None:
     assert found.link.latency >= 0
     assert found.link.bytes_per_second is not None
     assert 0 < found.link.bytes_per_second < 1e12
+    assert found.link.message >= 0
+    assert found.link.processors > 0  # both tasks copy what is sent
     assert HERE == "127.0.0.1"

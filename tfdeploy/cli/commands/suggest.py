@@ -62,8 +62,8 @@ def command(
         found, text = suggester.run()
     except NoForecastError as error:
         message = (
-            "there is no forecast of the time of a step if each worker has a graph of its own "
-            "(replication = between_graph); give --for memory or --for balance"
+            "the time of a step cannot be forecast, because the `kind` of the devices is not that of their "
+            "GPUs; name theirs, or give --for memory or --for balance"
         )
         raise click.UsageError(message) from error
     say(suggestion_text(found), end="")

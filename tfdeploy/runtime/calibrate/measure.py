@@ -72,9 +72,9 @@ def measure(spec: ir.Spec, request: MeasureRequest) -> Measured:
     threads = evolve(spec.devices, intra_op_threads=request.inner_threads)
     plan = plan_of(evolve(spec, devices=threads), emulate=request.emulate or bool(spec.devices.jobs))
     compiled = graph_of(adapted(plan))
-    from compiler.graph.inspect.timed_step import timed_step
+    from compiler.graph.inspect.timed_step import graph_step
 
-    found = _Measurement(request, compiled, timed_step(compiled)).run()
+    found = _Measurement(request, compiled, graph_step(compiled)).run()
     if not (spec.devices.jobs and request.beside):
         return found
     network = measure_network()
@@ -124,7 +124,7 @@ class _Measurement:
 
     def _hand_over(self, found: Measured) -> float:
         """Return the time to hand over an op with which the simulated step is closest to the measured one."""
-        if self.work.loops:
+        if self.work.loops or self.compiled.exchange is not None:
             return found.op_start
         work = evolve(self.work, inner_threads=1, op_threads=found.machine.cores)
 
@@ -153,14 +153,18 @@ class _Measurement:
         config.inter_op_parallelism_threads = op_threads
         with tf.compat.v1.Session(graph=self.compiled.graph, config=config) as session:
             session.run(self.compiled.init_op)
+            exchange = self.compiled.exchange
+            if exchange is not None and exchange.clear is not None:
+                session.run(exchange.clear)
             for start, pipe in zip(self.starts, self.compiled.train_inputs, strict=True):
                 session.run(start)
                 session.run(pipe.puts)
             yield session
 
     def _fetches(self) -> list[Any]:
-        compiled = self.compiled
-        return [compiled.data_loss, *([compiled.train_op] if compiled.train_op is not None else [])]
+        from compiler.graph.inspect.step import step_ends
+
+        return list(step_ends(self.compiled))
 
     def _step(self, session: Any) -> Callable[[], Any]:
         step: Callable[[], Any] = session.make_callable(self._fetches())

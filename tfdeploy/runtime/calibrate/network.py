@@ -21,6 +21,9 @@ HERE = "127.0.0.1"
 SMALL, LARGE = 1 << 10, 1 << 24
 """The bytes of the tensors that are sent."""
 
+SEVERAL = 32
+"""How many small tensors are sent at once."""
+
 WARM = 10
 STEPS = 40
 
@@ -42,7 +45,8 @@ def measure_network() -> NetworkCosts:
     """Return what a step of two tasks on this machine costs, and a tensor that one sends to the other.
 
     The latency is the time of a small tensor beyond that of a step without one. The speed is that of a large
-    tensor beyond a small one.
+    tensor beyond a small one, and the time of a message that of several small ones beyond one. The processor
+    time of this process, in which both tasks are, says how many cores they use meanwhile.
     """
     import tensorflow as tf
 
@@ -50,28 +54,36 @@ def measure_network() -> NetworkCosts:
     servers = {job: _start(tf, addresses, job) for job in addresses}
     graph = tf.Graph()
     with graph.as_default():
-        apart, small, large = _steps(tf)
+        steps = _steps(tf)
         start = tf.compat.v1.global_variables_initializer()
     with tf.compat.v1.Session(servers["receiver"].target, graph=graph) as session:
         session.run(start)
-        nothing, little, much = (_time(session.make_callable([each])) for each in (apart, small, large))
-    latency = max(0.0, little - nothing)
-    speed = (LARGE - SMALL) / max(much - little, 1e-9)
-    return NetworkCosts(nothing, LinkCost("network", latency, speed))
+        nothing, one, several, much = (_time(session.make_callable([each])) for each in steps)
+    message = max(0.0, several.seconds - one.seconds) / (SEVERAL - 1)
+    carrying = max(much.seconds - one.seconds, 1e-9)
+    link = LinkCost(
+        "network",
+        latency=max(0.0, one.seconds - nothing.seconds - message),
+        bytes_per_second=(LARGE - SMALL) / carrying,
+        message=message,
+        processors=max(0.0, much.processor - one.processor) / carrying,
+    )
+    return NetworkCosts(nothing.seconds, link)
 
 
-def _steps(tf: Any) -> tuple[Any, Any, Any]:
-    """Return the ops of three steps of both tasks: nothing is sent, a small tensor, a large one."""
+def _steps(tf: Any) -> tuple[Any, ...]:
+    """Return the ops of steps of both tasks: nothing is sent, one small tensor, several, a large one."""
     sent = []
     with tf.device("/job:sender/task:0/cpu:0"):
-        for size in (SMALL, LARGE):
+        for size in (*(SMALL for _ in range(SEVERAL)), LARGE):
             initial = tf.zeros([size // 4])
             sent.append(tf.compat.v1.Variable(initial, use_resource=True, trainable=False).read_value())
         alone = tf.identity(sent[0])
     with tf.device("/job:receiver/task:0/cpu:0"):
         beside = tf.constant(0.0)
-        received = [tf.identity(each) for each in sent]
-    return tf.group(alone.op, tf.identity(beside).op), *(each.op for each in received)
+        received = [tf.identity(each).op for each in sent]
+        several = tf.group(*received[:-1])
+    return tf.group(alone.op, tf.identity(beside).op), received[0], several, received[-1]
 
 
 def _start(tf: Any, addresses: dict[str, list[str]], job: str) -> Any:
@@ -91,12 +103,22 @@ def _free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _time(step: Callable[[], Any]) -> float:
-    """Return the median seconds of a step."""
+@frozen
+class _StepTime:
+    """The seconds of a step, and of the processors for it."""
+
+    seconds: float
+    processor: float
+
+
+def _time(step: Callable[[], Any]) -> _StepTime:
+    """Return the time of a step: the median, and the mean of that of the processors."""
     seconds = []
-    for made in range(WARM + STEPS):
+    for _ in range(WARM):
+        step()
+    used = time.process_time()
+    for _ in range(STEPS):
         began = time.perf_counter()
         step()
-        if made >= WARM:
-            seconds.append(time.perf_counter() - began)
-    return median(seconds)
+        seconds.append(time.perf_counter() - began)
+    return _StepTime(median(seconds), (time.process_time() - used) / STEPS)

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.inspect.step import step_ops
 from compiler.graph.inspect.timed_step import forecast_time, timed_step
 from compiler.graph.inspect.transfers import list_transfers
@@ -95,6 +96,12 @@ def test_ops_of_micro_batches_run_several_times() -> None:
     work = timed_step(graph)
     times = {each.name: each.times for each in work.ops}
     assert times["clone_0/conv1/BiasAdd"] == 3
+    whole = {each.name: each for each in timed_step(compile_graph(make_plan(classifier()))).ops}
+    inside = [each for each in work.ops if each.times > 1 and each.name in whole]
+    assert len(inside) > 20
+    for each in inside:  # the shapes in the loop are those of a step without one
+        assert each.signature == whole[each.name].signature, each.name
+        assert each.flops == whole[each.name].flops, each.name
     assert times["update/conv1/kernel/ResourceApplyGradientDescent"] == 1
     spec = classifier(update__accumulate="3", devices__kind="cpu")
     once = classifier(devices__kind="cpu")
@@ -129,3 +136,60 @@ def test_faster_links_make_faster_steps() -> None:
 def test_without_figures_there_is_no_forecast(compiled: Any) -> None:
     """Nothing is guessed for a machine that is neither measured nor named."""
     assert forecast_time(compiled, None) is None
+
+
+CLUSTER = CLASSIFIER.format(clones=2, batch=4, optimizer="SGD(0.1)", layers=CONVOLUTION).replace(
+    "cpu = 2", 'job "ps" {}\n job "worker" { tasks = 2 }\n kind = cpu'
+)
+
+
+def between(mode: str) -> Any:
+    """Return the graph of the chief of two workers, each of which has a graph of its own."""
+    return compile_graph(
+        make_plan(spec_of(CLUSTER, update__replication="between_graph", update__mode=f'"{mode}"'))
+    )
+
+
+def test_workers_that_wait_for_each_other_make_one_step() -> None:
+    """All towers run before the chief applies anything, each on its own worker, then all others go on."""
+    graph = between("sync")
+    work = timed_step(graph)
+    towers = [each.device.ref for each in work.ops if each.name.endswith("conv1/BiasAdd")]
+    assert towers == ["worker[0].cpu[0]", "worker[1].cpu[0]"]
+    assert [each.device.ref for each in work.ops if each.polls] == ["worker[0].cpu[0]", "worker[1].cpu[0]"]
+    updates = [each for each in work.ops if each.signature.type.startswith("ResourceApply")]
+    assert {each.device.ref for each in updates} == {"ps[0].cpu[0]"}
+    found = forecast_time(graph, None)
+    assert found is not None
+    ends = {each.op: each.end for each in found.simulated.bars}
+    starts = {each.op: each.start for each in found.simulated.bars}
+    number = {id(each): at for at, each in enumerate(work.ops)}
+    posted = max(ends[number[id(each)]] for each in work.ops if each.name.endswith("conv1/BiasAdd"))
+    assert posted < min(starts[number[id(each)]] for each in updates)
+    assert found.path
+    assert sum(each.seconds for each in found.path) == pytest.approx(found.seconds)
+
+
+def test_what_workers_send_is_what_the_map_says() -> None:
+    """The tensors between tasks are those of the placement map, byte for byte."""
+    graph = between("sync")
+    work, found = timed_step(graph), defaultdict(int)
+    sizes = {(each.source, each.tensor): each.bytes for each in work.arrows}
+    for source, tensor, target in crossings(work):
+        found[work.ops[source].device.ref, target.ref] += sizes[source, tensor]
+    sent = {(each.from_device, each.to_device): each.bytes for each in map_placement(graph).transfers}
+    assert {pair: size for pair, size in found.items() if size} == {p: s for p, s in sent.items() if s}
+
+
+def test_workers_that_update_alone_queue_at_the_server() -> None:
+    """Each worker repeats its own ops; the updates of a variable exclude each other by its mutex."""
+    graph = between("async")
+    work = timed_step(graph)
+    assert len(work.loops) == 2
+    assert {work.ops[at].device.ref for at in work.loops[1]} == {"ps[0].cpu[0]", "worker[1].cpu[0]"}
+    entered = [each for each in work.ops if each.enters]
+    assert {each.enters for each in entered} == {each.leaves for each in work.ops if each.leaves}
+    assert all(each.enters.startswith("ps[0].cpu[0]:tfdeploy/") for each in entered)
+    found = forecast_time(graph, None)
+    assert found is not None
+    assert found.seconds > 0

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
-from tfdeploy.runtime.cluster.workers.worker_group import LONGEST, PATIENT
+from compiler.time.polling import LONGEST
+from tfdeploy.runtime.cluster.workers.worker_group import PATIENT
 from tfdeploy.runtime.session.engine import StepReport, named
 from tfdeploy.runtime.session.steps import StepResult
 
@@ -58,8 +59,8 @@ class _ChiefSteps:
         if logged:
             fetches["loss"] = compiled.total_loss
             fetches["metrics"] = {name: each.result for name, each in compiled.metrics.items()}
-            fetches["rates"] = dict(compiled.learning_rates)
-            fetches |= {"summary": compiled.summary_op} if compiled.summary_op is not None else {}
+            more = {"rate": compiled.learning_rate, "summary": compiled.summary_op}
+            fetches |= {name: each for name, each in more.items() if each is not None}
         return fetches
 
     def close(self) -> None:
@@ -69,12 +70,13 @@ class _ChiefSteps:
 def _report(values: Mapping[str, Any], *, logged: bool) -> StepReport:
     loss = float(values["data_loss"])
     if not logged:
-        return StepReport(loss, loss, {}, {})
+        return StepReport(loss, loss, {}, None)
+    rate = values.get("rate")
     return StepReport(
         float(values["loss"]),
         loss,
         named(values["metrics"].items()),
-        named(values["rates"].items()),
+        None if rate is None else float(rate),
         values.get("summary"),
     )
 

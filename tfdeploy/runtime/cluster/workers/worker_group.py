@@ -15,6 +15,7 @@ import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.workers.coordination import FINISHED, OPEN, Coordination, State
+from compiler.time.polling import GROWTH, LONGEST, SHORTEST
 
 if TYPE_CHECKING:
     from compiler.graph.workers.updates import WorkerExchange
@@ -23,10 +24,7 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.session.health import HealthMonitor
     from tfdeploy.runtime.stop import StopSignals
 
-SHORTEST = 0.0002
-LONGEST = 0.02
 PATIENT = 0.5  # the longest pause, in seconds, if training has not begun or is over
-GROWTH = 1.5
 
 
 @define

@@ -1,0 +1,222 @@
+"""Makes the steps of a layout in this process, on made-up examples, and measures them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from statistics import median
+from types import SimpleNamespace
+from typing import Any
+
+from attrs import define, field
+
+from compiler.graph.compiled import CompiledGraph
+from compiler.graph.inspect.one_step import made_up_batch
+from compiler.graph.session_options import session_config
+from tfdeploy.runtime.cluster.workers.worker_group import PATIENT, WorkerGroup
+
+WARM = 100
+"""Steps before the first measurement: TensorFlow learns in about so many which ops are short."""
+
+FEWEST = 3
+FOREVER = 1 << 60
+
+
+@define
+class Steps:
+    """The steps of a graph that has all clones.
+
+    Attributes:
+        compiled: The graph.
+        target: The server at which the session is opened, or nothing for a session in this process alone.
+    """
+
+    compiled: CompiledGraph = field(repr=False)
+    target: str = ""
+    session: Any = field(init=False, repr=False)
+    warm: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        import tensorflow as tf
+
+        compiled = self.compiled
+        config = session_config(compiled.plan, use_per_session_threads=not self.target)
+        config.isolate_session_state = compiled.exchange is None
+        with compiled.graph.as_default():
+            starts = [
+                pipe.attach(lambda pipe=pipe: tf.data.Dataset.from_tensors(made_up_batch(pipe)).repeat())
+                for pipe in compiled.train_inputs
+            ]
+        self.session = tf.compat.v1.Session(self.target, graph=compiled.graph, config=config)
+        if compiled.exchange is None or compiled.exchange.worker.is_chief:
+            self.session.run(compiled.init_op)
+        for start, pipe in zip(starts, compiled.train_inputs, strict=True):
+            self.session.run(start)
+            self.session.run(pipe.puts)
+
+    def measure(self, seconds: float) -> tuple[float, int]:
+        """Make steps for a while.
+
+        Returns:
+            The median seconds of one, or of one update in async training, and how many there were.
+        """
+        if self.compiled.train_loops:
+            return self._loops(seconds)
+        step = self.session.make_callable([self.compiled.data_loss, self.compiled.train_op])
+        return self.repeat(step, seconds)
+
+    def repeat(self, step: Callable[[], Any], seconds: float) -> tuple[float, int]:
+        """Make steps for a while, after those that warm it up; return the median seconds and the number."""
+        warming, times = 0, list[float]()
+        if not self.warm:
+            self.warm, end = True, time.perf_counter() + 6 * seconds
+            while warming < WARM and (warming < FEWEST or time.perf_counter() < end):
+                step()
+                warming += 1
+        end = time.perf_counter() + seconds
+        step()
+        while len(times) < FEWEST or time.perf_counter() < end:
+            began = time.perf_counter()
+            step()
+            times.append(time.perf_counter() - began)
+        return median(times), warming + 1 + len(times)
+
+    def _loops(self, seconds: float) -> tuple[float, int]:
+        """Let every clone repeat its own step; return the seconds for each update of any of them."""
+        steps = [self.session.make_callable([each.train_op]) for each in self.compiled.train_loops]
+        counts, ended = [0] * len(steps), threading.Event()
+
+        def repeat(at: int) -> None:
+            while not ended.is_set():
+                steps[at]()
+                counts[at] += 1
+
+        threads = [threading.Thread(target=repeat, args=(at,), daemon=True) for at in range(len(steps))]
+        for each in threads:
+            each.start()
+        time.sleep(seconds if self.warm else 3 * seconds)
+        self.warm, before, began = True, sum(counts), time.perf_counter()
+        time.sleep(seconds)
+        made, passed = sum(counts) - before, time.perf_counter() - began
+        ended.set()
+        for each in threads:
+            each.join()
+        return passed / max(1, made), max(1, sum(counts))
+
+
+@define
+class WorkerSteps:
+    """The steps of a worker that has a graph of its own, as training makes them.
+
+    Attributes:
+        steps: The session of the worker.
+        group: The worker's view of all workers.
+    """
+
+    steps: Steps = field(repr=False)
+    group: WorkerGroup = field(init=False, repr=False)
+    ended: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        engine: Any = SimpleNamespace(session=self.steps.session, compiled=self.steps.compiled)
+        self.group = WorkerGroup(engine, _NeverStopped())  # type: ignore[arg-type]
+
+    # --- the worker that is not the chief -----------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Take part in the steps of the chief until `ended` is set."""
+        while not self.ended:
+            with suppress(self._errors()):
+                state = self.group.join()
+                if state is None:
+                    return
+                (self._updates if self.group.exchange.step is not None else self._gradients)()
+
+    def _errors(self) -> Any:
+        import tensorflow as tf
+
+        return tf.errors.FailedPreconditionError  # the chief has not initialized the variables yet
+
+    def _gradients(self) -> None:
+        exchange, group, posted = self.group.exchange, self.group, -1
+        post = group.engine.session.make_callable(exchange.post, feed_list=[exchange.tick])
+        while not self.ended:
+            last = posted
+            state = group.until(lambda each: not group.is_current(each) or each.tick != last)  # noqa: B023
+            if state is None or not group.is_current(state):
+                return
+            post(state.tick)
+            posted = state.tick
+
+    def _updates(self) -> None:
+        group = self.group
+        update = group.engine.session.make_callable(group.exchange.step, feed_list=[group.ops.mine])
+        claimed, state = group.claim()
+        while not self.ended and group.is_current(state):
+            if claimed:
+                claimed, state = group.claimed(update(group.mine))
+            else:
+                time.sleep(PATIENT / 50)
+                claimed, state = group.claim()
+
+    # --- the chief ----------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Begin the training of all workers."""
+        self.group.announce()
+        self.group.open(0, 0)
+        if self.group.exchange.step is not None:
+            self.group.run(self.group.ops.allow, FOREVER)
+
+    def measure(self, seconds: float) -> tuple[float, int]:
+        """Make steps for a while.
+
+        Returns:
+            The median seconds of one, or of one update in async training, and how many there were.
+        """
+        self.open()
+        if self.group.exchange.step is not None:
+            return self._measure_updates(seconds)
+        step = self._sync_step()
+        found = self.steps.repeat(step, seconds)
+        self.group.announce()
+        return found
+
+    def _sync_step(self) -> Callable[[], Any]:
+        group, exchange = self.group, self.group.exchange
+        session, compiled = group.engine.session, self.steps.compiled
+        post = session.make_callable(exchange.post, feed_list=[exchange.tick])
+        apply = session.make_callable([exchange.apply, compiled.data_loss])
+        tick = [group.generation]
+
+        def step() -> None:
+            post(tick[0])
+            group.until(lambda each: each.arrived.count(tick[0]) >= group.worker.count)
+            apply()
+            tick[0] += 1
+
+        return step
+
+    def _measure_updates(self, seconds: float) -> tuple[float, int]:
+        group = self.group
+        update = group.engine.session.make_callable(
+            [group.exchange.step, self.steps.compiled.data_loss], feed_list=[group.ops.mine]
+        )
+        _, state = group.claim()
+        before, began = state.global_step, time.perf_counter()
+        pause = seconds if self.steps.warm else 3 * seconds
+        counted = False
+        while not counted or time.perf_counter() < began + seconds:
+            _, state = group.claimed(update(group.mine)[0])
+            if not counted and time.perf_counter() > began + pause:
+                counted, before, began = True, state.global_step, time.perf_counter()
+        self.steps.warm = True
+        passed = time.perf_counter() - began
+        self.group.announce()
+        return passed / max(1, state.global_step - before), max(1, state.global_step)
+
+
+class _NeverStopped:
+    received = None

@@ -1,0 +1,172 @@
+"""The work of the steps of several workers, each of which has a graph of its own.
+
+The graphs of workers are alike: that of another worker has the ops of the chief on its own devices, without
+those that only the chief has. Its work is therefore written from the chief's. Workers do not wait for each
+other inside a graph: a process reads the shared state, now and then, until the others have done their part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import define, evolve, field, frozen
+
+from compiler.graph.session_options import session_config
+from compiler.plan import Plan, WorkerPlan
+from compiler.time.work import Arrow, Signature, StepWork, TimedOp
+from compiler.topology import Device
+from dsl import ir
+
+ENDED, WAITING = "(end of a part)", "(waiting for others)"
+"""What stands for the end of a worker's part of a step, and for a process that waits for the others."""
+
+
+@frozen
+class GraphPart:
+    """A part of a graph that a session runs at once.
+
+    Attributes:
+        ops: Its ops.
+        arrows: What they wait for.
+        own: The ops that each worker has on its own devices. The others are where the variables are.
+    """
+
+    ops: tuple[TimedOp, ...] = field(repr=False)
+    arrows: tuple[Arrow, ...] = field(repr=False)
+    own: frozenset[int] = field(default=frozenset(), repr=False)
+
+    @property
+    def first(self) -> tuple[int, ...]:
+        """The ops that wait for nothing."""
+        waiting = {each.target for each in self.arrows}
+        return tuple(at for at in range(len(self.ops)) if at not in waiting)
+
+    @property
+    def last(self) -> tuple[int, ...]:
+        """The ops that nothing waits for."""
+        used = {each.source for each in self.arrows}
+        return tuple(at for at in range(len(self.ops)) if at not in used)
+
+
+def work_of(plan: Plan, part: GraphPart) -> StepWork:
+    """Return the work of some ops on the devices of a plan."""
+    config, jobs = session_config(plan), plan.spec.devices.jobs
+    return StepWork(
+        ops=part.ops,
+        arrows=part.arrows,
+        devices=plan.topology.devices,
+        one_process=plan.emulate or not jobs,
+        one_machine=_one_machine(jobs),
+        emulated=plan.emulate,
+        op_threads=config.inter_op_parallelism_threads,
+        inner_threads=config.intra_op_parallelism_threads,
+    )
+
+
+def steps_alone(plan: WorkerPlan, chief: GraphPart) -> StepWork:
+    """Return the work of workers that update the variables by themselves: each repeats its own ops.
+
+    Args:
+        plan: The plan of the chief.
+        chief: What the chief repeats.
+    """
+    joined, loops = _Joined(), []
+    for worker in range(plan.worker.count):
+        numbers = joined.add(of_worker(plan, chief, worker))
+        loops.append(tuple(numbers))
+    return evolve(work_of(plan, joined.part), loops=tuple(loops))
+
+
+def steps_together(plan: WorkerPlan, chief: GraphPart, applied: GraphPart) -> StepWork:
+    """Return the work of a step to which all workers contribute, and which the chief applies.
+
+    Args:
+        plan: The plan of the chief.
+        chief: What the chief contributes, as each other worker does.
+        applied: What only the chief runs, when the others have contributed.
+    """
+    joined, ended = _Joined(), []
+    for worker in range(plan.worker.count):
+        part = of_worker(plan, chief, worker)
+        numbers = joined.add(part)
+        device = _first_device(plan, worker)
+        ended.append(joined.after([numbers[at] for at in part.last], ENDED, device))
+    needed = ended[: max(1, plan.worker.count - plan.update.backup)]
+    waited = joined.after(needed, WAITING, _first_device(plan, 0))
+    numbers = joined.add(applied)
+    joined.arrows += [Arrow(waited, numbers[at]) for at in applied.first]
+    done = [numbers[at] for at in applied.last]
+    for worker in range(1, plan.worker.count):
+        joined.after([ended[worker], *done], WAITING, _first_device(plan, worker))
+    return work_of(plan, joined.part)
+
+
+def of_worker(plan: WorkerPlan, chief: GraphPart, worker: int) -> GraphPart:
+    """Return a part of the chief's graph as another worker has it, with its own clones and devices.
+
+    Args:
+        plan: The plan of the chief.
+        chief: The part.
+        worker: The number of the worker.
+    """
+    if worker == plan.worker.index:
+        return chief
+    own = plan.worker.everyone[worker][0].device.host
+    devices = {(each.kind, each.index): each for each in plan.topology.devices if each.host == own}
+    clones = len(plan.worker.everyone[worker])
+    kept = [at for at, each in enumerate(chief.ops) if each.clone is None or each.clone < clones]
+    numbers = {before: now for now, before in enumerate(kept)}
+
+    def moved(at: int) -> TimedOp:
+        op = chief.ops[at]
+        if at not in chief.own or op.device.host != plan.worker.host:
+            return op
+        return evolve(op, device=devices.get((op.device.kind, op.device.index), op.device))
+
+    return GraphPart(
+        tuple(moved(at) for at in kept),
+        tuple(
+            evolve(each, source=numbers[each.source], target=numbers[each.target])
+            for each in chief.arrows
+            if each.source in numbers and each.target in numbers
+        ),
+    )
+
+
+def _first_device(plan: WorkerPlan, worker: int) -> Device:
+    return plan.worker.everyone[worker][0].device
+
+
+def _one_machine(jobs: Sequence[ir.Job]) -> bool:
+    """Whether all tasks are on one machine: the launcher's if they have no addresses, else that of all."""
+    return len({host.rpartition(":")[0] for job in jobs for host in job.hosts}) <= 1
+
+
+@define
+class _Joined:
+    """Parts of several graphs as one."""
+
+    ops: list[TimedOp] = field(factory=list)
+    arrows: list[Arrow] = field(factory=list)
+
+    @property
+    def part(self) -> GraphPart:
+        return GraphPart(tuple(self.ops), tuple(self.arrows))
+
+    def add(self, part: GraphPart) -> range:
+        """Add a part; return the numbers that its ops have now."""
+        start = len(self.ops)
+        self.ops += part.ops
+        self.arrows += [
+            evolve(each, source=each.source + start, target=each.target + start) for each in part.arrows
+        ]
+        return range(start, len(self.ops))
+
+    def after(self, sources: Sequence[int], what: str, device: Device) -> int:
+        """Add what stands for the end of a part, or for waiting, after some ops; return its number."""
+        number, scope = len(self.ops), what.strip("()")
+        self.ops.append(
+            TimedOp(what, Signature("NoOp", ()), device, 0, 0, scope=f"({scope})", polls=what == WAITING)
+        )
+        self.arrows += [Arrow(each, number) for each in sources]
+        return number

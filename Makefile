@@ -11,7 +11,7 @@ PYTEST ?= $(SIDE_BY_SIDE)
 QUICK := tests/dsl tests/grammar tests/test_packages.py tests/cli/test_check.py tests/cli/test_fmt.py tests/cli/test_init.py \
   tests/cli/test_show.py tests/cli/test_folders.py tests/cli/test_startup.py
 
-.PHONY: help run test full quick check-format lint types layers tests coverage bench docs pictures reference mutants package lock format clean
+.PHONY: help run test full quick check-format lint types layers tests coverage bench docs page pictures reference mutants package lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -41,6 +41,13 @@ docs: .venv/ready ## build the documentation into build/site, links checked
 	$(BIN)/python -m tools.make_editors --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "build/site/index.html (to search in it: python3 -m http.server --directory build/site)"
+
+page: tools/page/node_modules/.package-lock.json ## lint and type-check the scripts of the placement page, for which npm is needed
+	npm --prefix tools/page run --silent check
+
+tools/page/node_modules/.package-lock.json: tools/page/package.json tools/page/package-lock.json
+	npm --prefix tools/page ci --silent --no-audit --no-fund
+	@touch $@
 
 pictures: .venv/ready ## make the pictures of the documentation again, for which Chromium is needed
 	$(BIN)/python -m tools.make_pictures
@@ -84,4 +91,4 @@ format: .venv/ready ## format and mend what can be mended
 	@touch $@
 
 clean: ## remove what the targets made
-	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv build tools/page/node_modules *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

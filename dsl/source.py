@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from functools import cached_property
 
-from attrs import frozen
+from attrs import define, frozen
 
 
 @frozen
@@ -69,9 +69,9 @@ class Source:
         return self.text[start:end].rstrip("\r")
 
 
-@frozen
+@define(unsafe_hash=True)
 class Span:
-    """A part of a source text.
+    """A part of a source text. Nothing changes a span; it is not frozen since reading a text makes thousands.
 
     Attributes:
         source: The text.

@@ -127,7 +127,7 @@ class Cursor:
 @lru_cache(maxsize=20_000)
 def parts_of_line(line: str) -> tuple[Part, ...]:
     """Return the tokens of a line, comments included and other white space not; offsets are in the line."""
-    read = lark_parser.parser().lex(line)
+    read = lark_parser.lex(line)
     found = [Part(str(token.type), str(token), token.start_pos or 0) for token in read]
     end = found[-1].end if found else 0
     comment = line.find("#", end)

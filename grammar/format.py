@@ -75,7 +75,7 @@ def source_of(path: str, data: bytes | None = None) -> Source:
 
 def _tokens(text: str) -> list[Token]:
     """Return all tokens of a text, white space and comments included."""
-    return context.marked(list(lark_parser.parser().lex(text, dont_ignore=True)))
+    return context.marked(lark_parser.lex(text, everything=True))
 
 
 def _meaning(tokens: list[Token], source: Source) -> tuple[list[tuple[str, str]], list[str]]:

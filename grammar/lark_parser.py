@@ -7,6 +7,13 @@ them, so that a release of lark that changes one fails there:
 - `lark.parse_tree_builder.ParseTreeBuilder` makes callbacks for the rules from the methods of a builder;
 - `InteractiveParser.parser_state` is the running parser: `parse_conf` holds its tables and callbacks,
   `state_stack` and `value_stack` are its stack, `lexer` is its lexer, and `feed_token` makes one step.
+
+Lark's own loops over tokens are general, and reading a text spends most of its time in them. So `lex` and
+`RunningParser.feed` do the same with less work for each token, from lark's pattern and tables:
+
+- `lark.lexer.BasicLexer` has the terminals as one pattern in `scanner._mres`, and the names of those that are
+  left out in `ignore_types`;
+- `parse_conf.states` has for each state what a terminal leads to: a `Shift` to a state, or a rule to reduce.
 """
 
 from __future__ import annotations
@@ -18,12 +25,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lark
+from attrs import frozen
+from lark.lexer import BasicLexer, Token
 from lark.parse_tree_builder import ParseTreeBuilder
+from lark.parsers.lalr_analysis import Shift
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lark import Token
+    import re
+    from collections.abc import Iterator, Mapping, Sequence
 
 GRAMMAR = Path(__file__).with_name("tfdeploy.lark")
 
@@ -71,13 +80,104 @@ def _cache_file() -> str | None:
     return str(folder / "grammar") if os.access(folder, os.W_OK) else None
 
 
+@cache
+def _pattern() -> tuple[re.Pattern[str], frozenset[str]]:
+    """Return the pattern of all terminals, and the names of those that are left out."""
+    lexer = BasicLexer(parser().lexer_conf)
+    (pattern,) = lexer.scanner._mres  # noqa: SLF001 more than one only if there were more groups than `re` allows
+    return pattern, lexer.ignore_types
+
+
+def lex(text: str, *, everything: bool = False) -> list[Token]:
+    """Return the tokens of a text, newlines included.
+
+    Every character is in a terminal, and only `NEWLINE` has a newline.
+
+    Args:
+        text: The text.
+        everything: Whether comments and other white space are among the tokens.
+    """
+    pattern, ignored = _pattern()
+    if everything:
+        ignored = frozenset()
+    found: list[Token] = []
+    line, line_start = 1, 0
+    for match in pattern.finditer(text):
+        kind = match.lastgroup
+        if kind in ignored:
+            continue
+        token = _new(Token, match[0])
+        token.type, token.value = kind, match[0]  # type: ignore[assignment] # each terminal is a group
+        token.start_pos, token.end_pos = start, end = match.span()
+        token.line, token.column = line, start - line_start + 1
+        if kind == "NEWLINE":
+            line, line_start = line + 1, end
+        token.end_line, token.end_column = line, end - line_start + 1
+        found.append(token)
+    return found
+
+
+_new = str.__new__
+
+
+@frozen
+class _Reduction:
+    """What the parser does when a rule has ended.
+
+    Attributes:
+        number: The number of the rule in `_Tables.rules`.
+        size: How many values of the stack it takes.
+        origin: The name of what it makes.
+        keeps_value: Whether it only gives another name to one value that its parent takes apart.
+    """
+
+    number: int
+    size: int
+    origin: str
+    keeps_value: bool
+
+
+@frozen
+class _Tables:
+    """Lark's tables, made for a loop over many tokens.
+
+    Attributes:
+        steps: For each state, and each terminal that may come next, the next state or a reduction; for the
+            name of what a rule makes, the state after it.
+        rules: The rules of the reductions.
+    """
+
+    steps: Mapping[Any, Mapping[str, Any]]
+    rules: Sequence[Any]
+
+
+@cache
+def _tables() -> _Tables:
+    states = parser().parse_interactive().parser_state.parse_conf.states
+    rules: dict[int, Any] = {}
+    reductions: dict[int, _Reduction] = {}
+
+    def step(action: object, argument: Any) -> Any:
+        if action is Shift:
+            return argument
+        key = id(argument)
+        if key not in rules:
+            rules[key] = argument
+            inner, origin = argument.expansion, argument.origin.name
+            renames = len(inner) == 1 and not inner[0].is_term and inner[0].name[0] == origin[0] == "_"
+            reductions[key] = _Reduction(len(rules) - 1, len(inner), origin, renames)
+        return reductions[key]
+
+    steps = {state: {kind: step(*each) for kind, each in row.items()} for state, row in states.items()}
+    return _Tables(steps, tuple(rules.values()))
+
+
 class RunningParser:
     """A parser in the middle of a text. It accepts one token at a time, and its stack can be read and cut.
 
     Args:
         builder: An object with a method for each rule of the grammar, named after the rule. The method makes
-            the value of the
-        rule from the list of its children.
+            the value of the rule from the list of its children.
     """
 
     def __init__(self, builder: object) -> None:
@@ -87,7 +187,9 @@ class RunningParser:
         self._without_callbacks = copy(self._state.parse_conf)
         self._without_callbacks.callbacks = {}
         rules = ParseTreeBuilder(shared.rules, lark.Tree)  # type: ignore[no-untyped-call] # lark has no types
-        self._state.parse_conf.callbacks = rules.create_callback(builder)  # type: ignore[no-untyped-call]
+        made = rules.create_callback(builder)  # type: ignore[no-untyped-call]
+        self._state.parse_conf.callbacks = made
+        self._callbacks = [made[rule] for rule in _tables().rules]
 
     @property
     def values(self) -> list[Any]:
@@ -109,6 +211,38 @@ class RunningParser:
             lark.UnexpectedToken: If the token is not allowed here.
         """
         return self._state.feed_token(token, is_end=token.type == "$END")
+
+    def feed_all(self, tokens: Sequence[Token], start: int) -> int:
+        """Parse tokens, of which none is the end of the text, from index `start` on.
+
+        Returns:
+            The index of the first token that is not allowed, or the number of tokens. The values of rules
+            that end before such a token may have been made.
+        """
+        table, callbacks = _tables().steps, self._callbacks
+        states, values = self._state.state_stack, self._state.value_stack
+        for at in range(start, len(tokens)):
+            token = tokens[at]
+            kind = token.type
+            while True:
+                step = table[states[-1]].get(kind)
+                if step.__class__ is not _Reduction:
+                    break
+                if step.keeps_value:
+                    states[-1] = table[states[-2]][step.origin]
+                    continue
+                children: list[Any] = []
+                if step.size:
+                    children = values[-step.size :]
+                    del states[-step.size :]
+                    del values[-step.size :]
+                states.append(table[states[-1]][step.origin])
+                values.append(callbacks[step.number](children))
+            if step is None:
+                return at
+            states.append(step)
+            values.append(token)
+        return len(tokens)
 
     def would_take(self, tokens: Sequence[Token], keep: int | None = None) -> bool:
         """Whether the parser could continue with some tokens, without changing its state.

@@ -92,19 +92,17 @@ def to_html(subject: Placed) -> str:
     """
     from compiler.mapping.records import PlacementMap
     from compiler.report.page.data import spec_lines
-    from compiler.report.page.html import html_page
+    from tfdeploy.plan_page import plan_page
 
     if isinstance(subject, PlacementMap):
-        placement, texts, timed = subject, spec_lines.texts_on_disk(subject), None
-    else:
-        graph = _graph_of(subject)
-        from compiler.conditions.timing import time_of
+        return plan_page(subject, spec_lines.texts_on_disk(subject))
+    graph = _graph_of(subject)
+    from compiler.conditions.timing import time_of
 
-        found = time_of(graph)
-        timed = found[0] if found is not None else None
-        placement = _placement_of(graph, None if found is None else found[0].for_map(found[1]))
-        texts = spec_lines.texts_of(graph.plan.spec)
-    return html_page(placement, spec_lines.lines_of(placement, texts), timed)
+    found = time_of(graph)
+    timed = found[0] if found is not None else None
+    placement = _placement_of(graph, None if found is None else found[0].for_map(found[1]))
+    return plan_page(placement, spec_lines.texts_of(graph.plan.spec), graph, timed)
 
 
 def forecast(

@@ -214,12 +214,12 @@ def _finish(
     elif assembly.rules is not None:
         updates = UPDATE_MODES[plan.update.mode](assembly)
         time_after({at: feeds.waits[at] for at in feeds.ahead}, updates.by_clone or (updates.train_op,))
-    rate = updates.learning_rate if updates is not None else None
+    rates = updates.learning_rates if updates is not None else {}
     loops = _loops(assembly, updates, scores.regularization, feeds)
     watched = (loops[0].loss, loops[0].metrics) if loops else (scores.total_loss, scores.metrics)
     clones = _clones(assembly)
     parts = _parts_of_loss(plan, clones, scores.regularization)
-    summary_op = build_summaries(assembly, watched[0], parts, rate, watched[1], updates, shown)
+    summary_op = build_summaries(assembly, watched[0], parts, rates, watched[1], updates, shown)
     evaluated = build_evaluation(assembly, evaluation, scores)
     init_op, after_restore_op = _initialisation(assembly)
     compiled = CompiledGraph(
@@ -235,7 +235,7 @@ def _finish(
         losses=scores.losses,
         regularization=scores.regularization,
         metrics=scores.metrics,
-        learning_rate=rate,
+        learning_rates=rates,
         loss_scale=assembly.loss_scale.value if assembly.loss_scale is not None else None,
         applied=assembly.applied,
         train_op=updates.train_op if updates is not None else None,

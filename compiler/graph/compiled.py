@@ -121,7 +121,7 @@ class CompiledGraph:
         losses: The parts of `data_loss`.
         regularization: The regularization term; a scalar.
         metrics: The metrics over the global batch, by name.
-        learning_rate: The learning rate of the step, or None if the spec has no optimizer.
+        learning_rates: The learning rate of each group of weights by its glob; empty without an optimizer.
         train_op: Does one step, or None if the spec has no optimizer.
         summary_op: All summaries of a step in one tensor, or None if the spec has none.
         init_op: Initialises everything except the data.
@@ -153,7 +153,7 @@ class CompiledGraph:
     losses: tuple[LossSum, ...]
     regularization: tf.Tensor
     metrics: Mapping[str, MetricTensors]
-    learning_rate: tf.Tensor | None
+    learning_rates: Mapping[str, tf.Tensor]
     train_op: tf.Operation | None
     summary_op: tf.Tensor | None
     init_op: tf.Operation

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
+from operator import is_
 from typing import Any, Literal
 from weakref import ref
 
@@ -28,6 +30,7 @@ from compiler.model.graph import (
     TensorTermNode,
     label_of,
 )
+from compiler.model.latest import kept_for_latest
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors.meaning import tensors as tensor_errors
@@ -36,6 +39,7 @@ from dsl.source import Span
 from dsl.values import CannotCalculateError, calculate, negate
 
 
+@kept_for_latest
 def elaborate(spec: ir.Spec) -> ModelGraph:
     """Return the model of a spec as a flat graph of layer calls.
 
@@ -204,7 +208,9 @@ class _Builder:
         """Add a call that makes `count` values, and return these."""
         path = self.layers[call.layer].path
         values = tuple(self._new_value(path) for _ in range(count))
-        self.calls.append(evolve(call, values=values))
+        self.calls.append(
+            CallNode(call.layer, call.inputs, values, call.sources, call.args, call.kwargs, call.span)
+        )
         return values
 
     def _value(self, expr: ir.Expr, scope: _Scope) -> int:
@@ -339,7 +345,7 @@ class _Builder:
         node = LayerNode(
             scope.prefix + short,
             found,
-            evolve(call, kwargs=kwargs),
+            call if kwargs == call.kwargs else evolve(call, kwargs=kwargs),
             step.span,
             frozen,
             at if frozen else None,
@@ -359,7 +365,8 @@ class _Builder:
         """Add a layer, or find the one that the same step of a shared block has made before."""
         if self.made_before is not None:
             return next(self.made_before)
-        self.layers.append(evolve(node, path=self._unique(node.path)))
+        path = self._unique(node.path)
+        self.layers.append(node if path == node.path else evolve(node, path=path))
         return len(self.layers) - 1
 
     def _unique(self, path: str) -> str:
@@ -448,11 +455,16 @@ def _arguments(block: ir.LayerBlock, call: ir.Call, outer: Mapping[str, ir.Value
 
 def _plain(call: ir.Call, parameters: Mapping[str, ir.Value]) -> ir.Call:
     """Return `call` with its parameters replaced by their values."""
-    return evolve(
-        call,
-        args=tuple(_evaluate(each, parameters) for each in call.args),
-        kwargs={key: _evaluate(value, parameters) for key, value in call.kwargs.items()},
-    )
+    args = _evaluated(call.args, parameters)
+    kwargs = {key: _evaluate(value, parameters) for key, value in call.kwargs.items()}
+    if args is call.args and all(kwargs[key] is value for key, value in call.kwargs.items()):
+        return call
+    return evolve(call, args=args, kwargs=kwargs)
+
+
+def _evaluated(values: tuple[ir.Value, ...], parameters: Mapping[str, ir.Value]) -> tuple[ir.Value, ...]:
+    found = tuple(_evaluate(each, parameters) for each in values)
+    return values if all(map(is_, found, values)) else found
 
 
 def _evaluate(value: ir.Value, parameters: Mapping[str, ir.Value]) -> ir.Value:
@@ -463,7 +475,7 @@ def _evaluate(value: ir.Value, parameters: Mapping[str, ir.Value]) -> ir.Value:
         right = None if value.right is None else _evaluate(value.right, parameters)
         return _calculated(value, left, right)
     if isinstance(value, tuple):
-        return tuple(_evaluate(each, parameters) for each in value)
+        return _evaluated(value, parameters)
     if isinstance(value, ir.Call):
         return _plain(value, parameters)
     return value
@@ -500,6 +512,7 @@ def _distinct(losses: tuple[ObjectiveNode, ...]) -> tuple[ObjectiveNode, ...]:
     return tuple(named)
 
 
+@cache
 def snake_case(name: str) -> str:
     """Return a class name as Keras writes it for a layer: `MaxPooling2D` -> `max_pooling2d`."""
     spaced = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", re.sub(r"\W+", "", name))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from attrs import frozen
 
 from compiler.model.graph import InputNode, ModelGraph
+from compiler.model.latest import kept_for_latest
 from compiler.model.layer_shapes import FreeAxisError, Shape, ShapeError, shape_after
 
 
@@ -38,6 +39,7 @@ class KnownShapes:
     misfits: Mapping[int, Misfit]
 
 
+@kept_for_latest
 def known_shapes(graph: ModelGraph) -> KnownShapes:
     """Return the shapes of the values of a model.
 

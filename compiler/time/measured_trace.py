@@ -22,11 +22,12 @@ LIMIT = 1 << 28
 
 @frozen
 class TraceEvent:
-    """An event of a trace: only complete events (`X`) of ops are looked at."""
+    """An event of a trace: only complete events (`X`) of ops are looked at. Times are microseconds."""
 
     ph: str
     dur: float = 0.0
     args: Any = None
+    ts: float = 0.0
 
 
 @frozen
@@ -48,12 +49,44 @@ class RunTrace:
             sums[each.args["name"]] += each.dur * 1e-6
         return {name: total / self.steps for name, total in sums.items()}
 
+    def typical_step(self) -> Mapping[str, tuple[tuple[float, float], ...]]:
+        """Return when each op ran in the step whose length is the median of all.
+
+        Returns:
+            The seconds from the first op of the step to the start of each run of an op, and the seconds that
+            the run took, by the name of the op.
+        """
+        runs: dict[str, list[TraceEvent]] = defaultdict(list)
+        for each in sorted(self._of_ops(), key=lambda each: each.ts):
+            runs[each.args["name"]].append(each)
+        count = self.steps
+        steps: list[dict[str, list[TraceEvent]]] = [{} for _ in range(count)]
+        for name, events in runs.items():
+            for number, event in enumerate(events):
+                steps[number * count // len(events)].setdefault(name, []).append(event)
+        if not steps:
+            return {}
+        chosen = sorted(steps, key=_length)[count // 2]
+        begin = min(each.ts for events in chosen.values() for each in events)
+        return {
+            name: tuple(((each.ts - begin) * 1e-6, each.dur * 1e-6) for each in events)
+            for name, events in chosen.items()
+        }
+
     def _of_ops(self) -> list[TraceEvent]:
         return [
             each
             for each in self.events
             if each.ph == "X" and isinstance(each.args, dict) and isinstance(each.args.get("name"), str)
         ]
+
+
+def _length(step: Mapping[str, list[TraceEvent]]) -> float:
+    """Return the microseconds from the first op of a step to the end of the last."""
+    events = [each for listed in step.values() for each in listed]
+    if not events:
+        return 0.0
+    return max(each.ts + each.dur for each in events) - min(each.ts for each in events)
 
 
 @frozen

@@ -45,7 +45,7 @@ class Argument:
     positional: bool = True
 
 
-@frozen
+@frozen(cache_hash=True)
 class Function:
     """A function of the language.
 
@@ -167,7 +167,7 @@ FEATURES = (
                 "shape",
                 free_shape(),
                 (),
-                "the shape of one example; in a `tfrecord`, the first axis may be `none`, which `pad` fills",
+                "the shape of one example; the first axis may be `none`, which `pad` fills",
             ),
             _takes(
                 "classes",

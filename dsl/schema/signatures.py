@@ -64,7 +64,7 @@ class Argument:
     nullable: bool
 
 
-@frozen
+@frozen(cache_hash=True)
 class Signature:
     """The arguments of a Keras object or function.
 

@@ -238,7 +238,10 @@ class Builder:
         return span
 
     def _whole(self, children: Children) -> Span:
-        return self._span(children[0]).to(self._span(children[-1]))
+        first, last = children[0], children[-1]
+        start = (first.start_pos or 0) if isinstance(first, Token) else first.span.start
+        end = (last.end_pos or 0) if isinstance(last, Token) else last.span.end
+        return Span(self._source, start, end)
 
 
 def _is(child: Any, kind: str) -> bool:

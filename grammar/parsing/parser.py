@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import lark
-
 from dsl import syntax
 from dsl.errors.text import reading
 from grammar.allowances import allowances
@@ -16,6 +14,8 @@ from grammar.reports import TooManyError
 from grammar.tokens import layout, lexer
 
 if TYPE_CHECKING:
+    import lark
+
     from dsl.source import Source
     from grammar.reports import Reports
 
@@ -69,11 +69,7 @@ def _items(tokens: list[lark.Token], source: Source, reports: Reports) -> tuple[
     parser = RunningParser(Builder(source, reports))
     recovery = Recovery(parser, tokens, source, reports)
     at = 0
-    while at < len(tokens):
-        try:
-            parser.feed(tokens[at])
-            at += 1
-        except lark.UnexpectedToken:
-            at = recovery.recover(at)
+    while (at := parser.feed_all(tokens, at)) < len(tokens):
+        at = recovery.recover(at)
     items: tuple[syntax.Item, ...] = recovery.finish()
     return items

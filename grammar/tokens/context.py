@@ -23,84 +23,63 @@ def marked(tokens: list[Token]) -> list[Token]:
     """Return `tokens` with the types that these have. White space and comments may be among them."""
     found = list(tokens)
     read = [at for at, token in enumerate(tokens) if token.type not in _UNREAD]
+    kinds = [tokens[at].type for at in read]
     blocks: list[bool] = []  # for each open brace, whether it is within a model or a layer
     opened: list[str] = []
-    for number, at in enumerate(read):
-        token = tokens[at]
-        kinds = _Kinds(tokens, read, number)
-        if token.type == "LBRACE":
-            blocks.append(kinds.opens_model() or bool(blocks and blocks[-1]))
-        elif token.type == "RBRACE" and blocks:
+    for number, kind in enumerate(kinds):
+        if kind not in _LOOKED_AT:
+            continue
+        before = kinds[number - 1] if number else ""
+        if kind == "LBRACE":
+            words = [tokens[at] for at in read[max(number - 2, 0) : number]]
+            blocks.append(_opens_model(words) or bool(blocks and blocks[-1]))
+        elif kind == "RBRACE" and blocks:
             blocks.pop()
-        _follow(opened, token, kinds)
+        _follow(opened, kind, before)
         in_model = bool(blocks and blocks[-1])
-        if token.type == "LPAREN" and kinds.before() == "RPAREN" and kinds.after(2) == ["NAME", "EQUALS"]:
-            found[at] = _retyped(token, "AGAIN")
-        elif in_model and opened[-1:] == ["INDEX"] and str(token) == ":":
-            found[at] = _retyped(token, "COLON")
-        elif (
-            in_model and token.type == "NAME" and kinds.before() in _BEFORE_ITEM and opened[-1:] == ["LBRACE"]
-        ):
-            for comma in kinds.commas_before_equals():
-                found[comma] = _retyped(tokens[comma], "ALSO")
+        if kind == "LPAREN" and before == "RPAREN" and kinds[number + 1 : number + 3] == ["NAME", "EQUALS"]:
+            found[read[number]] = _retyped(tokens[read[number]], "AGAIN")
+        elif in_model and kind == "UNKNOWN" and opened[-1:] == ["INDEX"] and str(tokens[read[number]]) == ":":
+            found[read[number]] = _retyped(tokens[read[number]], "COLON")
+        elif in_model and kind == "NAME" and before in _BEFORE_ITEM and opened[-1:] == ["LBRACE"]:
+            for comma in _commas_before_equals(kinds, number):
+                found[read[comma]] = _retyped(tokens[read[comma]], "ALSO")
     return found
 
 
-class _Kinds:
-    """The types of the tokens around one of those that are read."""
-
-    def __init__(self, tokens: list[Token], read: list[int], number: int) -> None:
-        self._tokens = tokens
-        self._read = read
-        self._number = number
-
-    def _at(self, number: int) -> Token | None:
-        return self._tokens[self._read[number]] if 0 <= number < len(self._read) else None
-
-    def before(self) -> str:
-        """Return the type of the token before, or nothing at the start of the text."""
-        token = self._at(self._number - 1)
-        return "" if token is None else str(token.type)
-
-    def after(self, count: int) -> list[str]:
-        """Return the types of the next `count` tokens."""
-        following = (self._at(self._number + 1 + each) for each in range(count))
-        return [str(token.type) for token in following if token is not None]
-
-    def starts_item(self) -> bool:
-        """Whether the token here is a name with which an item begins."""
-        token = self._at(self._number)
-        return token is not None and token.type == "NAME" and self.before() in _BEFORE_ITEM
-
-    def opens_model(self) -> bool:
-        """Whether the brace here is that of a `model` or a `layer`."""
-        one, other = self._at(self._number - 1), self._at(self._number - 2)
-        if one is not None and one.type == "STRING":
-            return other is not None and other in _MODELS
-        return (one is not None and one in _MODELS) or (
-            other is not None and one is not None and one.type == "NAME" and other in _MODELS
-        )
-
-    def commas_before_equals(self) -> list[int]:
-        """Return where the commas of `a, b, c =` are, if that starts here; nothing if it does not."""
-        commas = []
-        number = self._number + 1
-        while (token := self._at(number)) is not None and token.type == "COMMA":
-            commas.append(self._read[number])
-            name = self._at(number + 1)
-            if name is None or name.type != "NAME":
-                return []
-            number += 2
-        return commas if token is not None and token.type == "EQUALS" else []
+_LOOKED_AT = frozenset({"NAME", "UNKNOWN", *CLOSER, *OPENER})
 
 
-def _follow(opened: list[str], token: Token, kinds: _Kinds) -> None:
+def _follow(opened: list[str], kind: str, before: str) -> None:
     """Keep the kinds of the open brackets, the innermost last; those of an index are told from a list's."""
-    if token.type in CLOSER:
-        is_index = token.type == "LBRACKET" and kinds.before() == "NAME"
-        opened.append("INDEX" if is_index else token.type)
-    elif token.type in OPENER and opened:
+    if kind in CLOSER:
+        opened.append("INDEX" if kind == "LBRACKET" and before == "NAME" else kind)
+    elif kind in OPENER and opened:
         opened.pop()
+
+
+def _opens_model(before: list[Token]) -> bool:
+    """Whether a brace is that of a `model` or a `layer`.
+
+    Args:
+        before: The last two tokens before the brace.
+    """
+    if not before:
+        return False
+    other, one = before if len(before) > 1 else (None, before[-1])
+    if one.type == "STRING":
+        return other is not None and other in _MODELS
+    return one in _MODELS or (one.type == "NAME" and other is not None and other in _MODELS)
+
+
+def _commas_before_equals(kinds: list[str], number: int) -> list[int]:
+    """Return where the commas of `a, b, c =` are, if that starts here; nothing if it does not."""
+    commas = []
+    at = number + 1
+    while kinds[at : at + 2] == ["COMMA", "NAME"]:
+        commas.append(at)
+        at += 2
+    return commas if kinds[at : at + 1] == ["EQUALS"] else []
 
 
 def _retyped(token: Token, kind: str) -> Token:

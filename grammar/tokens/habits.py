@@ -23,15 +23,30 @@ if TYPE_CHECKING:
 _BEFORE_KEY = frozenset({"", "NEWLINE", "COMMA", "LBRACE", "LPAREN"})
 _NUMBERS = frozenset({"INTEGER", "FLOAT", "QUANTITY"})
 _DOUBLED = frozenset({"NAME", "STRING", "ARROW", "COMMA", *_NUMBERS})
+_OF_KEYS = frozenset({("STRING", "EQUALS"), ("STRING", "COLON")})
 _SAFE_TO_DROP = frozenset({"ARROW", "COMMA"})
 _KEY = re.compile(r'"[A-Za-z_]\w*"', re.ASCII)
 
 
 def understood(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
     """Replace foreign arrows, quoted keys and doubled tokens, and report them."""
-    for step in (_arrows, _keys, _colons, _singles):
-        tokens = step(tokens, source, reports)
+    pairs = _pairs(tokens)
+    odd = any("UNKNOWN" in pair for pair in pairs)
+    if odd or "-->" in source.text or "=>" in source.text:
+        tokens = _arrows(tokens, source, reports)
+    if odd or not _OF_KEYS.isdisjoint(pairs):
+        tokens = _keys(tokens, source, reports)
+    if odd:
+        tokens = _colons(tokens, source, reports)
+    if any(one == other and one in _DOUBLED for one, other in _pairs(tokens)):
+        tokens = _singles(tokens, source, reports)
     return tokens
+
+
+def _pairs(tokens: list[Token]) -> set[tuple[str, str]]:
+    """Return the types of the tokens that follow each other, by which most texts need no closer look."""
+    kinds = [token.type for token in tokens]
+    return set(zip(kinds, [*kinds[1:], ""], strict=False))
 
 
 def _arrows(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:

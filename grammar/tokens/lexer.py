@@ -25,14 +25,19 @@ _INSTEAD = {":": ("=", "EQUALS"), ";": (",", "COMMA")}
 
 def tokens(source: Source, reports: Reports) -> list[Token]:
     """Return the tokens of a text, with newlines, without comments and other white space."""
-    found: list[Token] = []
-    raw = list(lark_parser.parser().lex(comments.without_foreign(source, reports)))
-    for token in habits.understood(context.marked(raw), source, reports):
-        if token.type in _CHECKS:
-            found.append(_CHECKS[token.type](token, _span(source, token), reports))
-        else:
-            found.append(token)
-    return _mended(found, source, reports)
+    raw = lark_parser.lex(comments.without_foreign(source, reports))
+    understood = habits.understood(context.marked(raw), source, reports)
+    found = [
+        token if _is_fine(token) else _CHECKS[token.type](token, _span(source, token), reports)
+        for token in understood
+    ]
+    return _mended(found, source, reports) if any(each.type == "UNKNOWN" for each in found) else found
+
+
+def _is_fine(token: Token) -> bool:
+    """Whether there is nothing to say of a token alone."""
+    kind = token.type
+    return kind not in _CHECKS or (kind == "NAME" and len(token) <= LONGEST_NAME and token.isascii())
 
 
 def _name(token: Token, span: Span, reports: Reports) -> Token:

@@ -10,7 +10,7 @@ from dsl import ir, schema
 from dsl.schema import signatures
 from dsl.schema import types as kinds
 from grammar.format import WIDTH
-from grammar.lower.expressions.keras_functions import keras_function, step_function
+from grammar.lower.expressions.keras_functions import keras_function, keras_step
 from grammar.lower.network.bindings import weight_function
 from grammar.lower.network.model import CLASS_WEIGHT
 from grammar.lower.network.operations import PREFIX
@@ -140,7 +140,7 @@ def _made(given: ir.Step) -> str:
     if given.kind == "application":
         category, name = "application", name.rpartition(".")[2]
     signature = signatures.find(category, name)
-    return called(given.call, None if signature is None else step_function(keras_function(signature)))
+    return called(given.call, None if signature is None else keras_step(signature))
 
 
 def _flow(given: ir.Flow) -> list[str]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import lark
 import pytest
-from lark.lexer import Token
+from lark.lexer import BasicLexer, Token
 from lark.parse_tree_builder import ParseTreeBuilder
+from lark.parsers.lalr_analysis import Shift
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 from lark.parsers.lalr_parser_state import ParseConf, ParserState
 
@@ -18,6 +19,7 @@ from grammar import lark_parser
 from grammar.lark_parser import RunningParser
 from grammar.parsing.builder import Builder, Lost
 from grammar.reports import Reports
+from tests.folders import EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,8 +52,65 @@ def test_undocumented_names_of_lark_are_as_expected() -> None:
     probe.feed_token(name)
     assert (len(probe.state_stack), probe.value_stack) == (2, [name])
     assert len(state.state_stack) == 1
+    (pattern,) = BasicLexer(lark_parser.parser().lexer_conf).scanner._mres
+    assert pattern.fullmatch("word").lastgroup == "NAME"
+    assert state.parse_conf.states[state.state_stack[0]]["NAME"][0] is Shift
     with pytest.raises(lark.UnexpectedToken):
         probe.feed_token(Token("RPAREN", ")", 1, 1, 2, 1, 3, 2))
+
+
+SPECS = sorted(EXAMPLES.glob("*.tfdeploy"))
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
+def test_tokens_are_those_of_lark(path: Path) -> None:
+    """Tokens, of strange characters too, are those of lark's own lexer in every field."""
+    text = path.read_text(encoding="utf-8")
+    for each in (text, text.replace(" = ", " := 'a\u2019ß\t").replace("->", "$\r\n")):
+        for everything in (False, True):
+            ours = lark_parser.lex(each, everything=everything)
+            theirs = list(lark_parser.parser().lex(each, dont_ignore=everything))
+            assert [_fields(token) for token in ours] == [_fields(token) for token in theirs]
+
+
+def _fields(token: Token) -> tuple[object, ...]:
+    places = (token.line, token.column, token.end_line, token.end_column, token.start_pos, token.end_pos)
+    return (token.type, str(token), token.value, *places)
+
+
+class _Rules:
+    """Makes a list of the name and the values of each rule that has no underscore."""
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return lambda children: [name, *children]
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
+def test_rules_are_those_of_lark(path: Path) -> None:
+    """A text is taken apart as lark's own parser does it, also after each token that is not allowed."""
+    tokens = [token for token in lark_parser.lex(path.read_text(encoding="utf-8")) if token.type != "NEWLINE"]
+    ours, theirs = RunningParser(_Rules()), RunningParser(_Rules())
+    at = stops = 0
+    while (at := ours.feed_all(tokens, at)) < len(tokens):
+        stops += 1
+        at += 1
+    for token in tokens:
+        try:
+            theirs.feed(token)
+        except lark.UnexpectedToken:
+            stops -= 1
+    assert stops == 0
+    assert ours.accepted() == theirs.accepted()
+    assert _plain(ours.values) == _plain(theirs.values)
+
+
+def _plain(value: object) -> object:
+    """Return a value without the names of rules that their parents take apart."""
+    if isinstance(value, lark.Tree):
+        return _plain(value.children)
+    return [_plain(each) for each in value] if isinstance(value, list) else value
 
 
 def test_running_parser_can_be_probed_and_cut() -> None:

@@ -13,8 +13,9 @@ from dsl.diagnostics import SpecError
 from tests.folders import EXAMPLES
 from tests.lsp.test_diagnostics import mutations
 from tests.lsp.texts import Opened
-from tfdeploy.lsp.diagnostics import Settings, by_file, examine
+from tfdeploy.lsp.diagnostics import by_file, examine
 from tfdeploy.lsp.features import colors, commands, completion, edits, hints, hover, navigation, outline
+from tfdeploy.lsp.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,9 +13,10 @@ from dsl.diagnostics import MAX_SHOWN
 from tests.cli.conftest import Command, command
 from tests.folders import EXAMPLES
 from tests.lsp.texts import SMALL
-from tfdeploy.lsp.diagnostics import Settings, by_file, examine
+from tfdeploy.lsp.diagnostics import by_file, examine
 from tfdeploy.lsp.documents import Documents
 from tfdeploy.lsp.positions import Positions
+from tfdeploy.lsp.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from tests.lsp.texts import SMALL
+from tfdeploy.lsp import reading as reader
 from tfdeploy.lsp import server as module
-from tfdeploy.lsp.diagnostics import Settings
 from tfdeploy.lsp.requests import create_server
+from tfdeploy.lsp.settings import Settings
 
 if TYPE_CHECKING:
     import pytest
@@ -26,14 +27,14 @@ def test_a_fault_while_reading_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[types.PublishDiagnosticsParams] = []
     monkeypatch.setattr(server, "window_log_message", lambda params: told.append(params.message))
     monkeypatch.setattr(server, "text_document_publish_diagnostics", shown.append)
-    examine = module.examine
+    examine = reader.examine
 
     def failing(document: Document, texts: dict[str, str], settings: Settings) -> Findings:
         if document.version == 1:
             raise ZeroDivisionError("a fault")
         return examine(document, texts, settings)
 
-    monkeypatch.setattr(module, "examine", failing)
+    monkeypatch.setattr(reader, "examine", failing)
     uri = "file:///nowhere/spec.tfdeploy"
 
     async def typing() -> None:

@@ -101,7 +101,8 @@ def test_nothing_heavy_is_loaded() -> None:
     """What the server answers with loads neither TensorFlow nor Keras."""
     program = (
         "import sys; from tests.lsp.texts import Opened, SMALL; from tfdeploy.lsp import server; "
-        "from tfdeploy.lsp.features import completion, hover; from tfdeploy.lsp.diagnostics import *; "
+        "from tfdeploy.lsp.features import completion, hover; "
+        "from tfdeploy.lsp.diagnostics import *; from tfdeploy.lsp.settings import Settings; "
         "o = Opened(SMALL.replace('-> Dense(10)', '-> |Dense(10)')); "
         "examine(o.document, {}, Settings()); "
         "hover.hover(o.document, o.trees, o.names, o.offset); "

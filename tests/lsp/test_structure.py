@@ -14,7 +14,7 @@ from compiler.mapping.records import MapSpec
 from tests.folders import EXAMPLES
 from tests.lsp.texts import SMALL, Opened
 from tests.placement_maps import make_map
-from tfdeploy.lsp import placements
+from tfdeploy.lsp import offers, placements
 from tfdeploy.lsp.features import colors, commands, hints, outline
 
 WHOLE = types.Range(types.Position(0, 0), types.Position(999, 0))
@@ -74,7 +74,7 @@ def decoded(opened: Opened) -> dict[tuple[int, int], tuple[str, str]]:
     for at in range(0, len(data), 5):
         column = data[at + 1] + (column if data[at] == 0 else 0)
         line += data[at]
-        found[line, column] = (lines[line][column : column + data[at + 2]], colors.TYPES[data[at + 3]])
+        found[line, column] = (lines[line][column : column + data[at + 2]], offers.TOKEN_TYPES[data[at + 3]])
     return found
 
 

@@ -76,7 +76,11 @@ def open_split(split: ir.Split, wanted: Sequence[Field], options: StreamOptions)
         raise SpecError([errors.bad_argument(split.source.name, "is no source of examples", span, advice)])
     names = [name for name in split.source.kwargs if kind.names_tensors]
     context = Context(
-        options.base, _read_as(names, transforms, wanted), options.seed, _free(transforms, wanted)
+        options.base,
+        _read_as(names, transforms, wanted),
+        options.seed,
+        _free(transforms, wanted),
+        _longest(transforms, wanted),
     )
     source = kind(split.source, context)
     fields = {each.name: each for each in source.fields}
@@ -127,6 +131,17 @@ def _free(transforms: Sequence[Transform], wanted: Sequence[Field]) -> Mapping[s
             axes = [number for number, size in enumerate(asked.shape if asked else ()) if size is None]
             free[_original(name, transforms[:at])] = frozenset(axes or [0])
     return free
+
+
+def _longest(transforms: Sequence[Transform], wanted: Sequence[Field]) -> Mapping[str, int]:
+    """Return the size of the first axis that inputs have or are assumed to have, by tensors of the source."""
+    sizes = {each.name: each.shape[:1] if None not in each.shape[:1] else each.assumed[:1] for each in wanted}
+    return {
+        _original(name, transforms): size
+        for name, found in sizes.items()
+        for size in found
+        if size is not None
+    }
 
 
 def _renamed(name: str, transforms: Sequence[Transform]) -> str:

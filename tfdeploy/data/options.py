@@ -49,12 +49,15 @@ class Field:
         dtype: Its dtype, as TensorFlow writes it.
         shape: Its shape without the batch axis; None for an axis without a fixed size.
         ragged: Whether the sizes of such axes can differ among the examples of a batch.
+        assumed: Of an input, the shape with the sizes that forecasts assume for such axes; empty if they are
+            not known.
     """
 
     name: str
     dtype: str
     shape: tuple[int | None, ...]
     ragged: bool = False
+    assumed: tuple[int, ...] = ()
 
     @property
     def words(self) -> str:

@@ -19,24 +19,12 @@ if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
     from dsl.source import Source
     from tfdeploy.lsp.documents import Document, Documents
+    from tfdeploy.lsp.settings import Settings
 
 SOURCE = "tfdeploy"
 PAGES = Path(__file__).parent.parent / "pages"
 _UNUSED = ("TFD601", "TFD602", "TFD604", "TFD605", "TFD516")
 """Codes of what has no effect; editors show such text in grey."""
-
-
-@frozen
-class Settings:
-    """How specs are read.
-
-    Attributes:
-        overrides: Paths and values that replace those in the spec, as `--set` does.
-        allow_python: Whether specs may load code with `python(...)`.
-    """
-
-    overrides: tuple[tuple[str, str], ...] = ()
-    allow_python: bool = False
 
 
 @frozen

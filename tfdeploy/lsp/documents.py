@@ -13,9 +13,6 @@ from pygls.uris import from_fs_path, to_fs_path
 
 from dsl import syntax
 from dsl.source import Source
-from grammar import files
-from grammar.parsing.parser import parse
-from grammar.reports import Reports
 from tfdeploy.lsp.positions import Positions
 
 if TYPE_CHECKING:
@@ -59,6 +56,9 @@ class Document:
     @cached_property
     def tree(self) -> syntax.File:
         """The syntax tree; without items if nothing could be parsed."""
+        from grammar.parsing.parser import parse
+        from grammar.reports import Reports
+
         return parse(self.source, Reports()) or syntax.File(self.source)
 
     def changed(self, version: int, changes: Sequence[types.TextDocumentContentChangeEvent]) -> Document:
@@ -148,6 +148,9 @@ class Documents:
 
     def find_specs_with(self, document: Document) -> None:
         """Look for a spec that includes a document, in the folders around it, and remember it."""
+        from grammar import files
+        from grammar.reports import Reports
+
         path = absolute(document.path)
         if not os.path.isabs(document.path) or self.spec_with(document) is not document:  # noqa: PTH117 as elsewhere
             return
@@ -166,6 +169,9 @@ class Documents:
 
     def trees(self, document: Document) -> tuple[syntax.File, ...]:
         """Return the syntax trees of the spec that a document belongs to, included files first."""
+        from grammar import files
+        from grammar.reports import Reports
+
         root = self.spec_with(document)
         if not _includes(root.tree):
             return (root.tree,)
@@ -179,6 +185,8 @@ class Documents:
         return self.of_source(source if source is not None else Source(path, ""))
 
     def _source(self, path: str) -> Source | None:
+        from grammar import files
+
         texts = self.texts
         if path in texts:
             return Source(path, texts[path])

@@ -12,17 +12,16 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from dsl.diagnostics import SpecError
-from tfdeploy.lsp import shapes
-from tfdeploy.lsp.features import colors, commands, completion, edits, hints, hover, navigation, outline
+from tfdeploy.lsp import features, offers
 from tfdeploy.lsp.server import SpecServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tfdeploy.lsp.diagnostics import Settings
     from tfdeploy.lsp.documents import Document
     from tfdeploy.lsp.names import Use
     from tfdeploy.lsp.placements import Placed
+    from tfdeploy.lsp.settings import Settings
 
 
 WATCHED = ("tfdeploy", "csv")
@@ -78,6 +77,7 @@ def _add_documents(server: SpecServer) -> None:
     @server.feature(types.INITIALIZED)
     async def initialized(ls: SpecServer, params: types.InitializedParams) -> None:
         del params
+        ls.prepare()
         workspace = ls.client_capabilities.workspace
         watching = workspace.did_change_watched_files if workspace else None
         if watching and watching.dynamic_registration:
@@ -96,13 +96,13 @@ def _add_documents(server: SpecServer) -> None:
 
 
 def _add_edits(server: SpecServer) -> None:
-    kinds = [types.CodeActionKind.QuickFix, edits.FIX_ALL]
+    kinds = [types.CodeActionKind.QuickFix, offers.FIX_ALL]
 
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=kinds))
     async def code_action(ls: SpecServer, params: types.CodeActionParams) -> list[types.CodeAction]:
         found = await ls.read(params.text_document.uri)
         document = ls.documents.at(params.text_document.uri)
-        return edits.code_actions(
+        return features.edits.code_actions(
             found, document, params.range, params.context.only, ls.documents, ls.settings
         )
 
@@ -117,14 +117,16 @@ def _add_edits(server: SpecServer) -> None:
 
 def _formatted(document: Document, range_: types.Range | None) -> list[types.TextEdit]:
     try:
-        return edits.formatting(document, range_)
+        return features.edits.formatting(document, range_)
     except SpecError as fault:
         first = fault.diagnostics[0].message
         raise RequestFailedError(f"a text with errors of syntax cannot be formatted: {first}") from fault
 
 
 def _add_words(server: SpecServer) -> None:
-    options = types.CompletionOptions(trigger_characters=list(completion.TRIGGERS), resolve_provider=True)
+    options = types.CompletionOptions(
+        trigger_characters=list(offers.COMPLETION_TRIGGERS), resolve_provider=True
+    )
 
     @server.feature(types.TEXT_DOCUMENT_COMPLETION, options)
     def complete(ls: SpecServer, params: types.CompletionParams) -> types.CompletionList:
@@ -133,36 +135,38 @@ def _add_words(server: SpecServer) -> None:
         client = ls.client_capabilities.text_document
         item = client.completion.completion_item if client and client.completion else None
         snippets = bool(item and item.snippet_support)
-        return completion.complete(
+        return features.completion.complete(
             document, trees, names, offset, snippets=snippets, variables=lambda: _variables(ls, document)
         )
 
     @server.feature(types.COMPLETION_ITEM_RESOLVE)
     def resolve(ls: SpecServer, item: types.CompletionItem) -> types.CompletionItem:
         trees = [tree for each in ls.documents for tree in ls.names(each.uri, exact=False)[1]]
-        return completion.resolve(item, trees)
+        return features.completion.resolve(item, trees)
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     async def hover_(ls: SpecServer, params: types.HoverParams) -> types.Hover | None:
         await ls.read(params.text_document.uri)
         document, trees, names = ls.names(params.text_document.uri)
         offset = document.positions.offset(params.position)
-        return hover.hover(
+        return features.hover.hover(
             document, trees, names, offset, lambda use: _more(ls, use), _of_rule(ls, document, offset)
         )
 
     @server.feature(
         types.TEXT_DOCUMENT_SIGNATURE_HELP,
-        types.SignatureHelpOptions(trigger_characters=list(hover.TRIGGERS)),
+        types.SignatureHelpOptions(trigger_characters=list(offers.SIGNATURE_TRIGGERS)),
     )
     def signature_help(ls: SpecServer, params: types.SignatureHelpParams) -> types.SignatureHelp | None:
         document, trees, _ = ls.names(params.text_document.uri, exact=False)
-        return hover.signature_help(document, trees, document.positions.offset(params.position))
+        return features.hover.signature_help(document, trees, document.positions.offset(params.position))
 
 
 def _more(ls: SpecServer, use: Use) -> Sequence[str]:
     """Return what is known of a name beside its definition: the shape of a tensor."""
     uri = ls.documents.of_source(use.span.source).uri
+    from tfdeploy.lsp import shapes
+
     spec = ls.findings(uri).reading.spec if use.symbol.kind in {"binding", "input"} else None
     shape = None if spec is None else shapes.shapes_of(spec).get(use.symbol.name)
     return () if shape is None else (f"Shape without the batch: `{shapes.written(shape)}`.",)
@@ -200,68 +204,74 @@ def _add_navigation(server: SpecServer) -> None:
     def definition(ls: SpecServer, params: types.DefinitionParams) -> list[types.Location]:
         document, _, names = ls.names(params.text_document.uri)
         offset = document.positions.offset(params.position)
-        return navigation.definitions(document, names, offset, ls.documents)
+        return features.navigation.definitions(document, names, offset, ls.documents)
 
     @server.feature(types.TEXT_DOCUMENT_REFERENCES)
     def references(ls: SpecServer, params: types.ReferenceParams) -> list[types.Location]:
         document, _, names = ls.names(params.text_document.uri)
         offset = document.positions.offset(params.position)
         with_definition = params.context.include_declaration
-        return navigation.references(document, names, offset, ls.documents, with_definition=with_definition)
+        return features.navigation.references(
+            document, names, offset, ls.documents, with_definition=with_definition
+        )
 
     @server.feature(types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
     def highlight(ls: SpecServer, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight]:
         document, _, names = ls.names(params.text_document.uri)
-        return navigation.highlights(document, names, document.positions.offset(params.position))
+        return features.navigation.highlights(document, names, document.positions.offset(params.position))
 
     @server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)
     def prepare_rename(ls: SpecServer, params: types.PrepareRenameParams) -> types.Range | None:
         document, _, names = ls.names(params.text_document.uri)
-        return navigation.renamable(document, names, document.positions.offset(params.position))
+        return features.navigation.renamable(document, names, document.positions.offset(params.position))
 
     @server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))
     def rename(ls: SpecServer, params: types.RenameParams) -> types.WorkspaceEdit:
         document, trees, names = ls.names(params.text_document.uri)
         offset = document.positions.offset(params.position)
         try:
-            return navigation.rename(document, trees, names, offset, params.new_name, ls.documents)
-        except navigation.CannotRenameError as fault:
+            return features.navigation.rename(document, trees, names, offset, params.new_name, ls.documents)
+        except features.navigation.CannotRenameError as fault:
             raise RequestFailedError(str(fault)) from fault
 
 
 def _add_structure(server: SpecServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     def document_symbol(ls: SpecServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
-        return outline.symbols(ls.documents.at(params.text_document.uri))
+        return features.outline.symbols(ls.documents.at(params.text_document.uri))
 
     @server.feature(types.WORKSPACE_SYMBOL)
     def workspace_symbol(ls: SpecServer, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
-        return outline.workspace_symbols(ls.documents, params.query)
+        return features.outline.workspace_symbols(ls.documents, params.query)
 
     @server.feature(types.TEXT_DOCUMENT_FOLDING_RANGE)
     def folding_range(ls: SpecServer, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
-        return outline.folds(ls.documents.at(params.text_document.uri))
+        return features.outline.folds(ls.documents.at(params.text_document.uri))
 
     @server.feature(types.TEXT_DOCUMENT_SELECTION_RANGE)
     def selection_range(ls: SpecServer, params: types.SelectionRangeParams) -> list[types.SelectionRange]:
         document = ls.documents.at(params.text_document.uri)
-        return outline.selections(document, [document.positions.offset(each) for each in params.positions])
+        return features.outline.selections(
+            document, [document.positions.offset(each) for each in params.positions]
+        )
 
     @server.feature(types.TEXT_DOCUMENT_DOCUMENT_LINK)
     def document_link(ls: SpecServer, params: types.DocumentLinkParams) -> list[types.DocumentLink]:
-        return outline.links(ls.documents.at(params.text_document.uri))
+        return features.outline.links(ls.documents.at(params.text_document.uri))
 
-    @server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, colors.LEGEND)
+    legend = types.SemanticTokensLegend(list(offers.TOKEN_TYPES), list(offers.TOKEN_MODIFIERS))
+
+    @server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, legend)
     def semantic_tokens(ls: SpecServer, params: types.SemanticTokensParams) -> types.SemanticTokens:
         document, _, names = ls.names(params.text_document.uri)
-        return colors.semantic_tokens(document, names)
+        return features.colors.semantic_tokens(document, names)
 
-    @server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, colors.LEGEND)
+    @server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, legend)
     def semantic_tokens_range(
         ls: SpecServer, params: types.SemanticTokensRangeParams
     ) -> types.SemanticTokens:
         document, _, names = ls.names(params.text_document.uri)
-        return colors.semantic_tokens(document, names, params.range)
+        return features.colors.semantic_tokens(document, names, params.range)
 
 
 def _add_hints(server: SpecServer) -> None:
@@ -269,11 +279,11 @@ def _add_hints(server: SpecServer) -> None:
     async def inlay_hint(ls: SpecServer, params: types.InlayHintParams) -> list[types.InlayHint]:
         spec = (await ls.read(params.text_document.uri)).reading.spec
         document, trees, _ = ls.names(params.text_document.uri)
-        return hints.hints(document, trees, spec, _placed(ls, document), params.range)
+        return features.hints.hints(document, trees, spec, _placed(ls, document), params.range)
 
     @server.feature(types.TEXT_DOCUMENT_CODE_LENS)
     def code_lens(ls: SpecServer, params: types.CodeLensParams) -> list[types.CodeLens]:
-        return commands.lenses(ls.documents.at(params.text_document.uri))
+        return features.commands.lenses(ls.documents.at(params.text_document.uri))
 
 
 def _add_commands(server: SpecServer) -> None:
@@ -287,17 +297,17 @@ def _add_commands(server: SpecServer) -> None:
             options += ("--allow-python",) if ls.settings.allow_python else ()
             try:
                 done = await ls.runner.run(name, ls.documents.at(uri), options, tell)
-            except commands.NotSavedError as fault:
+            except features.commands.NotSavedError as fault:
                 raise RequestFailedError(str(fault)) from fault
             kind = types.MessageType.Error if done["code"] else types.MessageType.Info
             end = "failed" if done["code"] else "done"
-            said = f"{commands.COMMANDS[name][0]}: {end}; the log has its output"
+            said = f"{offers.COMMANDS[name][0]}: {end}; the log has its output"
             ls.window_show_message(types.ShowMessageParams(kind, said))
             return done
 
         return run
 
-    for each in commands.COMMANDS:
+    for each in offers.COMMANDS:
         add(each)
 
     @server.feature(types.SHUTDOWN)

@@ -3,11 +3,14 @@
 A text is read in another thread, one after the other, soon after it has changed. What changes while it is
 being read is read when that is done, and of many changes only the last; so an answer never waits for more
 than the reading that is under way and its own.
+
+An editor waits for the first answer, to `initialize`, so what reads specs is imported after it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -17,11 +20,8 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.protocol.language_server import LanguageServerProtocol, lsp_method
 
-from grammar.cursor import parts_of_line
-from tfdeploy.lsp.diagnostics import Settings, by_file, examine
 from tfdeploy.lsp.documents import Documents
 from tfdeploy.lsp.features.commands import Runner
-from tfdeploy.lsp.names import Names, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,9 +29,15 @@ if TYPE_CHECKING:
     from dsl import ir, syntax
     from tfdeploy.lsp.diagnostics import Findings
     from tfdeploy.lsp.documents import Document
+    from tfdeploy.lsp.names import Names
+    from tfdeploy.lsp.settings import Settings
 
 PAUSE = 0.01
 """Seconds from a change to its reading, in which the completion that comes with the change is answered."""
+
+NEW_BEFORE_LOOKING = 100_000
+"""How many new objects Python makes before it looks for garbage among them: about as many as one reading of a
+long text keeps. With Python's own 700 it looks through the syntax tree again and again while it is made."""
 
 
 class _Protocol(LanguageServerProtocol):
@@ -79,6 +85,10 @@ class SpecServer(LanguageServer):
         self._reader = ThreadPoolExecutor(1, "reader")
         self._shown: dict[str, dict[str, list[types.Diagnostic]]] = {}
 
+    def prepare(self) -> None:
+        """Import the reader in its thread, so that it is there when a document is opened."""
+        self._reader.submit(_prepare)
+
     # --- documents
 
     def opened(self, uri: str, version: int, text: str) -> None:
@@ -125,9 +135,11 @@ class SpecServer(LanguageServer):
     async def _read(self, uri: str, state: _State) -> None:
         loop = asyncio.get_running_loop()
         document = self.documents.spec_with(self.documents.at(uri))
+        from tfdeploy.lsp import reading
+
         try:
             found, names = await loop.run_in_executor(
-                self._reader, _examined, document, self.documents.texts, self.settings
+                self._reader, reading.read, document, self.documents.texts, self.settings
             )
         except Exception as fault:  # noqa: BLE001 a fault in one text must not end the server
             message = f"{document.path} could not be read because of a fault of tfdeploy: {fault!r}"
@@ -137,7 +149,7 @@ class SpecServer(LanguageServer):
         state.spec = found.reading.spec or state.spec
         self.documents.note_includes(document, found.paths)
         if not state.again:
-            self._show(uri, by_file(found, self.documents))
+            self._show(uri, reading.by_file(found, self.documents))
 
     def _show(self, root: str, shown: dict[str, list[types.Diagnostic]]) -> None:
         """Publish what one document gave, together with what others gave for the same files."""
@@ -159,6 +171,8 @@ class SpecServer(LanguageServer):
         known = None if state is None else state.findings
         if known is not None and known.document is root and root.uri == uri:
             return known
+        from tfdeploy.lsp.diagnostics import examine
+
         return examine(root, self.documents.texts, self.settings)
 
     async def read(self, uri: str) -> Findings:
@@ -187,15 +201,26 @@ class SpecServer(LanguageServer):
         if found is not None and state.read is not None and (not exact or found.document is document):
             return document, found.reading.trees, state.read
         if state.names is None or state.parsed is not document or root is not document:
+            from tfdeploy.lsp.names import names_of
+
             state.trees = self.documents.trees(document)
             state.names = names_of(state.trees)
             state.parsed = document
         return document, state.trees, state.names
 
 
-def _examined(document: Document, texts: dict[str, str], settings: Settings) -> tuple[Findings, Names]:
-    """Return what reading a document gives, and the names in its trees."""
-    found = examine(document, texts, settings)
-    for line in document.text.split("\n"):
-        parts_of_line(line)  # which completion looks at, and which are kept
-    return found, names_of(found.reading.trees)
+def _prepare() -> None:
+    """Import what reads specs.
+
+    All that is there afterwards stays for good, so that Python looks for garbage in it only once.
+    """
+    gc.disable()
+    try:
+        from tfdeploy.lsp import reading
+
+        reading.prepare()
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(NEW_BEFORE_LOOKING)

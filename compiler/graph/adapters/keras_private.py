@@ -9,7 +9,7 @@ and says which.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +22,9 @@ from keras.src.backend.common.global_state import get_global_attribute, set_glob
 
 # The mask that a layer has attached to a tensor.
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
+
+# The arguments of a call of a layer, from which Keras finds the shapes that `build` takes.
+from keras.src.layers.layer import CallSpec
 
 # The common class of layers that join several tensors, such as Add and Concatenate.
 from keras.src.layers.merging.base_merge import Merge
@@ -41,13 +44,13 @@ __all__ = [
     "Functional",
     "Merge",
     "OwnMoments",
+    "build_of_shapes",
     "file_utils",
     "first_word_index",
     "flattened_layers",
     "freeze_lookup",
     "get_global_attribute",
     "get_keras_mask",
-    "has_inner_layers",
     "initializer_of",
     "input_shape_of",
     "is_built",
@@ -63,7 +66,6 @@ __all__ = [
     "set_global_attribute",
     "set_keras_mask",
     "squeeze_or_expand_to_same_rank",
-    "takes_any_shape",
     "uses_adamw",
     "weight_at",
     "words_of",
@@ -94,6 +96,23 @@ class OwnMoments(keras.layers.BatchNormalization):  # type: ignore[misc]  # Kera
         """
         found: tuple[Any, Any] = super()._moments(inputs, mask)
         return found
+
+
+def build_of_shapes(layer: keras.Layer, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Build a layer of the shapes of its arguments, as Keras does before it calls a layer.
+
+    Args:
+        layer: The layer.
+        args: The arguments of the call by position.
+        kwargs: The arguments of the call by name.
+
+    Returns:
+        Whether the layer and all layers inside it are built now. If not, only a call can build them.
+    """
+    if getattr(type(layer).build, "_is_default", False):  # inherited, and makes no variables
+        return False
+    layer._maybe_build(CallSpec(layer._call_signature, layer._call_context_args, args, dict(kwargs)))
+    return all(each.built for each in layer._flatten_layers())
 
 
 def flattened_layers(layer: keras.Layer) -> Sequence[Any]:
@@ -135,11 +154,6 @@ def words_of(vectorization: Any, texts: Any) -> Any:
     return vectorization._preprocess(texts)
 
 
-def has_inner_layers(layer: keras.Layer) -> bool:
-    """Whether a layer has layers of its own, as models and wrappers have."""
-    return bool(layer._layers)
-
-
 def input_shape_of(layer: keras.layers.Normalization) -> Any:
     """Return the shape that a normalization was built with."""
     return layer._build_input_shape
@@ -159,11 +173,6 @@ def operation_of(function: Callable[..., Any], **arguments: Any) -> Any:
         arguments: Its other arguments.
     """
     return function(keras.KerasTensor((2,) * 8), **arguments)._keras_history.operation
-
-
-def takes_any_shape(build: Any) -> bool:
-    """Whether `build` is the method that layers inherit, which makes no variables from a shape."""
-    return bool(getattr(build, "_is_default", False))
 
 
 def initializer_of(variable: Any) -> Any:

@@ -91,8 +91,8 @@ def made_up_batch(pipe: InputPipe) -> dict[str, Any]:
 
 def _step(compiled: CompiledGraph) -> list[Any]:
     """Return all that a step runs whose results are logged."""
-    wanted = [compiled.data_loss, compiled.total_loss, compiled.regularization, compiled.learning_rate]
-    wanted += [compiled.summary_op, compiled.train_op]
+    wanted = [compiled.data_loss, compiled.total_loss, compiled.regularization]
+    wanted += [*compiled.learning_rates.values(), compiled.summary_op, compiled.train_op]
     wanted += [each.result for each in compiled.metrics.values()]
     for loop in compiled.train_loops:
         wanted += [loop.loss, *(each.result for each in loop.metrics.values())]

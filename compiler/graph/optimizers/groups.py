@@ -39,11 +39,11 @@ class UpdateRules:
     """The update rule of every trainable weight.
 
     Attributes:
-        groups: The optimizers, in the order of the spec.
+        groups: The optimizers by the globs of their groups, in the order of the spec.
         weights: The rule of each weight by the weight's name.
     """
 
-    groups: Sequence[Optimizer]
+    groups: Mapping[str, Optimizer]
     weights: Mapping[str, Optimizer] = field(repr=False)
 
     def of(self, name: str) -> Optimizer:
@@ -63,9 +63,9 @@ class UpdateRules:
                 found[each.name] = rule if each.shard is None else rule.for_weight(each, decays=rule.decays)
         return evolve(self, weights=found)
 
-    def scalars(self, step: tf.Tensor) -> tuple[Scalars, ...]:
-        """Return the numbers of a step for each group; `step` is the global step (int64)."""
-        return tuple(each.scalars(step) for each in self.groups)
+    def scalars(self, step: tf.Tensor) -> dict[str, Scalars]:
+        """Return the numbers of a step by the glob of the group; `step` is the global step (int64)."""
+        return {glob: each.scalars(step) for glob, each in self.groups.items()}
 
 
 @frozen
@@ -73,21 +73,21 @@ class StepScalars:
     """The numbers of a step, which all variables share.
 
     Attributes:
-        groups: Those of each optimizer, in the order of the spec.
+        groups: Those of each optimizer by the glob of its group, in the order of the spec.
         average_rate: How far moving averages move, if that changes from step to step.
     """
 
-    groups: tuple[Scalars, ...]
+    groups: Mapping[str, Scalars]
     average_rate: tf.Tensor | None = None
 
     def of(self, rule: Optimizer) -> Scalars:
         """Return the numbers that the rule of a weight takes."""
-        return self.groups[rule.group]
+        return [*self.groups.values()][rule.group]
 
     @property
-    def learning_rate(self) -> tf.Tensor:
-        """The learning rate that progress and history show: that of the first group."""
-        return self.groups[0]["learning_rate"]
+    def learning_rates(self) -> dict[str, tf.Tensor]:
+        """The learning rate of each group by its glob."""
+        return {glob: each["learning_rate"] for glob, each in self.groups.items()}
 
 
 def assign_rules(groups: Sequence[Group], weights: Mapping[str, WeightInfo]) -> UpdateRules:
@@ -120,7 +120,7 @@ def assign_rules(groups: Sequence[Group], weights: Mapping[str, WeightInfo]) -> 
         for group, own in zip(groups, members, strict=True)
         for weight in own
     }
-    return UpdateRules([each.optimizer for each in groups], rules)
+    return UpdateRules({each.rule.pattern: each.optimizer for each in groups}, rules)
 
 
 def _matches(group: Group, name: str) -> bool:

@@ -19,7 +19,7 @@ def build_summaries(
     assembly: Assembly,
     total_loss: tf.Tensor,
     parts: Mapping[str, tf.Tensor],
-    rate: tf.Tensor | None,
+    rates: Mapping[str, tf.Tensor],
     metrics: Mapping[str, MetricTensors],
     updates: Updates | None,
     weights: Mapping[str, tf.Tensor],
@@ -30,7 +30,8 @@ def build_summaries(
         assembly: The graph under construction.
         total_loss: The loss of the step with regularization.
         parts: The parts of the loss by their tags.
-        rate: The learning rate, or None if the spec has no optimizer.
+        rates: The learning rate of each group of weights, of which the first is shown; empty without an
+            optimizer.
         metrics: The metrics by name.
         weights: What `read_weights` gives.
         updates: The update of the step, whose gradients are summarized.
@@ -40,8 +41,7 @@ def build_summaries(
         return None
     with assembly.ledger.place(assembly.rulebook.summaries(), "summary"), tf.name_scope("summary/"):
         made = [tf.compat.v1.summary.scalar("loss", total_loss)]
-        if rate is not None:
-            made.append(tf.compat.v1.summary.scalar("learning_rate", rate))
+        made += [tf.compat.v1.summary.scalar("learning_rate", each) for each in [*rates.values()][:1]]
         made += [tf.compat.v1.summary.scalar(name, metric.result) for name, metric in metrics.items()]
         if wanted in {"gradients", "all"}:
             made += [tf.compat.v1.summary.scalar(tag, value) for tag, value in parts.items()]

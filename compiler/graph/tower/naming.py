@@ -1,19 +1,43 @@
-"""A graph in which the name of an empty name scope can be used again.
+"""The graph in which a tower is traced: empty scopes leave their names, and equal constants are made once.
 
 Keras opens a layer's scope twice, to build it and to call it. In a plain graph the first scope, which is
 empty, uses the name, and the ops of a layer `query` inside another are called `query_1/...`.
+
+A third of the ops that Keras and TensorFlow's gradients make are constants, and most of these are equal to
+one that is there: axes, parts of shapes, small numbers. Each would cost as much time as another op, only to
+be removed when the tower is simplified.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import tensorflow as tf
 
 
 class NamingGraph(tf.Graph):  # type: ignore[misc]  # TensorFlow has no types
-    """A `tf.Graph` in which the names of empty scopes are free again."""
+    """A `tf.Graph` in which the names of empty scopes are free again.
+
+    Attributes:
+        share_constants: Whether equal constants become one op.
+    """
+
+    def __init__(self, *, share_constants: bool) -> None:
+        super().__init__()
+        self.share_constants = share_constants
+        self._constants: dict[bytes, tf.Operation] = {}
+
+    def _create_op_internal(self, op_type: str, inputs: Any, *args: Any, **kwargs: Any) -> tf.Operation:
+        """Make an op as `tf.Graph` does, or return the constant that is equal to it."""
+        attrs = kwargs.get("attrs") or {}
+        if op_type != "Const" or not self.share_constants or attrs.keys() != {"value", "dtype"}:
+            return super()._create_op_internal(op_type, inputs, *args, **kwargs)
+        key = attrs["value"].tensor.SerializeToString(deterministic=True)
+        if key not in self._constants:
+            self._constants[key] = super()._create_op_internal(op_type, inputs, *args, **kwargs)
+        return self._constants[key]
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:

@@ -176,11 +176,13 @@ def _check_positions(model: ModelGraph, call: CallNode, values: Sequence[Any]) -
     TensorFlow would assume that the sizes are equal, and fail at the first batch for which they are not. An
     index before the operation may make them equal, and is trusted.
     """
+    function = model.layers[call.layer].call.name
+    if function not in _ELEMENTWISE:
+        return
     made_by = {value: model.layers[each.layer] for each in model.calls for value in each.values}
     kinds = [made_by[each].kind if each in made_by else "" for each in call.inputs]
     labels = [made_by[each].call.name if each in made_by else "" for each in call.inputs]
-    function = model.layers[call.layer].call.name
-    if function not in _ELEMENTWISE or "weight" not in kinds:
+    if "weight" not in kinds:
         return
     weight = values[kinds.index("weight")].shape
     for number, value, label in zip(call.inputs, values, labels, strict=True):

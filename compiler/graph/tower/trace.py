@@ -19,10 +19,8 @@ from attrs import define, evolve, field
 from compiler.graph.adapters.keras_private import (
     Merge,
     flattened_layers,
-    has_inner_layers,
     initializer_of,
     name_scope_of,
-    takes_any_shape,
 )
 from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.tower.naming import NamingGraph
@@ -87,7 +85,8 @@ class Tracer:
             SpecError: Keras refuses a step. The diagnostic has its span.
         """
         settings = own_names(), dtype_policy(self.precision), _seeded(self.seed)
-        with NamingGraph().as_default() as graph, stateless() as scope, ExitStack() as stack:
+        tracing = NamingGraph(share_constants=self.share_constants)
+        with tracing.as_default() as graph, stateless() as scope, ExitStack() as stack:
             for each in settings:
                 stack.enter_context(each)
             if self._network is None:
@@ -266,7 +265,7 @@ class _Trace:
         sources = values[: call.sources]
         check_call(layer, node.label, sources, call.span)
         if not layer.built:
-            self._build(call, layer, values)
+            self._build(call, values)
             if node.frozen:
                 _freeze(layer)
         with name_scope_of(layer):
@@ -281,20 +280,14 @@ class _Trace:
         check_output(found[0], node.label, sources[:1] if stacks else sources, call.span)
         return found
 
-    def _build(self, call: CallNode, layer: Any, values: list[Any]) -> None:
+    def _build(self, call: CallNode, values: list[Any]) -> None:
         """Make the variables of a layer, in a graph that is discarded.
 
-        Its `build` is enough if that has one shape as its argument and there are no inner layers; else the
-        layer is called.
+        The shapes of its arguments are enough for most layers; others are called.
         """
-        own_build = not takes_any_shape(type(layer).build)
         with tf.Graph().as_default():
-            if (
-                len(values) == 1 and own_build and not call.kwargs and not has_inner_layers(layer)
-            ):  # inner layers, and arguments of the call, need a call
-                layer.build(values[0].shape)
-            else:
-                twins = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in values]
+            twins = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in values]
+            if not self.network.build(call, twins, training=self.training):
                 losses = len(self.scope.losses)
                 self.network.apply(call, twins, training=self.training)
                 del self.scope.losses[losses:]

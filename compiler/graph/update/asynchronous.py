@@ -22,7 +22,7 @@ def build_async(assembly: Assembly) -> Updates:
         scalars = step_scalars(alone)
         updates.append(build_update(alone, scalars, statistics=tower.tower.index == 0))
         ops.append(count_update(alone, updates[-1].done, f"{alone.scope}/train_step"))
-        rates.append(scalars.learning_rate)
+        rates.append(scalars.learning_rates)
     with assembly.ledger.place(assembly.step_place, "update"), tf.control_dependencies(ops):
         train_op = tf.no_op(name="train_step")
     return Updates(train_op, rates[0], tuple(ops), gradients=updates[0].gradients)

@@ -49,7 +49,7 @@ def build_local(assembly: Assembly) -> Updates:
     train_op = count_update(assembly, ended)
     return Updates(
         train_op,
-        scalars.learning_rate,
+        scalars.learning_rates,
         publish_op=_publish(assembly),
         gradients=updates[0].gradients,
     )

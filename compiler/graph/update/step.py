@@ -25,7 +25,7 @@ class Updates:
 
     Attributes:
         train_op: Does a step.
-        learning_rate: The learning rate of the step; a scalar.
+        learning_rates: The learning rate of each group of weights, by its glob; scalars.
         by_clone: The ops of clones that update each by itself, in loops of their own. `train_op` then runs
             each of them once.
         publish_op: Updates the variables that are evaluated and saved, if these are not the weights
@@ -35,7 +35,7 @@ class Updates:
     """
 
     train_op: tf.Operation
-    learning_rate: tf.Tensor | None
+    learning_rates: Mapping[str, tf.Tensor]
     by_clone: tuple[tf.Operation, ...] = ()
     publish_op: tf.Operation | None = field(default=None)
     gradients: Mapping[str, tf.Tensor] = field(factory=dict)

@@ -12,4 +12,4 @@ def build_sync(assembly: Assembly) -> Updates:
     scalars = step_scalars(assembly)
     update = build_update(assembly, scalars)
     train_op = count_update(assembly, update.done)
-    return Updates(train_op, scalars.learning_rate, gradients=update.gradients)
+    return Updates(train_op, scalars.learning_rates, gradients=update.gradients)

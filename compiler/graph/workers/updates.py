@@ -45,7 +45,7 @@ class WorkerExchange:
         present: Sync, chief: a placeholder for one for each worker that has arrived and zero for the others,
             if workers may be missing.
         clear: Sync, chief: empties the mailboxes before the first step.
-        learning_rate: The learning rate of the step; a scalar.
+        learning_rates: The learning rate of each group of weights, by its glob; scalars.
         losses: The sums of the parts of the loss over all workers.
         states: The sums of the states of the metrics over all workers.
         gradients: The gradients that an update applies.
@@ -63,7 +63,7 @@ class WorkerExchange:
     apply: tf.Operation | None = field(default=None, repr=False)
     present: tf.Tensor | None = field(default=None, repr=False)
     clear: tf.Operation | None = field(default=None, repr=False)
-    learning_rate: tf.Tensor | None = field(default=None, repr=False)
+    learning_rates: Mapping[str, tf.Tensor] = field(factory=dict, repr=False)
     losses: tuple[LossSum, ...] = field(default=(), repr=False)
     states: tuple[tf.Tensor, ...] = field(default=(), repr=False)
     gradients: Mapping[str, tf.Tensor] = field(factory=dict, repr=False)
@@ -75,7 +75,7 @@ class WorkerExchange:
     @property
     def updates(self) -> Updates:
         """The record that other update modes return, with the train op of this graph alone."""
-        return Updates(self.ends[-1], self.learning_rate, gradients=self.gradients)
+        return Updates(self.ends[-1], self.learning_rates, gradients=self.gradients)
 
     @property
     def ends(self) -> tuple[tf.Operation, ...]:
@@ -120,7 +120,7 @@ def _build_async(assembly: Assembly, plan: WorkerPlan, coordination: Coordinatio
         worker,
         coordination,
         step=step,
-        learning_rate=scalars.learning_rate,
+        learning_rates=scalars.learning_rates,
         clear=clear,
         gradients=update.gradients,
         report=report,
@@ -186,7 +186,7 @@ class _Sync:
             apply=apply,
             present=self.present,
             clear=clear,
-            learning_rate=scalars.learning_rate,
+            learning_rates=scalars.learning_rates,
             losses=losses,
             states=states,
             gradients=applied_values(summed),

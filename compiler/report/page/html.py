@@ -13,25 +13,26 @@ from importlib.resources import files
 from typing import Any
 
 from compiler.mapping.records import PlacementMap
+from compiler.report.page.bundle import bundle
 from compiler.report.page.data.placement_data import page_data
 from compiler.report.page.data.spec_lines import Lines
-from compiler.time.forecast import StepForecast
-
-SCRIPTS = ("model.js", "table.js", "strip.js", "detail.js", "timeline.js", "main.js")
-"""The scripts, each after those that it uses."""
+from compiler.report.page.details import Details
 
 
-def html_page(placement: PlacementMap, lines: Lines, forecast: StepForecast | None = None) -> str:
+def html_page(placement: PlacementMap, lines: Lines, details: Details | None = None) -> str:
     """Return the page.
 
     Args:
         placement: The map.
         lines: The lines of the spec that are shown.
-        forecast: The forecast of the step, whose timeline is shown if there is one.
+        details: What is known beyond the map; the page shows the rest without it.
     """
-    data = page_data(placement, lines, forecast)
-    style = _asset("look", "page.css")
-    script = '"use strict";\n(() => {\n' + "\n".join(_asset("script", each) for each in SCRIPTS) + "})();\n"
+    return _filled("page.html", "map.js", page_data(placement, lines, details or Details()))
+
+
+def _filled(template: str, entry: str, data: dict[str, Any]) -> str:
+    style = _look("page.css")
+    script = bundle(entry)
     parts = {
         "TITLE": html.escape(data["title"]),
         "STYLE_HASH": _hash(style),
@@ -40,14 +41,13 @@ def html_page(placement: PlacementMap, lines: Lines, forecast: StepForecast | No
         "SCRIPT": script,
         "DATA": _embedded(data),
     }
-    page = _asset("look", "page.html")
-    pieces = page.split("@")
+    pieces = _look(template).split("@")
     # What stands between two @ is the name of a part; what a part holds is not looked at again.
     return "".join(piece if at % 2 == 0 else parts[piece] for at, piece in enumerate(pieces))
 
 
-def _asset(folder: str, name: str) -> str:
-    return (files("compiler.report.page") / folder / name).read_text(encoding="utf-8")
+def _look(name: str) -> str:
+    return (files("compiler.report.page") / "look" / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

@@ -52,6 +52,12 @@ def step_function(function: Function) -> Function:
     return evolve(function, arguments=(*function.arguments, *added))
 
 
+@cache
+def keras_step(signature: signatures.Signature) -> Function:
+    """Return the function that makes a layer or model of Keras."""
+    return step_function(keras_function(signature))
+
+
 def keras_type(argument: signatures.Argument) -> Type:
     """Return the type of the language for an argument of a Keras object."""
     optional = argument.nullable

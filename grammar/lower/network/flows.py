@@ -16,7 +16,7 @@ from dsl.suggest import nearest
 from grammar.lower.context import BAD, Context
 from grammar.lower.expressions import values
 from grammar.lower.expressions.evaluate import described
-from grammar.lower.expressions.keras_functions import keras_function, step_function
+from grammar.lower.expressions.keras_functions import keras_step, step_function
 from grammar.lower.expressions.values import typed
 from grammar.lower.network.operations import Operations, is_operation
 
@@ -248,7 +248,7 @@ def _made(call: syntax.Call, tensors: Tensors) -> Any:  # noqa: PLR0911 one for 
     signature = application or signatures.find("layer", name)
     if signature is None:
         return _unknown(call, tensors)
-    bound = values.bound(call, step_function(keras_function(signature)), context)
+    bound = values.bound(call, keras_step(signature), context)
     if bound is BAD:
         return BAD
     if application is None:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dsl import ir
 from dsl.diagnostics import SpecError
+from tfdeploy.data import Field, StreamOptions, open_split
 
 WANTED = {"x": ("float32", (3, 2)), "y": ("int32", ()), "z": ("uint8", (4,))}
 
@@ -77,3 +79,42 @@ def test_features_without_sense_are_refused(reader: Any) -> None:
         with pytest.raises(SpecError) as caught:
             reader.open(reader.call("synthetic", 5, **features), wanted={})
         assert [each.message for each in caught.value.diagnostics] == [message]
+
+
+def test_sizes_of_free_axes_are_random_and_belong_together(reader: Any) -> None:
+    """Sizes go from 1 to that of the input, are the same in every batch, and agree for tensors of a size."""
+    feature = reader.call
+    source = feature(
+        "synthetic",
+        200,
+        words=feature("feature", "int32", (None,), classes=50),
+        tags=feature("feature", "float32", (None, 2)),
+        label=feature("feature", "int32", classes=2),
+    )
+    wanted = {"tokens": ("int32", (6,)), "tags": ("float32", (6, 2)), "label": ("int32", ())}
+    rename = feature("rename", tokens="words")
+    steps = [rename, feature("pad", "tokens", to=6, value=-1), feature("pad", "tags", to=6, value=-1)]
+    (batch,) = reader.batches(reader.open(source, *steps, wanted=wanted), 1000)
+    sizes = (batch["tokens"] >= 0).sum(1)
+    assert np.bincount(sizes).tolist() == pytest.approx([0, *[200 / 6] * 6], abs=25)
+    np.testing.assert_array_equal(sizes, (batch["tags"][..., 1] >= 0).sum(1))
+    assert len(np.unique(batch["tokens"])) == 51
+    again = reader.batches(reader.open(source, *steps, wanted=wanted), 7)
+    np.testing.assert_array_equal(np.concatenate([each["tokens"] for each in again]), batch["tokens"])
+
+
+def test_free_axes_are_as_long_as_forecasts_assume(reader: Any) -> None:
+    """If the input has a free axis too, what `assume` says is the largest size."""
+    source = reader.call("synthetic", 300, words=reader.call("feature", "int64", (None,)))
+    split = ir.Split("train", source, (reader.call("pad", "words"),))
+    inputs = [Field("words", "int64", (None,), assumed=(9,))]
+    stream = open_split(split, inputs, StreamOptions(reader.base))
+    assert max(each["words"].shape[1] for each in reader.batches(stream, 50)) == 9
+
+
+def test_free_axes_need_pad(reader: Any) -> None:
+    """Without it the examples do not fit the input, and the message says what is missing."""
+    source = reader.call("synthetic", 5, words=reader.call("feature", "int32", (None,)))
+    with pytest.raises(SpecError) as caught:
+        reader.open(source, wanted={"words": ("int32", (None,))})
+    assert "-> pad(words)" in str(caught.value.diagnostics[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from contextlib import redirect_stdout
@@ -20,12 +21,14 @@ def command(common: Common, *, stdio: bool) -> int:
 
     An editor starts this command and talks to it over standard input and output.
     """
-    from tfdeploy.lsp.diagnostics import Settings
+    gc.disable()  # what is imported stays for good, and looking for garbage in it takes a third of the time
     from tfdeploy.lsp.requests import create_server
+    from tfdeploy.lsp.settings import Settings
 
     del stdio
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     server = create_server(Settings(common.overrides, common.allow_python))
+    gc.enable()
     with redirect_stdout(sys.stderr):  # whatever prints must not print between the messages
         server.start_io(stdout=answers)
     return 0

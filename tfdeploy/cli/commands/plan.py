@@ -66,7 +66,7 @@ class LoadedPlacement:
     "--measured",
     metavar="TRACE",
     shell_complete=offer("files"),
-    help="Compare the forecast with profile/trace.json of a run; with --json, print that comparison.",
+    help="Compare the forecast with profile/trace.json of a run, also on the page of --html or as --json.",
 )
 @click.option("--ops", is_flag=True, help="List every op with its device and what put it there.")
 @click.option(
@@ -140,7 +140,7 @@ def command(
         profile=profile,
     )
     if html is not None:
-        _write_page(html, loaded, open_page=open_page)
+        _write_page(html, _page(loaded, ran), open_page=open_page)
     if dot is not None:
         _write(dot, _graph(loaded))
     if trace is not None:
@@ -231,11 +231,11 @@ def _show(placement: PlacementMap, view: View, *, ops: bool) -> None:
         say(terminal_map(placement, view), color=view.color, end="")
 
 
-def _page(loaded: LoadedPlacement) -> str:
-    from compiler.report.page.data.spec_lines import lines_of
-    from compiler.report.page.html import html_page
+def _page(loaded: LoadedPlacement, ran: RunTrace | None) -> str:
+    from tfdeploy.plan_page import plan_page
 
-    return html_page(loaded.placement, lines_of(loaded.placement, loaded.texts), loaded.time)
+    time = loaded.time if ran is None else _forecast(loaded)
+    return plan_page(loaded.placement, loaded.texts, loaded.compiled, time, ran)
 
 
 def _require_free(outputs: list[str], path: str, *, force: bool) -> None:
@@ -338,11 +338,11 @@ def _refuse_of_maps(*, graph: bool, times: bool) -> None:
         )
 
 
-def _write_page(path: str, loaded: LoadedPlacement, *, open_page: bool) -> None:
+def _write_page(path: str, page: str, *, open_page: bool) -> None:
     """Write the page, and open it with the program that the desktop has for pages if that is wanted."""
     from pathlib import Path
 
-    _write(path, _page(loaded))
+    _write(path, page)
     if open_page and click.launch(str(Path(path).absolute())) != 0:
         raise click.ClickException(
             f"no program opens pages here; {path} is written and can be opened by hand"

@@ -33,12 +33,15 @@ class Context:
             that is not in it feeds no input.
         seed: The seed of the spec.
         free: The axes without a fixed size of the tensors that `pad` fills, by the name of the tensor.
+        longest: The size that the first axis of each tensor has in the input that it feeds, or is assumed to
+            have there.
     """
 
     base: Path
     read_as: Mapping[str, str] = field(factory=dict)
     seed: int | None = None
     free: Mapping[str, frozenset[int]] = field(factory=dict)
+    longest: Mapping[str, int] = field(factory=dict)
 
 
 @frozen

@@ -7,7 +7,7 @@ from zlib import crc32
 
 import tensorflow as tf
 
-from tfdeploy.data.options import BOUNDS, FLOATS, Tensors
+from tfdeploy.data.options import BOUNDS, FLOATS, ROUGH_SIZE, Tensors
 from tfdeploy.data.sources.base import Context, Source
 from tfdeploy.data.sources.features import Feature, features
 from tfdeploy.data.transforms.arguments import MISSING, bind
@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from dsl import ir
 
 LARGEST = 255
+SIZES = crc32(b"sizes of free axes")
 
 
 class Synthetic(Source):
     """`count` examples that are the same in every pass and every run with the same seed.
 
-    Floats are uniform from 0 to 1, whole numbers from 0 to below `classes`, or to 255 without those.
+    Floats are uniform from 0 to 1, whole numbers from 0 to below `classes`, or to 255 without those. A first
+    axis without a fixed size has a random size, from 1 to that of the input, or to the one that forecasts
+    assume for it. Tensors with the same largest size have the same size in each example.
     """
 
     def __init__(self, call: ir.Call, context: Context) -> None:
@@ -33,8 +36,6 @@ class Synthetic(Source):
         for each in self.features.values():
             if each.field.dtype == "string":
                 given.refuse("makes numbers, no text", each.field.name)
-            if each.field.ragged:
-                given.refuse("makes tensors of a fixed size", each.field.name, "give the feature a size")
         self.fields = tuple(each.field for each in self.features.values())
 
     @property
@@ -58,8 +59,17 @@ class Synthetic(Source):
         field = feature.field
         stream = (self.seed * 1_000_003 + crc32(field.name.encode())) % 2**31
         seed = tf.stack([tf.constant(stream, tf.int64), number])
+        shape = [self._size(field.name, number) if each is None else each for each in field.shape]
         if field.dtype in FLOATS:
-            return tf.random.stateless_uniform(field.shape, seed, dtype=field.dtype)
-        below = feature.classes or min(BOUNDS[field.dtype][1], LARGEST) + 1
-        drawn = tf.random.stateless_uniform(field.shape, seed, 0, below, tf.int64)
-        return tf.cast(drawn, field.dtype)
+            drawn = tf.random.stateless_uniform(shape, seed, dtype=field.dtype)
+        else:
+            below = feature.classes or min(BOUNDS[field.dtype][1], LARGEST) + 1
+            drawn = tf.cast(tf.random.stateless_uniform(shape, seed, 0, below, tf.int64), field.dtype)
+        return tf.ensure_shape(drawn, field.shape)
+
+    def _size(self, name: str, number: Any) -> Any:
+        """Return the size of an axis without a fixed size in an example; an int32 scalar."""
+        seed = tf.stack([tf.constant((self.seed * 1_000_003 + SIZES) % 2**31, tf.int64), number])
+        part = tf.random.stateless_uniform((), seed, dtype=tf.float64)
+        longest = self.context.longest.get(name, ROUGH_SIZE)
+        return 1 + tf.minimum(tf.cast(part * longest, tf.int32), longest - 1)

@@ -8,6 +8,7 @@ from lsprotocol import types
 
 from dsl import syntax
 from grammar.cursor import parts_of_line
+from tfdeploy.lsp.offers import TOKEN_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,22 +17,6 @@ if TYPE_CHECKING:
     from tfdeploy.lsp.documents import Document
     from tfdeploy.lsp.names import Names
 
-TYPES = (
-    "keyword",
-    "property",
-    "variable",
-    "parameter",
-    "function",
-    "class",
-    "enumMember",
-    "string",
-    "number",
-    "operator",
-    "comment",
-    "namespace",
-)
-MODIFIERS = ("definition", "readonly")
-LEGEND = types.SemanticTokensLegend(list(TYPES), list(MODIFIERS))
 _DEFINITION, _READONLY = 1, 2
 
 _OF_PARTS = {
@@ -93,7 +78,7 @@ def semantic_tokens(
         at = document.positions.position(offset)
         column = at.character - before.character if at.line == before.line else at.character
         length = document.positions.units(offset, end)
-        data += [at.line - before.line, column, length, TYPES.index(kind), modifiers]
+        data += [at.line - before.line, column, length, TOKEN_TYPES.index(kind), modifiers]
         before = at
     return types.SemanticTokens(data)
 

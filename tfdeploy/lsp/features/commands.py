@@ -12,18 +12,12 @@ from lsprotocol import types
 
 from dsl import syntax
 from dsl.files.regular import read_text
+from tfdeploy.lsp.offers import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tfdeploy.lsp.documents import Document
-
-COMMANDS = {
-    "tfdeploy.plan": ("Plan", ("plan",)),
-    "tfdeploy.run": ("Train", ("compile-and-run",)),
-    "tfdeploy.verify": ("Verify", ("verify",)),
-}
-"""The commands of the protocol, each with its title and the words of the command line."""
 
 LONGEST = 200_000
 """How many characters of the output of a command its result has at most; the last ones are kept."""

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from tfdeploy.lsp.documents import Document
     from tfdeploy.lsp.names import Names, Use
 
-TRIGGERS = (".", "[", "(", ",", "=", ">", " ")
-"""The characters after which an editor asks without being told to."""
-
 _Kind = types.CompletionItemKind
 _KINDS = {
     "constant": _Kind.Constant,
@@ -441,4 +438,4 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("$", "\\$").replace("}", "\\}")
 
 
-__all__ = ["NOTHING", "TRIGGERS", "complete", "described", "resolve"]
+__all__ = ["NOTHING", "complete", "described", "resolve"]

@@ -13,18 +13,18 @@ from dsl.source import Source
 from grammar.format import format_text
 from tfdeploy.lsp.diagnostics import examine, shown_as
 from tfdeploy.lsp.documents import absolute
+from tfdeploy.lsp.offers import FIX_ALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dsl.diagnostics import Fix
-    from tfdeploy.lsp.diagnostics import Findings, Settings
+    from tfdeploy.lsp.diagnostics import Findings
     from tfdeploy.lsp.documents import Document, Documents
+    from tfdeploy.lsp.settings import Settings
 
 ROUNDS = 10
 """How often fixes are applied and the text is read again, as `check --fix` does."""
-
-FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.tfdeploy"
 
 
 def code_actions(

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tfdeploy.lsp.documents import Document
     from tfdeploy.lsp.names import Names, Use
 
-TRIGGERS = ("(", ",")
 _REST = re.compile(r"\w*")
 _NOUNS = {
     "constant": "constant",

@@ -43,7 +43,9 @@ class HistoryRecord:
         data_loss: The loss without regularisation.
         metrics: The values of the metrics by name.
         examples_per_second: The speed since the last logged step, or that of the evaluation.
-        learning_rate: The learning rate of the step.
+        learning_rate: The learning rate of the step; that of the first group if groups of weights have
+            optimizers of their own.
+        learning_rates: The learning rate of each of these groups, by its glob.
         data_waiting: The share of the time since the last logged step, from 0 to 1, in which a step waited
             for its examples; None if it is not known.
         worker: The worker that has made the step, if workers update independently of each other.
@@ -57,9 +59,14 @@ class HistoryRecord:
     metrics: Mapping[str, Measured] = field(factory=dict)
     examples_per_second: float | None = field(default=None, metadata={DIGITS: 1})
     learning_rate: float | None = field(default=None, metadata={OPTIONAL: True})
+    learning_rates: Mapping[str, float] | None = field(default=None, metadata={OPTIONAL: True})
     data_waiting: float | None = field(default=None, metadata={DIGITS: 4, OPTIONAL: True})
     worker: str | None = field(default=None, metadata={OPTIONAL: True})
     time: str = field(factory=_now)
+
+    def rates_of_groups(self) -> dict[str, float]:
+        """Return the learning rate of each group under the name of its curve: `learning_rate/logits/*`."""
+        return {f"learning_rate/{glob}": rate for glob, rate in (self.learning_rates or {}).items()}
 
     def to_json(self) -> str:
         """Return the line of the file; numbers that are not finite are null."""

@@ -56,7 +56,8 @@ def open_stream(
         deterministic=plan.spec.train.deterministic,
         training=training,
     )
-    stream = open_split(split, [Field(each.name, each.dtype, each.shape) for each in inputs], options)
+    wanted = [Field(each.name, each.dtype, each.shape, assumed=each.assumed_shape) for each in inputs]
+    stream = open_split(split, wanted, options)
     stream.check()
     return stream
 

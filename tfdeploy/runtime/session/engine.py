@@ -41,7 +41,8 @@ class StepReport:
         loss: The loss with regularisation.
         data_loss: The loss without regularisation.
         metrics: The values of the metrics by name.
-        learning_rate: The learning rate of the step; None if the report is of one clone alone.
+        learning_rates: The learning rate of each group of weights by its glob; empty if the report is of one
+            clone alone.
         summary: A serialised `tf.compat.v1.Summary`, if the graph makes one.
         waited: The seconds until the examples of the step were ready; None if they are not measured.
     """
@@ -49,7 +50,7 @@ class StepReport:
     loss: float
     data_loss: float
     metrics: Mapping[str, float]
-    learning_rate: float | None
+    learning_rates: Mapping[str, float]
     summary: bytes | None = field(default=None, repr=False)
     waited: float | None = None
 
@@ -217,23 +218,22 @@ class Engine:
             values = run()
         _, loss, data_loss, found, waits = values
         scores = named(zip(loop.metrics, found, strict=True))
-        return StepReport(float(loss), float(data_loss), scores, None, waited=_longest(waits))
+        return StepReport(float(loss), float(data_loss), scores, {}, waited=_longest(waits))
 
     def publish(self) -> None:
         """Bring the shared variables up to date, if clones train copies of their own (local)."""
         if self.compiled.publish_op is not None:
             self.session.run(self.compiled.publish_op)
 
-    def learning_rate(self) -> float | None:
-        """Return the learning rate at the present step."""
-        rate = self.compiled.learning_rate
-        return None if rate is None else float(self.session.run(rate))
+    def learning_rates(self) -> dict[str, float]:
+        """Return the learning rate of each group of weights at the present step, by the glob of the group."""
+        return named(self.session.run(dict(self.compiled.learning_rates)).items())
 
     def _logged_fetches(self) -> list[Any]:
         compiled = self.compiled
         fetches = [compiled.train_op, compiled.total_loss, compiled.data_loss]
         fetches += [each.result for each in compiled.metrics.values()]
-        fetches += _present(compiled.learning_rate, compiled.summary_op)
+        fetches += [*compiled.learning_rates.values(), *_present(compiled.summary_op)]
         return [*fetches, *self._whether_applied, self._waits]
 
     @property
@@ -251,9 +251,10 @@ class Engine:
         self.applied = bool(rest.pop()) if compiled.applied is not None else True
         metrics = named(zip(compiled.metrics, rest, strict=False))
         rest = rest[len(compiled.metrics) :]
-        rate = float(rest.pop(0)) if compiled.learning_rate is not None else None
+        rates = named(zip(compiled.learning_rates, rest, strict=False))
+        rest = rest[len(rates) :]
         summary = rest.pop(0) if rest else None
-        return StepReport(float(total), float(data), metrics, rate, summary, self.waited)
+        return StepReport(float(total), float(data), metrics, rates, summary, self.waited)
 
     def global_step(self) -> int:
         """Return the global step."""

@@ -79,7 +79,8 @@ def read_curves(runs: Sequence[Path], score: str) -> list[Curve]:
 
     Args:
         runs: Run directories, or files of a history.
-        score: `loss`, `data_loss`, `learning_rate`, `examples_per_second`, or the name of a metric.
+        score: `loss`, `data_loss`, `learning_rate`, `examples_per_second`, the name of a metric, or
+            `learning_rate/GLOB` for a group of weights.
 
     Returns:
         A curve for each run, split and worker that has the score.
@@ -91,7 +92,7 @@ def read_curves(runs: Sequence[Path], score: str) -> list[Curve]:
     known: set[str] = set()
     for run in runs:
         lines = _read(run)
-        known |= {name for line in lines for name in (*SCORES, *line.metrics)}
+        known |= {name for line in lines for name in (*SCORES, *line.metrics, *line.rates_of_groups())}
         for split in ("train", "validation", "test"):
             of_split = [line for line in lines if line.split == split]
             for worker in dict.fromkeys(line.worker for line in of_split):
@@ -123,4 +124,4 @@ def _value(line: HistoryRecord, score: str) -> float:
     if score in SCORES:
         found = getattr(line, score)
         return math.nan if found is None else float(found)
-    return line.metrics.get(score, math.nan)
+    return {**line.metrics, **line.rates_of_groups()}.get(score, math.nan)

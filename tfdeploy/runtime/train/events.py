@@ -92,6 +92,7 @@ class Events:
         scalars = {"loss": record.loss, "data_loss": record.data_loss, **record.metrics}
         if record.learning_rate is not None:
             scalars["learning_rate"] = record.learning_rate
+        scalars |= record.rates_of_groups()
         if record.examples_per_second is not None:
             scalars["examples_per_second"] = record.examples_per_second
         if record.data_waiting is not None:

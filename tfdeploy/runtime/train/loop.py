@@ -195,6 +195,7 @@ class Trainer:
 
     def _log(self, report: StepReport) -> None:
         alone, window = bool(self.engine.compiled.train_loops), self._window
+        rates = self.engine.learning_rates() if alone else report.learning_rates
         self._window, self._report, self._logged = Clock(), None, self.step
         record = HistoryRecord(
             step=self.step,
@@ -203,7 +204,8 @@ class Trainer:
             data_loss=report.data_loss,
             metrics=report.metrics,
             examples_per_second=window.examples_per_second,
-            learning_rate=self.engine.learning_rate() if alone else report.learning_rate,
+            learning_rate=next(iter(rates.values()), None),
+            learning_rates=rates if len(rates) > 1 else None,
             data_waiting=window.waiting,
             worker=self.group.name if self.group is not None else None,
         )

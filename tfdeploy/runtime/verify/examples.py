@@ -30,7 +30,7 @@ def read_examples(spec: ir.Spec, model: ModelGraph, count: int, seed: int) -> di
     """
     if spec.data is None or spec.data.train is None:
         raise SpecError([no_training_data(spec, "`data.train` (or `--synthetic`)")])
-    wanted = [Field(each.name, each.dtype, each.shape) for each in model.inputs]
+    wanted = [Field(each.name, each.dtype, each.shape, assumed=each.assumed_shape) for each in model.inputs]
     options = StreamOptions(base=folder_of(spec), seed=seed, deterministic=True, training=True)
     stream = open_split(spec.data.train, wanted, options)
     stream.check()

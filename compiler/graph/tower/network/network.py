@@ -15,6 +15,7 @@ from attrs import define, evolve, field, frozen
 
 from compiler.graph.adapters.keras_private import (
     Functional,
+    build_of_shapes,
     file_utils,
     get_keras_mask,
     is_built,
@@ -248,12 +249,34 @@ class Network:
             What the layer or the operation gives: a tensor, or a list or tuple of them.
         """
         layer = self.layers[call.layer]
-        named = {key: filled(each, values) for key, each in call.kwargs.items()}
         if isinstance(layer, Operation):
+            named = {key: filled(each, values) for key, each in call.kwargs.items()}
             return layer(*(filled(each, values) for each in call.args), **named)
-        taken = {key: value for key, value in arguments.items() if takes(layer, key)}
+        positional, named = self._arguments(call, values, arguments)
         with _masks_kept(values):
-            return layer(*spread(layer, values[: call.sources]), **(taken | named))
+            return layer(*positional, **named)
+
+    def build(self, call: CallNode, values: list[Any], **arguments: Any) -> bool:
+        """Make the variables of the layer of `call` of the shapes of tensors, without calling it.
+
+        Args:
+            call: What would be called.
+            values: As for `apply`.
+            arguments: As for `apply`.
+
+        Returns:
+            Whether the layer is built now. If not, it must be called.
+        """
+        return build_of_shapes(self.layers[call.layer], *self._arguments(call, values, arguments))
+
+    def _arguments(
+        self, call: CallNode, values: list[Any], arguments: Mapping[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments of a call of a layer by position, and by name."""
+        layer = self.layers[call.layer]
+        named = {key: filled(each, values) for key, each in call.kwargs.items()}
+        taken = {key: value for key, value in arguments.items() if takes(layer, key)}
+        return spread(layer, values[: call.sources]), taken | named
 
 
 @contextmanager

@@ -1,59 +1,33 @@
-"""The data of the page of a placement map: names as a tree, and numbers for everything that recurs."""
+"""The data of the page of a placement map."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from attrs import define, field
-
 from compiler.figures import plural
-from compiler.mapping.records import MapOp, MapVariable, PlacementMap
+from compiler.mapping.records import MapVariable, PlacementMap
+from compiler.report.page.data.costs import measures, op_costs
+from compiler.report.page.data.model_data import model_data
 from compiler.report.page.data.numbers import Numbers
 from compiler.report.page.data.spec_lines import Lines
 from compiler.report.page.data.timeline_data import timeline_data
+from compiler.report.page.data.tree import Tables, tree_data
+from compiler.report.page.details import Details
 from compiler.report.totals import device_totals
-from compiler.time.forecast import StepForecast
-
-NONE = -1
 
 
-@define
-class Tables:
-    """What the tree refers to by number: names, (type, role, clone, devices), rules, devices, files."""
-
-    places: Numbers
-    names: Numbers = field(factory=Numbers)
-    kinds: Numbers = field(factory=Numbers)
-    rules: Numbers = field(factory=Numbers)
-    files: Numbers = field(factory=Numbers)
-
-    def kind(self, op: MapOp) -> int:
-        """Return the number of what an op has in common with others."""
-        clone = NONE if op.clone is None else op.clone
-        assigned = NONE if op.assigned is None else self.places.of(op.assigned)
-        return self.kinds.of((op.type, op.role, clone, self.places.of(op.requested), assigned))
-
-    def rule(self, op: MapOp) -> int:
-        """Return the number of the rule that placed an op."""
-        rule = op.rule
-        file = NONE if rule.file is None else self.files.of(rule.file)
-        return self.rules.of(
-            (rule.reason, rule.text, file, rule.line or 0, rule.column or 0, rule.decided_by or "")
-        )
-
-
-def page_data(placement: PlacementMap, lines: Lines, forecast: StepForecast | None = None) -> dict[str, Any]:
+def page_data(placement: PlacementMap, lines: Lines, details: Details) -> dict[str, Any]:
     """Return the data that the page's scripts read.
 
     Args:
         placement: The map.
         lines: The lines of the spec that are shown.
-        forecast: The forecast of the step, whose timeline is shown; a map that was read from a file has none.
+        details: What is known beyond the map.
     """
     tables = Tables(Numbers({each.ref: at for at, each in enumerate(placement.devices)}))
-    tree = _tree(placement, tables)
+    tree, families = tree_data(placement, tables, op_costs(placement, details))
+    model = None if details.model is None else model_data(details.model, tables.files)
     mode = placement.mode
-    place = tables.places.of
     return {
         "title": f"Placement of {placement.spec.path}",
         "facts": [
@@ -64,28 +38,25 @@ def page_data(placement: PlacementMap, lines: Lines, forecast: StepForecast | No
             f"TensorFlow {placement.tensorflow}",
             f"sha256 {placement.spec.sha256[:12]}",
         ],
-        "devices": _devices(placement),
-        "clones": [each.scope for each in placement.clones],
-        "transfers": [
-            [
-                place(each.from_device),
-                place(each.to_device),
-                each.tensors,
-                each.bytes,
-                each.bytes_unknown,
-                [[tensor.name, tensor.bytes] for tensor in each.largest],
-            ]
-            for each in placement.transfers
-        ],
+        "devices": device_data(placement),
+        "clones": {each.index: each.scope for each in placement.clones},
+        "transfers": transfer_data(placement, tables.places),
         "variables": {each.name: _variable(each, tables.places) for each in placement.variables},
+        "measures": measures(details),
         "tree": tree,
+        "families": families,
         "names": tables.names.values(),
         "kinds": tables.kinds.values(),
         "rules": tables.rules.values(),
+        "costs": tables.costs.values(),
+        "spots": tables.spot_values(),
+        "model": model,
         "files": tables.files.values(),
         "lines": [lines.get(file, {}) for file in tables.files.values()],
+        "step": None
+        if details.time is None
+        else timeline_data(details.time, _source(placement), details.trace),
         "places": tables.places.values(),
-        "step": None if forecast is None else timeline_data(forecast, _source(placement)),
     }
 
 
@@ -93,24 +64,8 @@ def _source(placement: PlacementMap) -> str:
     return "" if placement.time is None else placement.time.source
 
 
-def _tree(placement: PlacementMap, tables: Tables) -> list[Any]:
-    """Return nested lists: `[name, child...]` for a scope, `[name, kind, rule, child...]` for an op."""
-    root: list[Any] = [tables.names.of("")]
-    nodes: dict[str, list[Any]] = {"": root}
-
-    def node(path: str) -> list[Any]:
-        if path not in nodes:
-            outer, _, name = path.rpartition("/")
-            nodes[path] = [tables.names.of(name)]
-            node(outer).append(nodes[path])
-        return nodes[path]
-
-    for op in placement.ops:
-        node(op.name)[1:1] = [tables.kind(op), tables.rule(op)]
-    return root
-
-
-def _devices(placement: PlacementMap) -> list[dict[str, Any]]:
+def device_data(placement: PlacementMap) -> list[dict[str, Any]]:
+    """Return the devices with what is on each of them."""
     totals = device_totals(placement)
     return [
         {
@@ -128,8 +83,37 @@ def _devices(placement: PlacementMap) -> list[dict[str, Any]]:
             "in_unknown": totals[each.ref].in_unknown,
             "out": totals[each.ref].bytes_out,
             "out_unknown": totals[each.ref].out_unknown,
+            "busy": totals[each.ref].busy,
         }
         for each in placement.devices
+    ]
+
+
+def transfer_data(placement: PlacementMap, places: Numbers) -> list[list[Any]]:
+    """Return the links between devices: `[from, to, tensors, bytes, unknown, largest, busy]`.
+
+    Args:
+        placement: The map.
+        places: Numbers for devices.
+
+    Returns:
+        The links. `unknown` is the number of tensors of unknown size, and `busy` the part of a step in which
+        the link carries something, from 0 to 1, or None if no time was forecast.
+    """
+    busy = {}
+    if placement.time is not None:
+        busy = {(each.from_device, each.to_device): each.busy for each in placement.time.links}
+    return [
+        [
+            places.of(each.from_device),
+            places.of(each.to_device),
+            each.tensors,
+            each.bytes,
+            each.bytes_unknown,
+            [[tensor.name, tensor.bytes] for tensor in each.largest],
+            None if placement.time is None else round(busy.get((each.from_device, each.to_device), 0.0), 4),
+        ]
+        for each in placement.transfers
     ]
 
 

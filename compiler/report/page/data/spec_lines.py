@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from compiler.mapping.records import PlacementMap, RuleRef
 from dsl import ir
 from dsl.files.regular import read_regular
+from dsl.source import Span
 
 Lines = Mapping[str, Mapping[int, str]]
 """Lines of specs by file and number, from 1."""
@@ -22,20 +23,25 @@ def rules_of(placement: PlacementMap) -> Iterable[RuleRef]:
     return dict.fromkeys(listed)
 
 
-def lines_of(placement: PlacementMap, texts: Mapping[str, str]) -> Lines:
-    """Return the lines of the map's rules, and those around them.
+def lines_of(placement: PlacementMap, texts: Mapping[str, str], spans: Iterable[Span] = ()) -> Lines:
+    """Return the lines of the map's rules and of other places, and those around them.
 
     Args:
         placement: The map.
         texts: The texts of the specs by their files.
+        spans: The other places.
     """
     found: dict[str, dict[int, str]] = {}
+    places = dict.fromkeys((each.file, each.line) for each in rules_of(placement))
+    listed = list(spans)
+    places |= dict.fromkeys((each.source.name, each.begin.line) for each in listed)
+    texts = {**{each.source.name: each.source.text for each in listed}, **texts}
     split = {file: text.removesuffix("\n").replace("\r\n", "\n").split("\n") for file, text in texts.items()}
-    for rule in rules_of(placement):
-        if rule.file in split and rule.line is not None:
-            lines = split[rule.file]
-            for number in range(max(1, rule.line - AROUND), min(len(lines), rule.line + AROUND) + 1):
-                found.setdefault(rule.file, {})[number] = lines[number - 1]
+    for file, line in places:
+        if file in split and line is not None:
+            lines = split[file]
+            for number in range(max(1, line - AROUND), min(len(lines), line + AROUND) + 1):
+                found.setdefault(file, {})[number] = lines[number - 1]
     return found
 
 

@@ -19,6 +19,7 @@ PRIVATE_MODULES = ("tensorflow.python", "tensorflow.core", "tensorflow.compiler"
 IMPORTED = {
     "keras.src.backend.common.global_state": {"get_global_attribute", "set_global_attribute"},
     "keras.src.backend.common.masking": {"get_keras_mask", "set_keras_mask"},
+    "keras.src.layers.layer": {"CallSpec"},
     "keras.src.layers.merging.base_merge": {"Merge"},
     "keras.src.losses.loss": {"reduce_weighted_values", "squeeze_or_expand_to_same_rank"},
     "keras.src.models.functional": {"Functional"},
@@ -67,8 +68,10 @@ def keras_objects() -> dict[str, object]:
     table.build((None, 1))
     kinds: dict[str, object] = dict.fromkeys(
         (
+            "_call_context_args",
+            "_call_signature",
             "_flatten_layers",
-            "_layers",
+            "_maybe_build",
             "_open_name_scope",
             "_moments",
             "_reduction_axes",

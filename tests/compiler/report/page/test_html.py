@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import evolve
 
+from compiler.report.page.bundle import bundle
 from compiler.report.page.data.spec_lines import lines_of, texts_on_disk
 from compiler.report.page.html import html_page
 from tests.placement_maps import SPEC, VARIABLES, make_map
@@ -82,25 +83,73 @@ def test_names_cannot_break_out() -> None:
     assert f"{NASTY}input".partition("/")[0] in data["names"]
 
 
-def test_tree_holds_every_op_once() -> None:
-    """The tree of names gives back every op with type, role, clone, device and rule."""
-    placement = make_map(2)
-    data = data_of(page_of(placement))
-    found = {}
+def ops_of(data: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """Return type, role, clone, device and rule of every op in the data of a page, by its name."""
+    found: dict[str, tuple[Any, ...]] = {}
 
-    def visit(node: list[Any], path: str) -> None:
+    def visit(node: list[Any], path: str, clone: int | None, place: int) -> None:
         name = "/".join(filter(None, (path, data["names"][node[0]])))
         is_op = len(node) > 1 and isinstance(node[1], int)
         if is_op:
-            found[name] = (data["kinds"][node[1]], data["rules"][node[2]])
-        for child in node[3 if is_op else 1 :]:
-            visit(child, name)
+            kind, role, own, spot = data["kinds"][node[1]]
+            device, assigned = data["spots"][spot][place]
+            assert assigned == -1
+            shown = own if clone is None else clone
+            assert name not in found
+            found[name] = (kind, role, shown, data["places"][device], data["rules"][node[2]])
+        for child in node[4 if is_op else 1 :]:
+            if isinstance(child, dict):
+                family = data["families"][child["family"]]
+                for at, each in enumerate(family["clones"]):
+                    for inner in family["tree"][1:]:
+                        visit(inner, data["clones"][str(each)], each, at)
+            else:
+                visit(child, name, clone, place)
 
-    visit(data["tree"], "")
+    visit(data["tree"], "", None, 0)
+    return found
+
+
+def test_tree_holds_every_op_once() -> None:
+    """The tree of names gives back every op with type, role, clone, device and rule."""
+    placement = make_map(2)
+    found = ops_of(data_of(page_of(placement)))
     assert set(found) == {op.name for op in placement.ops}
-    kind, rule = found["clone_1/conv1/kernel/read"]
-    assert kind == ["ReadVariableOp", "read", 1, data["places"].index("cpu[0]"), -1]
-    assert rule == ["follows", "conv1/kernel", 0, 13, 3, VARIABLES.text]
+    rule = ["follows", "conv1/kernel", 0, 13, 3, VARIABLES.text]
+    assert found["clone_1/conv1/kernel/read"] == ("ReadVariableOp", "read", 1, "cpu[0]", rule)
+
+
+def test_clones_that_are_alike_are_in_the_page_once() -> None:
+    """Eight clones are one family, from which every op comes back; an odd one stays by itself."""
+    placement = make_map(8)
+    odd = tuple(evolve(op, type="Gelu") if op.name == "clone_6/conv1/Relu" else op for op in placement.ops)
+    placement = evolve(placement, ops=odd)
+    data = data_of(page_of(placement))
+    assert [each["label"] for each in data["families"]] == ["clone_0..5,7"]
+    found = ops_of(data)
+    assert len(found) == len(placement.ops)
+    for op in placement.ops:
+        assert found[op.name][:4] == (op.type, op.role, -1 if op.clone is None else op.clone, op.requested)
+        assert found[op.name][4][1] == op.rule.text
+
+
+def test_the_page_does_not_grow_with_clones_that_are_alike() -> None:
+    """Five hundred and twelve clones take hardly more than their devices and links."""
+    few, many = (len(page_of(make_map(clones, host="worker[{}]."))) for clones in (8, 512))
+    assert many < few + 512 * 700
+
+
+def test_scripts_are_joined_without_comments() -> None:
+    """Each module comes after those that it imports, and no comment or import is left."""
+    script = bundle("map.js")
+    assert "import" not in script
+    assert "export " not in script
+    assert "/**" not in script
+    assert not re.search(r"^\s*//", script, re.MULTILINE)
+    names = re.findall(r"^const (m\d+) = ", script, re.MULTILINE)
+    assert names == [f"m{at}" for at in range(len(names))]
+    for at, part in enumerate(script.split("\nconst m")[1:]):
+        assert all(int(used) < at for used in re.findall(r"^const \{[^}]*\} = m(\d+);", part, re.MULTILINE))
 
 
 def test_lines_around_the_rules() -> None:

@@ -59,8 +59,8 @@ class _ChiefSteps:
         if logged:
             fetches["loss"] = compiled.total_loss
             fetches["metrics"] = {name: each.result for name, each in compiled.metrics.items()}
-            more = {"rate": compiled.learning_rate, "summary": compiled.summary_op}
-            fetches |= {name: each for name, each in more.items() if each is not None}
+            fetches["rates"] = dict(compiled.learning_rates)
+            fetches |= {"summary": compiled.summary_op} if compiled.summary_op is not None else {}
         return fetches
 
     def close(self) -> None:
@@ -70,13 +70,12 @@ class _ChiefSteps:
 def _report(values: Mapping[str, Any], *, logged: bool) -> StepReport:
     loss = float(values["data_loss"])
     if not logged:
-        return StepReport(loss, loss, {}, None)
-    rate = values.get("rate")
+        return StepReport(loss, loss, {}, {})
     return StepReport(
         float(values["loss"]),
         loss,
         named(values["metrics"].items()),
-        None if rate is None else float(rate),
+        named(values["rates"].items()),
         values.get("summary"),
     )
 

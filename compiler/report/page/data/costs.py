@@ -1,0 +1,60 @@
+"""What each op of a map holds and costs in a step, for the table of scopes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from compiler.mapping.records import PlacementMap
+from compiler.report.page.details import Details
+
+Cost: TypeAlias = tuple[int, int, int, float]
+"""The bytes of the variable that an op holds, and what the op takes in a step: FLOPs, the bytes that it reads
+and writes, and microseconds by the forecast."""
+
+FREE: Cost = (0, 0, 0, 0.0)
+
+
+def measures(details: Details) -> list[str]:
+    """Return what the table of scopes can show: numbers of ops, and the parts of a cost that are known."""
+    known = ["ops", "held"]
+    if details.work is not None or details.time is not None:
+        known += ["flops", "bytes"]
+    return known if details.time is None else [*known, "time"]
+
+
+def op_costs(placement: PlacementMap, details: Details) -> Mapping[str, Cost]:
+    """Return the costs of ops by their names; an op that is missing holds nothing and costs nothing."""
+    held = _held(placement)
+    times = _microseconds(details)
+    work = details.work or (details.time.work if details.time is not None else None)
+    found: dict[str, Cost] = {name: (size, 0, 0, 0.0) for name, size in held.items()}
+    for op in work.ops if work is not None else ():
+        found[op.name] = (
+            held.get(op.name, 0),
+            op.flops * op.times,
+            op.bytes * op.times,
+            round(times.get(op.name, 0.0), 3),
+        )
+    return found
+
+
+def _held(placement: PlacementMap) -> dict[str, int]:
+    """Return the bytes of variables, their copies and their slots, by the names of the ops that hold them."""
+    found: dict[str, int] = {}
+    for each in placement.variables:
+        found[each.name] = each.bytes
+        found |= {f"{each.name}/replica_{copy}": each.bytes for copy in range(1, len(each.copies))}
+        found |= {slot.name: slot.bytes for slot in each.slots}
+    return found
+
+
+def _microseconds(details: Details) -> Mapping[str, float]:
+    if details.time is None:
+        return {}
+    found: dict[str, float] = defaultdict(float)
+    simulated, ops = details.time.simulated, details.time.work.ops
+    for bar in simulated.bars:
+        found[ops[bar.op].name] += (bar.end - bar.start) * 1e6 / simulated.updates
+    return found

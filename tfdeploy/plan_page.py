@@ -1,0 +1,47 @@
+"""The page of a plan, with all that its graph says about a step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.mapping.records import PlacementMap
+    from compiler.time.forecast import StepForecast
+    from compiler.time.measured_trace import RunTrace
+
+
+def plan_page(
+    placement: PlacementMap,
+    texts: Mapping[str, str],
+    compiled: CompiledGraph | None = None,
+    time: StepForecast | None = None,
+    trace: RunTrace | None = None,
+) -> str:
+    """Return the page of a placement map.
+
+    Args:
+        placement: The map.
+        texts: The texts of the spec by their files.
+        compiled: The graph that the map was made from; without it, the page has no model and no costs of ops.
+        time: The forecast of the step.
+        trace: The trace of a run, which is shown beneath the timeline of the forecast.
+    """
+    from compiler.report.page.data.model_data import places_of
+    from compiler.report.page.data.spec_lines import lines_of
+    from compiler.report.page.details import Details
+    from compiler.report.page.html import html_page
+
+    if compiled is None:
+        return html_page(placement, lines_of(placement, texts))
+    from compiler.graph.assumed_sizes import with_assumed_sizes
+    from compiler.graph.inspect.timed_step import can_be_timed, timed_step
+
+    model = compiled.plan.model
+    work = time.work if time is not None else None
+    if work is None and can_be_timed(compiled):
+        work = timed_step(with_assumed_sizes(compiled))
+    details = Details(model=model, work=work, time=time, trace=trace)
+    return html_page(placement, lines_of(placement, texts, places_of(model)), details)

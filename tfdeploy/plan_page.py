@@ -37,11 +37,11 @@ def plan_page(
     if compiled is None:
         return html_page(placement, lines_of(placement, texts))
     from compiler.graph.assumed_sizes import with_assumed_sizes
-    from compiler.graph.inspect.timed_step import can_be_timed, timed_step
+    from compiler.graph.inspect.timed_step import timed_step
 
     model = compiled.plan.model
     work = time.work if time is not None else None
-    if work is None and can_be_timed(compiled):
+    if work is None:
         work = timed_step(with_assumed_sizes(compiled))
     details = Details(model=model, work=work, time=time, trace=trace)
     return html_page(placement, lines_of(placement, texts, places_of(model)), details)

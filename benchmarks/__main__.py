@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 from attrs import evolve
@@ -62,6 +63,9 @@ FULL_BUILDS = (
 @click.option(
     "--reading", is_flag=True, help="Measure the reading of files alone; what else is in OUTPUT stays."
 )
+@click.option(
+    "--clusters", is_flag=True, help="Measure training on clusters alone; what else is in OUTPUT stays."
+)
 @click.option("--output", type=click.Path(path_type=Path), help="Folder of the results.")
 def main(
     *,
@@ -72,15 +76,20 @@ def main(
     rounds: int | None,
     turns: int | None,
     reading: bool,
+    clusters: bool,
     output: Path | None,
 ) -> None:
     """Run the benchmarks, and write `benchmarks.md`, `.json` and `.svg`.
 
     Without options this takes about 20 minutes and writes into `docs`. If options choose a part, the results
-    go into `benchmarks/results`; the part on reading files takes three minutes and is updated in `docs`.
+    go into `benchmarks/results`; the parts on reading files and on clusters take a few minutes each, and are
+    updated in `docs`.
     """
     if reading:
-        _measure_reading(output or ROOT / "docs", turns or READING_TURNS)
+        _renew(output or ROOT / "docs", readings=tuple(run_readings(turns=turns or READING_TURNS)))
+    if clusters:
+        _renew(output or ROOT / "docs", clusters=tuple(run_clusters(rounds or 3)))
+    if reading or clusters:
         return
     if models or contenders or towers or rounds or turns:
         chosen = _chosen(models or SMALL, towers or (4,), contenders or CONTENDERS, rounds or 1, turns or 5)
@@ -93,11 +102,11 @@ def main(
     click.echo((folder / "benchmarks.md").read_text())
 
 
-def _measure_reading(folder: Path, turns: int) -> None:
-    """Measure how files are read, and renew that part of the results in `folder`."""
+def _renew(folder: Path, **parts: tuple[Any, ...]) -> None:
+    """Renew parts of the results in `folder`."""
     data = folder / "benchmarks.json"
     results = Results.from_json(data.read_text()) if data.exists() else Results(Machine.here())
-    write_page(evolve(results, readings=tuple(run_readings(turns=turns))), folder)
+    write_page(evolve(results, **parts), folder)
     click.echo((folder / "benchmarks.md").read_text())
 
 

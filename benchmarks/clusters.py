@@ -1,8 +1,9 @@
 """Asynchronous training on a cluster of this machine's processes, against `ParameterServerStrategy`.
 
-`python -m benchmarks.clusters [ROUNDS] [STEPS]`: two parameter servers and two workers on loopback, the same
-model, batch and number of processes, in turns. Prints steps per second of both (a step is one worker's batch)
-and their ratio.
+`python -m benchmarks.clusters [ROUNDS] [STEPS] [MODEL ...]`: two parameter servers and two workers on
+loopback, the same model, batch and number of processes, in turns. Prints steps per second of both (a step is
+one worker's batch) and their ratio. The model `table` has a table of 1,000,000 rows in pieces, which the
+strategy's own partitioner cuts; the variables of the other models are whole.
 """
 
 from __future__ import annotations
@@ -12,54 +13,92 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.figures import ClusterRates
-from benchmarks.models import PROBLEMS, Problem
+from attrs import frozen
 
-MODELS = ("mlp", "lenet")
+from benchmarks.contenders.parameter_server import EXAMPLES
+from benchmarks.figures import ClusterRates
+from benchmarks.models import PROBLEMS, TABLE, Problem
+
 SERVERS, WORKERS = 2, 2
 PATIENCE = 300
+MOMENTUM = "Momentum(0.01, momentum = 0.9)"
+
+
+@frozen
+class Contest:
+    """A model on which both train.
+
+    Attributes:
+        problem: The model.
+        command: The module and the arguments of the strategy's contender, apart from the number of steps.
+        optimizer: Our optimizer, which is also that of the contender.
+        rules: Further rules for places.
+    """
+
+    problem: Problem
+    command: tuple[str, ...]
+    optimizer: str = MOMENTUM
+    rules: str = ""
+
+
+CONTESTS = (
+    *(Contest(PROBLEMS[each], ("parameter_server", each)) for each in ("mlp", "lenet")),
+    Contest(TABLE, ("table",), "SGD(0.01)", 'variables("*/embeddings") -> sharded(ps[*])'),
+)
 TAIL = """
 data {{
-  train = synthetic({examples}, x = feature(float32, {shape}), y = feature(int32, classes = {classes}))
-    -> cache()
+  train = npz("examples.npz") -> cache()
 }}
 devices {{
   job "ps" {{ tasks = {servers} }}
   job "worker" {{ tasks = {workers} }}
 }}
 clones {{ batch = {batch} }}
-place {{ variables -> balanced(ps[*]) }}
-update {{ mode = async, optimizer = Momentum(0.01, momentum = 0.9) }}
-train {{ steps = {steps}, log_every = {every}, seed = 1, summaries = none, directory = "run" }}
+place {{
+  variables -> balanced(ps[*])
+  {rules}
+}}
+update {{ mode = async, optimizer = {optimizer} }}
+train {{
+  steps = {steps}, log_every = {every}, checkpoint_every = 1h
+  seed = 1, summaries = none, directory = "run"
+}}
 """
 
 
-def run_clusters(rounds: int = 3, steps: int = 400) -> list[ClusterRates]:
-    """Return the rates for each model, the contenders taking turns."""
+def run_clusters(rounds: int = 3, steps: int = 400, models: Collection[str] = ()) -> list[ClusterRates]:
+    """Return the rates for each model, or for those named, the contenders taking turns."""
     found = []
-    for model in MODELS:
-        pairs = [(ours(PROBLEMS[model], steps), parameter_server(model, steps)) for _ in range(rounds)]
-        found.append(ClusterRates(model, [each for each, _ in pairs], [each for _, each in pairs]))
+    for contest in CONTESTS:
+        name = contest.problem.name
+        if not models or name in models:
+            pairs = [(ours(contest, steps), parameter_server(contest, steps)) for _ in range(rounds)]
+            rates = [each for each, _ in pairs], [each for _, each in pairs]
+            found.append(ClusterRates(name, *rates, datetime.now(UTC).date().isoformat()))
     return found
 
 
-def ours(problem: Problem, steps: int) -> float:
+def ours(contest: Contest, steps: int) -> float:
     """Train on a launched cluster; return the steps per second of the second half."""
+    import numpy as np
+
+    problem = contest.problem
     with tempfile.TemporaryDirectory() as folder:
+        x, y = problem.arrays(EXAMPLES * problem.batch)
+        np.savez(Path(folder) / "examples.npz", x=x, y=y)
         tail = TAIL.format(
-            examples=4 * problem.batch * WORKERS,
-            shape=list(problem.shape),
-            classes=problem.classes,
             servers=SERVERS,
             workers=WORKERS,
             batch=problem.batch,
+            rules=contest.rules,
+            optimizer=contest.optimizer,
             steps=2 * steps,
             every=max(steps // 20, 1),
         )
@@ -76,7 +115,7 @@ def ours(problem: Problem, steps: int) -> float:
         return float((last["step"] - first["step"]) / (times[1] - times[0]).total_seconds())
 
 
-def parameter_server(model: str, steps: int) -> float:
+def parameter_server(contest: Contest, steps: int) -> float:
     """Train by the strategy on as many processes; return the steps per second of the second half."""
     from tests.runtime.tasks import free_ports
 
@@ -89,18 +128,19 @@ def parameter_server(model: str, steps: int) -> float:
     with ExitStack() as stack:
         for job in ("ps", "worker"):
             for index in range(len(cluster[job])):
-                process = subprocess.Popen(**_task(model, steps, cluster, job, index))
+                process = subprocess.Popen(**_task(contest, steps, cluster, job, index))
                 stack.callback(process.wait)
                 stack.callback(process.kill)
-        options = _task(model, steps, cluster, "chief", 0)
+        options = _task(contest, steps, cluster, "chief", 0)
         done = subprocess.run(**{**options, "stdout": subprocess.PIPE}, check=True, timeout=PATIENCE)
         return float(steps / json.loads(done.stdout.splitlines()[-1])["seconds"])
 
 
-def _task(model: str, steps: int, cluster: Mapping[str, Any], job: str, index: int) -> dict[str, Any]:
+def _task(contest: Contest, steps: int, cluster: Mapping[str, Any], job: str, index: int) -> dict[str, Any]:
     config = json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
+    module, *arguments = contest.command
     return {
-        "args": [sys.executable, "-m", "benchmarks.contenders.parameter_server", model, str(steps)],
+        "args": [sys.executable, "-m", f"benchmarks.contenders.{module}", *arguments, str(steps)],
         "env": {**_environment(), "TF_CONFIG": config},
         "stdout": subprocess.DEVNULL,
         "stderr": subprocess.DEVNULL,
@@ -113,9 +153,9 @@ def _environment() -> dict[str, str]:
     return {**clean, "PYTHONPATH": root, "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
-def main(rounds: str = "3", steps: str = "400") -> None:
+def main(rounds: str = "3", steps: str = "400", *models: str) -> None:
     """Print what was measured."""
-    for each in run_clusters(int(rounds), int(steps)):
+    for each in run_clusters(int(rounds), int(steps), models):
         ratio = median(a / b for a, b in zip(each.ours, each.parameter_server, strict=True))
         print(
             f"{each.model}: ours {median(each.ours):.0f} steps/s, ParameterServerStrategy"

@@ -120,11 +120,13 @@ class ClusterRates:
         model: The name of the model.
         ours: The rate of tfdeploy in each round.
         parameter_server: The rate of the strategy in each round.
+        date: The day of the measurement; empty for that of the whole page.
     """
 
     model: str
     ours: list[float]
     parameter_server: list[float]
+    date: str = ""
 
 
 @frozen

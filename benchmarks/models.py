@@ -14,7 +14,18 @@ from attrs import frozen
 
 @frozen
 class Problem:
-    """A model to train on examples of `shape`: integers below `vocabulary`, or floats."""
+    """A model to train on examples of `shape`: integers below `vocabulary`, or floats.
+
+    Attributes:
+        name: Its name.
+        spec: Its spec without devices, clones, update and training.
+        keras_model: Makes it in Keras.
+        shape: The shape of an example.
+        vocabulary: How many integers there are, or None for floats.
+        classes: The number of classes.
+        batch: The examples of a batch.
+        zipf: The exponent of Zipf's law by which integers are drawn, or None if all are equally frequent.
+    """
 
     name: str
     spec: str
@@ -23,6 +34,7 @@ class Problem:
     vocabulary: int | None
     classes: int
     batch: int
+    zipf: float | None = None
 
     def arrays(self, count: int) -> tuple[Any, Any]:
         """Return `count` random examples: the inputs and the classes."""
@@ -32,7 +44,12 @@ class Problem:
         labels = generator.integers(0, self.classes, count).astype(np.int32)
         if self.vocabulary is None:
             return generator.random((count, *self.shape), dtype=np.float32), labels
-        return generator.integers(0, self.vocabulary, (count, *self.shape)).astype(np.int32), labels
+        size = (count, *self.shape)
+        if self.zipf is None:
+            return generator.integers(0, self.vocabulary, size).astype(np.int32), labels
+        # Frequent numbers are spread over the table, as in tables of hashes.
+        ranks = generator.zipf(self.zipf, size)
+        return (ranks * 2_654_435_761 % self.vocabulary).astype(np.int32), labels
 
 
 HEAD = """
@@ -132,6 +149,25 @@ def _transformer() -> Any:
         x = layers.LayerNormalization()(layers.Add()([x, hidden]))
     return keras.Model(tokens, layers.Dense(10)(layers.GlobalAveragePooling1D()(x)))
 
+
+ROWS, COLUMNS = 1_000_000, 64
+
+TABLE = Problem(
+    "table",
+    HEAD.format(
+        name="table",
+        dtype="int32",
+        shape="[32]",
+        blocks="",
+        layers=f"-> Embedding({ROWS:_}, {COLUMNS}) -> GlobalAveragePooling1D() -> Dense(10)",
+    ),
+    lambda: None,  # the strategy cannot cut Keras's variables; its contender has the same model by hand
+    (32,),
+    ROWS,
+    10,
+    256,
+    zipf=1.2,
+)
 
 ENCODER = """
 layer "encoder" {{

@@ -88,6 +88,8 @@ class Plan(Shown):
         towers: The towers of the graph that the plan is for.
         emulate: Whether devices of this process stand for the devices of the spec.
         warnings: What the checks found that does not make the spec wrong.
+        tables_dominate: Whether a step spends most of its time on updates of whole tables, as far as known:
+            a plan that has not been compiled does not know it.
     """
 
     spec: ir.Spec
@@ -96,6 +98,7 @@ class Plan(Shown):
     towers: tuple[Tower, ...]
     emulate: bool = False
     warnings: tuple[Diagnostic, ...] = ()
+    tables_dominate: bool = False
 
     @property
     def all_towers(self) -> tuple[Tower, ...]:

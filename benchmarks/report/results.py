@@ -141,6 +141,12 @@ class Results:
         ours, theirs = self.raced(model, towers, "ours"), self.raced(model, towers, peer)
         return Spread.of([measure(b) / measure(a) for a, b in zip(ours, theirs, strict=False) if measure(a)])
 
+    def on_cluster(self, model: str) -> Spread | None:
+        """Return our steps per second on a cluster over those of the strategy, round by round."""
+        found = [each for each in self.clusters if each.model == model]
+        pairs = [pair for each in found for pair in zip(each.ours, each.parameter_server, strict=True)]
+        return Spread.of([ours / theirs for ours, theirs in pairs])
+
     def launched(self, command: str, baseline: str) -> Spread | None:
         """Return the processor time of a command over that of another, run by run."""
         by_name = {each.command: each.seconds for each in self.launches}

@@ -86,6 +86,16 @@ TARGETS = (
         0.95,
         lambda results: results.speed("lenet", 4, "single"),
     ),
+    Target(
+        "the same for 4 towers with an embedding of 50,000 rows",
+        0.85,
+        lambda results: results.speed("embedding", 4, "single"),
+    ),
+    Target(
+        "steps per second on a cluster, a large table in pieces, against `ParameterServerStrategy`",
+        1.5,
+        lambda results: results.on_cluster("table"),
+    ),
     *(
         Target(
             f"examples per second, reading {files}, against the best pipeline written by hand",

@@ -70,12 +70,26 @@ class Assembly:
     def source_of(self, weight: str, clone: int) -> WeightSource | CutSource:
         """Return what a clone reads of a weight."""
         pieces = self.pieces_of(weight)
-        return joined_source(pieces, [each.source(clone) for each in pieces])
+        return joined_source(pieces, [self._marked(each, each.source(clone)) for each in pieces])
 
     def evaluated(self, weight: str) -> WeightSource | CutSource:
         """Return what evaluation reads of a weight."""
         pieces = self.pieces_of(weight)
-        return joined_source(pieces, [each.evaluated for each in pieces])
+        return joined_source(pieces, [self._marked(each, each.evaluated) for each in pieces])
+
+    def _marked(self, variable: GraphVariable, source: WeightSource) -> WeightSource:
+        """Return a source of a variable that says whether updates write rows of it, if its gradient is rows.
+
+        A regularizer makes every gradient dense, and what is sent to remote slots and back is the whole.
+        """
+        rule = self.rules.weights.get(variable.name) if self.rules is not None else None
+        updated = any(each.handle is source.handle for each in variable.copies)
+        places = [
+            (variable.slot_place(at).device, variable.device_of(at)) for at in range(len(variable.copies))
+        ]
+        sent = bool(variable.slots) and any(slots != own for slots, own in places)
+        whole = sent or variable.info.regularizer is not None
+        return evolve(source, by_rows=rule is not None and rule.by_rows and updated and not whole)
 
     def alone(self, clone: int) -> Assembly:
         """Return the parts that concern one clone: its tower, and the variables that it uses.

@@ -38,6 +38,7 @@ from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.traces import Traces
 from compiler.graph.tower.without_statistics import only_first_keeps_statistics, without_statistics
 from compiler.graph.update import UPDATE_MODES, Updates
+from compiler.graph.update.whole_tables import tables_dominate
 from compiler.graph.variables.cut_variable import CutVariable
 from compiler.graph.variables.variables import (
     AVERAGE,
@@ -98,6 +99,9 @@ def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
     _require_gradients(plan, weights, traced.templates)
     warnings = _check_rules(plan, weights, traced.templates)
     rules = assign_rules(groups, weights) if groups else None
+    if rules is not None:
+        tables = _sparse(traced.templates)
+        plan = evolve(plan, tables_dominate=tables_dominate(weights, tables, rules, plan.own_batch))
     with tf.Graph().as_default():
         assembly = _assemble(plan, weights, rules, seed)
         feeds = _stamp_towers(assembly, traced.templates, seed)

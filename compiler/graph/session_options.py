@@ -47,12 +47,15 @@ def intra_op_threads(plan: Plan) -> int:
     Towers on CPUs run at the same time and keep all cores busy. If each of their ops were split for all cores
     as well, the parts would wait for each other: with 4 towers of LeNet on 2 cores, a step takes a fifth
     longer. TensorFlow has one pool for a process, which its first session makes.
+
+    If most of a step is an op that goes through a whole table, that op runs when the towers have ended, and
+    gets all cores.
     """
     if plan.spec.devices.intra_op_threads is not None:
         return plan.spec.devices.intra_op_threads
     towers = Counter(None if plan.emulate else tower.device.host for tower in plan.towers)
     busiest = max(towers.values())
-    if _runs_gpus(plan) or busiest == 1 or os.environ.get("TF_NUM_INTRAOP_THREADS"):
+    if _runs_gpus(plan) or busiest == 1 or plan.tables_dominate or os.environ.get("TF_NUM_INTRAOP_THREADS"):
         return 0
     return max(1, cores() // busiest)
 

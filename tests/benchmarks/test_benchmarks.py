@@ -8,9 +8,9 @@ import pytest
 from attrs import evolve
 
 import grammar
-from benchmarks.figures import Figures, Launch, Reading
+from benchmarks.figures import ClusterRates, Figures, Launch, Reading
 from benchmarks.launches import BASELINE, SPEC
-from benchmarks.models import PROBLEMS, spec_text
+from benchmarks.models import PROBLEMS, ROWS, TABLE, spec_text
 from benchmarks.race import Race, run_race
 from benchmarks.report.page import write_page
 from benchmarks.report.results import Machine, Results, Spread
@@ -29,6 +29,7 @@ RESULTS = Results(
         Figures("ours", "resnet50", 8, 2.0, graph_ops=12_000, trace=0.8),
         Figures("tutorial", "resnet50", 8, 20.0, graph_ops=70_000),
     ),
+    clusters=(ClusterRates("table", [90.0, 96.0, 90.0], [60.0, 60.0, 50.0], "2026-01-30"),),
     readings=(
         Reading("CSV", "ours", "2026-02-01", (200.0, 100.0), (0.01, 0.01)),
         Reading("CSV", "by hand", "2026-02-01", (100.0, 125.0), (0.02, 0.02)),
@@ -67,7 +68,7 @@ def test_targets_are_read_from_results_that_have_them() -> None:
         for each, spread in found
         if spread is not None
     ]
-    assert met == [(5, 10.0, True), (1.8, 2.05, True), (0.95, 1.4, True), (2.5, 1.5, True)]
+    assert met == [(5, 10.0, True), (1.8, 2.05, True), (1.5, 1.6, True), (0.95, 1.4, True), (2.5, 1.5, True)]
 
 
 def test_the_page_states_what_the_data_say(tmp_path: Path) -> None:
@@ -77,6 +78,8 @@ def test_the_page_states_what_the_data_say(tmp_path: Path) -> None:
     assert "Measured on 2026-01-31, on 2 cores and 24 GiB of memory, with TensorFlow 2.21.0" in text
     assert "| lenet | 4 | mirrored | 2.05 (2.00 to 2.10) | 1.50 | 2.00 |" in text
     assert "| resnet50 | 8 | 2.00 | 12,000 | 20.00 | 70,000 | 10.0 |" in text
+    assert "| table | 90 | 60 | 1.60 (1.50 to 1.80) |" in text
+    assert "measures this part alone. Measured on 2026-01-30." in text
     assert "| CSV | ours | 150 |  |  |" in text
     assert "| CSV | by hand | 112 | 1.40 (0.80 to 2.00) | 0.50 |" in text
     assert Results.from_json((tmp_path / "benchmarks.json").read_text()) == RESULTS
@@ -125,3 +128,15 @@ def test_contenders_make_steps_in_turn() -> None:
         assert each.first_step > each.build > 0
         assert min(each.rates) > 0
         assert each.peak_memory > 2**27
+
+
+def test_numbers_of_a_table_follow_zipfs_law() -> None:
+    """Few rows are asked for often: the each of the ten most frequent ones makes up a hundredth of all."""
+    import numpy as np
+
+    numbers, labels = TABLE.arrays(512)
+    assert (numbers.shape, numbers.dtype, labels.shape) == ((512, 32), np.int32, (512,))
+    assert 0 <= numbers.min() <= numbers.max() < ROWS
+    _, counts = np.unique(numbers, return_counts=True)
+    assert sorted(counts)[-10:][0] > len(numbers.ravel()) / 100
+    assert len(counts) > 1000

@@ -38,6 +38,22 @@ def merge_rows(rows: tf.IndexedSlices) -> tf.IndexedSlices:
     return tf.IndexedSlices(values, indices)
 
 
+def unmerged(rows: tf.IndexedSlices, device: str) -> tf.IndexedSlices | None:
+    """Return the rows of which `merge_rows` has made `rows`, or None if they are made otherwise.
+
+    A sum that is wanted as a whole tensor can be made of them at once, in the same order. The ops by which
+    they were merged do not run then, unless something else needs them.
+
+    Args:
+        rows: Rows of a gradient.
+        device: The device on which the rows must have been merged, so that no more of them are sent.
+    """
+    total, found = rows.values.op, rows.indices.op
+    if total.type != "UnsortedSegmentSum" or found.type != "Unique" or total.inputs[1].op is not found:
+        return None
+    return tf.IndexedSlices(total.inputs[0], found.inputs[0]) if total.device == device else None
+
+
 def cut(value: Gradient, count: int) -> list[Gradient]:
     """Return at most `count` pieces: ranges of a flattened tensor, or rows by the remainder of their index.
 

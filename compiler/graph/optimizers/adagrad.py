@@ -24,6 +24,11 @@ class Adagrad(Optimizer):
         """Return the sum of squares, which does not start from zero."""
         return (SlotSpec("Adagrad", float(self.settings.initial_accumulator_value)),)
 
+    @property
+    def by_rows(self) -> bool:
+        """Return True: no other row has a gradient that changes it."""
+        return True
+
     def apply_dense(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Scalars
     ) -> tf.Operation:

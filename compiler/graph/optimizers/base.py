@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 from attrs import evolve, frozen
 
+from compiler.graph.aggregate.parts import unmerged
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.variables.variables import SlotSpec
 
@@ -49,6 +50,11 @@ class Optimizer:
     @property
     def needs_whole(self) -> bool:
         """Whether the update of an element depends on other elements of its weight."""
+        return False
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether a gradient of rows is applied by ops that write these rows of a weight, and no others."""
         return False
 
     def slot_specs(self) -> tuple[SlotSpec, ...]:
@@ -126,7 +132,10 @@ def rate_for(gradient: Gradient, scalars: Scalars) -> tf.Tensor:
 
 def dense(handle: tf.Tensor, gradient: tf.IndexedSlices) -> tf.Tensor:
     """Return a sparse gradient with distinct indices as a tensor of the shape of its variable."""
+    rows = unmerged(gradient, handle.device)
     shape = tf.raw_ops.VariableShape(input=handle, out_type=tf.int64)
+    if rows is not None:
+        return tf.math.unsorted_segment_sum(rows.values, rows.indices, shape[0])
     at = tf.cast(gradient.indices, tf.int64)[:, tf.newaxis]
     return tf.scatter_nd(at, gradient.values, shape)
 

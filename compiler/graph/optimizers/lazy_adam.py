@@ -32,6 +32,11 @@ class LazyAdam(Adam):
     Adam.
     """
 
+    @property
+    def by_rows(self) -> bool:
+        """Return True: rows without a gradient stay as they are."""
+        return True
+
     def apply(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: Gradient, scalars: Scalars
     ) -> tf.Operation:

@@ -7,12 +7,22 @@ from collections.abc import Sequence
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.optimizers.base import Optimizer, Scalars, rate_for, scatter_sub
+from compiler.graph.optimizers.base import Gradient, Optimizer, Scalars, rate_for, scatter_sub
 
 
 @frozen
 class GradientDescent(Optimizer):
     """w <- w - rate g."""
+
+    @property
+    def by_rows(self) -> bool:
+        """Return True: no other row has a gradient that changes it."""
+        return True
+
+    def is_one_op(self, gradient: Gradient) -> bool:
+        """Whether weights do not decay: rows are subtracted by one op as well, which holds the lock."""
+        del gradient
+        return not (self.decays and self.settings.weight_decay)
 
     def apply_dense(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Scalars

@@ -7,13 +7,14 @@ batch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 from attrs import frozen
 
+from compiler.graph.stamp.rows import NodeAdder, RowTypes, constant, write_cast, write_gather
+from compiler.graph.stamp.sources import CutSource
 from compiler.graph.tower.template import Role
 from compiler.reasons import Placed
 from compiler.shards import Shard
@@ -21,30 +22,28 @@ from compiler.shards import Shard
 INT32 = tf.int32.as_datatype_enum
 
 
-class NodeAdder(Protocol):
-    """Writes a node, and returns it for its attributes."""
-
-    def __call__(self, name: str, op: str, inputs: Sequence[str], placed: Placed, role: Role) -> Any:
-        """Write the node."""
-
-
 @frozen
 class PieceWriter:
     """Writes the nodes that read a weight in pieces.
 
     Attributes:
-        shards: The pieces.
+        source: The variable of each piece.
         handles: The name of the handle of each piece.
         beside: The place beside each piece.
         tower: The place of the tower.
         add: Writes a node.
     """
 
-    shards: Sequence[Shard]
+    source: CutSource
     handles: Sequence[str]
     beside: Sequence[Placed]
     tower: Placed
     add: NodeAdder
+
+    @property
+    def shards(self) -> Sequence[Shard]:
+        """The pieces."""
+        return self.source.shards
 
     @property
     def axis(self) -> int:
@@ -65,61 +64,51 @@ class PieceWriter:
             reads.append(read.name)
         return self._concat(name, reads, dtype, self.tower, "read")
 
-    def look_up(
-        self,
-        name: str,
-        indices: str,
-        kinds: Mapping[str, Any],
-        cast: Any,
-        placed: Placed,
-        role: Role,
-    ) -> None:
+    def look_up(self, name: str, indices: str, types: RowTypes, placed: Placed, role: Role) -> None:
         """Write a gather of rows along the first axis.
 
         Args:
             name: The name of the gathered rows, which have the shape of `indices` and of a row.
             indices: The name of the tensor with the numbers of the rows.
-            kinds: The attributes of a gather from the whole weight: `Tindices` and `Tparams`.
-            cast: A conversion of the rows, which is made beside each piece, or None.
+            types: The types of a gather from the whole weight.
             placed: The place of the ops that belong to no piece.
             role: The role of all ops.
         """
-        index, row = kinds["Tindices"].type, kinds["Tparams"].type
+        index, row = types.index, types.row
         flat = self._one_axis(f"{name}/flat", indices, index, placed, role)
         distinct = self.add(f"{name}/distinct", "Unique", [flat], placed, role)
         distinct.attr["T"].type, distinct.attr["out_idx"].type = index, INT32
         if self.axis:
-            rows = self._rows(name, [distinct.name] * len(self.shards), index, row, cast, role)
+            rows = self._rows(name, [distinct.name] * len(self.shards), types, role)
             joined = self._concat(f"{name}/joined", rows, row, placed, role)
         else:
-            joined = self._stitched(name, distinct.name, index, row, cast, placed, role)
+            joined = self._stitched(name, distinct.name, types, placed, role)
         shape = self.add(f"{name}/shape", "Shape", [indices], placed, role)
         shape.attr["T"].type, shape.attr["out_type"].type = index, INT32
         places = self._reshaped(f"{name}/places", f"{distinct.name}:1", shape.name, INT32, placed, role)
-        first = self._constant(f"{name}/first", np.int32(0), placed, role)
+        first = constant(self.add, f"{name}/first", np.int32(0), placed, role)
         found = self.add(name, "GatherV2", [joined, places, first], placed, role)
         found.attr["Tparams"].type, found.attr["Tindices"].type = row, INT32
         found.attr["Taxis"].type = INT32
 
-    def _stitched(
-        self, name: str, ids: str, index: int, row: int, cast: Any, placed: Placed, role: Role
-    ) -> str:
+    def _stitched(self, name: str, ids: str, types: RowTypes, placed: Placed, role: Role) -> str:
         """Write the look-up of distinct rows, each in the piece that has it; return their name."""
+        index, row = types.index, types.row
         owner = self._owner(name, ids, index, placed, role)
         begins = np.array([each.start for each in self.shards], tf.as_dtype(index).as_numpy_dtype)
-        starts = self._constant(f"{name}/starts", begins, placed, role)
-        first = self._constant(f"{name}/starts/axis", np.int32(0), placed, role)
+        starts = constant(self.add, f"{name}/starts", begins, placed, role)
+        first = constant(self.add, f"{name}/starts/axis", np.int32(0), placed, role)
         start = self.add(f"{name}/start", "GatherV2", [starts, owner, first], placed, role)
         start.attr["Tparams"].type, start.attr["Tindices"].type = index, INT32
         start.attr["Taxis"].type = INT32
         local = self.add(f"{name}/local", "Sub", [ids, start.name], placed, role)
         local.attr["T"].type = index
         asked = self._dealt(f"{name}/asked", local.name, owner, index, placed, role)
-        rows = self._rows(name, asked, index, row, cast, role)
+        rows = self._rows(name, asked, types, role)
         count = self.add(f"{name}/count", "Size", [ids], placed, role)
         count.attr["T"].type, count.attr["out_type"].type = index, INT32
-        zero = self._constant(f"{name}/zero", np.int32(0), placed, role)
-        one = self._constant(f"{name}/one", np.int32(1), placed, role)
+        zero = constant(self.add, f"{name}/zero", np.int32(0), placed, role)
+        one = constant(self.add, f"{name}/one", np.int32(1), placed, role)
         numbers = self.add(f"{name}/numbers", "Range", [zero, count.name, one], placed, role)
         numbers.attr["Tidx"].type = INT32
         positions = self._dealt(f"{name}/positions", numbers.name, owner, INT32, placed, role)
@@ -133,26 +122,24 @@ class PieceWriter:
         It is the first or last piece for a number that no row has, and the gather there refuses it.
         """
         begins = np.array([[each.start for each in self.shards[1:]]], tf.as_dtype(index).as_numpy_dtype)
-        later = self._constant(f"{name}/begins", begins, placed, role)
-        line = self._constant(f"{name}/line", np.array([1, -1], np.int32), placed, role)
+        later = constant(self.add, f"{name}/begins", begins, placed, role)
+        line = constant(self.add, f"{name}/line", np.array([1, -1], np.int32), placed, role)
         wide = self._reshaped(f"{name}/wide", ids, line, index, placed, role)
         found = self.add(f"{name}/found", "UpperBound", [later, wide], placed, role)
         found.attr["T"].type, found.attr["out_type"].type = index, INT32
         return self._one_axis(f"{name}/owner", found.name, INT32, placed, role)
 
-    def _rows(self, name: str, ids: Sequence[str], index: int, row: int, cast: Any, role: Role) -> list[str]:
+    def _rows(self, name: str, ids: Sequence[str], types: RowTypes, role: Role) -> list[str]:
         """Write the gather of rows beside each piece; return the names of what is sent."""
         found = []
-        for shard, handle, placed, asked in zip(self.shards, self.handles, self.beside, ids, strict=True):
-            inner = f"{name}/rows/shard_{shard.number}"
-            rows = self.add(inner, "ResourceGather", [handle, asked], placed, role)
-            rows.attr["Tindices"].type = index
-            rows.attr["dtype"].type = row if cast is None else cast.attr["SrcT"].type
-            if cast is not None:
-                rows = self.add(f"{inner}/converted", "Cast", [inner], placed, role)
-                for key, value in cast.attr.items():
-                    rows.attr[key].CopyFrom(value)
-            found.append(rows.name)
+        parts = zip(self.shards, self.source.sources, self.handles, self.beside, ids, strict=True)
+        for shard, source, handle, placed, asked in parts:
+            rows = f"{name}/rows/shard_{shard.number}"
+            write_gather(self.add, rows, source, (handle, asked), types, placed, role)
+            if types.cast is not None:
+                write_cast(self.add, f"{rows}/converted", rows, types, placed, role)
+                rows = f"{rows}/converted"
+            found.append(rows)
         return found
 
     # --- small ops ----------------------------------------------------------------------------------------
@@ -164,7 +151,7 @@ class PieceWriter:
         return [f"{name}:{each.number}" if each.number else name for each in self.shards]
 
     def _one_axis(self, name: str, values: str, dtype: int, placed: Placed, role: Role) -> str:
-        shape = self._constant(f"{name}/shape", np.array([-1], np.int32), placed, role)
+        shape = constant(self.add, f"{name}/shape", np.array([-1], np.int32), placed, role)
         return self._reshaped(name, values, shape, dtype, placed, role)
 
     def _reshaped(self, name: str, values: str, shape: str, dtype: int, placed: Placed, role: Role) -> str:
@@ -173,13 +160,7 @@ class PieceWriter:
         return name
 
     def _concat(self, name: str, values: Sequence[str], dtype: int, placed: Placed, role: Role) -> str:
-        axis = self._constant(f"{name}/axis", np.int32(self.axis), placed, role)
+        axis = constant(self.add, f"{name}/axis", np.int32(self.axis), placed, role)
         node = self.add(name, "ConcatV2", [*values, axis], placed, role)
         node.attr["N"].i, node.attr["T"].type, node.attr["Tidx"].type = len(values), dtype, INT32
-        return name
-
-    def _constant(self, name: str, value: Any, placed: Placed, role: Role) -> str:
-        node = self.add(name, "Const", [], placed, role)
-        node.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
-        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
         return name

@@ -16,10 +16,12 @@ class WeightSource:
     Attributes:
         handle: The name of the tensor of its handle.
         placed: The place of the variable.
+        by_rows: Whether its updates write rows of it, and never the whole.
     """
 
     handle: tf.Tensor
     placed: Placed
+    by_rows: bool = False
 
 
 @frozen

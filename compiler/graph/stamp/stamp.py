@@ -22,6 +22,7 @@ from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatchWri
 from compiler.graph.stamp.moment_exchange import JoinedExchange, received_names, write_exchanges
 from compiler.graph.stamp.pieces import PieceWriter
 from compiler.graph.stamp.places import Layout, TowerPlaces
+from compiler.graph.stamp.rows import RowTypes, write_cast, write_gather
 from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.tower.template import Role, Template
 from compiler.placement.rules import Rulebook, following
@@ -306,7 +307,7 @@ class _Writer:
             Placed(each.placed.device, following(shard.name, each.placed))
             for shard, each in zip(source.shards, source.sources, strict=True)
         ]
-        return PieceWriter(source.shards, handles, beside, self.places.own, self._add)
+        return PieceWriter(source, handles, beside, self.places.own, self._add)
 
     def _add(self, name: str, op: str, inputs: Sequence[str], placed: Placed, role: Role) -> Any:
         """Write a node, and return it for its attributes."""
@@ -320,23 +321,16 @@ class _Writer:
         source, name = self.bindings.weights[lookup.weight], rows_name(lookup)
         placed, role = self.places.of(lookup.gather), self.template.roles[lookup.gather]
         cast = next((each for each in self.template.graph_def.node if each.name == lookup.cast), None)
+        types = RowTypes(template_node.attr["Tindices"].type, template_node.attr["Tparams"].type, cast)
+        indices = self._input(lookup.indices)
         if isinstance(source, CutSource):
             pieces = self._pieces(source, [self._outside(each.handle) for each in source.sources])
-            indices, kinds = self._input(lookup.indices), template_node.attr
-            pieces.look_up(self._names[lookup.gather], indices, kinds, cast, placed, role)
+            pieces.look_up(self._names[lookup.gather], indices, types, placed, role)
             return
-        rows = self.target.node.add(name=self.bindings.tower.op_name(name), op="ResourceGather")
-        rows.input.extend((self._outside(source.handle), self._input(lookup.indices)))
-        rows.attr["Tindices"].CopyFrom(template_node.attr["Tindices"])
-        rows.attr["dtype"].CopyFrom(template_node.attr["Tparams"])
-        self._enter(rows, placed, role)
+        rows = self.bindings.tower.op_name(name)
+        write_gather(self._add, rows, source, (self._outside(source.handle), indices), types, placed, role)
         if cast is not None:
-            rows.attr["dtype"].CopyFrom(cast.attr["SrcT"])
-            converted = self.target.node.add(name=self._names[lookup.gather], op="Cast")
-            converted.input.append(rows.name)
-            for name, value in cast.attr.items():
-                converted.attr[name].CopyFrom(value)
-            self._enter(converted, placed, role)
+            write_cast(self._add, self._names[lookup.gather], rows, types, placed, role)
 
     def _constant(self, port: str, value: float | None) -> None:
         name = self._names[port]

@@ -6,9 +6,10 @@ import os
 
 import pytest
 
+from compiler.graph.build import compile_graph
 from compiler.graph.session_options import batches_at_once, session_config
 from compiler.pipeline import make_plan
-from tests.support import classifier
+from tests.support import classifier, spec_of
 
 
 def pools(*, clones: int, emulate: bool = False, **settings: str) -> tuple[int, int]:
@@ -51,3 +52,26 @@ def test_an_evaluation_has_as_many_batches_at_work_as_fill_the_cores() -> None:
     """With 2 of 6 cores for an op there are 3 batches at a time, and one where an op takes all cores."""
     plans = [make_plan(classifier(clones=each)) for each in (1, 2, 3, 8)]
     assert [batches_at_once(each) for each in plans] == [1, 2, 3, 6]
+
+
+@pytest.mark.usefixtures("six_cores")
+@pytest.mark.parametrize(
+    ("rows", "optimizer", "wide"),
+    [(4000, "Adam()", True), (4000, "Adam(lazy = true)", False), (40, "Adam()", False)],
+)
+def test_an_op_that_goes_through_a_large_table_has_all_cores(rows: int, optimizer: str, wide: bool) -> None:
+    """4000 rows of 8 numbers are more than 24 other weights times 64 examples; 40 rows are not."""
+    text = f"""
+tfdeploy = 1
+model "words" {{
+  word = input(int32, [])
+  label = input(int32, [])
+  logits = word -> Embedding({rows}, 8) -> Dense(3, use_bias = false)
+  loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}}
+devices {{ cpu = 2 }}
+clones {{ count = 2, batch = 32 }}
+update {{ optimizer = {optimizer} }}
+"""
+    compiled = compile_graph(make_plan(spec_of(text)))
+    assert session_config(compiled.plan).intra_op_parallelism_threads == (0 if wide else 3)

@@ -10,6 +10,7 @@ import pytest
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.inspect.one_step import run_one_step
+from compiler.graph.inspect.step import step_ops
 from compiler.graph.inspect.why import explain_placement
 from compiler.pipeline import make_plan
 from tests.support import Training, largest_difference, spec_of
@@ -20,7 +21,7 @@ tfdeploy = 1
 model "words" {{
   word = input(int32, [5])
   label = input(int32, [])
-  rows = word -> Embedding(100, 8, name = "table")
+  rows = word -> Embedding(100, 8, name = "table"{table})
   logits = rows -> Flatten() -> Dense(3, name = "logits")
   loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
 }}
@@ -40,10 +41,18 @@ train {{ seed = 7 }}
 
 
 def words(
-    rules: str = "", *, clones: int = 2, batch: int = 4, optimizer: str = "SGD(0.1)", **overrides: str
+    rules: str = "",
+    *,
+    clones: int = 2,
+    batch: int = 4,
+    optimizer: str = "SGD(0.1)",
+    table: str = "",
+    **overrides: str,
 ) -> Any:
     """Return the spec of a model that looks words up in a table on a device of its own."""
-    return spec_of(WORDS.format(rules=rules, clones=clones, batch=batch, optimizer=optimizer), **overrides)
+    return spec_of(
+        WORDS.format(rules=rules, clones=clones, batch=batch, optimizer=optimizer, table=table), **overrides
+    )
 
 
 def examples(count: int) -> dict[str, Any]:
@@ -75,6 +84,50 @@ def test_a_lookup_runs_at_its_table_and_the_table_is_not_read() -> None:
         assert gather.rule.decided_by == 'variables("table/*") -> cpu[2]'
         assert f"clone_{clone}/table/embeddings/read" not in ops
         assert f"clone_{clone}/logits/kernel/read" in ops
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "more", "by_rows"),
+    [
+        ("SGD(0.1)", {}, True),
+        ("Adagrad(0.1)", {}, True),
+        ("Adam(0.1, lazy = true)", {}, True),
+        ("SGD(0.1, momentum = 0.9)", {}, False),
+        ("Adam(0.1)", {}, False),
+        ("SGD(0.1)", {"rules": "slots -> cpu[1]"}, True),  # it has no slots
+        ("Adagrad(0.1)", {"rules": "slots -> cpu[1]"}, False),  # the table is sent there and back
+        (
+            "SGD(0.1)",
+            {"table": ", embeddings_regularizer = L2(0.1)"},
+            False,
+        ),  # which makes its gradient dense
+    ],
+)
+def test_a_table_that_is_updated_as_a_whole_is_never_put_into_the_mode_for_rows(
+    optimizer: str, more: dict[str, str], by_rows: bool
+) -> None:
+    """In that mode TensorFlow copies the table in every dense update: its rows are gathered from a read."""
+    graph = compile_graph(make_plan(words(optimizer=optimizer, **more))).graph
+    touching = {
+        each.type
+        for each in graph.get_operations()
+        if any(given.op.name == "table/embeddings" for given in each.inputs)
+    }
+    rows = {each for each in touching if each == "ResourceGather" or "Scatter" in each}
+    assert bool(rows) == by_rows
+    gather = graph.get_operation_by_name("clone_0/table/GatherV2")
+    assert gather.type == ("ResourceGather" if by_rows else "GatherV2")
+    assert gather.inputs[0].op.type == ("VarHandleOp" if by_rows else "ReadVariableOp")
+
+
+def test_rows_of_a_whole_update_are_summed_once() -> None:
+    """The rows of all towers go into a tensor of the table's shape, and are not merged before."""
+    compiled = compile_graph(make_plan(words(optimizer="Adam(0.1)")))
+    sums = [each for each in step_ops(compiled) if each.type in {"Unique", "UnsortedSegmentSum", "ScatterNd"}]
+    assert [each.type for each in sums] == ["UnsortedSegmentSum"]
+    assert sums[0].outputs[0].shape[1:].as_list() == [8]
+    by_rows = compile_graph(make_plan(words(optimizer="SGD(0.1)")))
+    assert "Unique" in {each.type for each in step_ops(by_rows)}
 
 
 def test_only_indices_and_rows_travel() -> None:

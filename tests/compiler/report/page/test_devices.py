@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from compiler.mapping.records import MapTensor
-from compiler.mapping.step_time import MapDeviceTime, MapLinkTime, MapTime
+from compiler.mapping.step_time import DeviceTime, LinkTime, MapTime
 from tests.compiler.report.page.pages import (
     CELL_TEXTS,
     DETAIL,
@@ -119,10 +119,10 @@ def timed_links() -> PlacementMap:
     placement = make_map(2)
     shares = (0.05, 0.2, 0.45, 0.8)
     links = tuple(
-        MapLinkTime(each.from_device, each.to_device, share / 100, share, each.bytes)
+        LinkTime(each.from_device, each.to_device, share / 100, share, each.bytes)
         for each, share in zip(placement.transfers, shares, strict=True)
     )
-    devices = tuple(MapDeviceTime(each.ref, 0.005, 0.5) for each in placement.devices)
+    devices = tuple(DeviceTime(each.ref, 0.005, 0.5) for each in placement.devices)
     return evolve(placement, time=MapTime(0.01, True, 0.0, "v100", devices, links, (), ()))
 
 

@@ -11,7 +11,7 @@ PYTEST ?= $(SIDE_BY_SIDE)
 QUICK := tests/dsl tests/grammar tests/test_packages.py tests/cli/test_check.py tests/cli/test_fmt.py tests/cli/test_init.py \
   tests/cli/test_show.py tests/cli/test_folders.py tests/cli/test_startup.py
 
-.PHONY: help run test full quick check-format lint types layers tests coverage bench docs page pictures reference mutants package lock format clean
+.PHONY: help run test full quick check-format lint types layers tests coverage bench docs page pictures reference mutants package editors lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -74,6 +74,13 @@ mutants: .venv/ready ## put small faults into the code and count how many the te
 package: .venv/ready ## build the packages, install each into a fresh environment, and try it there
 	$(BIN)/python -m tools.check_packages
 
+editors: editors/vscode/node_modules/.package-lock.json ## test the colours of the Visual Studio Code extension and pack it, for which npm is needed
+	cd editors/vscode && npm test && npm run package
+
+editors/vscode/node_modules/.package-lock.json: editors/vscode/package.json editors/vscode/package-lock.json
+	cd editors/vscode && npm ci --no-audit --no-fund
+	@touch $@
+
 lock: .venv/ready ## renew requirements-dev.lock, which .venv is made from, after a change of pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
 	  --no-annotate --no-header --quiet --output-file requirements-dev.lock
@@ -91,4 +98,4 @@ format: .venv/ready ## format and mend what can be mended
 	@touch $@
 
 clean: ## remove what the targets made
-	rm -rf .venv build tools/page/node_modules *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv build tools/page/node_modules editors/vscode/node_modules editors/vscode/*.vsix *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

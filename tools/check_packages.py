@@ -1,7 +1,9 @@
-"""Build the sdist and, from it, the wheel; install each into a fresh environment and use it from elsewhere.
+"""Build the sdist and, from it, the wheel; install each into fresh environments and use it from elsewhere.
 
-`make package` runs this, and leaves what is built in `build/packages/`. It fails if a file of the project's
-packages is missing from what was built, or another one is in it, which an editable install cannot show.
+The sdist is installed by pip, and the wheel by the two programs that the README names, pipx and uv. With each
+a model is trained. `make package` runs this, and leaves what is built in `build/packages/`. It fails if a
+file of the project's packages is missing from what was built, or another one is in it, which an editable
+install cannot show.
 """
 
 from __future__ import annotations
@@ -12,8 +14,13 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import zipfile
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ROOT / "build" / "packages"
@@ -41,7 +48,9 @@ def main() -> int:
         if different:
             sys.exit(f"{package.name} is not what the folders have:\n" + "\n".join(different))
         with tempfile.TemporaryDirectory(prefix="tfdeploy-package-") as folder:
-            _try(package, Path(folder))
+            install = with_tools if package.suffix == ".whl" else with_pip
+            for program in install(package, Path(folder)):
+                _try(program, Path(folder) / "work")
     return 0
 
 
@@ -70,27 +79,60 @@ def differences(package: Path, root: Path) -> list[str]:
     return [*(f"- {each}" for each in missing), *(f"+ {each}" for each in foreign)]
 
 
-def _try(package: Path, folder: Path) -> None:
-    """Install `package` into an environment under `folder`, and run the commands in a folder of its own."""
-    print(f"{package.name}: installed into a fresh environment", flush=True)
-    environment, here = folder / "environment", folder / "work"
+def with_pip(package: Path, folder: Path) -> Iterator[Path]:
+    """Install a package into a new virtual environment, and yield its `tfdeploy`."""
+    environment = folder / "environment"
     _run(sys.executable, "-m", "venv", str(environment))
-    _run(str(environment / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", str(package))
+    pip = (str(environment / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check")
+    _run(*pip, str(package), said=f"pip install {package.name}")
+    yield environment / "bin" / "tfdeploy"
+
+
+def with_tools(package: Path, folder: Path) -> Iterator[Path]:
+    """Install a package as a program of its own, first with pipx and then with uv; yield each `tfdeploy`."""
+    python = ("--python", sys.executable)
+    homes = {"PIPX_HOME": str(folder / "pipx"), "PIPX_BIN_DIR": str(folder / "pipx-bin")}
+    pipx = (sys.executable, "-m", "pipx", "install", "--quiet", *python, str(package))
+    _run(*pipx, said=f"pipx install {package.name}", homes=homes)
+    yield folder / "pipx-bin" / "tfdeploy"
+    shutil.rmtree(folder / "pipx")  # two environments with TensorFlow need gigabytes
+    homes = {"UV_TOOL_DIR": str(folder / "uv"), "UV_TOOL_BIN_DIR": str(folder / "uv-bin")}
+    uv = (sys.executable, "-m", "uv", "tool", "install", "--quiet", *python, str(package))
+    _run(*uv, said=f"uv tool install {package.name}", homes=homes)
+    yield folder / "uv-bin" / "tfdeploy"
+
+
+def _try(program: Path, here: Path) -> None:
+    """Run the commands in a folder that has a spec and its data and nothing else."""
+    shutil.rmtree(here, ignore_errors=True)
     for name in DIGITS:
         target = here / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "examples" / name, target)
     for command in COMMANDS:
-        print(f"{package.name}: tfdeploy {' '.join(command)}", flush=True)
-        _run(str(environment / "bin" / "tfdeploy"), *command, at=here)
+        _run(str(program), *command, at=here, said=f"  tfdeploy {' '.join(command)}")
 
 
-def _run(*command: str, at: Path | None = None) -> None:
-    """Run a command without this project's folder on its path; its failure ends the program."""
+def _run(
+    *command: str, at: Path | None = None, said: str = "", homes: Mapping[str, str] | None = None
+) -> None:
+    """Run a command without this project's folder on its path; its failure ends the program.
+
+    Args:
+        command: The program and its arguments.
+        at: The folder in which it runs.
+        said: What is printed, with the time that it took; nothing is printed without it.
+        homes: Variables of the environment that it gets beside those of this process.
+    """
     clean = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
-    done = subprocess.run(command, cwd=at, env=clean, capture_output=True, text=True, check=False)
+    begin = time.monotonic()
+    done = subprocess.run(
+        command, cwd=at, env={**clean, **(homes or {})}, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    if said:
+        print(f"{said}: {time.monotonic() - begin:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

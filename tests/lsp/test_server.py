@@ -167,6 +167,15 @@ def test_renaming_over_the_protocol(editor: Editor) -> None:
     assert [len(each) for each in edit.changes.values()] == [2]
 
 
+def test_symbols_of_the_workspace_over_the_protocol(editor: Editor) -> None:
+    """A spec that lies in the folder of the editor is searched too, though nobody has opened it."""
+    (editor.folder / "closed.tfdeploy").write_text("let {\n  only_in_the_file = 8\n}\n")
+    found = editor.ask(types.WORKSPACE_SYMBOL, types.WorkspaceSymbolParams("only_in"))
+    assert [(each.name, each.location.uri) for each in found] == [
+        ("only_in_the_file", editor.uri("closed.tfdeploy"))
+    ]
+
+
 def test_a_command_needs_a_saved_file(editor: Editor) -> None:
     """What would run is the file, so that a text that is not saved is refused."""
     editor.open("unsaved.tfdeploy", SMALL)

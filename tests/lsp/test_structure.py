@@ -15,7 +15,9 @@ from tests.folders import EXAMPLES
 from tests.lsp.texts import SMALL, Opened
 from tests.placement_maps import make_map
 from tfdeploy.lsp import offers, placements
+from tfdeploy.lsp.documents import Documents
 from tfdeploy.lsp.features import colors, commands, hints, outline
+from tfdeploy.lsp.workspace import Symbols
 
 WHOLE = types.Range(types.Position(0, 0), types.Position(999, 0))
 
@@ -28,7 +30,39 @@ def test_symbols_of_a_text() -> None:
     assert tree["place"] == ["clones -> cpu[*]", "variables -> cpu[0]"]
     model = next(each for each in found if each.name == "model small")
     assert model.range.start.line == SMALL[: SMALL.index("model ")].count("\n")
-    assert [each.name for each in outline.workspace_symbols(Opened(SMALL).documents, "HID")] == ["hidden"]
+
+
+def test_symbols_of_a_workspace(tmp_path: Path) -> None:
+    """Those of every spec below the folders; what the editor shows counts in place of its file."""
+    for name, text in {
+        "one.tfdeploy": "let {\n  width = 8\n}\n",
+        "sub/two.tfdeploy": "let {\n  other_width = 8\n}\n",
+        "sub/broken.tfdeploy": "let {\n  width_3 = \nmodel {",
+        "sub/not_text.tfdeploy": "\0",
+        "shown.tfdeploy": "let {\n  old_width = 8\n}\n",
+        "notes.txt": "let {\n  width = 8\n}\n",
+        ".hidden/three.tfdeploy": "let {\n  width = 8\n}\n",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    documents = Documents()
+    shown = [documents.open((tmp_path / "shown.tfdeploy").as_uri(), 1, "let {\n  new_width = 8\n}\n")]
+    symbols = Symbols()
+
+    def found() -> list[tuple[str, str, str | None]]:
+        matching = symbols.matching("WIDTH", shown, [str(tmp_path), str(tmp_path / "sub")])
+        return [(each.location.uri.rpartition("/")[2], each.name, each.container_name) for each in matching]
+
+    assert found() == [
+        ("shown.tfdeploy", "new_width", "let"),
+        ("one.tfdeploy", "width", "let"),
+        ("broken.tfdeploy", "width_3", "let"),
+        ("two.tfdeploy", "other_width", "let"),
+    ]
+    (tmp_path / "one.tfdeploy").write_text("let {\n  height = 8\n}\n")
+    (tmp_path / "sub" / "two.tfdeploy").unlink()
+    assert [name for _, name, _ in found()] == ["new_width", "width_3"]
 
 
 def test_folds() -> None:

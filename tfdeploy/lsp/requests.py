@@ -241,8 +241,10 @@ def _add_structure(server: SpecServer) -> None:
         return features.outline.symbols(ls.documents.at(params.text_document.uri))
 
     @server.feature(types.WORKSPACE_SYMBOL)
-    def workspace_symbol(ls: SpecServer, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
-        return features.outline.workspace_symbols(ls.documents, params.query)
+    async def workspace_symbol(
+        ls: SpecServer, params: types.WorkspaceSymbolParams
+    ) -> list[types.WorkspaceSymbol]:
+        return await ls.symbols(params.query)
 
     @server.feature(types.TEXT_DOCUMENT_FOLDING_RANGE)
     def folding_range(ls: SpecServer, params: types.FoldingRangeParams) -> list[types.FoldingRange]:

@@ -20,7 +20,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.protocol.language_server import LanguageServerProtocol, lsp_method
 
-from tfdeploy.lsp.documents import Documents
+from tfdeploy.lsp.documents import Documents, path_of
 from tfdeploy.lsp.features.commands import Runner
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tfdeploy.lsp.documents import Document
     from tfdeploy.lsp.names import Names
     from tfdeploy.lsp.settings import Settings
+    from tfdeploy.lsp.workspace import Symbols
 
 PAUSE = 0.01
 """Seconds from a change to its reading, in which the completion that comes with the change is answered."""
@@ -83,6 +84,7 @@ class SpecServer(LanguageServer):
         self.runner = Runner()
         self._states: dict[str, _State] = {}
         self._reader = ThreadPoolExecutor(1, "reader")
+        self._symbols: Symbols | None = None
         self._shown: dict[str, dict[str, list[types.Diagnostic]]] = {}
 
     def prepare(self) -> None:
@@ -181,6 +183,21 @@ class SpecServer(LanguageServer):
         if state is not None and state.task is not None and not state.task.done():
             await asyncio.wait([state.task])
         return self.findings(uri)
+
+    async def symbols(self, query: str) -> list[types.WorkspaceSymbol]:
+        """Return the symbols of all specs of the workspace whose names contain some letters.
+
+        Files are read in the thread that reads documents, so that other requests are answered meanwhile.
+        """
+        from tfdeploy.lsp.workspace import Symbols
+
+        self._symbols = self._symbols or Symbols()
+        workspace = self.workspace
+        roots = [each.uri for each in workspace.folders.values()] or [workspace.root_uri or ""]
+        folders = [path_of(each) for each in roots if each]
+        loop = asyncio.get_running_loop()
+        matching = self._symbols.matching
+        return await loop.run_in_executor(self._reader, matching, query, tuple(self.documents), folders)
 
     def last_spec(self, uri: str) -> ir.Spec | None:
         """Return the last spec without errors that a document was, or None if there was none yet."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 
 import click
 
 import tfdeploy
 from dsl.codes import CODES, Code
+from dsl.suggest import nearest
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.options import common_options, offer
 
@@ -43,6 +43,6 @@ def _find(wanted: str) -> Code:
     key = wanted.strip().lower().replace("_", "-").removeprefix("error[").removeprefix("warning[").rstrip("]")
     if key in names:
         return names[key]
-    near = get_close_matches(key, names, n=1, cutoff=0.5)
-    hint = f"; there is {names[near[0]].code} ({names[near[0]].name})" if near else ""
+    near = nearest(key, names)
+    hint = f"; there is {names[near].code} ({names[near].name})" if near is not None else ""
     raise click.UsageError(f"there is no code {wanted!r}{hint}")

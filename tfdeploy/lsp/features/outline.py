@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from dsl.source import Span
-    from tfdeploy.lsp.documents import Document, Documents
+    from tfdeploy.lsp.documents import Document
     from tfdeploy.lsp.positions import Positions
 
 _Symbol = types.SymbolKind
@@ -59,16 +59,14 @@ def _short(span: Span) -> str:
     return f"{first.rstrip()} ..." if more else first
 
 
-def workspace_symbols(documents: Documents, query: str) -> list[types.WorkspaceSymbol]:
-    """Return the blocks, constants and bindings of all open documents whose names contain some letters."""
+def named(document: Document) -> list[types.WorkspaceSymbol]:
+    """Return the blocks, constants and bindings of a text, each with its place."""
     found = []
-    for document in documents:
-        for block in symbols(document):
-            for each in (block, *(block.children or ())):
-                if query.lower() in each.name.lower():
-                    place = types.Location(document.uri, each.selection_range)
-                    container = None if each is block else block.name
-                    found.append(types.WorkspaceSymbol(place, each.name, each.kind, container_name=container))
+    for block in symbols(document):
+        for each in (block, *(block.children or ())):
+            place = types.Location(document.uri, each.selection_range)
+            container = None if each is block else block.name
+            found.append(types.WorkspaceSymbol(place, each.name, each.kind, container_name=container))
     return found
 
 

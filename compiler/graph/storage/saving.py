@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from compiler.graph.variables.cut_variable import CutVariable, variables_of
 from compiler.reasons import Placed, Reason
@@ -51,6 +52,11 @@ class Region:
         along = ["-" if size == whole else f"{begin},{size}" for begin, size, whole in axes]
         return f"{' '.join(map(str, self.whole))} {':'.join(along)}"
 
+    @property
+    def index(self) -> tuple[slice, ...]:
+        """The index that takes the region from an array of the whole tensor."""
+        return tuple(slice(first, first + size) for first, size in zip(self.begin, self.size, strict=True))
+
 
 @frozen
 class Slice:
@@ -58,15 +64,42 @@ class Slice:
 
     Attributes:
         name: The name of the tensor.
-        spec: The region, as `Region.spec`.
+        region: The region.
         read: The value, on the device of its variable.
         finite: Whether all elements are finite, or None if they are no floats.
     """
 
     name: str
-    spec: str
+    region: Region
     read: tf.Tensor = field(repr=False)
     finite: tf.Tensor | None = field(default=None, repr=False)
+
+    @property
+    def spec(self) -> str:
+        """The region as TensorFlow's checkpoints write it."""
+        return self.region.spec
+
+
+@frozen
+class Refill:
+    """A region of a tensor that is restored by itself.
+
+    Attributes:
+        region: The region.
+        value: Its value from the file; another may be fed in its place.
+        assign: Gives the region that value.
+        ended: What is done after the last region of a variable, if anything.
+    """
+
+    region: Region
+    value: tf.Tensor = field(repr=False)
+    assign: tf.Operation = field(repr=False)
+    ended: tf.Operation | None = field(default=None, repr=False)
+
+    @property
+    def ops(self) -> list[tf.Operation]:
+        """The ops to run with the value."""
+        return [self.assign] if self.ended is None else [self.assign, self.ended]
 
 
 @frozen
@@ -91,8 +124,10 @@ class Saving:
         save_op: Writes a checkpoint at once.
         written: The prefix of the files, which exists once they are written.
         restore_op: Restores all variables.
-        reads: The values of the variables by the names of `CompiledGraph.saved`.
+        reads: The values of the variables by the names of `CompiledGraph.saved`. `values` fetches them
+            without a copy of the whole beside the variable.
         restores: The ops that restore each of them.
+        refills: The regions in which each of them is restored.
         groups: What is written together, if a checkpoint is written in parts.
         parts: A placeholder for the prefixes of these parts.
         merge: Makes one checkpoint at `path` of the parts.
@@ -104,6 +139,7 @@ class Saving:
     restore_op: tf.Operation = field(repr=False)
     reads: Mapping[str, tf.Tensor] = field(repr=False)
     restores: Mapping[str, tf.Operation] = field(repr=False)
+    refills: Mapping[str, tuple[Refill, ...]] = field(repr=False)
     groups: tuple[Group, ...] = field(repr=False)
     parts: tf.Tensor = field(repr=False)
     merge: tf.Operation = field(repr=False)
@@ -116,6 +152,26 @@ class Saving:
             restore_op_name=self.restore_op.name,
             version=tf.compat.v1.train.SaverDef.V2,
         )
+
+    def values(self, run: Callable[[Any], Any], names: Sequence[str]) -> dict[str, Any]:
+        """Return the values of variables as arrays, fetched slice by slice if they are large.
+
+        Args:
+            run: `Session.run` of the session that has the variables.
+            names: Their names in `reads`.
+        """
+        slices: dict[str, list[Slice]] = {}
+        for group in self.groups:
+            for each in group.slices:
+                slices.setdefault(each.name, []).append(each)
+        found: dict[str, Any] = run({name: self.reads[name] for name in names if len(slices[name]) == 1})
+        for name in names:
+            if name not in found:
+                whole = np.empty(self.reads[name].shape.as_list(), self.reads[name].dtype.as_numpy_dtype)
+                for each in slices[name]:
+                    whole[each.region.index] = run(each.read)
+                found[name] = whole
+        return {name: found[name] for name in names}
 
     def not_finite(self, run: Callable[[Any], Any]) -> list[str]:
         """Return the names of the tensors that have elements which are not finite.
@@ -143,7 +199,7 @@ def add_saving(compiled: CompiledGraph, *, most: int = MOST_AT_ONCE) -> Saving:
     ledger, plan = compiled.ledger, compiled.plan
     writer = plan.topology.first_cpu()
     here = Placed(writer, Reason(f"save -> {writer.ref}", "default"))
-    reads, restores = {}, {}
+    reads, restores, refills = {}, {}, {}
     slices: list[tuple[Slice, int]] = []
     with compiled.graph.as_default(), tf.name_scope("save/"):
         with ledger.place(here, "save"):
@@ -168,10 +224,10 @@ def add_saving(compiled: CompiledGraph, *, most: int = MOST_AT_ONCE) -> Saving:
                 for at, each in enumerate(filled)
             ]
         for name, saved in compiled.saved.items():
-            restores[name] = _restore(compiled, name, saved, path, here, most)
+            restores[name], refills[name] = _restore(compiled, name, saved, path, here, most)
         with ledger.place(here, "save"), tf.control_dependencies(list(restores.values())):
             restore_op = tf.no_op(name="restore")
-    return Saving(path, save_op, written, restore_op, reads, restores, tuple(groups), parts, merge)
+    return Saving(path, save_op, written, restore_op, reads, restores, refills, tuple(groups), parts, merge)
 
 
 def _beside(compiled: CompiledGraph, name: str, variable: Any) -> Placed:
@@ -201,14 +257,6 @@ def _regions(saved: Any, number: int, most: int) -> list[Region]:
     ]
 
 
-def piece_specs(saved: CutVariable) -> list[str]:
-    """Return the place of each piece in the whole tensor, as TensorFlow's checkpoints write it."""
-    shards = saved.shards
-    return [
-        _regions(saved, at, prod(each.shape) * saved.dtype.size)[0].spec for at, each in enumerate(shards)
-    ]
-
-
 def _values(compiled: CompiledGraph, name: str, saved: Any) -> Iterator[tf.Tensor]:
     for variable in variables_of(saved):
         with compiled.ledger.place(_beside(compiled, name, variable), "save"), tf.name_scope(f"save/{name}/"):
@@ -230,11 +278,26 @@ def _slices(
     """Yield the regions of a variable, made on its device, with their bytes."""
     for region in regions:
         with compiled.ledger.place(_beside(compiled, name, variable), "save"), tf.name_scope(f"save/{name}/"):
-            part = value if region.rows is None else value[region.rows[0] : region.rows[1]]
+            part = value if region.rows is None else _rows(variable, value, *region.rows)
             finite = None
             if variable.dtype.is_floating:
                 finite = tf.reduce_all(tf.math.is_finite(part), name="finite")
-        yield Slice(name, region.spec, part, finite), prod(region.size) * variable.dtype.size
+        yield Slice(name, region, part, finite), prod(region.size) * variable.dtype.size
+
+
+def _rows(variable: Any, value: tf.Tensor, first: int, stop: int) -> tf.Tensor:
+    """Return some rows of a variable; `value` is all of it, which is copied if it is in the mode for rows."""
+    if changes_by_rows(variable):
+        return tf.raw_ops.ResourceGather(
+            resource=variable.handle, indices=tf.range(first, stop), dtype=variable.dtype, name="rows"
+        )
+    return value[first:stop]
+
+
+def changes_by_rows(variable: Any) -> bool:
+    """Whether ops of the graph look up or write rows of a variable, so that a read of the whole copies it."""
+    kinds = {each.type for each in variable.handle.consumers()}
+    return any(each == "ResourceGather" or each.startswith("ResourceScatter") for each in kinds)
 
 
 def _filled(slices: Sequence[tuple[Slice, int]], most: int) -> Iterator[list[Slice]]:
@@ -262,14 +325,14 @@ def _write(path: tf.Tensor, slices: Sequence[Slice], name: str) -> tf.Operation:
 
 def _restore(
     compiled: CompiledGraph, name: str, saved: Any, path: tf.Tensor, reader: Placed, most: int
-) -> tf.Operation:
-    """Return the op that restores a tensor: each of its variables, region by region."""
-    done: list[tf.Operation] = []
+) -> tuple[tf.Operation, tuple[Refill, ...]]:
+    """Return the op that restores a tensor: each of its variables, region by region; and these regions."""
+    refills: list[Refill] = []
     for number, variable in enumerate(variables_of(saved)):
         beside = _beside(compiled, name, variable)
         for region in _regions(saved, number, most):
             with tf.name_scope(f"save/{name}/"):
-                after = done[-1:] if region.rows is not None else []
+                after = [refills[-1].assign] if refills and region.rows is not None else []
                 with compiled.ledger.place(reader, "save"), tf.control_dependencies(after):
                     (value,) = tf.raw_ops.RestoreV2(
                         prefix=path,
@@ -280,11 +343,23 @@ def _restore(
                     )
                 with compiled.ledger.place(beside, "save"):
                     value.set_shape(region.size)
-                    done.append(_assign(variable, value, region))
+                    refills.append(Refill(region, value, _assign(variable, value, region)))
+        if refills[-1].region.rows is not None and not changes_by_rows(variable):
+            with compiled.ledger.place(beside, "save"), tf.control_dependencies([refills[-1].assign]):
+                refills[-1] = evolve(refills[-1], ended=_share(variable, name))
+    done = [op for each in refills for op in each.ops]
     if len(done) == 1:
-        return done[0]
+        return done[0], tuple(refills)
     with compiled.ledger.place(reader, "save"), tf.control_dependencies(done):
-        return tf.no_op(name=f"save/{name}/assigned")
+        return tf.no_op(name=f"save/{name}/assigned"), tuple(refills)
+
+
+def _share(variable: Any, name: str) -> tf.Operation:
+    """Return the op that ends the mode in which reads and updates copy a variable.
+
+    Assigning rows has put it into that mode, which only a variable that always changes by rows needs.
+    """
+    return tf.raw_ops.DisableCopyOnRead(resource=variable.handle, name=f"save/{name}/shared")
 
 
 def _assign(variable: Any, value: tf.Tensor, region: Region) -> tf.Operation:

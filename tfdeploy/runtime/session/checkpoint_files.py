@@ -6,14 +6,10 @@ has its files on a machine that may have no server at all: it fetches the values
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import tensorflow as tf
-from attrs import frozen
-
-from compiler.graph.storage.saving import piece_specs
-from compiler.graph.variables.cut_variable import CutVariable, Saved, assigning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,15 +67,8 @@ def _part_prefixes(saving: Saving, prefix: str) -> list[str]:
     return [f"{prefix}.part-{at:05}" for at in range(len(saving.groups))]
 
 
-@frozen
 class ClientFiles:
-    """This process writes and reads the files.
-
-    Attributes:
-        saved: The variables of a checkpoint, by their names there.
-    """
-
-    saved: Mapping[str, Saved]
+    """This process writes and reads the files."""
 
     def write(self, run: Run, saving: Saving, prefix: str) -> None:
         """Fetch all variables and write them, a group after the other."""
@@ -103,13 +92,8 @@ class ClientFiles:
                 session.run(merge)
 
     def read(self, run: Run, saving: Saving, prefix: str, names: Sequence[str]) -> None:
-        """Read the values and feed them, one piece after the other of what is in pieces."""
-        del saving
-        reader = tf.train.load_checkpoint(prefix)
+        """Read the values and feed them, one region after the other."""
         for name in names:
-            saved = self.saved[name]
-            if not isinstance(saved, CutVariable):
-                run(*assigning(saved, reader.get_tensor(name)))
-                continue
-            for spec, variable in zip(piece_specs(saved), saved.variables, strict=True):
-                run(*assigning(variable, _read_slice(prefix, name, spec, variable.dtype)))
+            for each in saving.refills[name]:
+                value = _read_slice(prefix, name, each.region.spec, each.value.dtype)
+                run(each.ops, {each.value: value})

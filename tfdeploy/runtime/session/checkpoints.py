@@ -197,8 +197,9 @@ class Checkpoints:
                 raise
             raise DamagedCheckpoint(reason_of(fault)) from fault
         averages = [name for name in missing if name.endswith(AVERAGE)]
-        weights = session.run({name: saving.reads[name.removesuffix(AVERAGE)] for name in averages})
-        self.engine.assign(weights)
+        for name in averages:
+            weight = name.removesuffix(AVERAGE)
+            self.engine.assign({name: saving.values(session.run, [weight])[weight]})
         session.run(self.engine.compiled.after_restore_op)
         if missing:
             warn(errors.starts_anew(prefix, missing))

@@ -141,8 +141,7 @@ class Engine:
 
     def values(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the values of variables, by their names in a checkpoint."""
-        found: dict[str, Any] = self.session.run({name: self.saving.reads[name] for name in names})
-        return found
+        return self.saving.values(self.session.run, names)
 
     # --- data ---------------------------------------------------------------------------------------------
 

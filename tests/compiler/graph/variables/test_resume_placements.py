@@ -78,7 +78,7 @@ def test_the_client_of_a_cluster_writes_and_reads_the_same(
     """Values that are fetched and fed by this process make the same checkpoint, whole and in parts."""
     training, saving = graphs[name]
     training.steps(2)
-    path, files = str(tmp_path / "model.ckpt"), ClientFiles(training.compiled.saved)
+    path, files = str(tmp_path / "model.ckpt"), ClientFiles()
     files.write(training.session.run, saving, path)
     saved = training.values()
     reader = tf.train.load_checkpoint(path)

@@ -94,7 +94,7 @@ class SessionTarget:
         """
         self.attach_monitors(engine)
         if self.elsewhere:
-            engine.files = ClientFiles(engine.compiled.saved)
+            engine.files = ClientFiles()
         group = None
         if engine.compiled.exchange is not None:
             group = WorkerGroup(engine, stop, self.monitor, say)

@@ -1,0 +1,103 @@
+"""Checkpoints of large variables are written, fetched and restored without a copy of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compiler.graph.storage.saving import Saving, add_saving
+from tests.support import Training, largest_difference, spec_of
+from tfdeploy.runtime.session.checkpoint_files import ClientFiles, ServerFiles
+
+WORDS = """
+tfdeploy = 1
+model "words" {{
+  word = input(int32, [5])
+  label = input(int32, [])
+  logits = word -> Embedding(100, 8, name = "table") -> Flatten() -> Dense(3, name = "logits")
+  loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}}
+devices {{ cpu = 2 }}
+clones {{ count = 2, batch = 4 }}
+place {{
+  variables -> cpu[0]
+  variables("table/*") -> sharded(cpu[*])
+}}
+update {{ optimizer = {optimizer} }}
+train {{ seed = 7 }}
+"""
+MOST = 20 * 8 * 4  # bytes of 20 rows: each piece has three slices
+
+
+@pytest.fixture(scope="module", params=["Adam(0.1, lazy = true)", "Adam(0.1)"])
+def saved(request: pytest.FixtureRequest) -> Iterator[tuple[bool, Training, Saving]]:
+    """A model whose table changes by rows or as a whole, after two steps, and the ops that save it."""
+    generator = np.random.default_rng(3)
+    data = {
+        "word": generator.integers(0, 20, (8, 5)).astype(np.int32),
+        "label": generator.integers(0, 3, 8).astype(np.int32),
+    }
+    with Training(spec_of(WORDS.format(optimizer=request.param)), data) as training:
+        training.steps(2)
+        yield "lazy" in request.param, training, add_saving(training.compiled, most=MOST)
+
+
+def _ends(ops: list[Any]) -> set[Any]:
+    """Return the ops, and all that they need."""
+    found, left = set(ops), list(ops)
+    while left:
+        op = left.pop()
+        new = {*(each.op for each in op.inputs), *op.control_inputs} - found
+        found |= new
+        left += new
+    return found
+
+
+def test_slices_of_a_table_that_changes_by_rows_are_gathered(saved: tuple[bool, Training, Saving]) -> None:
+    """A read of the whole copies such a table and its slots; a gather copies what is written."""
+    by_rows, _, saving = saved
+    for group in saving.groups:
+        slices = [each for each in group.slices if each.name.startswith("table/")]
+        for op in _ends([each.read.op for each in slices]):
+            assert op.type != ("ReadVariableOp" if by_rows else "ResourceGather"), op.name
+    gathered = {each.name for group in saving.groups for each in group.slices if each.region.rows is not None}
+    assert gathered == {"table/embeddings", "table/embeddings/Adam", "table/embeddings/Adam_1"}
+
+
+def test_restoring_leaves_no_variable_in_the_mode_for_rows(saved: tuple[bool, Training, Saving]) -> None:
+    """Assigning rows puts a variable into that mode, which ends with the last rows if it is not needed."""
+    by_rows, _, saving = saved
+    for name, refills in saving.refills.items():
+        ended = [each.ended.type for each in refills if each.ended is not None]
+        whole = all(each.region.rows is None for each in refills)
+        assert ended == ([] if whole or by_rows else ["DisableCopyOnRead"] * 2), name
+        assert set(_ends([saving.restores[name]])) >= {op for each in refills for op in each.ops}
+
+
+def test_values_come_slice_by_slice_and_go_back(saved: tuple[bool, Training, Saving], tmp_path: Path) -> None:
+    """What is fetched by slices is what is read as a whole; both ways of restoring bring it back."""
+    _, training, saving = saved
+    run, names = training.session.run, list(saving.reads)
+    before = run(dict(saving.reads))
+    largest: list[int] = []
+
+    def watched(fetches: Any) -> Any:
+        found = run(fetches)
+        largest.append(found.nbytes if isinstance(found, np.ndarray) else 0)
+        return found
+
+    fetched = saving.values(watched, names)
+    assert list(fetched) == names
+    assert all((fetched[name] == before[name]).all() for name in names)
+    assert max(largest) == MOST
+    for number, files in enumerate((ServerFiles(), ClientFiles())):
+        path = str(tmp_path / f"model{number}.ckpt")
+        files.write(run, saving, path)
+        training.steps(1)
+        assert largest_difference(saving.values(run, names), before) > 0
+        files.read(run, saving, path, names)
+        assert largest_difference(saving.values(run, names), before) == 0

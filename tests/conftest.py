@@ -11,6 +11,7 @@ import gc
 import os
 import signal
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,8 +64,20 @@ def pytest_configure() -> None:
     os.environ.setdefault(progress.VARIABLE, progress.NEVER)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest itself leaves out what bears the marker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files that take longest first, so that none of them runs alone in the end."""
+    """Put the files that take longest first, so that none of them runs alone in the end.
+
+    Of a family of cases, `@pytest.mark.family(every=4)`, every fourth is run by `make test`, from the first
+    on. The others get the marker `full`.
+    """
+    met: Counter[str] = Counter()
+    for item in items:
+        if family := item.get_closest_marker("family"):
+            name = item.nodeid.split("[", 1)[0]
+            if met[name] % family.kwargs["every"]:
+                item.add_marker(pytest.mark.full)
+            met[name] += 1
     places = {str(TESTS / name): place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(str(item.path), len(places)))
 

@@ -74,6 +74,7 @@ def answered(text: str, spec: Path, offset: int) -> None:
             assert at.character <= 2 * len(lines[at.line])
 
 
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
 def test_damaged_texts_are_answered(spec: Path) -> None:
     """One damaged text for each example, at a place near the damage."""

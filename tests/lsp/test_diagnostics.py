@@ -128,6 +128,7 @@ def mutations(text: str, count: int, seed: int) -> Iterator[str]:
         yield text[:start] + chosen.choice(("", *PIECES, text[start:end] * 2)) + text[end:]
 
 
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
 def test_mutations_of_the_examples(command: Command, spec: Path) -> None:
     """Damage of any kind gives the same in both."""

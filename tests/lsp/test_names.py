@@ -148,6 +148,7 @@ def test_names_over_included_files(tmp_path: Path) -> None:
     assert {uri: len(each) for uri, each in edit.changes.items()} == {document.uri: 1, part.uri: 1}
 
 
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize("spec", sorted(EXAMPLES.rglob("*.tfdeploy")), ids=lambda spec: spec.stem)
 def test_renaming_in_the_examples_keeps_their_meaning(spec: Path) -> None:
     """Every constant, layer, parameter and binding of an example can be renamed, and nothing gets lost."""

@@ -62,6 +62,7 @@ def blocks(image: np.ndarray, fraction: int) -> np.ndarray:
     return np.asarray(full.reshape(high, fraction, wide, fraction, -1).mean((1, 3)).round(), np.uint8)
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("resize", RESIZES)
 @pytest.mark.parametrize("shape", FRACTIONS)
 def test_a_way_to_resize_is_tensorflows(resize: str, shape: tuple[int, int]) -> None:

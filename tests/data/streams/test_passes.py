@@ -71,6 +71,7 @@ def test_without_a_seed_orders_differ_unless_deterministic(reader: Any, numbers:
     assert (len(free), len(fixed)) == (2, 1)
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("consumed", [0, 64, 100, 251, 1000])
 @pytest.mark.parametrize("cached", [False, True])
 def test_resuming_goes_on_where_the_stream_was(
@@ -91,6 +92,7 @@ def test_resuming_reads_no_epoch_in_vain(reader: Any, numbers: Numbers) -> None:
     assert len(reader.column(stream, "n", 97, repeat=False)) == 97
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("of", [1, 3])
 @pytest.mark.parametrize(
     "transforms",

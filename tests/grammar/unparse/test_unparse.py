@@ -44,6 +44,7 @@ def shown(text: str) -> str:
     return once
 
 
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.name)
 def test_whole_specs(path: Path) -> None:
     """The examples, and the specs that use the whole language, survive the way to text and back."""

@@ -131,6 +131,7 @@ def one_tower() -> tuple[dict[str, Any], list[float]]:
         return run.values(), losses
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize(
     ("clones", "batch", "more"),
     [

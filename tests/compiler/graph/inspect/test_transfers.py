@@ -142,6 +142,7 @@ def test_transfers_of_the_examples_are_what_is_sent(name: str, inputs: Any) -> N
         assert check(training) == 0
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("rules", RULES)
 def test_transfers_of_every_layout_are_what_is_sent(rules: str) -> None:
     """Whatever the rules: loops, look-ups, dropout, statistics, slots apart and groups included."""

@@ -36,6 +36,7 @@ def one_large_batch(kind: str) -> tuple[dict[str, Any], list[float]]:
     return train(model(kind, **SETTINGS), data(kind, 72), 3)
 
 
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize("kind", ["dense", "words", "recurrent"])
 @pytest.mark.parametrize(("clones", "batch", "rounds"), [(1, 8, 3), (2, 4, 3), (3, (6, 4, 2), 2)])
 def test_micro_batches_are_one_large_batch(kind: str, clones: int, batch: Any, rounds: int) -> None:
@@ -188,6 +189,7 @@ def test_a_global_batch_is_that_of_the_whole_step() -> None:
     assert found.help == "use 18 or 24, or give `batch` a list with one figure per clone"
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("how", ["first", "mean"])
 @pytest.mark.parametrize("renorm", ["false", "true"])
 def test_every_clone_moves_statistics_with_its_own_micro_batches(how: str, renorm: str) -> None:

@@ -141,6 +141,7 @@ def test_only_indices_and_rows_travel() -> None:
     assert there == {"cpu[0]": (3, indices + rows + rate), "cpu[1]": (2, indices + rows)}
 
 
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize("optimizer", ["SGD(0.1)", "Adam(0.01)"])
 @pytest.mark.parametrize("rules", ["", "variables -> replicated", "variables -> cpu[0]\n slots -> cpu[1]"])
 def test_looking_up_at_the_table_changes_no_weight(optimizer: str, rules: str) -> None:

@@ -117,6 +117,7 @@ KINDS = {
 }
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_pieces_are_trained_as_the_whole_is(kind: str) -> None:
     """First values have the same bits, and three steps of two clones end with the same variables."""
@@ -126,6 +127,7 @@ def test_pieces_are_trained_as_the_whole_is(kind: str) -> None:
     assert differs(words(**arguments), words(**whole)) < (2e-2 if kind == "float16" else 1e-5)
 
 
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize(
     "optimizer",
     ["Momentum(0.1)", "Adam(0.01, lazy = true)", "RMSprop(0.01, centered = true)", "Ftrl(0.1)"],

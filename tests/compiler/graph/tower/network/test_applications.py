@@ -74,6 +74,7 @@ def _compiles(name: str) -> None:
     assert compiled.train_op is not None
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("name", CHEAP)
 def test_models_of_keras_compile_on_two_clones(name: str) -> None:
     """The cheapest."""

@@ -43,6 +43,25 @@ def test_as_json(command: Command) -> None:
     assert (found["different"], len(found["ops"])) == (True, 18)
 
 
+@pytest.mark.usefixtures("maps")
+def test_as_a_page(command: Command) -> None:
+    """`--html` replaces its own page, but neither a map that it reads nor another file."""
+    done = command("diff", "two.json", "four.json", "--html", "diff.html")
+    page = command.read("diff.html")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == f"diff.html: written, {len(page.encode()):,} bytes\n"
+    assert "<title>two.json and four.json</title>" in page
+    assert command("diff", "two.json", "run", "--html", "diff.html").code == 1
+    before = command.read("two.json")
+    assert command("diff", "two.json", "four.json", "--html", "two.json", "--force").code == 2
+    assert command.read("two.json") == before
+    command.write("notes.html", "mine")
+    assert command("diff", "two.json", "four.json", "--html", "notes.html").code == 2
+    assert command.read("notes.html") == "mine"
+    refused = command("diff", "two.json", "four.json", "--open")
+    assert (refused.code, "--open needs --html FILE" in refused.err) == (2, True)
+
+
 def test_one_spec_under_two_settings(command: Command) -> None:
     """A spec is compared with itself under `--set-b`; `--set` holds for both."""
     command.write("small.tfdeploy", SPEC)

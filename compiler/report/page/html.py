@@ -1,4 +1,4 @@
-"""The placement map as one self-contained page, which uses no network and no library.
+"""Placement maps, one or two side by side, as self-contained pages, which use no network and no library.
 
 No text of a spec becomes markup.
 """
@@ -13,7 +13,9 @@ from importlib.resources import files
 from typing import Any
 
 from compiler.mapping.records import PlacementMap
+from compiler.report.comparison.compare import Comparison
 from compiler.report.page.bundle import bundle
+from compiler.report.page.data.diff_data import Side, diff_data
 from compiler.report.page.data.placement_data import page_data
 from compiler.report.page.data.spec_lines import Lines
 from compiler.report.page.details import Details
@@ -28,6 +30,17 @@ def html_page(placement: PlacementMap, lines: Lines, details: Details | None = N
         details: What is known beyond the map; the page shows the rest without it.
     """
     return _filled("page.html", "map.js", page_data(placement, lines, details or Details()))
+
+
+def diff_page(before: Side, after: Side, found: Comparison) -> str:
+    """Return the page of two placements side by side.
+
+    Args:
+        before: The first placement.
+        after: The second one.
+        found: Their differences.
+    """
+    return _filled("diff.html", "diff.js", diff_data(before, after, found))
 
 
 def _filled(template: str, entry: str, data: dict[str, Any]) -> str:

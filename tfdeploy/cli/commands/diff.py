@@ -10,11 +10,12 @@ from attrs import evolve
 
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.maps import map_file, read_map
-from tfdeploy.cli.options import common_options, offer, pairs, profile_option
+from tfdeploy.cli.options import common_options, force_option, offer, pairs, profile_option
+from tfdeploy.cli.outputs import STDOUT, require_apart, require_free, write_page
 from tfdeploy.cli.terminal import say
 
 if TYPE_CHECKING:
-    from compiler.mapping.records import PlacementMap
+    from compiler.report.page.data.diff_data import Side
 
 DIFFERENT = 1
 
@@ -43,7 +44,15 @@ Pairs = tuple[tuple[str, str], ...]
     help="As --set, for B alone.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
+@click.option(
+    "--html",
+    metavar="FILE",
+    shell_complete=offer("files"),
+    help="Write both placements side by side as an HTML page; - for standard output.",
+)
+@click.option("--open", "open_page", is_flag=True, help="Open the page that --html writes.")
 @profile_option
+@force_option
 @common_options
 def command(
     common: Common,
@@ -53,7 +62,10 @@ def command(
     set_before: Pairs,
     set_after: Pairs,
     as_json: bool,
+    html: str | None,
+    open_page: bool,
     profile: str | None,
+    force: bool,
 ) -> int:
     """Compare the placements of A and B; exit with 1 if they differ.
 
@@ -62,12 +74,21 @@ def command(
     """
     if after is None and not (set_before or set_after):
         raise click.UsageError("give B, or --set-a or --set-b to compare A with itself")
-    first = _side(common, before, set_before, "--set-a", profile)
-    second = _side(common, after if after is not None else before, set_after, "--set-b", profile)
+    if open_page and html in (None, STDOUT):
+        raise click.UsageError("--open needs --html FILE: it opens the page that this writes")
+    second = after if after is not None else before
+    outputs = [html] if html is not None and html != STDOUT else []
+    require_free(outputs, [str(map_file(each) or each) for each in (before, second)], force=force)
+    one = _side(common, before, set_before, "--set-a", profile, outputs)
+    other = _side(common, second, set_after, "--set-b", profile, outputs)
     from compiler.report.comparison.compare import compare
 
-    found = compare(first, second)
-    if as_json:
+    found = compare(one.placement, other.placement)
+    if html is not None:
+        from compiler.report.page.html import diff_page
+
+        write_page(html, diff_page(one, other, found), open_page=open_page)
+    elif as_json:
         from compiler.report.comparison.diff_json import diff_json
 
         sys.stdout.write(diff_json(found))
@@ -79,14 +100,27 @@ def command(
     return DIFFERENT if found.different else 0
 
 
-def _side(common: Common, path: str, more: Pairs, option: str, profile: str | None) -> PlacementMap:
+def _side(
+    common: Common, path: str, more: Pairs, option: str, profile: str | None, outputs: list[str]
+) -> Side:
+    """Return one of the placements; raises RunError for `outputs` that it is read from."""
+    from compiler.report.page.data.diff_data import Side
+    from compiler.report.page.data.spec_lines import lines_of, texts_of, texts_on_disk
+
     file = map_file(path)
     if file is None:
         from tfdeploy.cli.building import build
         from tfdeploy.cli.files import read_spec
 
         spec = read_spec(path, evolve(common, overrides=common.overrides + more))
-        return build(spec, common, forecast=True, profile=profile).placement()
+        if outputs:
+            from tfdeploy.runtime.records.outputs import InputFiles
+
+            require_apart(outputs, InputFiles.of(spec))
+        placement = build(spec, common, forecast=True, profile=profile).placement()
+        settings = "".join(f", {name}={value}" for name, value in more)
+        return Side(path + settings, placement, lines_of(placement, texts_of(spec)))
     if more:
         raise click.UsageError(f"{option} is for specs, and {path} is a placement map")
-    return read_map(file)
+    placement = read_map(file)
+    return Side(path, placement, lines_of(placement, texts_on_disk(placement)))

@@ -12,7 +12,8 @@ from dsl.diagnostics import SpecError
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.maps import map_file, read_map
 from tfdeploy.cli.options import common_options, force_option, offer, profile_option
-from tfdeploy.cli.terminal import say, write_result
+from tfdeploy.cli.outputs import STDOUT, require_apart, require_free, write_page, write_text
+from tfdeploy.cli.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from compiler.time.forecast import StepForecast
     from compiler.time.measured_trace import Beneath, RunTrace
     from tfdeploy.runtime.records.outputs import InputFiles
-
-
-STDOUT = "-"
 
 
 @frozen
@@ -130,7 +128,7 @@ def command(
     ran = _read_trace(measured) if measured is not None else None
     outputs = [each for each in (html, dot, trace) if each is not None and each != STDOUT]
     if outputs:
-        _require_free(outputs, map_file(spec) or spec, force=force)
+        require_free(outputs, [str(map_file(spec) or spec)], force=force)
     loaded = _subject(
         common,
         spec,
@@ -140,11 +138,11 @@ def command(
         profile=profile,
     )
     if html is not None:
-        _write_page(html, _page(loaded, ran), open_page=open_page)
+        write_page(html, _page(loaded, ran), open_page=open_page)
     if dot is not None:
-        _write(dot, _graph(loaded))
+        write_text(dot, _graph(loaded))
     if trace is not None:
-        _write(trace, _timeline(loaded))
+        write_text(trace, _timeline(loaded))
     if ran is not None:
         from compiler.time.measured_trace import lay_beneath
 
@@ -190,7 +188,7 @@ def _subject(
             )
         placement = read_map(file)
         if outputs:
-            _require_apart(outputs, _files_of_map(placement))
+            require_apart(outputs, _files_of_map(placement))
         return LoadedPlacement(placement, spec_lines.texts_on_disk(placement))
     from tfdeploy.cli.files import read_spec
 
@@ -198,7 +196,7 @@ def _subject(
     if outputs:
         from tfdeploy.runtime.records.outputs import InputFiles
 
-        _require_apart(outputs, InputFiles.of(spec))
+        require_apart(outputs, InputFiles.of(spec))
     from tfdeploy.cli.building import build
 
     built = build(
@@ -236,25 +234,6 @@ def _page(loaded: LoadedPlacement, ran: RunTrace | None) -> str:
 
     time = loaded.time if ran is None else _forecast(loaded)
     return plan_page(loaded.placement, loaded.texts, loaded.compiled, time, ran)
-
-
-def _require_free(outputs: list[str], path: str, *, force: bool) -> None:
-    """Raise RunError for outputs that are read here, and for those that are somebody else's files."""
-    from pathlib import Path
-
-    from tfdeploy.runtime.records.outputs import InputFiles, is_own_text, require_free
-
-    reading = InputFiles((Path(path),))
-    for each in outputs:
-        reading.require_not_input(Path(each))
-        require_free(Path(each), is_own_text, force=force)
-
-
-def _require_apart(outputs: tuple[str, ...], reading: InputFiles) -> None:
-    from pathlib import Path
-
-    for each in outputs:
-        reading.require_not_input(Path(each))
 
 
 def _files_of_map(placement: PlacementMap) -> InputFiles:
@@ -315,19 +294,6 @@ def _show_beneath(found: Beneath, *, as_json: bool, color: bool) -> None:
         say(line, color=color)
 
 
-def _write(path: str, text: str) -> None:
-    """Write `text` to a file, which is named on standard error, or to standard output."""
-    if path == STDOUT:
-        write_result(text)
-        return
-    from pathlib import Path
-
-    from tfdeploy.runtime.records.outputs import write_output
-
-    write_output(Path(path), text)
-    say(f"{path}: written, {len(text.encode()):,} bytes", err=True)
-
-
 def _refuse_of_maps(*, graph: bool, times: bool) -> None:
     """Raise UsageError for what a placement map in a file does not say."""
     if graph:
@@ -335,17 +301,6 @@ def _refuse_of_maps(*, graph: bool, times: bool) -> None:
     if times:
         raise click.UsageError(
             "--trace and --measured need the spec: a placement map does not say when each op runs"
-        )
-
-
-def _write_page(path: str, page: str, *, open_page: bool) -> None:
-    """Write the page, and open it with the program that the desktop has for pages if that is wanted."""
-    from pathlib import Path
-
-    _write(path, page)
-    if open_page and click.launch(str(Path(path).absolute())) != 0:
-        raise click.ClickException(
-            f"no program opens pages here; {path} is written and can be opened by hand"
         )
 
 

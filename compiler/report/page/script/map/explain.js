@@ -3,6 +3,7 @@
 import { data, placeName } from "../both/data.js";
 import { byId, make, makeFacts, makeWord } from "../both/dom.js";
 import { formatFlops, formatSize, formatTimeCell, plural } from "../both/format.js";
+import { quoteLines } from "../both/quote.js";
 import { reveal } from "./scopes.js";
 import { aparts, eachNode, findNode, hasNode, isMovedPlace, placesOf, realPath } from "./tree.js";
 
@@ -134,21 +135,7 @@ function findFollowed(node, name) {
  * @param {number} line
  * @param {number} column
  */
-export function quote(file, line, column) {
-  const name = data.files[file] ?? "";
-  const place = make("p", {}, make("code", {}, `${name}:${line}:${column}`));
-  const lines = data.lines[file];
-  if (!lines) return [place];
-  const block = make("pre", { tabindex: 0, role: "region", "aria-label": `lines of ${name}` });
-  const width = String(line + 3).length;
-  for (let number = Math.max(1, line - 3); number <= line + 3; number += 1) {
-    const text = lines[number];
-    if (text === undefined) continue;
-    block.append(make("span", { class: number === line ? "hit" : "" },
-      make("span", { class: "no" }, `${String(number).padStart(width)} | `), text));
-  }
-  return [place, block];
-}
+export const quote = (file, line, column) => quoteLines(data.files[file] ?? "", data.lines[file], line, column);
 
 /** @param {TreeNode} node */
 export function explainScope(node) {

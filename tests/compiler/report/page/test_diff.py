@@ -1,0 +1,116 @@
+"""Two placements side by side in a browser: their strips, what moved, and why each thing is where it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from attrs import evolve
+
+from compiler.mapping.records import RuleRef
+from compiler.report.comparison.compare import compare
+from compiler.report.page.data.diff_data import Side
+from compiler.report.page.html import diff_page
+from tests.compiler.report.page.pages import CELL_TEXTS, DETAIL, LINES, NEEDS_BROWSER
+from tests.placement_maps import SPEC, make_map, with_counts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.browser import Tab
+
+pytestmark = NEEDS_BROWSER
+RULE = RuleRef(SPEC, 14, 3, "conv1 -> gpu[0]", "rule")
+AFTER = {SPEC: {12: "  clones -> gpu[*]", 13: "  variables -> cpu[0]", 14: "  conv1 -> gpu[0]", 15: "}"}}
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    """The page of two clones, and of the same with a layer's variable and one op on other devices."""
+    before = make_map(2)
+    variables = tuple(
+        evolve(each, device="gpu[0]", rule=RULE) if each.name == "conv1/kernel" else each
+        for each in before.variables
+    )
+    moved = {"conv1/kernel": "gpu[0]", "clone_1/conv1/Relu": "gpu[0]"}
+    ops = tuple(
+        evolve(each, requested=moved[each.name], rule=RULE) if each.name in moved else each
+        for each in before.ops
+    )
+    transfers = (evolve(before.transfers[0], bytes=1024), *before.transfers[1:])
+    after = with_counts(evolve(before, variables=variables, ops=ops, transfers=transfers))
+    sides = Side("old.tfdeploy", before, LINES), Side("new.tfdeploy, x=1", after, AFTER)
+    path = tmp_path / "diff.html"
+    path.write_text(diff_page(*sides, compare(before, after)), encoding="utf-8")
+    return path
+
+
+def test_two_placements_side_by_side(tab: Tab, page: Path) -> None:
+    """Both strips are drawn to one scale, beside each other; what differs has its figures."""
+    tab.open(page)
+    assert tab.requests == [page.as_uri()]
+    titles = "[...document.querySelectorAll('#sides h2')].map((title) => title.innerText)"
+    assert tab.evaluate(titles) == ["old.tfdeploy", "new.tfdeploy, x=1"]
+    boxes = "[...document.querySelectorAll('#sides section')].map((side) => side.getBoundingClientRect())"
+    left, right = tab.evaluate(f"{boxes}.map((box) => [box.left, box.right, box.top])")
+    assert left[1] <= right[0]
+    assert left[2] == right[2]
+    widths = tab.evaluate(
+        "['strip-0', 'strip-1'].map((side) => Number(document.getElementById(side)"
+        ".querySelector('[data-link=\"0>1\"] .line').getAttribute('stroke-width')))"
+    )
+    assert widths == [12, 1.5]  # of 23.1 KiB and of 1 KiB
+    assert tab.evaluate(f"{CELL_TEXTS}('devices')")[:3] == [
+        ["cpu[0]", "ops", "11", "10", "-1"],
+        ["", "variables", "21.1 KiB", "20.0 KiB", "-1.13 KiB"],
+        ["", "out / step", "46.3 KiB", "24.1 KiB", "-22.1 KiB"],
+    ]
+    assert tab.evaluate(f"{CELL_TEXTS}('links')") == [
+        ["cpu[0]", "gpu[0]", "23.1 KiB in 3", "1.00 KiB in 3", "-22.1 KiB"]
+    ]
+    scopes = tab.evaluate(f"{CELL_TEXTS}('scopes')")
+    assert sum(int(row[2]) for row in scopes) == 2
+    assert tab.errors == []
+
+
+def test_what_moved_and_why(tab: Tab, page: Path) -> None:
+    """Each thing that moved has its rule and the line of it on both sides, and the address keeps it."""
+    tab.open(page)
+    assert [row[:3] for row in tab.evaluate(f"{CELL_TEXTS}('ops')")] == [
+        ["conv1/kernel", "cpu[0]", "gpu[0]"],
+        ["clone_1/conv1/Relu", "gpu[1]", "gpu[0]"],
+    ]
+    tab.evaluate("document.getElementById('search').focus()")
+    tab.write("relu gpu[1]")
+    tab.until("document.getElementById('found').innerText === '1 change'")
+    tab.click("#ops tbody button")
+    detail = tab.evaluate(DETAIL)
+    assert detail.startswith("clone_1/conv1/Relu\n")
+    assert "Before\n\ngpu[1]\n\nthe rule clones -> gpu[*]\n\ntrain.tfdeploy:12:3" in detail
+    assert "After\n\ngpu[0]\n\nthe rule conv1 -> gpu[0]\n\ntrain.tfdeploy:14:3" in detail
+    assert tab.evaluate("[...document.querySelectorAll('#said .hit')].map((line) => line.innerText)") == [
+        "12 |   clones -> gpu[*]",
+        "14 |   conv1 -> gpu[0]",
+    ]
+    assert tab.evaluate("location.hash") == "#q=relu%20gpu%5B1%5D&sel=clone_1%2Fconv1%2FRelu"
+    tab.open(page, tab.evaluate("location.hash"))
+    assert tab.evaluate(DETAIL) == detail
+    tab.evaluate("document.querySelector('#strip-1 [data-link=\"0>1\"]').focus()")
+    tab.press("Enter")
+    assert "before\n23.1 KiB in 3 tensors\nafter\n1.00 KiB in 3 tensors" in tab.evaluate(DETAIL)
+    tab.click("#devices tbody button")
+    assert tab.evaluate(DETAIL).startswith("cpu[0]\nops\n11 → 10 (-1)\n")
+    assert tab.evaluate("location.hash").endswith("device=cpu%5B0%5D")
+    assert tab.errors == []
+
+
+def test_no_difference(tab: Tab, tmp_path: Path) -> None:
+    """Two placements that are the same have a page that says so."""
+    placement = make_map(1)
+    side = Side("a.tfdeploy", placement, LINES)
+    path = tmp_path / "same.html"
+    path.write_text(diff_page(side, side, compare(placement, placement)), encoding="utf-8")
+    tab.open(path)
+    assert tab.evaluate(f"{CELL_TEXTS}('scopes')") == [["no op has moved"]]
+    assert tab.evaluate(f"{CELL_TEXTS}('devices')") == [["no device differs"]]
+    assert tab.errors == []

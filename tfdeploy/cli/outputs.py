@@ -1,0 +1,54 @@
+"""Writes files that the user has named: pages, graphs and traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tfdeploy.cli.terminal import say, write_result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tfdeploy.runtime.records.outputs import InputFiles
+
+STDOUT = "-"
+
+
+def require_free(outputs: Iterable[str], reading: Iterable[str], *, force: bool) -> None:
+    """Raise RunError for outputs that are read here, and for those that are somebody else's files."""
+    from tfdeploy.runtime.records.outputs import InputFiles, is_own_text
+    from tfdeploy.runtime.records.outputs import require_free as require_own
+
+    inputs = InputFiles(tuple(map(Path, reading)))
+    for each in outputs:
+        inputs.require_not_input(Path(each))
+        require_own(Path(each), is_own_text, force=force)
+
+
+def require_apart(outputs: Iterable[str], reading: InputFiles) -> None:
+    """Raise RunError for outputs that are among the files that are read."""
+    for each in outputs:
+        reading.require_not_input(Path(each))
+
+
+def write_text(path: str, text: str) -> None:
+    """Write `text` to a file, which is named on standard error, or to standard output."""
+    if path == STDOUT:
+        write_result(text)
+        return
+    from tfdeploy.runtime.records.outputs import write_output
+
+    write_output(Path(path), text)
+    say(f"{path}: written, {len(text.encode()):,} bytes", err=True)
+
+
+def write_page(path: str, page: str, *, open_page: bool) -> None:
+    """Write a page, and open it with the program that the desktop has for pages if that is wanted."""
+    write_text(path, page)
+    if open_page and click.launch(str(Path(path).absolute())) != 0:
+        raise click.ClickException(
+            f"no program opens pages here; {path} is written and can be opened by hand"
+        )

@@ -18,6 +18,7 @@ Aspect: TypeAlias = Literal[
     "aggregate",
     "pack",
     "variables",
+    "slots",
     "optimizer",
     "gradients",
     "precision",
@@ -86,6 +87,37 @@ CONFLICTS = (
         "its update of one element depends on others of the same variable, which may be on another device",
         "use another optimizer, such as `Adam`, or `optimizer { ... }` with an optimizer of its own for the"
         " sharded variables, or keep the variables whole with `balanced(...)`",
+    ),
+    Conflict(
+        "TFD549",
+        (("slots", ("over clones without copies",)), ("variables", ("shared", "spread", "sharded"))),
+        "`slots -> sharded(clones)` needs `variables -> replicated`",
+        "each clone updates a part of the variables in a copy that it has, and sends the new values to the"
+        " other copies",
+        "replicate the variables, or leave the rule out: slots are beside their variables, and those of"
+        " `variables -> sharded(...)` are in pieces as well",
+    ),
+    Conflict(
+        "TFD549",
+        (("slots", ("over clones",)), ("mode", ("local",))),
+        "`slots -> sharded(clones)` cannot be combined with `mode = local`",
+        "every clone trains a copy of its own, with slots for the whole of it",
+        "leave the rule out, or use `mode = sync`",
+    ),
+    Conflict(
+        "TFD549",
+        (("aggregate", ("collective",)), ("slots", ("over clones",))),
+        "`aggregate = collective` cannot be combined with `slots -> sharded(clones)`",
+        "CollectiveReduce sends every device the whole sum, and each clone needs that of its part alone",
+        "use `aggregate = ring`, which passes each part on until its sum is where it is needed",
+    ),
+    Conflict(
+        "TFD548",
+        (("optimizer", _JOINING), ("slots", ("over clones",))),
+        "`{optimizer}` cannot be combined with `slots -> sharded(clones)`",
+        "its update of one element depends on others of the same variable, which another clone may update",
+        "use another optimizer, such as `Adam`, or `optimizer { ... }` with an optimizer of its own for the"
+        " variables whose slots are cut, or leave the rule for slots out",
     ),
     Conflict(
         "TFD521",
@@ -256,6 +288,7 @@ def facts_of(spec: ir.Spec, *, sparse: bool | None = None) -> Facts:
         "pack": _switch(update.pack is not None),
         "variables": frozenset(layout_of(rule.target) for rule in variable_rules(spec))
         or frozenset({"shared"}),
+        "slots": frozenset({_slots(spec)}),
         "optimizer": _optimizers(update),
         "precision": frozenset({update.precision}),
         "batch_norm": frozenset({update.batch_norm}),
@@ -287,7 +320,17 @@ def conflicts(facts: Facts) -> Iterator[Conflict]:
 
 def variable_rules(spec: ir.Spec) -> tuple[ir.Rule, ...]:
     """Return the rules of a spec that can place a variable, which no later rule without a glob overrides."""
-    rules = [rule for rule in spec.place.rules if rule.selector.role == "variables"]
+    return _effective_rules(spec, "variables")
+
+
+def slot_rules(spec: ir.Spec) -> tuple[ir.Rule, ...]:
+    """Return the rules of a spec that cut slots over the clones, and are not overridden."""
+    rules = _effective_rules(spec, "slots")
+    return tuple(rule for rule in rules if isinstance(rule.target, ir.OverClones))
+
+
+def _effective_rules(spec: ir.Spec, role: str) -> tuple[ir.Rule, ...]:
+    rules = [rule for rule in spec.place.rules if rule.selector.role == role]
     whole = [at for at, rule in enumerate(rules) if rule.selector.pattern is None]
     return tuple(rules[whole[-1] :] if whole else rules)
 
@@ -299,6 +342,14 @@ def layout_of(target: ir.Target) -> str:
     if isinstance(target, ir.Sharded):
         return "sharded"
     return "spread" if isinstance(target, ir.Balanced | ir.RoundRobin) else "shared"
+
+
+def _slots(spec: ir.Spec) -> str:
+    """Return whether slots are cut over the clones, and whether some variable has a copy for each clone."""
+    if not slot_rules(spec):
+        return "whole"
+    copied = any(layout_of(rule.target) == "replicated" for rule in variable_rules(spec))
+    return "over clones" if copied or spec.update.mode == "local" else "over clones without copies"
 
 
 def _optimizers(update: ir.Update) -> frozenset[str]:

@@ -221,6 +221,19 @@ class VariableInfo:
 
 
 @frozen
+class OwnedPart:
+    """A part of a replicated variable that one clone updates, with the slots of that part.
+
+    Attributes:
+        shard: The part.
+        copy: The number of the clone, which is that of its copy of the variable.
+    """
+
+    shard: Shard
+    copy: int
+
+
+@frozen
 class VariablePlacement:
     """The places of the parts of a variable.
 
@@ -231,6 +244,7 @@ class VariablePlacement:
         copies: The devices of all its copies, one for each clone, if the variable is replicated.
         updates: The place where its gradients are summed, or None if that is beside the variable.
         fewer: If the rule names more devices than the variable has pieces, the reason in words, else None.
+        parts: The parts that the clones update, if each has a part of the slots.
     """
 
     info: VariableInfo
@@ -239,3 +253,4 @@ class VariablePlacement:
     copies: tuple[Device, ...] = ()
     updates: Placed | None = None
     fewer: str | None = None
+    parts: tuple[OwnedPart, ...] = ()

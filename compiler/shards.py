@@ -1,8 +1,12 @@
-"""Pieces of a variable: contiguous ranges along one axis, whose sizes differ by at most one row."""
+"""Pieces of a variable: contiguous ranges along one axis, whose sizes differ by at most one row.
+
+A flat piece is a range of the variable's elements in their order, whatever its axes are, so that the sizes of
+pieces differ by at most one element.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from attrs import evolve, frozen
@@ -20,6 +24,7 @@ class Shard:
         start: The index along the axis at which the piece begins.
         size: The length of the piece along the axis, in rows.
         whole: The shape of the whole variable.
+        flat: Whether the variable is cut as a line of elements, of which `axis` is the only axis.
     """
 
     of: str
@@ -29,6 +34,7 @@ class Shard:
     start: int
     size: int
     whole: tuple[int, ...]
+    flat: bool = False
 
     @property
     def name(self) -> str:
@@ -36,9 +42,14 @@ class Shard:
         return f"{self.of}/shard_{self.number}"
 
     @property
+    def cut_shape(self) -> tuple[int, ...]:
+        """The shape in which the whole variable is cut: its own, or that of a line of its elements."""
+        return (prod(self.whole),) if self.flat else self.whole
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the piece."""
-        return (*self.whole[: self.axis], self.size, *self.whole[self.axis + 1 :])
+        return (*self.cut_shape[: self.axis], self.size, *self.cut_shape[self.axis + 1 :])
 
     @property
     def stop(self) -> int:
@@ -47,7 +58,7 @@ class Shard:
 
     @property
     def index(self) -> tuple[slice, ...]:
-        """The index that takes the piece from an array of the whole variable."""
+        """The index that takes the piece from an array of the whole variable in the shape `cut_shape`."""
         return (*(slice(None),) * self.axis, slice(self.start, self.stop))
 
     def of_slot(self, slot: str) -> Shard:
@@ -85,3 +96,57 @@ def cut(
         Shard(name, at, len(lengths), axis, start, length, tuple(shape))
         for at, (start, length) in enumerate(zip(starts, lengths, strict=True))
     )
+
+
+def parts_for(
+    name: str, shape: Sequence[int], load: Sequence[int], *, by_rows: bool = False
+) -> tuple[tuple[int, Shard], ...]:
+    """Return the part of a variable for each of several owners, with the number of the owner.
+
+    The parts are in the order of the owners. Owners that have the least so far get the elements that are left
+    if the variable does not divide, so that a variable with fewer elements than owners has no part for some.
+
+    Args:
+        name: The name of the variable.
+        shape: Its shape.
+        load: What each owner has so far.
+        by_rows: Whether parts consist of whole rows, because some gradient of the variable does.
+    """
+    whole = tuple(shape)
+    size = whole[0] if by_rows else prod(whole)
+    each, left = divmod(size, len(load))
+    first = set(sorted(range(len(load)), key=lambda owner: (load[owner], owner))[:left])
+    lengths = [each + (owner in first) for owner in range(len(load))]
+    owners = [owner for owner, length in enumerate(lengths) if length]
+    starts = [sum(lengths[:owner]) for owner in owners]
+    return tuple(
+        (owner, Shard(name, at, len(owners), 0, start, lengths[owner], whole, flat=not by_rows))
+        for at, (owner, start) in enumerate(zip(owners, starts, strict=True))
+    )
+
+
+def blocks(shape: Sequence[int], start: int, stop: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Yield the blocks that make up a range of the elements of an array in their order.
+
+    A block is an index along each axis at which it begins, and its length along each axis.
+
+    Args:
+        shape: The shape of the array.
+        start: The number of the first element.
+        stop: The number after the last element.
+    """
+    if len(shape) <= 1:
+        yield ((start,), (stop - start,)) if shape else ((), ())
+        return
+    rest = tuple(shape[1:])
+    row = prod(rest)
+    first, last = start // row, stop // row
+    if start % row:
+        for begin, size in blocks(rest, start % row, min(row, stop - first * row)):
+            yield (first, *begin), (1, *size)
+        first += 1
+    if first < last:
+        yield (first, *(0,) * len(rest)), (last - first, *rest)
+    if first <= last and stop % row:
+        for begin, size in blocks(rest, 0, stop % row):
+            yield (last, *begin), (1, *size)

@@ -133,6 +133,7 @@ _ROWS = (
     Code("TFD546", "too-large-for-memory", "variables or tensors that the memory cannot hold", "plan"),
     Code("TFD547", "no-such-axis", "a variable without the axis along which it is to be cut", "plan"),
     Code("TFD548", "needs-the-whole", "a variable in pieces that something needs whole", "plan"),
+    Code("TFD549", "slots-over-clones", "slots cut over clones that cannot each update a part"),
     # TFD55x: optimizers of weights, and what the steps of a model give.
     Code("TFD550", "weights-without-optimizer", "weights that no rule of `optimizer` takes", "plan"),
     Code("TFD551", "optimizer-without-weights", "a rule of `optimizer` for which no weight is left", "plan"),

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from compiler.compatibility import Aspect, Conflict, Facts, conflicts, facts_of, layout_of, variable_rules
+from compiler.compatibility import (
+    Aspect,
+    Conflict,
+    Facts,
+    conflicts,
+    facts_of,
+    layout_of,
+    slot_rules,
+    variable_rules,
+)
 from compiler.topology import Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
@@ -51,6 +60,8 @@ def _place(spec: ir.Spec, aspect: Aspect, values: Sequence[str]) -> Span | None:
     if aspect == "variables":
         rules = (rule for rule in variable_rules(spec) if layout_of(rule.target) in values)
         return next((rule.target.span or rule.span for rule in rules), None)
+    if aspect == "slots":
+        return next((rule.target.span or rule.span for rule in slot_rules(spec)), None)
     if aspect == "optimizer":
         return next((each.optimizer.span for each in spec.update.optimizers), None)
     if aspect == "machines":

@@ -67,6 +67,10 @@ class Assembly:
                 self._by_weight.setdefault(each.weight, []).append(each)
         return self._by_weight[weight]
 
+    def updated_of(self, weight: str) -> list[GraphVariable]:
+        """Return what gradients of a weight are summed for: its variables, or the parts of its clones."""
+        return [each for variable in self.pieces_of(weight) for each in variable.updated]
+
     def source_of(self, weight: str, clone: int) -> WeightSource | CutSource:
         """Return what a clone reads of a weight."""
         pieces = self.pieces_of(weight)
@@ -75,6 +79,7 @@ class Assembly:
     def evaluated(self, weight: str) -> WeightSource | CutSource:
         """Return what evaluation reads of a weight."""
         pieces = self.pieces_of(weight)
+<<<<<<< HEAD
         return joined_source(pieces, [self._marked(each, each.evaluated) for each in pieces])
 
     def _marked(self, variable: GraphVariable, source: WeightSource) -> WeightSource:
@@ -90,6 +95,11 @@ class Assembly:
         sent = bool(variable.slots) and any(slots != own for slots, own in places)
         whole = sent or variable.info.regularizer is not None
         return evolve(source, by_rows=rule is not None and rule.by_rows and updated and not whole)
+=======
+        if any(each.average is not None for each in self.updated_of(weight)):
+            pieces = self.updated_of(weight)
+        return joined_source(pieces, [each.evaluated for each in pieces])
+>>>>>>> 607347c (Each clone keeps and updates a part of the slots of replicated variables)
 
     def alone(self, clone: int) -> Assembly:
         """Return the parts that concern one clone: its tower, and the variables that it uses.

@@ -26,16 +26,17 @@ from compiler.graph.inspect.verify_placement import verify_placement
 from compiler.graph.ledger import Ledger
 from compiler.graph.loss_scale import LossScale
 from compiler.graph.optimizers import UpdateRules, make_groups
-from compiler.graph.optimizers.divisible import require_divisible
+from compiler.graph.optimizers.divisible import require_divisible, require_divisible_parts
 from compiler.graph.optimizers.groups import assign_rules
 from compiler.graph.randomness import draw_seed, tower_seed
 from compiler.graph.scores.evaluation import build_evaluation
 from compiler.graph.scores.metrics import combine_metric
 from compiler.graph.scores.scores import scores_of, scores_of_all
 from compiler.graph.scores.summaries import build_summaries, read_weights
+from compiler.graph.stamp.lookups import usage_of
 from compiler.graph.stamp.stamp import Bindings, StampedTower, stamp
 from compiler.graph.tower.template import Template, WeightInfo
-from compiler.graph.tower.traces import Traces
+from compiler.graph.tower.traces import Traced, Traces
 from compiler.graph.tower.without_statistics import only_first_keeps_statistics, without_statistics
 from compiler.graph.update import UPDATE_MODES, Updates
 from compiler.graph.update.whole_tables import tables_dominate
@@ -46,6 +47,7 @@ from compiler.graph.variables.variables import (
     create_variable,
     create_variables,
     cut_weights,
+    part_infos,
     place_variables,
 )
 from compiler.graph.workers.updates import build_between
@@ -54,6 +56,7 @@ from compiler.placement.rules import Rulebook
 from compiler.plan import Plan, WorkerPlan
 from compiler.reasons import Placed
 from compiler.shards import Shard
+from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import plan as errors
 
@@ -103,7 +106,7 @@ def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
         tables = _sparse(traced.templates)
         plan = evolve(plan, tables_dominate=tables_dominate(weights, tables, rules, plan.own_batch))
     with tf.Graph().as_default():
-        assembly = _assemble(plan, weights, rules, seed)
+        assembly = _assemble(plan, weights, rules, seed, _by_rows(plan, traced))
         feeds = _stamp_towers(assembly, traced.templates, seed)
         compiled = _finish(assembly, feeds, traced.evaluation, weights, seed)
     return evolve(compiled, warnings=(*plan.warnings, *warnings))
@@ -144,10 +147,23 @@ def _check_rules(
     return tuple(rules_decide(plan.spec.place.rules, names))
 
 
+def _by_rows(plan: Plan, traced: Traced) -> frozenset[str]:
+    """Return the weights of which clones get whole rows if each updates a part: tables that are looked up."""
+    if not any(isinstance(each.target, ir.OverClones) for each in plan.spec.place.rules):
+        return frozenset()
+    templates = [*traced.templates.values(), traced.evaluation]
+    found = {each.weight for template in templates for each in usage_of(template).lookups.values()}
+    return frozenset({*found, *_sparse(traced.templates)})
+
+
 def _assemble(
-    plan: Plan, weights: Mapping[str, WeightInfo], rules: UpdateRules | None, seed: int
+    plan: Plan,
+    weights: Mapping[str, WeightInfo],
+    rules: UpdateRules | None,
+    seed: int,
+    by_rows: frozenset[str],
 ) -> Assembly:
-    """Make the variables and the global step."""
+    """Make the variables and the global step; of the weights `by_rows`, clones get parts of whole rows."""
     graph = tf.compat.v1.get_default_graph()
     graph.seed = seed
     rulebook = Rulebook(plan.spec.place.rules, plan.topology)
@@ -160,7 +176,12 @@ def _assemble(
     graph.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_STEP, global_step)
     slots = {name: rule.slot_specs() for name, rule in rules.weights.items()} if rules is not None else {}
     averaged = plan.update.averaging is not None
-    placements = place_variables(weights, slots, plan, rulebook)
+    placements = place_variables(weights, slots, plan, rulebook, by_rows)
+    parts = part_infos(weights, placements)
+    if parts and rules is not None:
+        require_divisible_parts(plan, rulebook, parts, rules)
+        rules = rules.with_parts(parts)
+        slots |= {name: rules.of(name).slot_specs() for name in parts}
     variables = create_variables(
         weights, placements, slots, ledger, averaged=averaged, separate=plan.update.mode == "local"
     )
@@ -313,6 +334,7 @@ def _saved(assembly: Assembly) -> dict[str, object]:
     for weight in dict.fromkeys(each.weight for each in assembly.variables.values()):
         pieces = assembly.pieces_of(weight)
         saved[weight] = _joined(weight, pieces, [each.kept for each in pieces])
+        pieces = assembly.updated_of(weight)
         for suffix in pieces[0].slots:
             name = f"{weight}/{suffix}"
             saved[name] = _joined(name, pieces, [each.slots[suffix][0] for each in pieces])
@@ -343,12 +365,14 @@ def _initialisation(assembly: Assembly) -> tuple[tf.Operation, tf.Operation]:
     made += assembly.loss_scale.saved().values() if assembly.loss_scale is not None else []
     copying: list[tf.Operation] = _copy_counts(assembly)
     for variable in assembly.variables.values():
-        slots = list(variable.slots.values())
-        made += [each for family in (variable.copies, *slots) for each in family]
-        made += [each for each in (variable.average, variable.mean) if each is not None]
+        made += variable.copies
+        made += [variable.mean] if variable.mean is not None else []
         copying += _copy_first(assembly, variable.copies, variable.beside, variable.kept)
-        for family in slots:
-            copying += _copy_first(assembly, family, variable.slot_place)
+        for updated in variable.updated:
+            made += [each for family in updated.slots.values() for each in family]
+            made += [updated.average] if updated.average is not None else []
+            for family in updated.slots.values():
+                copying += _copy_first(assembly, family, updated.slot_place)
     with assembly.ledger.place(assembly.step_place, "init"):  # tf.group would add an op on every device
         with tf.control_dependencies([each.initializer for each in made]):
             init_op = tf.no_op(name="init")
@@ -360,7 +384,7 @@ def _copy_counts(assembly: Assembly) -> list[tf.Operation]:
     """Assign slots that are the same for all pieces of a weight, as those of piece 0 are, to the others."""
     copying: list[tf.Operation] = []
     for weight in dict.fromkeys(each.weight for each in assembly.variables.values()):
-        pieces = assembly.pieces_of(weight)
+        pieces = assembly.updated_of(weight)
         for suffix, (first, *_) in pieces[0].slots.items():
             shard = pieces[0].info.shard
             if shard is not None and not _has_pieces(first, shard):

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import count
+from math import prod
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from compiler.figures import plural, size
 from compiler.placement.balance import spread_by_bytes
 from compiler.placement.rules import Rulebook, following, target_of
-from compiler.plan import Tower, VariableInfo, VariablePlacement
+from compiler.plan import OwnedPart, Tower, VariableInfo, VariablePlacement
 from compiler.reasons import Placed, Reason
-from compiler.shards import Shard, cut
+from compiler.shards import Shard, cut, parts_for
 from compiler.topology import Device
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors.planning import sharding as errors
 
+MOST_SHOWN = 5
+"""The most variables that are named if the same is wrong with several."""
+
 
 def place_variables(
-    book: Rulebook, infos: Sequence[VariableInfo], towers: Sequence[Tower]
+    book: Rulebook,
+    infos: Sequence[VariableInfo],
+    towers: Sequence[Tower],
+    by_rows: Collection[str] = frozenset(),
 ) -> tuple[VariablePlacement, ...]:
     """Place every variable.
 
@@ -30,30 +37,79 @@ def place_variables(
         book: The rules.
         infos: The variables in the order of their creation.
         towers: The towers, whose devices hold the copies of replicated variables.
+        by_rows: The names of the variables of which clones get whole rows if each updates a part.
 
     Returns:
         A placement for each variable, in the order of `infos`.
+
+    Raises:
+        SpecError: Slots are to be cut over the clones, and their variable is not replicated.
     """
     slots, updates = _deal(book, "slots", infos), _deal(book, "updates", infos)
+    over_clones = [_over_clones(book, info) for info in infos]
     weights = [
-        info.bytes + (info.slot_bytes if remote is None else 0)
-        for info, remote in zip(infos, slots, strict=True)
+        info.bytes + (info.slot_bytes if remote is None and divided is None else 0)
+        for info, remote, divided in zip(infos, slots, over_clones, strict=True)
     ]
     homes = _Homes(book, infos, weights, towers)
-    for info, remote in zip(infos, slots, strict=True):
+    for info, remote, divided in zip(infos, slots, over_clones, strict=True):
         if remote is not None:
             homes.carry(remote.device, info.slot_bytes)
-    return tuple(
+        elif divided is not None:
+            for tower in towers:
+                homes.carry(tower.device, info.slot_bytes // len(towers))
+    placements = tuple(
         VariablePlacement(
             info,
             placed,
-            remote or Placed(placed.device, following(info.name, placed)),
+            remote or Placed(placed.device, divided or following(info.name, placed)),
             copies,
             update or Placed(placed.device, following(info.name, placed)),
             _fewer(book, info, placed.reason),
         )
-        for info, remote, update, (placed, copies) in zip(infos, slots, updates, homes.place(), strict=True)
+        for info, remote, divided, update, (placed, copies) in zip(
+            infos, slots, over_clones, updates, homes.place(), strict=True
+        )
     )
+    return _with_parts(placements, over_clones, len(towers), by_rows)
+
+
+def _over_clones(book: Rulebook, info: VariableInfo) -> Reason | None:
+    """Return the rule that cuts the slots of a variable over the clones, or None if there is none."""
+    reason = book.decide("slots", info.weight) if info.trainable else None
+    return reason if reason is not None and isinstance(target_of(reason), ir.OverClones) else None
+
+
+def _with_parts(
+    placements: Sequence[VariablePlacement],
+    over_clones: Sequence[Reason | None],
+    clones: int,
+    by_rows: Collection[str],
+) -> tuple[VariablePlacement, ...]:
+    """Give each clone a part of the variables whose slots are cut; a single clone has them whole."""
+    alone = [
+        errors.slots_without_copies(
+            each.info.weight,
+            target_of(reason).span,
+            each.placed.reason.rule.span if each.placed.reason.rule is not None else None,
+        )
+        for each, reason in zip(placements, over_clones, strict=True)
+        if reason is not None and not each.copies
+    ]
+    if alone:
+        raise SpecError(alone[:MOST_SHOWN])
+    found, load = [], [0] * clones
+    for each, reason in zip(placements, over_clones, strict=True):
+        parts: tuple[OwnedPart, ...] = ()
+        if reason is not None and clones > 1:
+            rows = each.info.name in by_rows
+            dealt = parts_for(each.info.name, each.info.shape, load, by_rows=rows)
+            parts = tuple(OwnedPart(shard, copy) for copy, shard in dealt)
+            for part in parts:
+                held = each.info.slot_bytes or each.info.bytes
+                load[part.copy] += prod(part.shard.shape) * held // prod(each.info.shape)
+        found.append(evolve(each, parts=parts))
+    return tuple(found)
 
 
 def homes_of(book: Rulebook, names: Sequence[str], towers: Sequence[Tower]) -> tuple[Device, ...]:
@@ -77,12 +133,15 @@ def homes_of(book: Rulebook, names: Sequence[str], towers: Sequence[Tower]) -> t
 
 
 def _deal(book: Rulebook, role: str, infos: Sequence[VariableInfo]) -> list[Placed | None]:
-    """Return the place that the rules of one role give to each variable, or None if no rule matches."""
+    """Return the place that the rules of one role give to each variable.
+
+    It is None if no rule matches, and if each clone has a part.
+    """
     turns: dict[ir.Rule | None, count[int]] = {}
     dealt: list[Placed | None] = []
     for info in infos:
         reason = book.decide(role, info.weight) if info.trainable else None
-        if reason is None:
+        if reason is None or isinstance(target_of(reason), ir.OverClones):
             dealt.append(None)
             continue
         devices = book.devices(target_of(reason))

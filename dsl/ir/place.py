@@ -149,6 +149,11 @@ class Sharded(Block):
 
 
 @frozen
+class OverClones(Node):
+    """`sharded(clones)`: each clone keeps a part of the slots of each replicated variable, and updates it."""
+
+
+@frozen
 class Replicated(Node):
     """`replicated`: each clone has a copy of each variable on its own device."""
 
@@ -177,7 +182,9 @@ class GroupMember(Node):
     index: int
 
 
-Target: TypeAlias = "DeviceSet | Balanced | RoundRobin | Sharded | Replicated | Groups | GroupMember"
+Target: TypeAlias = (
+    "DeviceSet | Balanced | RoundRobin | Sharded | OverClones | Replicated | Groups | GroupMember"
+)
 
 
 @frozen

@@ -39,7 +39,7 @@ SELECTORS = (
     Selector("evaluation", "none", "the ops of evaluations"),
 )
 
-TargetShape: TypeAlias = Literal["word", "set", "groups", "pieces", "member"]
+TargetShape: TypeAlias = Literal["word", "set", "groups", "pieces", "clones", "member"]
 
 
 @frozen
@@ -73,6 +73,12 @@ TARGETS = (
         ("variables",),
         "each variable is cut along an axis, with one piece on each device; a piece has at least one row and"
         " `min_size` bytes, so that small variables have fewer pieces",
+    ),
+    Target(
+        "sharded",
+        "clones",
+        ("slots",),
+        "each clone keeps an equal part of the slots and averages of replicated variables, and updates it",
     ),
     Target(
         "replicated", "word", ("variables",), "a copy on the device of every clone, kept equal by all-reduce"
@@ -134,7 +140,7 @@ def selector(name: str) -> Selector | None:
 
 
 def target(name: str) -> Target | None:
-    """Return the target with this name, or None."""
+    """Return the target with this name, or None; for `sharded`, that of variables."""
     return next((each for each in TARGETS if each.name == name), None)
 
 

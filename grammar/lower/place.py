@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from dsl import ir, schema, syntax
 from dsl.errors.meaning import names, placement, references, types
@@ -17,7 +17,7 @@ from grammar.lower.expressions.evaluate import described
 from grammar.lower.expressions.values import typed
 
 SELECTOR_NAMES = tuple(each.name for each in schema.SELECTORS)
-TARGET_NAMES = tuple(each.name for each in schema.TARGETS)
+TARGET_NAMES = tuple(dict.fromkeys(each.name for each in schema.TARGETS))
 
 
 def place(block: syntax.Block, jobs: frozenset[str] | None, context: Context) -> ir.Place | None:
@@ -58,9 +58,10 @@ def _rule(flow: syntax.Flow, jobs: frozenset[str] | None, context: Context) -> A
         context.reports.add(report)
         return BAD
     selector = _selector(flow.source, context)
-    if selector is not BAD and selector.role == "slots" and _is_sharded(flow.steps[0]):
-        context.reports.add(placement.slots_cut_alone(flow.steps[0].span))
-        return BAD
+    if selector is not BAD and _is_sharded(flow.steps[0]):
+        over_clones = _is_over_clones(flow.steps[0], jobs)
+        if over_clones or selector.role == "slots":
+            return _over_clones(selector, flow, flow.steps[0], context, names_clones=over_clones)
     target = _target(flow.steps[0], jobs, context)
     if selector is BAD or target is BAD:
         return BAD
@@ -78,9 +79,36 @@ def _is_swapped(flow: syntax.Flow, jobs: frozenset[str] | None) -> bool:
     return what.bare in SELECTOR_NAMES and flow.source.segments[0].name in {*KINDS, *(jobs or ())}
 
 
-def _is_sharded(written: syntax.Expr) -> bool:
+def _is_sharded(written: syntax.Expr) -> TypeGuard[syntax.Call]:
     """Whether a target is `sharded(...)`, whatever is in its brackets."""
     return isinstance(written, syntax.Call) and written.callee.name == "sharded"
+
+
+def _is_over_clones(written: syntax.Call, jobs: frozenset[str] | None) -> bool:
+    """Whether `sharded(...)` names the clones in place of devices."""
+    given = [each.value for each in written.arguments if each.name is None]
+    is_word = len(given) == 1 and isinstance(given[0], syntax.Path) and given[0].bare == "clones"
+    return is_word and "clones" not in (jobs or ())
+
+
+def _over_clones(
+    selector: ir.Selector, flow: syntax.Flow, written: syntax.Call, context: Context, *, names_clones: bool
+) -> Any:
+    """Return the rule `slots -> sharded(clones)`, and report a rule that has only one half of it."""
+    keywords = [each for each in written.arguments if each.name is not None]
+    if not names_clones:
+        context.reports.add(placement.slots_cut_over_devices(written.span))
+    elif selector.role == "variables":
+        context.reports.add(placement.variables_cut_over_clones(written.span))
+    elif selector.role != "slots":
+        report = placement.target_not_for("sharded(clones)", ("slots",), selector.role, written.span)
+        context.reports.add(report)
+    elif not keywords:
+        return ir.Rule(selector, ir.OverClones(span=written.span), span=flow.span)
+    for each in keywords if selector.role == "slots" and names_clones else ():
+        span = each.name_span or each.span
+        context.reports.add(references.unknown_argument("sharded(clones)", str(each.name), span, None, ()))
+    return BAD
 
 
 # --- selectors --------------------------------------------------------------------------------------------

@@ -100,6 +100,8 @@ def _target(given: ir.Target) -> str:
         case ir.Sharded():
             size = quantity(given.min_size, "bytes")
             written = f"sharded({devices(given.devices)}, axis = {given.axis}, min_size = {size})"
+        case ir.OverClones():
+            written = "sharded(clones)"
         case ir.Replicated():
             written = "replicated"
         case ir.Groups():

@@ -141,7 +141,7 @@ def test_every_row_for_a_cluster_is_there() -> None:
     """What is launched has every mode, aggregation, placement and replication that a cluster can run."""
     from compiler.compatibility import AGGREGATIONS, VARIABLES, conflicts, facts_of
     from tfdeploy.api import load as load_spec
-    from tfdeploy.runtime.verify.cases import launched_cases, launched_spec
+    from tfdeploy.runtime.verify.cases import SLOTS_SHARDED, launched_cases, launched_spec
 
     spec = load_spec(SPECS / "recurrent.tfdeploy")
     kept = [
@@ -151,7 +151,9 @@ def test_every_row_for_a_cluster_is_there() -> None:
         (case.mode, case.aggregate.name, case.variables) for case in kept if not case.between and case.workers
     }
     summed = {name for name in AGGREGATIONS if name != "collective"}
-    assert {each for each in inside if each[0] != "async"} == {
+    parts = {each for each in inside if each[2] == SLOTS_SHARDED}
+    assert parts == {("sync", name, SLOTS_SHARDED) for name in summed}
+    assert {each for each in inside - parts if each[0] != "async"} == {
         (mode, name, variables) for mode in ("sync", "local") for name in summed for variables in VARIABLES
     }
     apart = {(case.mode, case.variables) for case in kept if case.between}
@@ -249,7 +251,7 @@ def test_data_is_not_made_up_unasked(tmp_path: Path) -> None:
 def test_every_combination_is_there() -> None:
     """The cases of a full run have every aggregation with every placement, packed and not, for every K."""
     from compiler.compatibility import AGGREGATIONS, VARIABLES
-    from tfdeploy.runtime.verify.cases import GLOBAL_BATCH, every_case
+    from tfdeploy.runtime.verify.cases import GLOBAL_BATCH, SLOTS_SHARDED, every_case
 
     cases = list(every_case(64))
     assert all(sum(case.batches) == GLOBAL_BATCH for case in cases)
@@ -263,6 +265,11 @@ def test_every_combination_is_there() -> None:
             for clones in (2, 3, 4, 8):
                 assert (name, variables, True, clones) in sync
                 assert (name, variables, False, clones) in sync
+        for clones in (2, 3, 4, 8):
+            packings = {
+                each[2] for each in sync if (each[0], each[1], each[3]) == (name, SLOTS_SHARDED, clones)
+            }
+            assert packings if clones < 4 else packings == {True, False}
     assert {case.clones for case in cases if case.mode == "async" and not case.workers} == {1, 2, 3, 4, 8}
     clusters = {(case.mode, case.between, case.workers, case.clones) for case in cases if case.workers}
     for mode in ("sync", "async"):

@@ -135,3 +135,53 @@ def test_every_row_can_be_reached_and_says_what_to_write() -> None:
         assert row.reason
         assert row.nearest
         assert "{" not in row.title(facts)
+
+
+@pytest.mark.parametrize(
+    ("place", "overrides", "wanted"),
+    [
+        (
+            "variables -> cpu[0], slots -> sharded(clones)",
+            {},
+            ("TFD549", "`slots -> sharded(clones)` needs `variables -> replicated`", ("cpu[0]",)),
+        ),
+        (
+            "slots -> sharded(clones)",
+            {},
+            ("TFD549", "`slots -> sharded(clones)` needs `variables -> replicated`", ()),
+        ),
+        (
+            "variables -> replicated, slots -> sharded(clones)",
+            {"update__mode": "local", "update__average_every": "2"},
+            ("TFD549", "`slots -> sharded(clones)` cannot be combined with `mode = local`", ("local",)),
+        ),
+        (
+            "variables -> replicated, slots -> sharded(clones)",
+            {"update__optimizer": "Lamb(0.1)"},
+            ("TFD548", "`Lamb` cannot be combined with `slots -> sharded(clones)`", ("sharded(clones)",)),
+        ),
+        (
+            "variables -> replicated, slots -> sharded(clones)",
+            {"update__aggregate": "collective"},
+            (
+                "TFD549",
+                "`aggregate = collective` cannot be combined with `slots -> sharded(clones)`",
+                ("sharded(clones)",),
+            ),
+        ),
+    ],
+)
+def test_slots_over_clones_need_copies_that_are_updated_together(
+    place: str, overrides: dict[str, str], wanted: tuple[str, str, tuple[str, ...]]
+) -> None:
+    """Without copies, with copies that go their own ways, or with whole sums there are no parts to update."""
+    ((code, message, _, labels),) = found(spec(place, **overrides))
+    assert (code, message, labels) == wanted
+
+
+def test_slots_over_clones_go_with_variables_of_which_some_are_replicated() -> None:
+    """Which variables have copies is only known with their names, so that a plan is made."""
+    mixed = spec('variables -> cpu[0], variables("a*") -> replicated, slots("a*") -> sharded(clones)')
+    assert make_plan(mixed).spec == mixed
+    beaten = spec("slots -> sharded(clones), slots -> cpu[1]")
+    assert make_plan(beaten).spec == beaten

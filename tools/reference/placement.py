@@ -74,6 +74,7 @@ def _target(target: Target) -> list[str]:
         "set": "(set)",
         "groups": "(set, size = N)",
         "pieces": "(set, axis = 0, min_size = 0B)",
+        "clones": "(clones)",
         "member": "[index]",
     }[target.shape]
     return [f"`{target.name}{shown}`", ", ".join(f"`{each}`" for each in target.roles), target.doc]

@@ -29,6 +29,8 @@ class Reduction:
         ledger: The ledger of the graph.
         number: Its number among the reductions of a step, in the order in which backpropagation finishes
             them. Algorithms that could work on any device use the devices in turn by it.
+        owner: The number of the clone that alone needs the sum, if each clone needs that of its own part of a
+            gradient; else None. The parts of all clones together are then reduced and scattered.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Reduction:
     destinations: Sequence[Placed]
     ledger: Ledger = field(repr=False)
     number: int = 0
+    owner: int | None = None
 
     @property
     def is_sparse(self) -> bool:

@@ -14,11 +14,15 @@ from compiler.topology import Device
 
 @frozen
 class _Kind:
-    """What the gradients of one bucket have in common: type, places where they are made, and destinations."""
+    """What the gradients of one bucket have in common: type, places where they are made, and destinations.
+
+    Parts of gradients that one clone needs have that clone in common, too.
+    """
 
     dtype: str
     homes: tuple[Device, ...]
     destinations: tuple[Device, ...]
+    owner: int | None
 
 
 @define
@@ -83,6 +87,7 @@ def _kind(reduction: Reduction) -> _Kind:
         reduction.values[0].dtype.name,
         tuple(each.device for each in reduction.homes),
         tuple(each.device for each in reduction.destinations),
+        reduction.owner,
     )
 
 
@@ -91,7 +96,7 @@ def _reduce_bucket(parts: Sequence[Reduction], aggregation: Aggregation, number:
     first = parts[0]
     name = f"bucket_{number}"
     packed = [_packed(parts, rank, name) for rank in range(len(first.values))]
-    bucket = Reduction(name, packed, first.homes, first.destinations, first.ledger, number)
+    bucket = Reduction(name, packed, first.homes, first.destinations, first.ledger, number, first.owner)
     sums = aggregation(bucket)
     unpacked = [_unpacked(parts, at, total, bucket) for at, total in enumerate(sums)]
     return [list(each) for each in zip(*unpacked, strict=True)]

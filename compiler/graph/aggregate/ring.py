@@ -12,11 +12,14 @@ def ring(reduction: Reduction) -> list[Gradient]:
     """Cut every value into K pieces; add for K - 1 rounds, then copy for K - 1 rounds.
 
     In every round each clone receives one piece from the clone before it, 2(K - 1)/K of a value in all. If
-    only one place needs the sum, the pieces are gathered there instead of being copied.
+    only one place needs the sum, the pieces are gathered there instead of being copied. If each clone needs
+    the sum of its own part, the part is not cut again: it is passed on and added until it is there.
     """
     size = len(reduction.values)
     if size == 1:
         return [reduction.add(reduction.destinations[0], reduction.values, "rows")]
+    if reduction.owner is not None:
+        return [_passed_on(reduction, reduction.owner)]
     pieces = _cut_all(reduction)
     for tick in range(size - 1):
         for rank in range(size):
@@ -29,6 +32,17 @@ def ring(reduction: Reduction) -> list[Gradient]:
         whole = {piece: pieces[(piece - 1) % size][piece] for piece in pieces[0]}
         return [_glued(reduction, 0, whole)]
     return _copied(reduction, pieces)
+
+
+def _passed_on(reduction: Reduction, owner: int) -> Gradient:
+    """Return the sum that begins at the clone after the owner, and ends with the owner."""
+    size = len(reduction.values)
+    total = reduction.values[(owner + 1) % size]
+    for tick in range(size - 1):
+        rank = (owner + 2 + tick) % size
+        place = reduction.destinations[0] if rank == owner else reduction.homes[rank]
+        total = reduction.add(place, [total, reduction.values[rank]], f"tick_{tick}/add_{rank}")
+    return total
 
 
 def _copied(reduction: Reduction, pieces: list[dict[int, Gradient]]) -> list[Gradient]:

@@ -9,8 +9,13 @@ from compiler.graph.aggregate.parts import cut, glue
 
 
 def shuffle(reduction: Reduction, shards: int | None = None) -> list[Gradient]:
-    """Sum `shards` ranges, by default one for each clone, on the devices of the clones in turn."""
+    """Sum `shards` ranges, by default one for each clone, on the devices of the clones in turn.
+
+    If each clone needs the sum of its own part, the parts are the ranges, and each is summed by its clone.
+    """
     size = len(reduction.values)
+    if reduction.owner is not None:
+        return [reduction.add(reduction.destinations[0], reduction.values, "sum")]
     if size == 1:
         return [reduction.add(reduction.destinations[0], reduction.values, "rows")]
     pieces = []

@@ -17,7 +17,7 @@ from compiler.graph.gradients.regularize import add_regularization
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.weighting import SCOPE, inverse_weights
 from compiler.graph.stamp.stamp import StampedTower
-from compiler.graph.variables.variables import GraphVariable
+from compiler.graph.variables.variables import GraphVariable, VariablePart
 from compiler.placement.rules import following
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed
@@ -36,7 +36,7 @@ def sum_gradients(assembly: Assembly) -> list[SummedGradient]:
     for part, weight in wanted:
         homes = {each.tower.index: _home_of(assembly, each, part, weight) for each in assembly.towers}
         pieces = cut_gradients(assembly, part, weight, homes)
-        for at, variable in enumerate(assembly.pieces_of(weight)):
+        for at, variable in enumerate(assembly.updated_of(weight)):
             own = {index: each[at] for index, each in pieces.items()}
             reductions.append(_reduction(assembly, part, variable, len(summed), inverses, homes, own))
             summed.append((part, variable))
@@ -96,7 +96,8 @@ def _reduction(
                 value = times(value, factor)
         values.append(value)
     destinations = _destinations(assembly, variable, homes[number % len(homes)])
-    return Reduction(name, values, homes, destinations, assembly.ledger, number)
+    owner = variable.copy if isinstance(variable, VariablePart) else None
+    return Reduction(name, values, homes, destinations, assembly.ledger, number, owner)
 
 
 def _home_of(assembly: Assembly, tower: StampedTower, part: int, weight: str) -> Placed:
@@ -114,6 +115,8 @@ def _destinations(assembly: Assembly, variable: GraphVariable, home: Placed) -> 
     """
     if isinstance(assembly.plan, WorkerPlan):
         return [home]
+    if isinstance(variable, VariablePart):
+        return [variable.beside()]
     if variable.replicated:
         return [variable.beside(copy) for copy in range(len(variable.copies))]
     return [assembly.rulebook.updates(variable.placement)]

@@ -22,10 +22,11 @@ def cut_gradients(
     Args:
         assembly: The graph under construction.
         part: The number of the part of the loss.
-        weight: The weight; if it is whole, its gradient is its only piece.
+        weight: The weight; its pieces are its variables, or the parts that its clones update. If it is whole,
+            its gradient is its only piece.
         homes: The place where each tower has made the gradient.
     """
-    shards = [each.info.shard for each in assembly.pieces_of(weight)]
+    shards = [each.info.shard for each in assembly.updated_of(weight)]
     pieces = [each for each in shards if each is not None]
     scope = f"aggregate/{weight}/part_{part}" if part else f"aggregate/{weight}"
     return {
@@ -60,6 +61,8 @@ def cut_gradient(value: Gradient, shards: Sequence[Shard]) -> list[Gradient]:
     """
     axis, sizes = shards[0].axis, [each.size for each in shards]
     if not isinstance(value, tf.IndexedSlices):
+        if shards[0].flat:
+            value = tf.reshape(value, shards[0].cut_shape, name="line")
         return list(tf.split(value, sizes, axis, name="cut"))
     rows = merge_rows(value)
     if axis:

@@ -12,7 +12,7 @@ from compiler.graph.ledger import Ledger
 from compiler.graph.tower.network.network import make
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.user_code import UserCode
-from compiler.graph.variables.variables import GraphVariable
+from compiler.graph.variables.variables import GraphVariable, VariablePart
 from compiler.model.graph import label_of
 from compiler.placement.rules import following
 from compiler.reasons import Placed
@@ -48,8 +48,12 @@ def add_regularization(variable: GraphVariable, copy: int, gradient: Any) -> Any
     regularizer = variable.info.regularizer
     if regularizer is None:
         return gradient
-    weight = tf.raw_ops.ReadVariableOp(resource=variable.copies[copy].handle, dtype=variable.info.dtype)
+    part = variable if isinstance(variable, VariablePart) else None
+    handle = (variable if part is None else part.whole).copies[copy if part is None else part.copy].handle
+    weight = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.info.dtype)
     own = tf.gradients(regularizer(weight), weight)[0]
+    if part is not None:
+        own = part.of(own)
     if isinstance(gradient, tf.IndexedSlices):
         return tf.tensor_scatter_nd_add(own, tf.expand_dims(gradient.indices, 1), gradient.values)
     return gradient + own

@@ -14,7 +14,7 @@ from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.inspect.cluster_map import widen
 from compiler.graph.inspect.transfers import list_transfers
 from compiler.graph.inspect.why import group_of
-from compiler.graph.variables.variables import GraphVariable
+from compiler.graph.variables.variables import AVERAGE, GraphVariable
 from compiler.mapping.records import (
     MapAssumption,
     MapClone,
@@ -132,8 +132,8 @@ def _variable(compiled: CompiledGraph, variable: GraphVariable, rules: _Rules) -
         device=home.device.ref,
         copies=tuple(each.ref for each in variable.placement.copies),
         slots=tuple(
-            MapSlot(name, _size(slot), variable.slot_place(copy).device.ref)
-            for name, slot, copy in _slots(variable)
+            MapSlot(name, _size(slot), owner.slot_place(copy).device.ref)
+            for name, slot, owner, copy in _slots(variable)
         ),
         rule=rules.of(home.reason),
         shard=_shard(variable),
@@ -155,13 +155,17 @@ def _shard(variable: GraphVariable) -> MapShard | None:
     return MapShard(shard.of, shard.number, shard.count, shard.axis, shard.start, shard.whole, whole)
 
 
-def _slots(variable: GraphVariable) -> Iterator[tuple[str, Any, int]]:
-    """Yield name, variable and number of the copy for each slot, and for the moving average."""
-    for suffix, copies in variable.slots.items():
-        for copy, slot in enumerate(copies):
-            yield f"{variable.name}/{suffix}" + (f"/replica_{copy}" if copy else ""), slot, copy
-    if variable.average is not None:
-        yield f"{variable.name}/ExponentialMovingAverage", variable.average, 0
+def _slots(variable: GraphVariable) -> Iterator[tuple[str, Any, GraphVariable, int]]:
+    """Yield name, tf.Variable, owner and number of the copy for each slot, and for the moving average.
+
+    The owner is the variable, or a part of it that a clone updates.
+    """
+    for each in variable.updated:
+        for suffix, copies in each.slots.items():
+            for copy, slot in enumerate(copies):
+                yield f"{each.name}/{suffix}" + (f"/replica_{copy}" if copy else ""), slot, each, copy
+        if each.average is not None:
+            yield f"{each.name}/{AVERAGE}", each.average, each, 0
 
 
 def _size(variable: Any) -> int:
@@ -186,9 +190,7 @@ def _kinds(variables: Iterable[GraphVariable]) -> dict[str, str]:
     """Return for each handle whether it is of a variable of the model or of one of its slots."""
     kinds: dict[str, str] = {}
     for variable in variables:
-        slots = [each for copies in variable.slots.values() for each in copies]
-        slots += [variable.average] if variable.average is not None else []
-        kinds |= {each.handle.op.name: "slot" for each in slots}
+        kinds |= {slot.handle.op.name: "slot" for _, slot, _, _ in _slots(variable)}
         kinds |= {each.handle.op.name: "variable" for each in variable.copies}
     return kinds
 

@@ -76,6 +76,9 @@ def variable_bytes(compiled: CompiledGraph) -> Counter[str]:
             found[variable.slot_place(copy).device.ref] += own * len(variable.slots)
         if variable.average is not None:
             found[variable.slot_place(0).device.ref] += own
+        for part in variable.parts:
+            held = len(part.slots) + (part.average is not None) + 1  # the part itself while it is updated
+            found[part.slot_place(0).device.ref] += part.info.bytes * held
         if variable.mean is not None:
             found[variable.placement.placed.device.ref] += own
     return found

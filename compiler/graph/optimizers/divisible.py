@@ -15,6 +15,7 @@ from compiler.plan import Plan
 from compiler.shards import Shard
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import sharding as errors
+from dsl.source import Span
 
 _SUMS = (keras.regularizers.L1, keras.regularizers.L2, keras.regularizers.L1L2)
 """Regularizers that are sums over elements, so that those of the pieces add up to that of the whole."""
@@ -43,6 +44,31 @@ def require_divisible(
         raise SpecError(found)
 
 
+def require_divisible_parts(
+    plan: Plan, rulebook: Rulebook, parts: Mapping[str, WeightInfo], rules: UpdateRules
+) -> None:
+    """Raise SpecError for weights whose clones cannot each update a part.
+
+    Args:
+        plan: The plan.
+        rulebook: The rules for places.
+        parts: The parts that clones update.
+        rules: The rules of the update, by the names of whole weights.
+
+    Raises:
+        SpecError: An optimizer needs the whole weight.
+    """
+    found: list[Diagnostic] = []
+    for name in dict.fromkeys(each.weight for each in parts.values()):
+        reason = rulebook.decide("slots", name)
+        span = reason.rule.span if reason is not None and reason.rule is not None else None
+        whole = _needing_whole(plan, name, rules)
+        if whole is not None:
+            found.append(errors.update_needs_whole(name, *whole, span))
+    if found:
+        raise SpecError(found)
+
+
 def _faults(
     plan: Plan, rulebook: Rulebook, info: WeightInfo, rules: UpdateRules | None
 ) -> Iterator[Diagnostic]:
@@ -50,12 +76,10 @@ def _faults(
     assert shard is not None
     reason = rulebook.decide("variables", shard.of)
     span = reason.rule.span if reason is not None and reason.rule is not None else None
-    rule = rules.weights.get(shard.of) if rules is not None else None
-    if rule is not None and rule.needs_whole:
-        call = plan.update.optimizers[rule.group].optimizer
-        what = "one that Python makes" if call.name == "python" else f"`{call.name}`"
+    whole = _needing_whole(plan, shard.of, rules)
+    if whole is not None:
         told = "its update of one element may depend on others"
-        yield errors.needs_whole(shard.of, f"the optimizer, {what},", told, call.span, span)
+        yield errors.needs_whole(shard.of, f"the optimizer, {whole[0]},", told, whole[1], span)
     constraint, regularizer = unwrap(info.constraint), unwrap(info.regularizer)
     if info.trainable and constraint is not None and not _keeps_pieces(constraint, shard):
         name = f"the constraint, `{_name_of(constraint)}`,"
@@ -63,6 +87,15 @@ def _faults(
     if info.trainable and regularizer is not None and not isinstance(regularizer, _SUMS):
         name = f"the regularizer, `{_name_of(regularizer)}`,"
         yield errors.needs_whole(shard.of, name, "the variable is cut by this", span, None)
+
+
+def _needing_whole(plan: Plan, name: str, rules: UpdateRules | None) -> tuple[str, Span | None] | None:
+    """Return the optimizer of a weight in words, and its place, if its update needs the whole weight."""
+    rule = rules.weights.get(name) if rules is not None else None
+    if rule is None or not rule.needs_whole:
+        return None
+    call = plan.update.optimizers[rule.group].optimizer
+    return "one that Python makes" if call.name == "python" else f"`{call.name}`", call.span
 
 
 def _keeps_pieces(constraint: Any, shard: Shard) -> bool:

@@ -63,6 +63,18 @@ class UpdateRules:
                 found[each.name] = rule if each.shard is None else rule.for_weight(each, decays=rule.decays)
         return evolve(self, weights=found)
 
+    def with_parts(self, parts: Mapping[str, WeightInfo]) -> UpdateRules:
+        """Return these rules with one more for each part of a weight that a clone updates by itself.
+
+        Args:
+            parts: The parts by their names.
+        """
+        found = dict(self.weights)
+        for each in parts.values():
+            rule = self.weights[each.weight]
+            found[each.name] = rule.for_weight(each, decays=rule.decays)
+        return evolve(self, weights=found)
+
     def scalars(self, step: tf.Tensor) -> dict[str, Scalars]:
         """Return the numbers of a step by the glob of the group; `step` is the global step (int64)."""
         return {glob: each.scalars(step) for glob, each in self.groups.items()}

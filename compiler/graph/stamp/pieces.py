@@ -62,7 +62,11 @@ class PieceWriter:
             read = self.add(f"{name}/shard_{shard.number}", "ReadVariableOp", [handle], placed, "read")
             read.attr["dtype"].type = dtype
             reads.append(read.name)
-        return self._concat(name, reads, dtype, self.tower, "read")
+        if not self.shards[0].flat:
+            return self._concat(name, reads, dtype, self.tower, "read")
+        line = self._concat(f"{name}/line", reads, dtype, self.tower, "read")
+        shape = self._constant(f"{name}/shape", np.array(self.shards[0].whole, np.int32), self.tower, "read")
+        return self._reshaped(name, line, shape, dtype, self.tower, "read")
 
     def look_up(self, name: str, indices: str, types: RowTypes, placed: Placed, role: Role) -> None:
         """Write a gather of rows along the first axis.

@@ -19,6 +19,7 @@ from attrs import evolve, field, frozen
 
 from compiler.graph.variables.cut_variable import CutVariable, variables_of
 from compiler.reasons import Placed, Reason
+from compiler.shards import Shard, blocks
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
@@ -36,12 +37,14 @@ class Region:
         size: The length along each axis.
         whole: The shape of the tensor.
         rows: The first row, and the row after the last, within the variable; None for all of them.
+        flat: Whether the variable is a line of elements, which are its rows.
     """
 
     begin: tuple[int, ...]
     size: tuple[int, ...]
     whole: tuple[int, ...]
     rows: tuple[int, int] | None = None
+    flat: bool = False
 
     @property
     def spec(self) -> str:
@@ -241,6 +244,8 @@ def _regions(saved: Any, number: int, most: int) -> list[Region]:
     size, whole = tuple(variable.shape.as_list()), tuple(saved.shape.as_list())
     begin = [0] * len(whole)
     if isinstance(saved, CutVariable):
+        if saved.shards[number].flat:
+            return list(_flat_regions(saved.shards[number], max(1, most // variable.dtype.size)))
         begin[saved.shards[number].axis] = saved.shards[number].start
     row = max(1, prod(size[1:]) * variable.dtype.size)
     rows = max(1, most // row)
@@ -257,6 +262,17 @@ def _regions(saved: Any, number: int, most: int) -> list[Region]:
     ]
 
 
+def _flat_regions(shard: Shard, most: int) -> Iterator[Region]:
+    """Yield the regions that make up a range of a tensor's elements, each of `most` elements."""
+    done = 0
+    for start in range(shard.start, shard.stop, most):
+        for begin, size in blocks(shard.whole, start, min(start + most, shard.stop)):
+            count = prod(size)
+            rows = (done, done + count) if count < shard.size else None
+            yield Region(begin, size, shard.whole, rows, flat=True)
+            done += count
+
+
 def _values(compiled: CompiledGraph, name: str, saved: Any) -> Iterator[tf.Tensor]:
     for variable in variables_of(saved):
         with compiled.ledger.place(_beside(compiled, name, variable), "save"), tf.name_scope(f"save/{name}/"):
@@ -269,7 +285,8 @@ def _whole(
     if not isinstance(saved, CutVariable):
         return values[0]
     with compiled.ledger.place(here, "save"), tf.name_scope(f"save/{name}/"):
-        return tf.concat(list(values), saved.shards[0].axis, name="whole")
+        joined = tf.concat(list(values), saved.shards[0].axis, name="whole")
+        return tf.reshape(joined, saved.shape) if saved.shards[0].flat else joined
 
 
 def _slices(
@@ -279,6 +296,7 @@ def _slices(
     for region in regions:
         with compiled.ledger.place(_beside(compiled, name, variable), "save"), tf.name_scope(f"save/{name}/"):
             part = value if region.rows is None else _rows(variable, value, *region.rows)
+            part = tf.reshape(part, region.size) if region.flat else part
             finite = None
             if variable.dtype.is_floating:
                 finite = tf.reduce_all(tf.math.is_finite(part), name="finite")
@@ -343,7 +361,8 @@ def _restore(
                     )
                 with compiled.ledger.place(beside, "save"):
                     value.set_shape(region.size)
-                    refills.append(Refill(region, value, _assign(variable, value, region)))
+                    given = tf.reshape(value, [-1]) if region.flat else value
+                    refills.append(Refill(region, value, _assign(variable, given, region)))
         if refills[-1].region.rows is not None and not changes_by_rows(variable):
             with compiled.ledger.place(beside, "save"), tf.control_dependencies([refills[-1].assign]):
                 refills[-1] = evolve(refills[-1], ended=_share(variable, name))

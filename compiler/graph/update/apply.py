@@ -13,13 +13,13 @@ from compiler.graph.gradients.collect import copy_name
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.unscale import Gate
 from compiler.graph.optimizers.groups import StepScalars
+from compiler.graph.update.averages import average_rate, move_average
 from compiler.graph.update.mutex import take_turn
+from compiler.graph.update.parts import apply_parts
+from compiler.graph.update.reads import reads_of
 from compiler.graph.update.remote_slots import apply_at_slots, slots_are_remote
 from compiler.graph.update.statistics import new_statistic
-from compiler.graph.variables.variables import GraphVariable
-
-AVERAGE_RATE = "average_rate"
-"""The name of the scalar by which averages move, if that changes from step to step."""
+from compiler.graph.variables.variables import GraphVariable, VariablePart
 
 
 def step_scalars(assembly: Assembly) -> StepScalars:
@@ -50,11 +50,17 @@ def apply_gradients(
     Returns:
         The ops that end the updates.
     """
-    return [
-        _apply(assembly, each, copy, scalars, gate)
-        for each in gradients
-        for copy in range(len(each.variable.copies))
-    ]
+    done: list[tf.Operation] = []
+    parts: dict[str, list[tuple[VariablePart, Gradient]]] = {}
+    for each in gradients:
+        if isinstance(each.variable, VariablePart):
+            parts.setdefault(each.variable.weight, []).append((each.variable, each.copies[0]))
+        else:
+            copies = range(len(each.variable.copies))
+            done += [_apply(assembly, each, copy, scalars, gate) for copy in copies]
+    for family in parts.values():
+        done += apply_parts(assembly, family, scalars, gate)
+    return done
 
 
 def _apply(
@@ -69,7 +75,7 @@ def _apply(
     open_ = gate.at(variable.beside(copy)) if gate is not None else nullcontext()
     with place, tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"), open_:
         turn = take_turn(variable.name, contested=_is_contested(assembly, variable, copy, value), after=value)
-        with tf.control_dependencies([*turn.taken, *_reads(assembly, variable, copy)]):
+        with tf.control_dependencies([*turn.taken, *reads_of(assembly, variable, copy)]):
             if slots_are_remote(variable, copy):
                 applied = apply_at_slots(assembly, variable, copy, value, scalars)
             else:
@@ -77,7 +83,9 @@ def _apply(
         if variable.info.constraint is not None:
             applied = _constrain(variable, copy, applied)
         if copy == 0 and variable.average is not None:
-            applied = _average(assembly, variable, applied, scalars)
+            with tf.control_dependencies([applied]):
+                new = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.info.dtype)
+                applied = move_average(assembly, variable, new, scalars)
         return turn.ended(applied)
 
 
@@ -89,50 +97,12 @@ def _is_contested(assembly: Assembly, variable: GraphVariable, copy: int, gradie
     return assembly.plan.updates_meet and (followed or not alone)
 
 
-def _reads(assembly: Assembly, variable: GraphVariable, copy: int) -> list[tf.Operation]:
-    """Return the reads of a copy by the towers and for scores, which must end before it changes."""
-    readers = [each for each in assembly.towers if variable.copy_of(each.tower.index) == copy]
-    scores = assembly.score_reads.get(variable.copies[copy].handle.name, [])
-    shard = variable.info.shard
-    number = None if shard is None else shard.number
-    return [read for each in readers for read in each.reads(variable.weight, number)] + scores
-
-
 def _constrain(variable: GraphVariable, copy: int, applied: tf.Operation) -> tf.Operation:
     """Apply a weight's Keras constraint after the update."""
     handle = variable.copies[copy].handle
     with tf.control_dependencies([applied]):
         new = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.info.dtype)
         return tf.raw_ops.AssignVariableOp(resource=handle, value=variable.info.constraint(new))
-
-
-def average_rate(decay: float, step: tf.Tensor) -> tf.Tensor:
-    """Return one minus the decay of an average that warms up, for the update after `step`.
-
-    The decay is min(decay, (1 + n) / (10 + n)). `n` counts that update, as `num_updates` in TensorFlow's
-    tutorials does.
-    """
-    n = tf.cast(step + 1, tf.float32)
-    return tf.subtract(1.0, tf.minimum(decay, (1.0 + n) / (10.0 + n)), name=AVERAGE_RATE)
-
-
-def _average(
-    assembly: Assembly, variable: GraphVariable, applied: tf.Operation, scalars: StepScalars
-) -> tf.Operation:
-    """Move the average of a weight by (1 - decay) towards its new value."""
-    averaging, dtype = assembly.plan.update.averaging, variable.info.dtype
-    assert averaging is not None
-    average = variable.average.handle
-    with tf.control_dependencies([applied]):
-        new = tf.raw_ops.ReadVariableOp(resource=variable.copies[0].handle, dtype=dtype)
-        with assembly.ledger.place(variable.slot_place(0), "update"):
-            old = tf.raw_ops.ReadVariableOp(resource=average, dtype=dtype)
-            rate = (
-                1.0 - averaging.decay
-                if scalars.average_rate is None
-                else tf.cast(scalars.average_rate, dtype)
-            )
-            return tf.raw_ops.AssignSubVariableOp(resource=average, value=(old - new) * rate)
 
 
 def update_statistics(assembly: Assembly, gate: Gate | None = None) -> list[tf.Operation]:
@@ -170,6 +140,6 @@ def _assign(
         place,
         gate.at(variable.beside(copy)) if gate is not None else nullcontext(),
         tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"),
-        tf.control_dependencies(_reads(assembly, variable, copy)),
+        tf.control_dependencies(reads_of(assembly, variable, copy)),
     ):
         return tf.raw_ops.AssignVariableOp(resource=variable.copies[copy].handle, value=new)

@@ -47,14 +47,14 @@ def variables_of(saved: Saved) -> tuple[Any, ...]:
 def pieces_of(saved: Saved, value: np.ndarray) -> list[np.ndarray]:
     """Return the values of the variables of a tensor, from the value of the whole tensor."""
     if isinstance(saved, CutVariable):
-        return [np.asarray(value)[each.index] for each in saved.shards]
+        return [np.reshape(value, each.cut_shape)[each.index] for each in saved.shards]
     return [value]
 
 
 def whole_of(saved: Saved, values: Sequence[np.ndarray]) -> np.ndarray:
     """Return the value of a whole tensor, from those of its variables."""
     if isinstance(saved, CutVariable):
-        return np.concatenate(values, saved.shards[0].axis)
+        return np.concatenate(values, saved.shards[0].axis).reshape(saved.shards[0].whole)
     return values[0]
 
 

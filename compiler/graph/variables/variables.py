@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,12 +14,13 @@ from compiler.graph.ledger import Ledger
 from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.tower.template import Role, WeightInfo
 from compiler.graph.variables.initial import FirstValue
-from compiler.graph.variables.nodes import VariableWriter
+from compiler.graph.variables.nodes import Initial, VariableWriter
 from compiler.placement.rules import Rulebook, following
 from compiler.placement.variable_rules import pieces_of
 from compiler.placement.variable_rules import place_variables as assign_devices
 from compiler.plan import Plan, VariableInfo, VariablePlacement
 from compiler.reasons import Placed, Reason
+from compiler.shards import Shard
 from compiler.topology import Device
 
 AVERAGE = "ExponentialMovingAverage"  # suffix of the name of a moving average
@@ -61,6 +62,7 @@ class GraphVariable:
         slots: The slots of each copy, by their suffixes.
         average: The moving average of copy 0, or None.
         mean: The mean of copies that are trained separately, or None.
+        parts: What each clone updates, if each has a part of the slots; the variable itself has none then.
     """
 
     info: WeightInfo
@@ -69,6 +71,7 @@ class GraphVariable:
     slots: dict[str, list[Any]] = field(factory=dict, repr=False)
     average: Any = field(default=None, repr=False)
     mean: Any = field(default=None, repr=False)
+    parts: tuple[VariablePart, ...] = field(default=(), repr=False)
 
     @property
     def weight(self) -> str:
@@ -112,8 +115,16 @@ class GraphVariable:
         return self.copies[0] if self.mean is None else self.mean
 
     @property
+    def updated(self) -> Sequence[GraphVariable]:
+        """What gradients are summed for and applied to: the variable, or the parts of its clones."""
+        return self.parts or (self,)
+
+    @property
     def evaluated(self) -> WeightSource:
-        """The tf.Variable that is evaluated and exported: average, mean of the copies, or the weight."""
+        """The tf.Variable that is evaluated and exported: average, mean of the copies, or the weight.
+
+        If the average is in parts, it is that of each part.
+        """
         if self.average is not None:
             return WeightSource(self.average.handle, self.slot_place(0))
         return WeightSource(self.kept.handle, self.placed())
@@ -143,6 +154,41 @@ class GraphVariable:
         return WeightSource(self.copies[copy].handle, self.placed(copy))
 
 
+@define
+class VariablePart(GraphVariable):
+    """A part of a replicated variable that one clone updates, with the slots and the average of this part.
+
+    It has no tf.Variable of its own: its elements are those of the copy of the clone.
+
+    Attributes:
+        whole: The variable.
+        copy: The number of the clone, and of its copy.
+    """
+
+    whole: GraphVariable = field(kw_only=True, repr=False)
+    copy: int = field(kw_only=True)
+
+    @property
+    def shard(self) -> Shard:
+        """The part of the variable."""
+        assert self.info.shard is not None
+        return self.info.shard
+
+    def beside(self, copy: int = 0) -> Placed:
+        """Return the place of an op that is on the device of the clone because it follows the variable."""
+        del copy
+        return self.whole.beside(self.copy)
+
+    def of(self, value: tf.Tensor) -> tf.Tensor:
+        """Return the elements of the part, from a tensor of the variable's shape."""
+        return tf.reshape(value, self.shard.cut_shape)[self.shard.index]
+
+    def read(self) -> tf.Tensor:
+        """Return the elements of the part as they are in the copy of the clone."""
+        copy = self.whole.copies[self.copy]
+        return self.of(tf.raw_ops.ReadVariableOp(resource=copy.handle, dtype=self.info.dtype))
+
+
 def joined_source(
     pieces: Sequence[GraphVariable], sources: Sequence[WeightSource]
 ) -> WeightSource | CutSource:
@@ -156,6 +202,7 @@ def place_variables(
     slots: Mapping[str, Sequence[SlotSpec]],
     plan: Plan,
     rulebook: Rulebook,
+    by_rows: Collection[str] = frozenset(),
 ) -> tuple[VariablePlacement, ...]:
     """Decide the place of each weight.
 
@@ -164,6 +211,7 @@ def place_variables(
         slots: The slots of the trainable weights by the names of the weights.
         plan: The plan.
         rulebook: The rules of the spec.
+        by_rows: The names of the weights of which clones get whole rows if each updates a part.
     """
     averaged = plan.update.averaging is not None
     infos = [
@@ -179,7 +227,7 @@ def place_variables(
         )
         for weight in weights.values()
     ]
-    placements = assign_devices(rulebook, infos, plan.towers)
+    placements = assign_devices(rulebook, infos, plan.towers, by_rows)
     if plan.update.mode == "local":
         return tuple(_copied(each, plan) for each in placements)
     return placements
@@ -229,21 +277,34 @@ def create_variables(
     writer = VariableWriter(tf.compat.v1.get_default_graph(), ledger)
     for info, placement in zip(weights.values(), placements, strict=True):
         variable = made[info.name] = GraphVariable(info, placement)
+        variable.parts = tuple(_parts(variable))
+        initial = _Initial(info)
         for copy in range(len(placement.copies) or 1):
-            first = info.name if copy else partial(_initial_value, info)
+            first: Initial = info.name if copy else initial
             writer.add(_copy_name(info.name, copy), info.shape, info.dtype, first, variable.placed(copy))
-            for slot in slots.get(info.name, ()):
-                own, place = _copy_name(f"{info.name}/{slot.suffix}", copy), variable.slot_place(copy)
-                shape = info.shape if slot.shape is None else slot.shape
-                writer.add(own, shape, slot.dtype or info.dtype, slot.initial, place)
-        if averaged and info.trainable:
-            writer.add(f"{info.name}/{AVERAGE}", info.shape, info.dtype, info.name, variable.slot_place(0))
+        for each in variable.updated:
+            _add_slots(writer, each, slots.get(each.name, ()))
+            if averaged and info.trainable:
+                first = partial(initial.part, each) if isinstance(each, VariablePart) else info.name
+                writer.add(f"{each.name}/{AVERAGE}", each.info.shape, info.dtype, first, each.slot_place(0))
         if separate:
             writer.add(f"{info.name}/{MEAN}", info.shape, info.dtype, info.name, variable.beside())
     found = writer.finish()
     for variable in made.values():
-        _take(variable, found, slots.get(variable.name, ()))
+        _take_copies(variable, found)
+        for each in variable.updated:
+            _take_slots(each, found, slots.get(each.name, ()))
     return made
+
+
+def _add_slots(writer: VariableWriter, variable: GraphVariable, slots: Sequence[SlotSpec]) -> None:
+    """Ask for the slots of every copy of a variable, or those of a part of one."""
+    info = variable.info
+    for copy in range(len(variable.placement.copies) or 1):
+        for slot in slots:
+            name, place = _copy_name(f"{info.name}/{slot.suffix}", copy), variable.slot_place(copy)
+            shape = info.shape if slot.shape is None else slot.shape
+            writer.add(name, shape, slot.dtype or info.dtype, slot.initial, place)
 
 
 def cut_weights(weights: Mapping[str, WeightInfo], rulebook: Rulebook) -> dict[str, WeightInfo]:
@@ -277,19 +338,76 @@ def _initial_value(info: WeightInfo) -> tf.Tensor:
     return tf.cast(info.initializer(info.shape, dtype=info.dtype), info.dtype)
 
 
+@define
+class _Initial:
+    """Makes the first value of a variable, and keeps it for what begins with a part of it."""
+
+    info: WeightInfo
+    value: Any = None
+
+    def __call__(self) -> tf.Tensor:
+        self.value = _initial_value(self.info)
+        return self.value
+
+    def part(self, part: VariablePart) -> tf.Tensor:
+        """Return a part of the first value, made on the current device."""
+        return part.of(self.value)
+
+
+def part_infos(
+    weights: Mapping[str, WeightInfo], placements: Sequence[VariablePlacement]
+) -> dict[str, WeightInfo]:
+    """Return what is known of the parts that clones update, by their names.
+
+    Args:
+        weights: The weights by name.
+        placements: The places of the weights, in the same order.
+    """
+    found = {}
+    for info, placement in zip(weights.values(), placements, strict=True):
+        for each in placement.parts:
+            found[each.shard.name] = _part_info(info, each.shard)
+    return found
+
+
+def _part_info(info: WeightInfo, shard: Shard) -> WeightInfo:
+    size = size_in_bytes(shard.shape, info.dtype) or 0
+    return evolve(info, name=shard.name, shape=shard.shape, bytes=size, constraint=None, shard=shard)
+
+
+def _parts(variable: GraphVariable) -> Iterator[VariablePart]:
+    """Yield the parts of a variable that clones update."""
+    placement = variable.placement
+    for each in placement.parts:
+        info = _part_info(variable.info, each.shard)
+        device = placement.copies[each.copy]
+        known = evolve(placement.info, name=info.name, shape=info.shape, bytes=info.bytes, shard=each.shard)
+        placed = VariablePlacement(
+            known,
+            Placed(device, placement.placed.reason),
+            Placed(device, placement.slots.reason),
+        )
+        yield VariablePart(info, placed, whole=variable, copy=each.copy)
+
+
 def _copy_name(name: str, copy: int) -> str:
     return f"{name}/replica_{copy}" if copy else name
 
 
-def _take(variable: GraphVariable, found: Mapping[str, Any], slots: Sequence[SlotSpec]) -> None:
-    """Set the parts of a variable from all variables that were made."""
-    name, copies = variable.name, range(len(variable.placement.copies) or 1)
-    variable.copies = [found[_copy_name(name, copy)] for copy in copies]
+def _take_copies(variable: GraphVariable, found: Mapping[str, Any]) -> None:
+    """Set the copies of a variable, and their mean, from all variables that were made."""
+    copies = range(len(variable.placement.copies) or 1)
+    variable.copies = [found[_copy_name(variable.name, copy)] for copy in copies]
+    variable.mean = found.get(f"{variable.name}/{MEAN}")
+
+
+def _take_slots(variable: GraphVariable, found: Mapping[str, Any], slots: Sequence[SlotSpec]) -> None:
+    """Set the slots and the average of a variable, or of a part of one, from all variables that were made."""
+    copies = range(len(variable.placement.copies) or 1)
     for slot in slots:
-        own = f"{name}/{slot.suffix}"
+        own = f"{variable.name}/{slot.suffix}"
         variable.slots[slot.suffix] = [found[_copy_name(own, copy)] for copy in copies]
-    variable.average = found.get(f"{name}/{AVERAGE}")
-    variable.mean = found.get(f"{name}/{MEAN}")
+    variable.average = found.get(f"{variable.name}/{AVERAGE}")
 
 
 def create_variable(name: str, initial: Any, placed: Placed, ledger: Ledger, dtype: Any = None) -> Any:

@@ -179,19 +179,31 @@ def target_not_for(target: str, roles: Sequence[str], role: str, span: Span) -> 
     )
 
 
-def slots_cut_alone(span: Span) -> Diagnostic:
-    """A rule `slots -> sharded(...)`: slots are only cut together with their variables."""
+def slots_cut_over_devices(span: Span) -> Diagnostic:
+    """A rule `slots -> sharded(devices)`: slots are cut over the clones."""
     return error(
         "TFD408",
-        "slots cannot be cut into pieces without their variables",
+        "slots are cut over the clones, and not over devices",
         span,
-        text="this is a target for `variables`",
+        text="expected `sharded(clones)`",
         notes=(
-            "a piece is updated where it is, with its slots beside it, and clones read the joined pieces",
+            "with `variables -> replicated`, each clone keeps and updates its part beside its copy",
+            "slots of variables in pieces are beside their pieces without a rule",
         ),
-        help="leave this rule out and cut the variables over the devices of the clones, as in"
-        " `variables -> sharded(gpu[*])`: each device then holds a part of the slots, and sums only the"
-        " gradients of its part",
+        fix=replacing("write `sharded(clones)`", span, "sharded(clones)"),
+    )
+
+
+def variables_cut_over_clones(span: Span) -> Diagnostic:
+    """A rule `variables -> sharded(clones)`."""
+    return error(
+        "TFD408",
+        "variables are cut over devices, and `clones` are none",
+        span,
+        text="expected devices, such as `gpu[*]`",
+        help="name the devices of the clones, as in `variables -> sharded(gpu[*])`, or give every clone a"
+        " whole copy of the variables with a part of their slots: `variables -> replicated` with"
+        " `slots -> sharded(clones)`",
     )
 
 

@@ -38,3 +38,31 @@ def needs_whole(name: str, what: str, reason: str, span: Span | None, rule: Span
         help="give the variable a rule of its own that keeps it whole, such as"
         f' `variables("{name}") -> balanced(...)` below the other',
     )
+
+
+def update_needs_whole(name: str, what: str, span: Span | None, rule: Span | None) -> Diagnostic:
+    """Report a variable whose slots are cut over the clones, and whose optimizer needs the whole variable."""
+    return error(
+        "TFD548",
+        f"the slots of `{name}` cannot be cut over the clones, because the optimizer, {what}, needs the whole"
+        " variable",
+        span,
+        text="its update of one element may depend on others",
+        labels=() if rule is None else (Label(rule, "each clone would update a part by this"),),
+        help="select the slots to cut by globs that leave this variable out, or give the variable an"
+        " optimizer of its own with `optimizer { ... }`",
+    )
+
+
+def slots_without_copies(name: str, span: Span | None, rule: Span | None) -> Diagnostic:
+    """Report a variable whose slots are to be cut over the clones, but which is not replicated."""
+    return error(
+        "TFD549",
+        f"the slots of `{name}` cannot be cut over the clones, because `{name}` is not replicated",
+        span,
+        text="each clone would keep a part of these slots",
+        labels=() if rule is None else (Label(rule, f"this places `{name}`"),),
+        notes=("a clone updates its part of a variable in a copy that it has, and sends the new values",),
+        help="replicate the variable, or select the slots to cut by a glob, as in"
+        ' `slots("dense/*") -> sharded(clones)`',
+    )

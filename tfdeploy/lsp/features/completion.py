@@ -400,7 +400,8 @@ class _Offers:
                 "groups": f"{each.name}(${{1:cpu[*]}}, size = ${{2:2}})",
                 "member": f"{each.name}[${{1:0}}]",
             }
-            self.add(each.name, _Kind.Keyword, each.doc, snippets.get(each.shape), ("target", each.name))
+            label = f"{each.name}(clones)" if each.shape == "clones" else each.name
+            self.add(label, _Kind.Keyword, each.doc, snippets.get(each.shape), ("target", each.name))
 
     def _indices(self, name: str) -> None:
         for devices in scope.devices_of(self._trees, self._names):

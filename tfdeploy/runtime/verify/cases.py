@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from attrs import evolve, frozen
@@ -33,6 +33,10 @@ CLUSTERS = {
 LAUNCHED = ((2, 2), (6, 6, 6, 6), (9, 5, 6, 4))
 """For real processes: the clones of each worker, and twice the batch of each clone."""
 
+SLOTS_SHARDED = "replicated, slots sharded"
+LAYOUTS = (*VARIABLES, SLOTS_SHARDED)
+"""The placements of variables and of their slots."""
+
 AVERAGE_EVERY = 2
 _CPUS = ir.DeviceSet((ir.DevicePattern("cpu"),))
 _TARGETS: dict[str, ir.Target] = {
@@ -40,6 +44,7 @@ _TARGETS: dict[str, ir.Target] = {
     "spread": ir.Balanced(_CPUS),
     "sharded": ir.Sharded(_CPUS),
     "replicated": ir.Replicated(),
+    SLOTS_SHARDED: ir.Replicated(),
 }
 _SERVERS = ir.DeviceSet((ir.DevicePattern("cpu", (0,), "ps"),))
 _CLUSTER_TARGETS: dict[str, ir.Target] = {
@@ -47,6 +52,7 @@ _CLUSTER_TARGETS: dict[str, ir.Target] = {
     "spread": ir.Balanced(_SERVERS),
     "sharded": ir.Sharded(_SERVERS),
     "replicated": ir.Replicated(),
+    SLOTS_SHARDED: ir.Replicated(),
 }
 
 
@@ -61,7 +67,7 @@ class Case:
     Attributes:
         mode: The update mode.
         aggregate: The aggregation.
-        variables: The placement of variables: `shared`, `spread`, `sharded` or `replicated`.
+        variables: The placement of variables, one of `LAYOUTS`.
         batches: The number of examples of each clone.
         pack: The size of a bucket of packed gradients in bytes; None for no packing.
         average_slots: Whether slots of optimizers are averaged as well (local).
@@ -131,13 +137,15 @@ class Case:
             backup=0,
         )
         target = (_CLUSTER_TARGETS if self.workers else _TARGETS)[self.variables]
-        rules = (ir.Rule(ir.Selector("clones"), _CPUS), ir.Rule(ir.Selector("variables"), target))
+        rules = [ir.Rule(ir.Selector("clones"), _CPUS), ir.Rule(ir.Selector("variables"), target)]
+        if self.variables == SLOTS_SHARDED:
+            rules.append(ir.Rule(ir.Selector("slots"), ir.OverClones()))
         return evolve(
             spec,
             update=update,
             devices=self._cluster() if self.workers else ir.Devices(cpu=self.clones),
             clones=ir.Clones(count=self.clones, batch=self.batches),
-            place=ir.Place(rules),
+            place=ir.Place(tuple(rules)),
             expect=ir.Expect(),
             train=evolve(spec.train, deterministic=False, summaries="none"),
         )
@@ -161,6 +169,8 @@ def every_case(pack: int) -> Iterator[Case]:
             turn = (packed is None) == bool(number // 2 % 2)
             if (turn or clones not in HALVED) and (clones > 1 or call.name == "add_n"):
                 yield Case("local", call, variables, other, packed, average_slots=number % 3 == 0)
+        for number, (call, packed) in enumerate(_sums_of_parts(clones, pack)):
+            yield Case("sync", call, SLOTS_SHARDED, splits[number % 2], packed)
         for number, variables in enumerate(VARIABLES):
             yield Case("async", ir.Call("add_n"), variables, splits[number % 2])
     yield from _clusters()
@@ -191,6 +201,8 @@ def launched_cases(pack: int) -> Iterator[Case]:
         if (packed is None) == bool(number // 2 % 2):
             slots = number % 3 == 0
             yield Case("local", call, variables, other, packed, slots, workers=len(LAUNCHED[0]))
+    for number, (call, packed) in enumerate(_sums_of_parts(sum(LAUNCHED[0]), pack)):
+        yield Case("sync", call, SLOTS_SHARDED, splits[number % 2], packed, workers=len(LAUNCHED[0]))
     plain, workers = ir.Call("add_n"), len(LAUNCHED[0])
     for number, variables in enumerate(VARIABLES):
         yield Case("async", plain, variables, splits[number % 2], workers=workers)
@@ -220,6 +232,13 @@ def _sums(clones: int, pack: int) -> Iterator[tuple[ir.Call, str, int | None]]:
         for call in (ir.Call("hierarchical", (), {"size": 3}), ir.Call("shuffle", (), {"shards": 2})):
             for variables in VARIABLES:
                 yield call, variables, None
+
+
+def _sums_of_parts(clones: int, pack: int) -> Iterator[tuple[ir.Call, int | None]]:
+    """Yield what concerns the sums if each clone updates a part: an aggregation, and buckets or none."""
+    for at, name in enumerate(AGGREGATIONS if clones > 1 else ()):
+        for packed in (None, pack) if clones in SHAPED else ((None, pack)[at % 2],):
+            yield ir.Call(name), packed
 
 
 def sample(cases: Sequence[Case], clones: tuple[int, ...] = (2, 3)) -> list[Case]:
@@ -267,7 +286,7 @@ def select_cases(
     quick: bool,
     whole: bool = True,
     launch: bool = False,
-    uncut: str | None = None,
+    uncut: Mapping[str, str] | None = None,
 ) -> SelectedCases:
     """Select the cases for a spec.
 
@@ -279,7 +298,7 @@ def select_cases(
         whole: Whether clones that make a step together compute the same as one clone on their whole batch. If
             not, there is no reference for the updates of a worker with several clones.
         launch: Whether a cluster of processes runs the cases.
-        uncut: Why the variables cannot be in pieces, or None if they can.
+        uncut: For placements that cut variables or slots, why those of the spec cannot be cut.
     """
     kept: list[Case] = []
     reasons: dict[str, int] = {}
@@ -288,7 +307,7 @@ def select_cases(
             continue
         facts = facts_of(case.apply(spec), sparse=sparse)
         found = next(conflicts(facts), None)
-        title = found.title(facts) if found is not None else uncut if case.variables == "sharded" else None
+        title = found.title(facts) if found is not None else (uncut or {}).get(case.variables)
         if title is None:
             kept.append(case)
         else:

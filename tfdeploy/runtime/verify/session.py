@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field, frozen
 
-from compiler.compatibility import AGGREGATIONS, MODES, VARIABLES
+from compiler.compatibility import AGGREGATIONS, MODES
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from dsl.diagnostics import SpecError
@@ -20,6 +20,8 @@ from tfdeploy.runtime.plans import folder_of
 from tfdeploy.runtime.session.clone_threads import CloneThreads
 from tfdeploy.runtime.verify.cases import (
     GLOBAL_BATCH,
+    LAYOUTS,
+    SLOTS_SHARDED,
     SPLITS,
     Case,
     SelectedCases,
@@ -162,18 +164,20 @@ class Verification:
                     gc.collect()
                 yield Outcome(case, differences, time.perf_counter() - begun)
 
-    def _uncut(self, compiled: CompiledGraph) -> str | None:
-        """Return why the variables of the spec cannot be in pieces, or None if they can."""
+    def _uncut(self, compiled: CompiledGraph) -> dict[str, str]:
+        """Return why the variables or slots of the spec cannot be cut, by the placements that would."""
         needing = (each.constraint or each.regularizer for each in compiled.weights.values())
         names = {each.optimizer.name for each in self.spec.update.optimizers}
+        found: dict[str, str] = {}
         if not any(needing) and names.isdisjoint(PERHAPS_WHOLE):
-            return None
-        case = Case("sync", PLAIN, "sharded", SPLITS[2][0])
-        try:
-            self.setup.compile(case.apply(self.spec))
-        except SpecError as fault:
-            return fault.diagnostics[0].message
-        return None
+            return found
+        for layout in ("sharded", SLOTS_SHARDED):
+            case = Case("sync", PLAIN, layout, SPLITS[2][0])
+            try:
+                self.setup.compile(case.apply(self.spec))
+            except SpecError as fault:
+                found[layout] = fault.diagnostics[0].message
+        return found
 
     def _examples(self, compiled: CompiledGraph, seed: int) -> dict[str, Any]:
         model, steps = compiled.plan.model, self.options.steps
@@ -236,7 +240,7 @@ def _group(case: Case) -> tuple[int, int, str, int]:
         MODES.index(case.mode),
         AGGREGATIONS.index(case.aggregate.name),
         case.aggregation,
-        VARIABLES.index(case.variables),
+        LAYOUTS.index(case.variables),
     )
 
 

@@ -21,11 +21,12 @@ PLACEMENTS = {
     "mixed": 'variables -> cpu[1]\n  variables("conv1/*") -> replicated\n  slots("logits/*") -> cpu[0]',
     "sharded": "variables -> sharded(cpu[*])",
     "shards": 'variables("*/kernel") -> sharded(cpu[0..2], axis = 1)\n  slots -> cpu[3]',
+    "slots over clones": "variables -> replicated\n  slots -> sharded(clones)",
     "groups": 'clones -> groups(cpu[*], size = 2)\n  ops("logits/*") -> group[1]',
 }
 
 
-PARTS = {"sharded": 900, "mixed": 500}
+PARTS = {"sharded": 900, "mixed": 500, "slots over clones": 700}
 """The bytes that a placement writes and restores at once, for those that do so in parts."""
 
 
@@ -71,7 +72,7 @@ def test_every_placement_goes_on_from_a_checkpoint_of_another(
         assert other.values()["global_step"] == saved["global_step"] + 1
 
 
-@pytest.mark.parametrize("name", ["shards", "sharded"])
+@pytest.mark.parametrize("name", ["shards", "sharded", "slots over clones"])
 def test_the_client_of_a_cluster_writes_and_reads_the_same(
     name: str, graphs: dict[str, Any], tmp_path: Path
 ) -> None:

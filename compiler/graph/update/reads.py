@@ -1,0 +1,17 @@
+"""The reads of a variable that must end before an update changes it."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from compiler.graph.assembly import Assembly
+from compiler.graph.variables.variables import GraphVariable
+
+
+def reads_of(assembly: Assembly, variable: GraphVariable, copy: int) -> list[tf.Operation]:
+    """Return the reads of a copy by the towers and for scores, which must end before it changes."""
+    readers = [each for each in assembly.towers if variable.copy_of(each.tower.index) == copy]
+    scores = assembly.score_reads.get(variable.copies[copy].handle.name, [])
+    shard = variable.info.shard
+    number = None if shard is None else shard.number
+    return [read for each in readers for read in each.reads(variable.weight, number)] + scores

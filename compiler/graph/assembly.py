@@ -79,13 +79,15 @@ class Assembly:
     def evaluated(self, weight: str) -> WeightSource | CutSource:
         """Return what evaluation reads of a weight."""
         pieces = self.pieces_of(weight)
-<<<<<<< HEAD
+        if any(each.average is not None for each in self.updated_of(weight)):
+            pieces = self.updated_of(weight)
         return joined_source(pieces, [self._marked(each, each.evaluated) for each in pieces])
 
     def _marked(self, variable: GraphVariable, source: WeightSource) -> WeightSource:
         """Return a source of a variable that says whether updates write rows of it, if its gradient is rows.
 
-        A regularizer makes every gradient dense, and what is sent to remote slots and back is the whole.
+        A regularizer makes every gradient dense. What is sent to remote slots and back is the whole, as is
+        what is joined from the parts of clones.
         """
         rule = self.rules.weights.get(variable.name) if self.rules is not None else None
         updated = any(each.handle is source.handle for each in variable.copies)
@@ -93,13 +95,8 @@ class Assembly:
             (variable.slot_place(at).device, variable.device_of(at)) for at in range(len(variable.copies))
         ]
         sent = bool(variable.slots) and any(slots != own for slots, own in places)
-        whole = sent or variable.info.regularizer is not None
+        whole = sent or bool(variable.parts) or variable.info.regularizer is not None
         return evolve(source, by_rows=rule is not None and rule.by_rows and updated and not whole)
-=======
-        if any(each.average is not None for each in self.updated_of(weight)):
-            pieces = self.updated_of(weight)
-        return joined_source(pieces, [each.evaluated for each in pieces])
->>>>>>> 607347c (Each clone keeps and updates a part of the slots of replicated variables)
 
     def alone(self, clone: int) -> Assembly:
         """Return the parts that concern one clone: its tower, and the variables that it uses.

@@ -65,7 +65,8 @@ class PieceWriter:
         if not self.shards[0].flat:
             return self._concat(name, reads, dtype, self.tower, "read")
         line = self._concat(f"{name}/line", reads, dtype, self.tower, "read")
-        shape = self._constant(f"{name}/shape", np.array(self.shards[0].whole, np.int32), self.tower, "read")
+        whole = np.array(self.shards[0].whole, np.int32)
+        shape = constant(self.add, f"{name}/shape", whole, self.tower, "read")
         return self._reshaped(name, line, shape, dtype, self.tower, "read")
 
     def look_up(self, name: str, indices: str, types: RowTypes, placed: Placed, role: Role) -> None:

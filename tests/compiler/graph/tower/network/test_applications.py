@@ -54,7 +54,7 @@ TRAINED = {
 In training, EfficientNet drops blocks at random, and the last normalizations of the others see one number of
 each of eight examples, so that a step of Keras's differs by 0.5 % if the weights differ by 1e-7.
 """
-TRAINED_ALWAYS = ("MobileNet", "MobileNetV3Small")
+TRAINED_ALWAYS = ("MobileNet",)
 
 
 def _text(name: str, *, training: str = "true", update: str = "") -> str:

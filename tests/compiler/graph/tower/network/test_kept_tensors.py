@@ -45,7 +45,7 @@ def test_normalisation_by_given_figures_and_by_weights() -> None:
     assert plain_model(training.compiled).model.count_params() == 3 + 3 + 1 + 3 * 2 + 2
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_application_that_begins_with_normalisation() -> None:
     """EfficientNetV2 looks its blocks up by a name of its own, and normalises by constants."""
     application = "applications.EfficientNetV2B0(weights = none, include_top = false, pooling = avg)"

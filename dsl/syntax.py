@@ -228,6 +228,22 @@ class Call(Node):
         self.span = span
 
 
+class Indexed(Node):
+    """`ops.f(x)[index]` or `(a + b)[index]`: a part of what an expression gives.
+
+    Attributes:
+        operand: The expression.
+        index: What is in the brackets.
+    """
+
+    __slots__ = ("index", "operand")
+
+    def __init__(self, operand: Expr, index: Parts, *, span: Span) -> None:
+        self.operand = operand
+        self.index = index
+        self.span = span
+
+
 class List(Node):
     """`[items]`."""
 
@@ -290,7 +306,8 @@ class Comparison(Node):
 
 
 Expr: TypeAlias = (
-    "Broken | Number | Text | Constant | Path | Call | List | Chain | Negative | Flow | Comparison | Parts"
+    "Broken | Number | Text | Constant | Path | Call | Indexed | List | Chain | Negative | Flow"
+    " | Comparison | Parts"
 )
 
 # --- items ------------------------------------------------------------------------------------------------

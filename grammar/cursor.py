@@ -249,6 +249,8 @@ def _head(bracket: Part, before: list[Part]) -> tuple[Shape, str, list[Part]]:
     if bracket.kind == "LBRACKET":
         if rest and rest[-1].kind == "NAME" and rest[-1].end == bracket.start:
             return "index", rest[-1].text, rest[:-1]
+        if rest and rest[-1].kind == "RPAREN" and rest[-1].end == bracket.start:
+            return "index", "", rest
         return "list", "", rest
     name = ""
     while rest and rest[-1].kind == ("DOT" if name and name[0] != "." else "NAME"):

@@ -16,6 +16,7 @@ from grammar import files, lark_parser
 from grammar.parsing.parser import parse
 from grammar.reports import Reports
 from grammar.tokens import context, layout
+from grammar.tokens.context import INDEXED
 
 if TYPE_CHECKING:
     from lark import Token
@@ -198,7 +199,7 @@ class _Printer:
     def _track(self, at: int, piece: _Piece) -> None:
         line = self._lines[-1]
         if piece.kind in _OPENERS:
-            is_index = piece.kind == "LBRACKET" and at > 0 and self.pieces[at - 1].kind == "NAME"
+            is_index = piece.kind == "LBRACKET" and at > 0 and self.pieces[at - 1].kind in INDEXED
             is_too_long = at in self._too_long
             is_tall = is_too_long or at in self._tall
             # What goes on below the first argument stands deeper than steps of a flow, which may follow.
@@ -253,7 +254,8 @@ class _Printer:
     def _spaced(self, at: int) -> bool:
         """Whether a space separates piece `at` from the one before it on the same line."""
         before, kind = self.pieces[at - 1].kind, self.pieces[at].kind
-        if (kind in {"LPAREN", "LBRACKET"} and before in {"NAME", "RBRACKET"}) or kind == "AGAIN":
+        of_call = kind == "LPAREN" and before in {"NAME", "RBRACKET"}
+        if of_call or kind == "AGAIN" or (kind == "LBRACKET" and before in INDEXED):
             return False  # of a call, of an index
         if kind == "COLON" and before == "COMMA":
             return True

@@ -152,8 +152,8 @@ class _Tables:
 
 
 @cache
-def _tables() -> _Tables:
-    states = parser().parse_interactive().parser_state.parse_conf.states
+def _tables(shared: lark.Lark) -> _Tables:
+    states = shared.parse_interactive().parser_state.parse_conf.states
     rules: dict[int, Any] = {}
     reductions: dict[int, _Reduction] = {}
 
@@ -189,7 +189,8 @@ class RunningParser:
         rules = ParseTreeBuilder(shared.rules, lark.Tree)  # type: ignore[no-untyped-call] # lark has no types
         made = rules.create_callback(builder)  # type: ignore[no-untyped-call]
         self._state.parse_conf.callbacks = made
-        self._callbacks = [made[rule] for rule in _tables().rules]
+        tables = _tables(shared)
+        self._steps, self._callbacks = tables.steps, [made[rule] for rule in tables.rules]
 
     @property
     def values(self) -> list[Any]:
@@ -219,7 +220,7 @@ class RunningParser:
             The index of the first token that is not allowed, or the number of tokens. The values of rules
             that end before such a token may have been made.
         """
-        table, callbacks = _tables().steps, self._callbacks
+        table, callbacks = self._steps, self._callbacks
         states, values = self._state.state_stack, self._state.value_stack
         for at in range(start, len(tokens)):
             token = tokens[at]

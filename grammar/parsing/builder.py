@@ -215,6 +215,12 @@ class Builder:
         inner: syntax.Expr = children[1]
         return inner
 
+    def indexed(self, children: Children) -> syntax.Indexed:
+        """Make `operand[parts]`."""
+        parts = tuple(child for child in children[2:-1] if not isinstance(child, Token))
+        index = syntax.Parts(parts, span=self._whole(children[2:-1]))
+        return syntax.Indexed(children[0], index, span=self._whole(children))
+
     def text(self, children: Children) -> syntax.Text:
         """Make a string."""
         span = self._span(children[0])

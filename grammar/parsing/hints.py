@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from lark import Token
 
 _GROUPS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("a value", frozenset({"INTEGER", "FLOAT", "QUANTITY", "LBRACKET", "LPAREN"})),
+    ("a value", frozenset({"INTEGER", "FLOAT", "QUANTITY", "LPAREN"})),
     ("a name", frozenset({"NAME"})),
     ("a string", frozenset({"STRING"})),
     ("`=`", frozenset({"EQUALS"})),

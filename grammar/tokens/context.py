@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _UNREAD = frozenset({"WHITE", "COMMENT"})
 _BEFORE_ITEM = frozenset({"NEWLINE", "LBRACE", "COMMA"})
+INDEXED = frozenset({"NAME", "RPAREN"})
+"""The tokens after which an opening bracket is that of an index."""
 _MODELS = frozenset({"model", "layer"})
 
 
@@ -53,7 +55,7 @@ _LOOKED_AT = frozenset({"NAME", "UNKNOWN", *CLOSER, *OPENER})
 def _follow(opened: list[str], kind: str, before: str) -> None:
     """Keep the kinds of the open brackets, the innermost last; those of an index are told from a list's."""
     if kind in CLOSER:
-        opened.append("INDEX" if kind == "LBRACKET" and before == "NAME" else kind)
+        opened.append("INDEX" if kind == "LBRACKET" and before in INDEXED else kind)
     elif kind in OPENER and opened:
         opened.pop()
 

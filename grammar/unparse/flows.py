@@ -71,7 +71,10 @@ def _operand(given: Any, strength: int = 0, wanted: Type | None = None) -> str:
             text = " -> ".join(_flow(given))
             return f"({text})" if strength else text
         case ir.Index():
-            return f"{_operand(given.tensor)}[{', '.join(_part(each) for each in given.parts)}]"
+            tensor = _operand(given.tensor, _NEGATIVE + 1)
+            if isinstance(given.tensor, ir.Index):
+                tensor = f"({tensor})"
+            return f"{tensor}[{', '.join(_part(each) for each in given.parts)}]"
         case ir.Operation():
             return _operation(given, strength)
     return value(given, wanted)

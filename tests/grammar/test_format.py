@@ -53,6 +53,10 @@ def formatted(text: str) -> str:
         ("a = f\n-> g(\nx = 1,\n)", "a = f\n  -> g(\n    x = 1,\n  )\n"),
         ("a = [\n[1,2],\n[3,4]\n]", "a = [\n  [1, 2],\n  [3, 4]\n]\n"),
         ("a = f(x\n, y\n)", "a = f(x, y\n)\n"),
+        (
+            'model "m" {\na = f( x ) [ :,1 ]\nb=(a+c) [...,0 ]\n}',
+            'model "m" {\n  a = f(x)[:, 1]\n  b = (a + c)[..., 0]\n}\n',
+        ),
         ("a = (1 +\n2\n* 3)", "a = (1 +\n    2\n    * 3)\n"),
         ("# a\na = 1 #b\t\n   # c\n\n\n#d", "# a\na = 1  #b\n# c\n\n#d\n"),
         ("a { # b\n# c\n}", "a {  # b\n  # c\n}\n"),

@@ -51,6 +51,7 @@ def test_a_block_is_offered_its_attributes(block: str) -> None:
         ("twice(units = width)", "twice(|)", {"units =", "name ="}),
         ("image -> twice", "| -> twice", {"image", "digit", "logits", "input", "weight", "ops."}),
         ("image -> twice", "ops.|", {"ops.matmul"}),
+        ("image -> twice", "ops.abs(|)[:, 0]", {"image", "digit"}),
         ("hidden -> Dense(10)", "hidden -> repeat(2, |)", {"Dense", "twice"}),
         ("-> SparseCategoricalCrossentropy(from_logits = true)", "-> |", {"MeanSquaredError"}),
         ("from_logits = true", "from_logits = |", {"true", "false"}),

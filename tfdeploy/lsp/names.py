@@ -349,6 +349,8 @@ def _parts(value: object) -> Iterator[object]:
             yield from (operand for _, operand in value.rest)
         case syntax.Negative():
             yield value.operand
+        case syntax.Indexed():
+            yield from (value.operand, value.index)
         case syntax.Comparison():
             yield from (value.left, value.right)
         case syntax.Range():

@@ -107,15 +107,16 @@ def constant_output(span: Span | None) -> Diagnostic:
     )
 
 
-def batch_indexed(name: str, span: Span) -> Diagnostic:
-    """Report an index that chooses among the examples of a batch."""
+def batch_indexed(name: str | None, span: Span) -> Diagnostic:
+    """Report an index that chooses among the examples of a batch; `name` is the tensor's, if it has one."""
+    example = f", as in `{name}[:, 0]`," if name is not None else ""
     return error(
         "TFD561",
-        f"this index chooses among the examples of `{name}`",
+        f"this index chooses among the examples of {'this tensor' if name is None else f'`{name}`'}",
         span,
         text="the first axis is that of the batch",
         notes=("each clone has its own batch, so the result would depend on the number of clones",),
-        help=f"begin with `:` for all examples, as in `{name}[:, 0]`, or with `...`",
+        help=f"begin with `:` for all examples{example} or with `...`",
     )
 
 

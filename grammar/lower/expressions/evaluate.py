@@ -63,7 +63,7 @@ def described(expression: syntax.Expr) -> str:
             return "a comparison"
         case syntax.Path():
             return "a name"
-        case syntax.Parts():
+        case syntax.Parts() | syntax.Indexed():
             return "an index of a tensor"
     return "an expression"
 

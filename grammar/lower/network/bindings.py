@@ -220,7 +220,7 @@ def _names(value: Any) -> Iterator[str]:  # noqa: C901 one for each kind of expr
             yield from _names(value.first)
             for _, operand in value.rest:
                 yield from _names(operand)
-        case syntax.Negative():
+        case syntax.Negative() | syntax.Indexed():
             yield from _names(value.operand)
         case syntax.Call():
             yield value.callee.segments[0].name  # of a shared layer

@@ -173,6 +173,8 @@ def step(written: syntax.Expr, tensors: Tensors) -> Any:
     advice = None
     if isinstance(written, syntax.Chain):
         advice = "put each flow in round brackets: `(a -> F()) + (b -> G())`"
+    elif isinstance(written, syntax.Indexed):
+        advice = "put the flow in round brackets: `(a -> F())[:, 0]`"
     report = types.misplaced_expression("a step", "a layer", described(written), written.span, advice)
     tensors.context.reports.add(report)
     return BAD

@@ -179,7 +179,7 @@ def _called(part: Any) -> Iterator[str]:  # noqa: C901 one for each kind of expr
         case syntax.Chain():
             for operand in (part.first, *(operand for _, operand in part.rest)):
                 yield from _called(operand)
-        case syntax.Negative():
+        case syntax.Negative() | syntax.Indexed():
             yield from _called(part.operand)
         case syntax.Flow():
             yield from _called(part.source)

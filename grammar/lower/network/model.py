@@ -173,6 +173,8 @@ def _is_tensor(written: syntax.Expr) -> bool:
             return True
         case syntax.Call():
             return written.callee.name.startswith(PREFIX)
+        case syntax.Indexed():
+            return True
         case syntax.Negative():
             return _is_tensor(written.operand)
         case syntax.Chain():

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
     from dsl.schema import Type
+    from dsl.source import Span
     from grammar.lower.context import Context
 
     Read = Callable[[syntax.Expr], Any]
@@ -35,6 +36,8 @@ def is_operation(written: syntax.Expr, names: Container[str]) -> bool:
             return written.bare is None and written.segments[0].name in names and len(written.segments) == 1
         case syntax.Chain() | syntax.Negative():
             return _has_tensor(written, names)
+        case syntax.Indexed():
+            return True
     return False
 
 
@@ -74,7 +77,9 @@ class Operations:
             case syntax.Call():
                 return self._call(written)
             case syntax.Path():
-                return self._index(written)
+                return self._index_of_name(written)
+            case syntax.Indexed():
+                return self._index(written.operand, written.index.items, None, written.span)
             case syntax.Negative():
                 operand = self._operand(written.operand)
                 return BAD if operand is BAD else ir.Operation("negative", (operand,), span=written.span)
@@ -118,22 +123,26 @@ class Operations:
 
     # --- indices
 
-    def _index(self, path: syntax.Path) -> Any:
+    def _index_of_name(self, path: syntax.Path) -> Any:
         (segment,) = path.segments
         written = segment.index
         parts = written.items if isinstance(written, syntax.Parts) else (written,)
-        read = [self._part(each) for each in parts]
         name = syntax.Path(
             (syntax.Segment(segment.name, segment.name_span, span=segment.name_span),), span=segment.name_span
         )
-        tensor = self._read(name)
+        return self._index(name, parts, segment.name, path.span)
+
+    def _index(self, operand: syntax.Expr, parts: tuple[Any, ...], name: str | None, span: Span) -> Any:
+        """Return an Index, or BAD; `name` is the name of the tensor if it has one."""
+        read = [self._part(each) for each in parts]
+        tensor = self._read(operand)
         if tensor is BAD or any(each is BAD for each in read):
             return BAD
         first = read[0]
         if not isinstance(first, ir.Rest) and first != ir.Slice():
-            self._context.reports.add(tensors.batch_indexed(segment.name, path.span))
+            self._context.reports.add(tensors.batch_indexed(name, span))
             return BAD
-        return ir.Index(tensor, tuple(read), span=path.span)
+        return ir.Index(tensor, tuple(read), span=span)
 
     def _part(self, written: Any) -> Any:
         match written:

@@ -199,3 +199,24 @@ def test_mutated_specs() -> None:
             shown(text)
             done += 1
     assert done > 10
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("ops.abs(x)[:, 0]", None),
+        ("(x + 1)[:, 1:3]", None),
+        ("(-x)[..., 0]", None),
+        ("(x -> Dense(3))[..., ::2]", None),
+        ("(x[:, 0])[:, 1]", None),
+        ("-(x)[:, 0] * 2", "-x[:, 0] * 2"),
+        ("ops.sum(ops.abs(x)[:, 0], axis = -1)", None),
+    ],
+)
+def test_indices_of_expressions_keep_their_brackets(written: str, expected: str | None) -> None:
+    """They come out as they were written, and mean the same again."""
+    text = """tfdeploy = 1
+model "m" { x = input(float32, [4, 3]), y = %s, output = y }
+"""
+    out = shown(text % written)
+    assert f"  y = {expected or written}\n" in out

@@ -132,6 +132,9 @@ def _of_value(value: object) -> Iterator[tuple[Span, str]]:  # noqa: C901, PLR09
                 yield from _of_value(item)
         case syntax.Negative():
             yield from _of_value(value.operand)
+        case syntax.Indexed():
+            yield from _of_value(value.operand)
+            yield from _of_value(value.index)
         case syntax.Comparison():
             yield from _of_value(value.left)
             yield from _of_value(value.right)

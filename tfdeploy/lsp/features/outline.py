@@ -145,6 +145,8 @@ def _inner(part: object) -> Iterator[object]:  # noqa: C901 one for each kind
             yield from (part.first, *(operand for _, operand in part.rest))
         case syntax.Negative():
             yield part.operand
+        case syntax.Indexed():
+            yield from (part.operand, part.index)
         case syntax.Comparison():
             yield from (part.left, part.right)
         case syntax.Path():

@@ -26,7 +26,9 @@ update {{ optimizer = SGD(0.5) }}
 def test_means_are_over_the_whole_batch() -> None:
     """Signs, factors and clones with other batches; the gradient is that of the mean."""
     x = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
-    lines = "loss = -(3 * y) - square / 4 + 2 * ops.square(y[:, 0]) + 0.5 * ([x, x] -> MeanSquaredError())"
+    lines = (
+        "loss = -(3 * y)[:, 0] - square / 4 + 2 * ops.square(y)[:, 0] + 0.5 * ([x, x] -> MeanSquaredError())"
+    )
     with Training(spec_of(TEXT.format(lines=f"{lines}, output = y")), {"x": x}) as training:
         before = training.values()["dense/kernel"]
         (loss,) = training.steps(1)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic, RunError, SpecError
     from tfdeploy.api import SpecWarning, compile, evaluate, export, load, predict, run  # noqa: A004
     from tfdeploy.looking import diff, forecast, plan, to_html, why
+    from tfdeploy.suggesting import suggest
 
 _HOMES = {
     "Diagnostic": "dsl.diagnostics",
@@ -33,6 +34,7 @@ _HOMES = {
     "predict": "tfdeploy.api",
     "run": "tfdeploy.api",
     "session_config": "compiler.graph.session_options",
+    "suggest": "tfdeploy.suggesting",
     "to_html": "tfdeploy.looking",
     "why": "tfdeploy.looking",
 }
@@ -53,6 +55,7 @@ __all__ = [
     "predict",
     "run",
     "session_config",
+    "suggest",
     "to_html",
     "why",
 ]

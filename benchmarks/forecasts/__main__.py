@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +16,7 @@ import click
 from benchmarks.forecasts.cases import MODELS, Case, calibrated, cases
 from benchmarks.forecasts.measured import Chunk, Compared, append_compared, read_compared
 from benchmarks.forecasts.page import summary, text, write_page
-from benchmarks.forecasts.turns import Measurer
+from benchmarks.forecasts.turns import Failed, Measurer
 from benchmarks.race import ROOT
 
 RESULTS = ROOT / "benchmarks" / "results" / "forecasts"
@@ -79,20 +79,26 @@ def _compare(model: str, wanted: Sequence[Case], seconds: float, turns: int) -> 
     """Measure layouts of a model, calibrate it, and measure them again."""
     with ExitStack() as stack:
         measurers = [stack.enter_context(Measurer(each)) for each in processes_of(wanted)]
-        for each in measurers:
-            each.ready()
+        measurers = [each for each in measurers if _works(each, each.ready)]
         before = _turns(measurers, seconds, turns)
         profile = _calibrate(model, seconds)
-        after = _turns(measurers, seconds, turns)
-        for at, measurer in enumerate(measurers):
-            forecasts = measurer.forecast(profile)
-            for number, case in enumerate(measurer.cases):
-                key = at, number
-                if forecasts[number] is not None:
-                    forecast, known = forecasts[number]
-                    yield Compared(
-                        model, case.family, case.name, forecast, known, tuple(before[key]), tuple(after[key])
-                    )
+        after = _turns([each for each in measurers if each in before], seconds, turns)
+        for measurer, found in after.items():
+            for number, (forecast, known) in enumerate(measurer.forecast(profile)):
+                case = measurer.cases[number]
+                chunks = tuple(before[measurer][number]), tuple(found[number])
+                yield Compared(model, case.family, case.name, forecast, known, *chunks)
+
+
+def _works(measurer: Measurer, does: Callable[[], object]) -> bool:
+    """Let the processes of some layouts do something; if they fail, say so and leave these layouts out."""
+    try:
+        does()
+    except (Failed, BrokenPipeError) as fault:
+        names = "; ".join(each.name for each in measurer.cases)
+        print(f"left out, because a process {fault}: {names}", file=sys.stderr, flush=True)
+        return False
+    return True
 
 
 def processes_of(wanted: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
@@ -106,13 +112,18 @@ def processes_of(wanted: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
         yield tuple(same)
 
 
-def _turns(measurers: Sequence[Measurer], seconds: float, turns: int) -> dict[tuple[int, int], list[Chunk]]:
-    """Let each layout make steps in turn, several times."""
-    found: dict[tuple[int, int], list[Chunk]] = {}
+def _turns(measurers: Sequence[Measurer], seconds: float, turns: int) -> dict[Measurer, list[list[Chunk]]]:
+    """Let each layout make steps in turn, several times; return the chunks of each layout that works."""
+    found: dict[Measurer, list[list[Chunk]]] = {each: [[] for _ in each.cases] for each in measurers}
     for _ in range(turns):
-        for at, measurer in enumerate(measurers):
-            for number in range(len(measurer.cases)):
-                found.setdefault((at, number), []).append(measurer.measure(number, seconds))
+        for measurer in list(found):
+
+            def measure(measurer: Measurer = measurer) -> None:
+                for number, chunks in enumerate(found[measurer]):
+                    chunks.append(measurer.measure(number, seconds))
+
+            if not _works(measurer, measure):
+                del found[measurer]
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import time
@@ -18,10 +19,17 @@ from benchmarks.forecasts.measured import Chunk
 from benchmarks.race import ROOT
 
 HERE = "127.0.0.1"
+PATIENCE = 240
+"""The seconds after which a process that does not answer has failed."""
+
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-@define
+class Failed(Exception):  # noqa: N818  # of a process, not of ours
+    """Raised if a process that measures does not answer."""
+
+
+@define(eq=False)
 class Measurer:
     """The process, or the two processes, of some layouts; use it as a context.
 
@@ -54,6 +62,7 @@ class Measurer:
     def __exit__(self, *_: object) -> None:
         for process in self._processes:
             process.kill()
+        for process in self._processes:
             process.wait()
 
     def ready(self) -> None:
@@ -73,7 +82,7 @@ class Measurer:
     def forecast(self, profile: Path) -> list[tuple[float, float]]:
         """Return the forecast of each layout, and the part of it that is of ops that were measured."""
         _say(self._processes[0], {"profile": str(profile)})
-        return _hear(self._processes[0])
+        return [(float(seconds), float(known)) for seconds, known in _hear(self._processes[0])]
 
     def _own(self) -> float:
         """Return the processor time of the processes so far, in seconds."""
@@ -99,7 +108,8 @@ def _say(process: subprocess.Popen[str], request: Any) -> None:
 
 def _hear(process: subprocess.Popen[str]) -> Any:
     assert process.stdout is not None
-    line = process.stdout.readline()
+    there, _, _ = select.select([process.stdout], [], [], PATIENCE)
+    line = process.stdout.readline() if there else ""
     if not line:
-        raise RuntimeError(f"a process that measures has ended with {process.wait()}")
+        raise Failed(f"has not answered for {PATIENCE} s" if not there else "has ended")
     return json.loads(line)

@@ -56,7 +56,8 @@ class _Process:
         known, found = read_profile(profile), []
         for each in self.layouts:
             forecast = forecast_time(_graph(each), known)
-            found.append(None if forecast is None else (forecast.seconds, forecast.measured))
+            assert forecast is not None
+            found.append((forecast.seconds, forecast.measured))
         return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from attrs import frozen
@@ -23,6 +24,7 @@ class Suggestion:
         after: What the best placement comes to; the same record as `before` if none is better.
         bound: What no placement is below.
         tried: How many placements were built.
+        compared: How many placements were compared without being built.
         estimate: What the times are from, if they are not measured.
         largest: What takes the most memory on each device or machine that is too small, as lines.
     """
@@ -34,6 +36,7 @@ class Suggestion:
     after: Figures
     bound: float
     tried: int
+    compared: int = 0
     estimate: str = ""
     largest: tuple[str, ...] = ()
 
@@ -45,7 +48,8 @@ class Suggestion:
 
 def suggestion_text(found: Suggestion) -> str:
     """Return a suggestion as text."""
-    lines = [f"{found.path}: for {found.goal}, {plural(found.tried, 'placement')} built"]
+    more = f", {found.compared} more compared" if found.compared else ""
+    lines = [f"{found.path}: for {found.goal}, {plural(found.tried, 'placement')} built{more}"]
     if found.estimate:
         lines.append(found.estimate)
     lines.append("")
@@ -64,6 +68,37 @@ def suggestion_text(found: Suggestion) -> str:
         lines += ["", f"nothing that was tried fits: {size(found.after.missing)} are missing"]
         lines += [f"  {each}" for each in found.largest]
     return "\n".join(lines) + "\n"
+
+
+def suggestion_json(found: Suggestion) -> str:
+    """Return a suggestion as JSON: sizes in bytes, times in seconds."""
+    value = found.after.value(found.goal)
+    told = {
+        "spec": found.path,
+        "goal": str(found.goal),
+        "improved": found.improved,
+        "rules": list(found.rules),
+        "before": _figures(found.before),
+        "after": _figures(found.after),
+        "bound": found.bound,
+        "gap": value / found.bound if found.bound > 0 else None,
+        "built": found.tried,
+        "compared": found.compared,
+        "estimate": found.estimate or None,
+        "missing": list(found.largest),
+    }
+    return json.dumps(told, indent=1) + "\n"
+
+
+def _figures(figures: Figures) -> dict[str, object]:
+    return {
+        "seconds": figures.seconds,
+        "fullest": {"device": figures.fullest[0], "bytes": figures.fullest[1]},
+        "heaviest": {"device": figures.heaviest[0], "bytes": figures.heaviest[1]},
+        "sent": figures.sent,
+        "missing": figures.missing,
+        "bottleneck": figures.bottleneck or None,
+    }
 
 
 def _rows(found: Suggestion) -> Sequence[Sequence[str]]:

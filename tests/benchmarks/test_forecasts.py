@@ -9,7 +9,7 @@ from attrs import evolve
 
 import grammar
 from benchmarks.forecasts.__main__ import FAMILIES, processes_of
-from benchmarks.forecasts.cases import MODELS, calibrated, cases
+from benchmarks.forecasts.cases import LATER_HALF, MODELS, calibrated, cases
 from benchmarks.forecasts.measured import (
     Chunk,
     Compared,
@@ -39,6 +39,15 @@ def test_there_are_enough_layouts() -> None:
         plan = make_plan(reading.spec)
         assert len(plan.all_towers) == each.clones
         assert intra_op_threads(plan) == each.pool
+
+
+def test_groups_have_layers_on_both_devices() -> None:
+    """The layers on the second device are layers of the model, and not all of them."""
+    for each in (one for model in MODELS for one in cases(model) if one.family == "groups"):
+        reading = grammar.read("case.tfdeploy", text=each.text)
+        assert reading.spec is not None
+        layers = {layer.path.partition("/")[0] for layer in make_plan(reading.spec).model.layers}
+        assert set(LATER_HALF[each.model]) < layers, each.model
 
 
 def test_layouts_share_processes() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import grammar
+import tfdeploy
+from compiler.figures import duration
 from tests.cli.test_plan import SPEC
 
 if TYPE_CHECKING:
@@ -56,7 +59,17 @@ def test_the_time_of_a_step_is_lower(command: Command) -> None:
     assert "bottleneck: " in done.out
     before, after = figure(done.out, "time of a step")
     assert before != after
-    assert command(*arguments).out == done.out
+    found = json.loads(command(*arguments, "--json").out)
+    printed = done.out[done.out.index("place {") : done.out.index("}\n")].splitlines()[1:]
+    assert found["rules"] == [each.strip() for each in printed]
+    (row,) = [each for each in done.out.splitlines() if each.startswith("time of a step")]
+    assert row.split("  ")[-1].strip() == duration(found["after"]["seconds"])
+    assert duration(found["before"]["seconds"]) in row
+    assert f"{found['gap']:.2f} times that" in done.out
+    assert found["after"]["bottleneck"] in done.out
+    here = tfdeploy.suggest(command.directory / "small.tfdeploy", groups=2)
+    assert here.rules == tuple(found["rules"])
+    assert here.after.seconds == found["after"]["seconds"]
     assert command.read("small.tfdeploy") == SPEC
 
 

@@ -30,11 +30,19 @@ DOES_NOT_FIT = 1
     metavar="N",
     help="Also try clones that have N devices each, over which the layers are split.",
 )
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 @click.option("--write", is_flag=True, help="Write the rules into SPEC; all else in it stays as it is.")
 @profile_option
 @common_options
 def command(
-    common: Common, spec: str, *, goal: str, groups: int | None, write: bool, profile: str | None
+    common: Common,
+    spec: str,
+    *,
+    goal: str,
+    groups: int | None,
+    as_json: bool,
+    write: bool,
+    profile: str | None,
 ) -> int:
     """Search for placement rules of SPEC that are better, and print them.
 
@@ -45,17 +53,19 @@ def command(
     if reading.spec is None:
         raise SpecError(reading.diagnostics)
     from compiler.suggest.figures import Goal, NoForecastError
-    from compiler.suggest.text import suggestion_text
+    from compiler.suggest.text import suggestion_json, suggestion_text
     from compiler.time.profile import find_profile
-    from tfdeploy.cli.suggesting import Suggester
+    from tfdeploy.suggesting import Suggester
 
     machine = find_profile(reading.spec.path, profile)
     suggester = Suggester(
         reading.spec,
         reading.trees[-1],
-        common,
         Goal(goal),
         None if machine is None else machine.profile,
+        common.overrides,
+        common.allow_python,
+        common.verbose,
         groups,
     )
     try:
@@ -66,8 +76,8 @@ def command(
             "GPUs; name theirs, or give --for memory or --for balance"
         )
         raise click.UsageError(message) from error
-    say(suggestion_text(found), end="")
+    say(suggestion_json(found) if as_json else suggestion_text(found), end="")
     if write and found.improved:
         replace_file(spec, text)
-        say(f"{spec}: rules written")
+        say(f"{spec}: rules written", err=as_json)
     return DOES_NOT_FIT if found.after.missing else 0

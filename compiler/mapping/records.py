@@ -6,6 +6,7 @@ These records are `placement.json`. Fields may be added within a major format ve
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 import attrs
@@ -333,10 +334,21 @@ class PlacementMap(Shown):
 
 
 def _plain(value: Any) -> Any:
-    if attrs.has(type(value)):
-        fields = attrs.fields(type(value))
-        return {each.metadata.get(NAME, each.name): _plain(getattr(value, each.name)) for each in fields}
-    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    kind: Any = type(value)
+    names = _names(kind)
+    if names is None:
+        return value
+    return {written: _plain(getattr(value, name)) for name, written in names}
+
+
+@cache
+def _names(kind: type[Any]) -> tuple[tuple[str, str], ...] | None:
+    """Return the fields of a record, each with its name in the file; None for what is no record."""
+    if not attrs.has(kind):
+        return None
+    return tuple((each.name, each.metadata.get(NAME, each.name)) for each in attrs.fields(kind))
 
 
 def _value(value: Any) -> str:

@@ -176,10 +176,11 @@ class Csv(FileSource):
         tensors: Tensors = {}
         for reading in self._readings():
             dtypes = {column.index: each.decoded for each in reading for column in each.columns}
-            required = [
-                tf.zeros([0], dtypes[index]) if dtypes.get(index, "string") != "string" else tf.constant([""])
-                for index in range(len(self.header))
-            ]
+            missing = {  # what a column gets for an empty cell: an error if it is read as a number
+                dtype: tf.constant([""]) if dtype == "string" else tf.zeros([0], dtype)
+                for dtype in sorted({"string", *dtypes.values()})
+            }
+            required = [missing[dtypes.get(index, "string")] for index in range(len(self.header))]
             cells = tf.io.decode_csv(record, required)
             for each in reading:
                 parts = [cells[column.index] for column in each.columns]

@@ -27,12 +27,35 @@ SESSIONS = [
     and any(each.kind in {"console", "python"} for each in blocks_of(path))
 ]
 
+LAUNCHED = ("compile-and-run cluster.tfdeploy", "compile-and-run recommender.tfdeploy")
+"""Commands that start all tasks of a cluster, which takes long."""
+
+
+def launches(block: Block) -> bool:
+    """Whether a block starts the tasks of a cluster."""
+    return any(command in block.text for command in LAUNCHED)
+
+
+PARTS = [
+    pytest.param(path, whole, id=name_of(path) if whole else f"{name_of(path)} without clusters", marks=marks)
+    for path in SESSIONS
+    for whole, marks in (
+        [(False, ()), (True, pytest.mark.full)] if any(map(launches, blocks_of(path))) else [(True, ())]
+    )
+]
+"""The pages, those that launch a cluster once up to there and once, for `make full`, to their end."""
+
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("forked_tasks")
-@pytest.mark.parametrize("path", SESSIONS, ids=name_of)
+@pytest.mark.parametrize(("path", "whole"), PARTS)
 def test_a_page_shows_what_its_commands_print(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    *,
+    whole: bool,
 ) -> None:
     """Every command and every block of Python works, and prints what stands below it, save times."""
     monkeypatch.chdir(tmp_path)
@@ -42,6 +65,8 @@ def test_a_page_shows_what_its_commands_print(
     different: dict[Block, str] = {}
     before: Block | None = None
     for block in blocks_of(path):
+        if not whole and launches(block):
+            break
         shown = block.text if block.remark == "apart" else session.follow(block)
         if block.kind == "text" and before is not None and before.kind == "python":
             printed = session.printed()

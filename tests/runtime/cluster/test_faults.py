@@ -53,7 +53,7 @@ def test_a_synchronous_run_survives_its_tasks(faulty: MakeRun) -> None:
     finished(run)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_an_asynchronous_run_goes_on_without_a_worker(faulty: MakeRun) -> None:
     """While a worker is gone the chief makes its updates too, and the count is exact all the same."""
     run = faulty("between graphs, async", steps=240, every=10)
@@ -64,7 +64,7 @@ def test_an_asynchronous_run_goes_on_without_a_worker(faulty: MakeRun) -> None:
     finished(run)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_one_graph_survives_the_server_of_its_master(faulty: MakeRun) -> None:
     """The server through which the client trains is killed, and training goes on from a checkpoint."""
     run = faulty("in graph, sync", steps=300, every=50)

@@ -270,7 +270,7 @@ def task_of(pid: int) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("allowed", [False, True])
+@pytest.mark.parametrize("allowed", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_a_task_that_is_started_again_runs_no_more_code_than_before(tasks: Tasks, *, allowed: bool) -> None:
     """Files beside the spec are imported only by a spec that asks for it, and hide nothing of the tool.
 
@@ -317,6 +317,7 @@ def test_a_second_launch_leaves_the_first_alone(tasks: Tasks) -> None:
     common = ("--set", "train.directory=run", "--set", "train.steps=10000000")
     first = tasks.start("compile-and-run", str(tasks.spec), *common)
     first.until("step ")
+    first.send(signal.SIGSTOP)  # the client trains no further while the others look
     noted = (tasks.folder / "run" / "cluster.json").read_text()
     second = tasks.start("compile-and-run", str(tasks.spec), *common)
     assert second.end() == 2
@@ -327,6 +328,7 @@ def test_a_second_launch_leaves_the_first_alone(tasks: Tasks) -> None:
     assert status.end() == 0, status.text
     assert [line.split()[0] for line in status.lines] == ["ps:0", "worker:0"]
     first.send(signal.SIGINT)
+    first.send(signal.SIGCONT)
     assert first.end() == 130
     assert not (tasks.folder / "run" / "cluster.json").exists()
 

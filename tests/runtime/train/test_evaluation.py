@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,9 +32,14 @@ def forward(variables: dict[str, Any], images: Any, *, suffix: str = "") -> Any:
     return hidden @ weights["logits/kernel"] + weights["logits/bias"]
 
 
-@pytest.mark.parametrize("batch", [16, 7])
+@pytest.mark.parametrize("batch", [16, pytest.param(7, marks=pytest.mark.full)])
 def test_evaluation_agrees_with_numpy(project: Project, batch: int) -> None:
-    """Scores over 359 examples, which no batch divides, are NumPy's with the averaged weights."""
+    """Scores over 359 examples, which no batch divides, are NumPy's with the averaged weights.
+
+    So are the predictions of `model.keras`, which is loaded without this program in test_model_files.py.
+    """
+    import keras
+
     result = project.run(train__steps=20, clones__batch=batch)
     variables = project.variables(20)
     images, labels = digits("test")
@@ -50,6 +52,10 @@ def test_evaluation_agrees_with_numpy(project: Project, batch: int) -> None:
     assert result.test.metrics["accuracy"] == pytest.approx(
         (logits.argmax(axis=1) == labels).mean(), abs=1e-7
     )
+    model = keras.saving.load_model(project.run_directory / "model.keras", compile=False)
+    assert model.name == "small"
+    predicted = model.predict(images.astype(np.float32), verbose=0)
+    assert np.max(np.abs(predicted - logits)) < 1e-5
 
 
 REGULARIZED = """
@@ -77,7 +83,10 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode",
+    [pytest.param(name, marks=() if name in {"ema", "local"} else pytest.mark.full) for name in MODES],
+)
 def test_one_set_of_weights_is_evaluated_and_exported(project: Project, mode: str) -> None:
     """The test loss is what Keras's `evaluate` says of `model.keras`: penalties and added losses count.
 
@@ -101,27 +110,6 @@ def test_one_set_of_weights_is_evaluated_and_exported(project: Project, mode: st
     assert line["loss"] == result.test.loss
     (trained,) = [each for each in project.history() if each["split"] == "train"]
     assert trained["loss"] != pytest.approx(expected, rel=1e-2)
-
-
-PREDICT = """
-import json, sys
-import keras, numpy
-model = keras.saving.load_model(sys.argv[1], compile=False)
-print(json.dumps([model.name, model.predict(numpy.load(sys.argv[2]), verbose=0).tolist()]))
-"""
-
-
-def test_plain_keras_loads_the_model(project: Project) -> None:
-    """A process with nothing but Keras loads `model.keras`, which predicts what the averaged weights do."""
-    project.run(train__steps=20)
-    images, _ = digits("test")
-    np.save(project.folder / "images.npy", images.astype(np.float32))
-    command = [sys.executable, "-c", PREDICT, str(project.run_directory / "model.keras"), "images.npy"]
-    done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, check=True)
-    name, predicted = json.loads(done.stdout.splitlines()[-1])
-    expected = forward(project.variables(20), images, suffix="/ExponentialMovingAverage")
-    assert name == "small"
-    assert np.max(np.abs(np.array(predicted) - expected)) < 1e-5
 
 
 def test_validation_is_watched(project: Project) -> None:

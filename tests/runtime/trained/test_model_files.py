@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from tests.test_examples import EXAMPLES
 from tfdeploy import api
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 KERAS_ALONE = """
 import sys
@@ -118,16 +119,31 @@ CASES: dict[str, tuple[dict[str, Any], Inputs, Callable[[Inputs], Inputs]]] = {
 }
 
 
+QUICK = ("digits", "recommender", "parts")
+"""The cases that run always: an embedding, averages, blocks and a model of Keras within the model."""
+
+
 def test_every_example_is_among_the_cases() -> None:
     """No example is left out."""
     assert {path.stem for path in EXAMPLES} <= CASES.keys()
 
 
 @pytest.fixture(scope="module")
-def predicted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train every case for two steps; let `predict`, and a process with Keras alone, predict the same."""
-    root = tmp_path_factory.mktemp("models")
-    for name, (settings, inputs, transformed) in CASES.items():
+def predicted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a function that gives the folder of a case, for which those that run with it are made, once."""
+    others = tuple(name for name in CASES if name not in QUICK)
+
+    @cache
+    def made(names: tuple[str, ...]) -> Path:
+        return predictions(tmp_path_factory.mktemp("models"), names)
+
+    return lambda name: made(QUICK if name in QUICK else others) / name
+
+
+def predictions(root: Path, names: Iterable[str]) -> Path:
+    """Train cases for two steps; let `predict`, and a process with Keras alone, predict the same."""
+    for name in names:
+        settings, inputs, transformed = CASES[name]
         folder = root / name
         folder.mkdir()
         overrides = {"train.steps": 2, "train.directory": str(folder / "run"), "train.seed": 1, **settings}
@@ -136,7 +152,7 @@ def predicted(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.savez(folder / "inputs.npz", **inputs)
         api.predict(spec, folder / "inputs.npz", folder / "ours.npz", emulate=True)
         np.savez(folder / "ready.npz", **transformed(inputs))
-    folders = [str(root / name) for name in CASES]
+    folders = [str(root / name) for name in names]
     done = subprocess.run(
         [sys.executable, "-c", KERAS_ALONE, *folders], cwd=root, check=False, capture_output=True
     )
@@ -145,15 +161,18 @@ def predicted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
-def test_keras_alone_predicts_what_predict_does(name: str, predicted: Path) -> None:
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in CASES]
+)
+def test_keras_alone_predicts_what_predict_does(name: str, predicted: Callable[[str], Path]) -> None:
     """The two agree but for rounding, with averages where there are any; the outputs are of ordinary size.
 
     The two run the same layers in graphs that TensorFlow arranges differently. Each of up to ROUNDINGS ops in
     a row may round differently, by a part of what the outputs are large.
     """
-    theirs = np.load(predicted / name / "theirs.npy")
-    (ours,) = np.load(predicted / name / "ours.npz").values()
+    folder = predicted(name)
+    theirs = np.load(folder / "theirs.npy")
+    (ours,) = np.load(folder / "ours.npz").values()
     assert ours.shape == theirs.shape
     assert len(ours) == len(next(iter(CASES[name][1].values())))
     assert np.ptp(theirs) > 0

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden"
 LONGEST = (
+    "docs/test_sessions.py",
     "cli/test_verify.py",
     "runtime/cluster/test_launch.py",
-    "runtime/cluster/test_faults.py",
-    "runtime/cluster/test_worker_group.py",
     "cli/test_explain.py",
     "runtime/train/test_run.py",
-    "docs/test_sessions.py",
+    "runtime/cluster/test_worker_group.py",
+    "runtime/cluster/test_faults.py",
     "runtime/trained/test_model_files.py",
     "data/streams/test_shares.py",
     "compiler/graph/gradients/test_masked_losses.py",

@@ -9,6 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -46,6 +47,7 @@ def test_the_lock_has_what_the_project_asks_for() -> None:
             assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), str(requirement)
 
 
+@pytest.mark.full
 def test_packages_have_every_file_of_the_folders_and_no_other(tmp_path: Path) -> None:
     """In the sdist and in the wheel that is built of it; that a missing file is noticed is shown as well."""
     for name in (*LAYERS, "examples/zoo"):

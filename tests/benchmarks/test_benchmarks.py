@@ -117,7 +117,7 @@ def test_readers_give_the_same_examples(tmp_path: Path, monkeypatch: pytest.Monk
         assert len({tuple(map(str, each)) for each in found.values()}) == 1, (name, found)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_contenders_make_steps_in_turn() -> None:
     """Each contender starts, makes its turns and tells its peak memory; one that fails is left out."""
     race = Race("mlp", 2, ("ours", "tutorial", "nobody"), turns=2, seconds=0.05)

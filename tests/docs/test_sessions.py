@@ -29,21 +29,30 @@ SESSIONS = [
 
 LAUNCHED = ("compile-and-run cluster.tfdeploy", "compile-and-run recommender.tfdeploy")
 """Commands that start all tasks of a cluster, which takes long."""
+SEARCHED = "tfdeploy suggest"
+"""The command that compiles many graphs and changes nothing."""
 
 
-def launches(block: Block) -> bool:
-    """Whether a block starts the tasks of a cluster."""
-    return any(command in block.text for command in LAUNCHED)
+def has(block: Block, *commands: str) -> bool:
+    """Whether a block has one of some commands."""
+    return block.kind == "console" and any(command in block.text for command in commands)
+
+
+def is_long(path: Path) -> bool:
+    """Whether a page has commands that take long."""
+    return any(has(block, *LAUNCHED, SEARCHED) for block in blocks_of(path))
 
 
 PARTS = [
-    pytest.param(path, whole, id=name_of(path) if whole else f"{name_of(path)} without clusters", marks=marks)
-    for path in SESSIONS
-    for whole, marks in (
-        [(False, ()), (True, pytest.mark.full)] if any(map(launches, blocks_of(path))) else [(True, ())]
-    )
+    *(pytest.param(path, True, id=name_of(path)) for path in SESSIONS if not is_long(path)),
+    *(pytest.param(path, False, id=f"{name_of(path)} in part") for path in SESSIONS if is_long(path)),
+    *(
+        pytest.param(path, True, id=name_of(path), marks=pytest.mark.full)
+        for path in SESSIONS
+        if is_long(path)
+    ),
 ]
-"""The pages, those that launch a cluster once up to there and once, for `make full`, to their end."""
+"""The pages. One that launches a cluster ends there for `make test`, which leaves out searches as well."""
 
 
 @pytest.mark.slow
@@ -65,8 +74,10 @@ def test_a_page_shows_what_its_commands_print(
     different: dict[Block, str] = {}
     before: Block | None = None
     for block in blocks_of(path):
-        if not whole and launches(block):
+        if not whole and has(block, *LAUNCHED):
             break
+        if not whole and has(block, SEARCHED):
+            continue
         shown = block.text if block.remark == "apart" else session.follow(block)
         if block.kind == "text" and before is not None and before.kind == "python":
             printed = session.printed()

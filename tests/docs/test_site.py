@@ -13,6 +13,8 @@ import pytest
 from dsl.codes import CODES
 from tests.docs.pages import ROOT, name_of, page_files
 
+pytestmark = pytest.mark.full  # as `make docs` builds it too
+
 LOADED = re.compile(
     r"<(?:script|img|iframe|source)\b[^>]*\bsrc=[\"']?(?P<src>[^\"'\s>]+)"
     r"|<link\b(?=[^>]*\brel=[\"']?(?:stylesheet|icon|preload|preconnect))[^>]*\bhref=[\"']?(?P<href>[^\"'\s>]+)",

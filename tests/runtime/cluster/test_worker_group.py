@@ -130,10 +130,10 @@ def test_history_says_whose_update_it_was(two_epochs: Callable[[str], Run]) -> N
 
 
 def test_a_run_goes_on_in_another_replication(tmp_path: Path) -> None:
-    """Checkpoints know nothing of graphs: between graphs, then in one, then on two workers."""
-    assert train(tmp_path, "replication = between_graph").steps == 30
-    assert train(tmp_path, "mode = sync", length="steps = 40").resumed_from == 30
-    assert train(tmp_path, "mode = async", workers=2, length="steps = 50").resumed_from == 40
+    """Checkpoints know nothing of graphs: between graphs, then in one, then on one worker."""
+    assert train(tmp_path, "replication = between_graph", workers=2, length="steps = 10").steps == 10
+    assert train(tmp_path, "mode = sync", workers=2, length="steps = 20").resumed_from == 10
+    assert train(tmp_path, "mode = async", workers=1, length="steps = 30").resumed_from == 20
 
 
 @pytest.mark.slow
@@ -155,7 +155,7 @@ def test_a_task_that_stays_away_ends_the_run_with_a_checkpoint(tmp_path: Path) -
         run.end()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_signal_ends_the_wait_for_a_missing_worker(tmp_path: Path) -> None:
     """SIGINT at the chief, which waits for a worker: a checkpoint, and exit code 130."""
     run = FaultyRun(tmp_path, MODES["between graphs, sync"], steps=100_000, every=50_000)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from tests.runtime.conftest import Project
 from tests.runtime.train.test_evaluation import digits, forward
 from tfdeploy.cli.group import load
 from tfdeploy.runtime.records.history import HistoryRecord
@@ -15,8 +17,6 @@ from tfdeploy.runtime.train.events import Events
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from tests.runtime.conftest import Project
 
 
 def events_of(folder: Path) -> list[Any]:
@@ -51,9 +51,17 @@ def lines(project: Project, split: str) -> dict[str, dict[int, float]]:
     return found
 
 
-def test_tensorboard_reads_the_curves(project: Project) -> None:
+@pytest.fixture(scope="module")
+def run_once(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Return a project after 20 steps with two evaluations."""
+    made = Project(tmp_path_factory.mktemp("exports"))
+    made.run(train__steps=20, train__evaluate_every=10)
+    return made
+
+
+def test_tensorboard_reads_the_curves(run_once: Project) -> None:
     """The scalars of every split are those of the history: scores, learning rate and examples per second."""
-    project.run(train__steps=40, train__evaluate_every=20)
+    project = run_once
     for split in ("train", "test"):
         drawn, written = curves(read_back(project.run_directory / "events" / split)), lines(project, split)
         assert drawn.keys() == written.keys()
@@ -85,9 +93,9 @@ def test_tensorboard_reads_histograms_graph_and_map(project: Project) -> None:
     assert devices == {"0", "1"}
 
 
-def test_tensorboard_reads_a_run_that_was_gone_on_with_as_one(project: Project) -> None:
+def test_tensorboard_reads_a_run_that_was_gone_on_with_as_one(project: Project, run_once: Project) -> None:
     """What was made again, after the last checkpoint, takes the place of what was there."""
-    project.run(train__steps=20)
+    shutil.copytree(run_once.run_directory, project.run_directory)
     events = project.run_directory / "events" / "train"
     (first,) = events.iterdir()
     writer = Events(events.parent, None)
@@ -99,11 +107,11 @@ def test_tensorboard_reads_a_run_that_was_gone_on_with_as_one(project: Project) 
     assert curves(read_back(events))["loss"] == pytest.approx(lines(project, "train")["loss"])
 
 
-def test_a_saved_model_predicts_the_same(project: Project) -> None:
+def test_a_saved_model_predicts_the_same(run_once: Project) -> None:
     """TensorFlow alone loads what `export` writes; a folder that is there is not touched."""
     import tensorflow as tf
 
-    project.run(train__steps=20)
+    project = run_once
     folder = project.folder / "saved"
     arguments = [str(project.spec), "--saved-model", str(folder)]
     arguments += ["--set", f"train.directory={project.run_directory}"]

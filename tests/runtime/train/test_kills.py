@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.runtime.conftest import Project
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_no_end_leaves_a_run_that_cannot_go_on(tmp_path: Path) -> None:
     """Killed, interrupted, terminated, with a full disk, one after the other, it ends as if undisturbed."""
     ordeal = kills.run(tmp_path, times=4, seed=3)

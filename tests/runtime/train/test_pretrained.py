@@ -107,7 +107,7 @@ def test_only_a_run_fetches_weights(tmp_path: Path, fetched: list[str]) -> None:
     assert found.span.text.startswith("applications.MobileNet(")
 
 
-@pytest.mark.parametrize("place", ["home", "spec"])
+@pytest.mark.parametrize("place", [pytest.param("home", marks=pytest.mark.full), "spec"])
 def test_a_run_starts_from_them(tmp_path: Path, fetched: list[str], place: str) -> None:
     """Weights on this machine, in Keras's folder or beside the spec, are those that training starts from."""
     import tensorflow as tf

@@ -134,7 +134,7 @@ def test_a_finished_run_is_left_as_it_is(project: Project, run_before: RunBefore
 def test_the_spec_that_is_kept_is_the_same_run(
     project: Project, run_before: RunBefore, make_project: Callable[[str], Project]
 ) -> None:
-    """Running `spec.tfdeploy` of a run directory, from another folder, ends at the same weights to the bit."""
+    """`spec.tfdeploy` of a run directory, run, ends at the same weights, to the bit."""
     result = run_before(train__steps=10)
     other = make_project("other")
     other.write((project.run_directory / "spec.tfdeploy").read_text())

@@ -115,7 +115,12 @@ def train(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tu
 
 @pytest.mark.parametrize(
     ("mode", "devices"),
-    [("sync", "cpu = 2"), ("async", "cpu = 2"), ("sync", "gpu = 2"), ("async", "gpu = 2")],
+    [
+        ("sync", "cpu = 2"),
+        ("async", "gpu = 2"),
+        pytest.param("async", "cpu = 2", marks=pytest.mark.full),
+        pytest.param("sync", "gpu = 2", marks=pytest.mark.full),
+    ],
 )
 def test_a_slow_source_is_waited_for(project: Project, train: Any, mode: str, devices: str) -> None:
     """Nearly all of the time goes in waiting: said once, with what helps, and kept in all results.

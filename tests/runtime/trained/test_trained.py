@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import shutil
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from dsl.diagnostics import RunError
-from tests.runtime.conftest import DIGITS
+from tests.runtime.conftest import DIGITS, Project
 from tests.runtime.train.test_evaluation import digits, forward
 from tfdeploy import api
 from tfdeploy.cli.group import load
 
-if TYPE_CHECKING:
-    from tests.runtime.conftest import Project
+
+@pytest.fixture(scope="module")
+def run_once(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Return a project after 20 steps, with checkpoints of step 10 and 20."""
+    made = Project(tmp_path_factory.mktemp("trained"))
+    made.run(train__steps=20, train__checkpoint_every=10)
+    return made
 
 
 @pytest.fixture
-def trained(project: Project) -> Project:
-    """Return the project after 20 steps, with checkpoints of step 10 and 20."""
-    project.run(train__steps=20, train__checkpoint_every=10)
+def trained(project: Project, run_once: Project) -> Project:
+    """Return the project with a copy of that run."""
+    shutil.copytree(run_once.run_directory, project.run_directory)
     return project
 
 

@@ -49,13 +49,8 @@ def test_a_spec_that_is_right_is_in_the_one_style(block: Block) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "block",
-    [
-        pytest.param(each, id=each.where, marks=pytest.mark.full if number % 4 else ())
-        for number, each in enumerate(COMPILED)
-    ],
-)
+@pytest.mark.family(every=4)
+@pytest.mark.parametrize("block", COMPILED, ids=lambda each: each.where)
 def test_a_spec_that_is_right_compiles(block: Block, tmp_path: Path) -> None:
     """Its graph is built on emulated devices, where it has a loss."""
     spec = grammar.load(prepare(block, tmp_path), allow_python=True)

@@ -40,7 +40,7 @@ MODULES = {
     "constraint": (keras.constraints, keras.constraints.Constraint),
 }
 Row = list[Any]
-LAZY = ("Adam", "AdamW")
+LAZY = ("Adam", "AdamW", "Adamax")
 _BASES = {"initializer", "regularizer", "constraint"}
 
 

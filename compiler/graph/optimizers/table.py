@@ -16,6 +16,7 @@ from compiler.graph.optimizers.base import Optimizer
 from compiler.graph.optimizers.ftrl import Ftrl
 from compiler.graph.optimizers.keras_rule import KerasRule
 from compiler.graph.optimizers.lazy_adam import LazyAdam
+from compiler.graph.optimizers.lazy_adamax import LazyAdamax
 from compiler.graph.optimizers.momentum import Momentum
 from compiler.graph.optimizers.rmsprop import RMSprop
 from compiler.graph.optimizers.sgd import GradientDescent
@@ -65,7 +66,7 @@ OPTIMIZERS: dict[str, Entry] = {
     "Adadelta": Entry(keras.optimizers.Adadelta, lambda _: Adadelta),
     "Ftrl": Entry(keras.optimizers.Ftrl, lambda _: Ftrl),
     "Adafactor": Entry(keras.optimizers.Adafactor, _traced, joins=_always),
-    "Adamax": Entry(keras.optimizers.Adamax, _traced),
+    "Adamax": Entry(keras.optimizers.Adamax, _traced, lazy=LazyAdamax),
     "Lamb": Entry(keras.optimizers.Lamb, _traced, joins=_always),
     "Lion": Entry(keras.optimizers.Lion, _traced),
     "Muon": Entry(

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 MOST_AT_ONCE = 1 << 25
 """The bytes of variables that are written at once, unless a single row is larger."""
 
+SLICES_AT_ONCE = 4
+"""Into how many slices these bytes are cut. Each is sent by itself, and buffers for it come on top."""
+
 
 @frozen
 class Region:
@@ -239,7 +242,7 @@ def _beside(compiled: CompiledGraph, name: str, variable: Any) -> Placed:
 
 
 def _regions(saved: Any, number: int, most: int) -> list[Region]:
-    """Return the regions of a tensor in which one of its variables is written, each of `most` bytes."""
+    """Return the regions of a tensor in which one of its variables is written, slices if over `most`."""
     variable = variables_of(saved)[number]
     size, whole = tuple(variable.shape.as_list()), tuple(saved.shape.as_list())
     begin = [0] * len(whole)
@@ -251,6 +254,7 @@ def _regions(saved: Any, number: int, most: int) -> list[Region]:
     rows = max(1, most // row)
     if not size or size[0] <= rows:
         return [Region(tuple(begin), size, whole)]
+    rows = max(1, rows // SLICES_AT_ONCE)
     return [
         Region(
             (begin[0] + first, *begin[1:]),

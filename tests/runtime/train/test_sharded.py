@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,8 @@ import numpy as np
 import pytest
 
 from tests import forked
+from tests.forked import words_of
+from tests.runtime.tasks import Process
 
 SPEC = """
 tfdeploy = 1
@@ -110,3 +115,53 @@ def test_a_cluster_trains_a_table_in_pieces_and_one_machine_goes_on(tmp_path: Pa
     whole = api.evaluate(api.load(spec, {"train.directory": str(run)})).splits["test"]
     assert whole.loss == pytest.approx(here.loss, rel=1e-6)
     assert whole.metrics == pytest.approx(here.metrics)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("forked_tasks")
+def test_a_killed_server_loses_no_more_than_the_steps_since_a_checkpoint(tmp_path: Path) -> None:
+    """A server with half of a table comes back, and the run goes on from the newest checkpoint."""
+    spec, run = tmp_path / "words.tfdeploy", tmp_path / "run"
+    spec.write_text(CLUSTER)
+    settings = {"directory": run, "steps": 1500, "checkpoint_every": 100, "log_every": 5}
+    sets = [word for key, value in settings.items() for word in ("--set", f"train.{key}={value}")]
+    process = Process(["-m", "tfdeploy", "compile-and-run", str(spec), *sets], {}, tmp_path)
+    try:
+        process.wait_for(lambda: _steps_of(run), patience=240)
+        kept = _steps_of(run)
+        os.kill(_server_of(spec, "ps:1"), signal.SIGKILL)
+        process.until("ps:1 was ended by SIGKILL; it is started again")
+        process.until("interrupted: ")
+        assert process.end(240) == 0, process.text
+    finally:
+        process.close()
+    assert json.loads((run / "result.json").read_text())["steps"] == 1500
+    steps = [json.loads(line)["step"] for line in (run / "history.jsonl").read_text().splitlines()]
+    back = [(before, after) for before, after in pairwise(steps) if after < before]
+    assert not any(after <= max(kept) for _, after in back)
+    assert all(before - after < 100 + 5 for before, after in back)
+    last = tf_checkpoint(run)
+    assert last.get_tensor("global_step") == 1500
+    moved = np.abs(last.get_tensor("table/embeddings/Adam")).max(axis=1)
+    assert min(moved[:25].max(), moved[25:].max()) > 0  # both halves have been trained
+
+
+def _steps_of(run: Path) -> list[int]:
+    """Return the steps of the checkpoints that are there."""
+    return sorted(int(each.stem.rpartition("-")[2]) for each in (run / "checkpoints").glob("*.index"))
+
+
+def _server_of(spec: Path, task: str) -> int:
+    """Return the process of a server that has been started for a spec."""
+    for each in Path("/proc").glob("[0-9]*"):
+        words = words_of(int(each.name))
+        if str(spec) in words and "serve" in words and words[words.index("--task") + 1] == task:
+            return int(each.name)
+    raise AssertionError(task)
+
+
+def tf_checkpoint(run: Path) -> Any:
+    """Return a reader of the newest checkpoint of a run."""
+    import tensorflow as tf
+
+    return tf.train.load_checkpoint(str(run / "checkpoints"))

@@ -216,10 +216,33 @@ def test_lazy_changes_the_rows_of_the_batch_alone(name: str, decay: float, *, am
     assert (weight[-2:] == start()[-2:]).all()
 
 
-def test_lazy_is_adam_for_gradients_of_whole_variables() -> None:
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+def test_lazy_adamax_changes_the_rows_of_the_batch_alone(decay: float) -> None:
+    """Rows and their slots are those of NumPy, in float64; rows that no batch has used are as they were."""
+    rate, beta_1, beta_2, epsilon = 0.01, 0.8, 0.95, 1e-3
+    expected = start().astype(np.float64)
+    mean, norm = np.zeros(SHAPE), np.zeros(SHAPE)
+    for step, (values, indices) in enumerate(sparse_gradients(), start=1):
+        for row in np.unique(indices):
+            gradient = values[indices == row].sum(0, dtype=np.float64)
+            expected[row] *= 1 - rate * decay
+            mean[row] = beta_1 * mean[row] + (1 - beta_1) * gradient
+            norm[row] = np.maximum(beta_2 * norm[row], np.abs(gradient))
+            expected[row] -= rate * mean[row] / ((1 - beta_1**step) * (norm[row] + epsilon))
+    options = "beta_1 = 0.8, beta_2 = 0.95, epsilon = 1e-3, lazy = true"
+    options += f", weight_decay = {decay}" if decay else ""
+    weight, slots = ours(make_optimizer(optimizer_call(f"Adamax(0.01, {options})")), sparse_gradients())
+    assert weight == pytest.approx(expected, rel=RELATIVE, abs=1e-7)
+    for slot, wanted in zip(slots.values(), (mean, norm), strict=True):
+        assert slot == pytest.approx(wanted, rel=RELATIVE, abs=1e-7)
+    assert (weight[-2:] == start()[-2:]).all()
+
+
+@pytest.mark.parametrize("name", ["Adam", "Adamax"])
+def test_lazy_is_the_same_for_gradients_of_whole_variables(name: str) -> None:
     """There are no rows to leave out."""
-    lazy, slots = ours(make_optimizer(optimizer_call("Adam(0.01, lazy = true)")), dense_gradients())
-    plain, wanted = ours(make_optimizer(optimizer_call("Adam(0.01)")), dense_gradients())
+    lazy, slots = ours(make_optimizer(optimizer_call(f"{name}(0.01, lazy = true)")), dense_gradients())
+    plain, wanted = ours(make_optimizer(optimizer_call(f"{name}(0.01)")), dense_gradients())
     assert (lazy == plain).all()
     assert all((slots[name] == wanted[name]).all() for name in wanted)
 

@@ -1,0 +1,54 @@
+"""Adamax that changes only the rows of a table that a batch has used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+from attrs import frozen
+
+from compiler.graph.optimizers.base import Gradient, Scalars, constant, rate_for, scatter_add, scatter_sub
+from compiler.graph.optimizers.keras_rule import KerasRule
+from compiler.graph.optimizers.update_trace import STEP
+
+
+@frozen
+class LazyAdamax(KerasRule):
+    """Adamax for rows: moments, norms and weights of rows without a gradient stay as they are.
+
+    For the rows of the batch, with t the number of the step: m <- m + (1-b1) (g - m); u <- max(b2 u, |g|);
+    w <- w - rate m / ((1-b1^t) (u + epsilon)). Only weights of these rows decay. A dense gradient is applied
+    as by Adamax.
+    """
+
+    @property
+    def by_rows(self) -> bool:
+        """Return True: rows without a gradient stay as they are."""
+        return True
+
+    def apply(
+        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: Gradient, scalars: Scalars
+    ) -> tf.Operation:
+        """Return the op that ends an update."""
+        if not isinstance(gradient, tf.IndexedSlices):
+            return super().apply(handle, slots, gradient, scalars)
+        values, indices, settings = gradient.values, gradient.indices, self.settings
+        rate, before = rate_for(gradient, scalars), []
+        if self.decays and settings.weight_decay:
+            decay = constant(settings.weight_decay, values) * rate
+            before.append(scatter_sub(handle, indices, _rows(handle, gradient) * decay))
+        change = (values - _rows(slots[0], gradient)) * constant(1 - settings.beta_1, values)
+        with tf.control_dependencies([scatter_add(slots[0], indices, change)]):
+            mean = _rows(slots[0], gradient)
+        norm = tf.maximum(_rows(slots[1], gradient) * constant(settings.beta_2, values), tf.abs(values))
+        kept = tf.raw_ops.ResourceScatterNdUpdate(
+            ref=slots[1], indices=indices[:, tf.newaxis], updates=norm, use_locking=True
+        )
+        power = tf.pow(constant(settings.beta_1, values), tf.cast(scalars[STEP] + 1, values.dtype))
+        change = rate * mean / ((1 - power) * (norm + constant(settings.epsilon, values)))
+        with tf.control_dependencies([*before, kept]):
+            return scatter_sub(handle, indices, change)
+
+
+def _rows(handle: tf.Tensor, gradient: tf.IndexedSlices) -> tf.Tensor:
+    return tf.raw_ops.ResourceGather(resource=handle, indices=gradient.indices, dtype=gradient.values.dtype)

@@ -1,4 +1,4 @@
-"""The processor time of light commands as processes, compared with importing the libraries they use."""
+"""Measures the processor time of light commands, beside that of importing the libraries that they use."""
 
 from __future__ import annotations
 

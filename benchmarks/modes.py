@@ -2,9 +2,9 @@
 
     python -m benchmarks.modes --write
 
-Every mode is a run of `compile-and-run` in a process of its own, with nothing changed but the lines that are
-shown. Rounds go through all of them in turn, so that what else the machine does falls on all alike; the table
-has medians, and speed as a ratio to `sync` of the same round. `--write` puts it into docs/reference/modes.md.
+Every mode is a run of `compile-and-run` in a process of its own, and only the lines that are shown differ.
+Each round runs all modes in turn, so that other load of the machine affects all of them alike; the table has
+medians, and speed as a ratio to `sync` of the same round. `--write` puts it into docs/reference/modes.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Races between contenders in separate processes. They make steps in turn, so other load affects all."""
+"""Races between contenders in separate processes. They take turns, so that other load affects them alike."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Examples per second of reading files, beside pipelines that are written by hand: `make bench`.
 
 `python -m benchmarks.reading [FILES ...] [--turns N]` measures some kinds of files alone and prints a table.
-All readers shuffle, batch and prefetch, give the same tensors, and read files of this program's own. They are
-in one process, of which each has turns of about a second, one after the other; a reader that has no turn is
-closed, and its first batches do not count.
+All readers shuffle, batch and prefetch, give the same tensors, and read files that this program has written.
+They share one process and take turns of about a second. A reader is closed after its turn, and the first
+batches of a turn do not count.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One contender in a process of its own: `python -m benchmarks.worker CONTENDER MODEL TOWERS [build]`.
 
-It says on standard output, in lines of JSON, what it has measured: first of building and of the first step,
-then of each turn, for which it gets a number of steps on standard input; at the end of that, its peak memory.
-With `build` it stops before the first step.
+It writes to standard output, in lines of JSON, what it has measured: first the times of building and of the
+first step, then the time of each turn, for which it reads a number of steps from standard input, and at the
+end its peak memory. With `build` it stops before the first step.
 """
 
 from __future__ import annotations

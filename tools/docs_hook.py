@@ -1,8 +1,9 @@
-"""What MkDocs does beyond its own: pages of codes, links out of docs/, and colours for specs.
+"""Adds to MkDocs the pages of codes, the links to files outside of docs/, and the colours of specs.
 
-The pages of codes are those that `tfdeploy explain` prints, and stand once, in `tfdeploy/pages/`. A page of
-the docs links to one by its path in the repository, which works there too; in the site they are under
-`reference/codes/`. In the same way, the schemas of `tfdeploy/schemas/` are under `reference/schemas/`.
+The pages of codes are those that `tfdeploy explain` prints; there is one copy of them, in `tfdeploy/pages/`.
+A page of the docs links to one by its path in the repository, so that the link works there too. In the site
+these pages are under `reference/codes/`, and the schemas of `tfdeploy/schemas/` are under
+`reference/schemas/`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `make_signatures.py` cannot learn from Keras: kinds, sets of words, and what is left out."""
+"""What `make_signatures.py` cannot learn from Keras: kinds, sets of words, and what it leaves out."""
 
 from __future__ import annotations
 

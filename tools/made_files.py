@@ -1,4 +1,4 @@
-"""Files of the project that are made of its own tables: written, or compared with what would be written."""
+"""Writes the files of the project that are made of its own tables, or compares them with these tables."""
 
 from __future__ import annotations
 

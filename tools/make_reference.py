@@ -2,7 +2,7 @@
 
 With `--check`, say whether they are up to date.
 
-The pages are made of the tables that the tool itself works by: the schema of the language, the codes, what
+The pages are made of the tables that the tool itself uses: the schema of the language, the codes, what
 can be combined, Keras's names, and the help of the commands. Run it from the root of the project, as
 `python -m tools.make_reference`, after one of these has changed.
 """

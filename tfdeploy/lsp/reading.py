@@ -14,9 +14,7 @@ from tfdeploy.lsp.names import names_of
 
 if TYPE_CHECKING:
     from tfdeploy.lsp.diagnostics import Findings
-    from tfdeploy.lsp.documents import Document
     from tfdeploy.lsp.names import Names
-    from tfdeploy.lsp.settings import Settings
 
 
 def prepare() -> None:
@@ -24,18 +22,15 @@ def prepare() -> None:
     lark_parser.parser()
 
 
-def read(document: Document, texts: dict[str, str], settings: Settings) -> tuple[Findings, Names]:
-    """Return what reading a document gives, and the names in its trees.
+def names(findings: Findings) -> Names:
+    """Return the names in the trees of what was read, after looking at what completion needs.
 
     Args:
-        document: The document.
-        texts: The open texts by their absolute paths.
-        settings: How it is read.
+        findings: What reading a document gave.
     """
-    found = examine(document, texts, settings)
-    for line in document.text.split("\n"):
+    for line in findings.document.text.split("\n"):
         parts_of_line(line)  # which completion looks at, and which are kept
-    return found, names_of(found.reading.trees)
+    return names_of(findings.reading.trees)
 
 
-__all__ = ["by_file", "examine", "prepare", "read"]
+__all__ = ["by_file", "examine", "names", "prepare"]

@@ -140,18 +140,19 @@ class SpecServer(LanguageServer):
         from tfdeploy.lsp import reading
 
         try:
-            found, names = await loop.run_in_executor(
-                self._reader, reading.read, document, self.documents.texts, self.settings
+            found = await loop.run_in_executor(
+                self._reader, reading.examine, document, self.documents.texts, self.settings
             )
+            self.documents.note_includes(document, found.paths)
+            if not state.again:
+                self._show(uri, reading.by_file(found, self.documents))
+            names = await loop.run_in_executor(self._reader, reading.names, found)
         except Exception as fault:  # noqa: BLE001 a fault in one text must not end the server
             message = f"{document.path} could not be read because of a fault of tfdeploy: {fault!r}"
             self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
             return
         state.findings, state.read = found, names
         state.spec = found.reading.spec or state.spec
-        self.documents.note_includes(document, found.paths)
-        if not state.again:
-            self._show(uri, reading.by_file(found, self.documents))
 
     def _show(self, root: str, shown: dict[str, list[types.Diagnostic]]) -> None:
         """Publish what one document gave, together with what others gave for the same files."""

@@ -1,1 +1,1 @@
-"""How strong the tests are: small faults are put into the code, one at a time, for the tests to see."""
+"""Measures how strong the tests are: puts small faults into the code, and counts those that they see."""

@@ -2,13 +2,13 @@
 
 `make mutants ARGS="--count 200 --seed 1"`. Each fault is tried against the fastest tests that run its line,
 in a copy of the tree. A fault in a line that no test runs counts as not seen. A fault takes about ten
-seconds. Which tests run these lines is found out first, by a run of all tests; it is done again for another
+seconds. First, a run of all tests finds out which of them run these lines; it is repeated for another
 sample, or with `--measure`.
 
 A sample can be tried in parts: `--part 3/10` tries the third of ten, each of which has faults of all files.
-What became of a fault is written down at once, and a fault is not tried again as long as its file stays as it
-is, so a run that was interrupted goes on where it was; `--again` forgets it all. Which tests run which lines
-is found out by a run of all tests; `--measure tests/compiler/graph` renews what is known of some.
+The result of a fault is written down at once, and a fault is not tried again until its file changes. So a
+run that was interrupted continues; `--again` forgets all results. `--measure tests/compiler/graph` finds out
+anew which lines are run by some of the tests.
 
 mutmut and cosmic-ray start a new process for each fault, which imports TensorFlow, or keep all faults in
 the process that runs the tests. Here each try is forked from a process that has TensorFlow loaded already,

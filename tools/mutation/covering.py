@@ -1,4 +1,4 @@
-"""Which tests run which statements, and how long each test takes.
+"""Finds out which tests run which statements, and how long each test takes.
 
 The statements of a sample of faults are marked in a copy of the tree, and the tests are run in it once. A
 mark writes down its number and the test that is running. That costs next to nothing, while tracing every line

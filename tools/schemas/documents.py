@@ -1,6 +1,6 @@
 """The shapes of JSON outputs that the tool writes without a record of their own, as records.
 
-`check --format json` is written without cattrs, so that `check` starts quickly, and `diff --json` by hand.
+`check --format json` is written without cattrs, so that `check` starts quickly, and so is `diff --json`.
 Tests compare these records with what is really written.
 """
 

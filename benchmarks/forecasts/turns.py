@@ -19,7 +19,7 @@ from benchmarks.forecasts.measured import Chunk
 from benchmarks.race import ROOT
 
 HERE = "127.0.0.1"
-PATIENCE = 240
+PATIENCE = 600
 """The seconds after which a process that does not answer has failed."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from compiler.graph.build import compile_graph
 from compiler.pipeline import make_plan
@@ -58,3 +59,19 @@ def test_a_layer_with_another_shape_in_evaluation_is_named_with_both_shapes() ->
     assert found.span is not None
     assert found.span.text == "RandomCrop(6, 6)"
     assert [label.span.text for label in found.labels] == ["Dense(2)"]
+
+
+def test_a_random_perspective_is_for_training_alone() -> None:
+    """Images are warped in training, by clone and step; predictions are those of the images as they are."""
+    images = np.random.default_rng(0).random([4, 8, 8, 3], np.float32)
+    arrays = {"image": np.concatenate([images, images]), "label": np.zeros([8, 2], np.float32)}
+    with Training(spec_of(SPEC.format(layers="-> RandomPerspective(1.0)")), arrays) as training:
+        evaluation, session = training.compiled.evaluation, training.session
+        weights = training.values()
+        plain = arrays["image"].reshape(8, -1) @ weights["dense/kernel"] + weights["dense/bias"]
+        session.run(evaluation.pipe.attach(lambda: tf.data.Dataset.from_tensors(arrays)))
+        seen = session.run(evaluation.outputs)
+        one, two = session.run([clone.outputs for clone in training.compiled.clones])
+    np.testing.assert_allclose(np.reshape(seen, (8, 2)), plain, rtol=1e-4, atol=1e-5)
+    assert not np.allclose(one, plain, atol=1e-2)
+    assert not np.allclose(one, two, atol=1e-2)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from attrs import evolve
 from compiler.checks.compatibility import gradients_can_be_summed
 from compiler.checks.freezing import globs_match, something_is_trained
 from compiler.checks.matches import rules_decide, rules_match
+from compiler.collector import collector_paused
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
 from compiler.graph.gradients.regularize import with_regularizers
@@ -78,20 +77,8 @@ def compile_graph(
     chosen = next((each for each in (plan.spec.train.seed, seed) if each is not None), None)
     traces = traces or Traces(base)
     plan = evolve(plan, model=with_vocabularies(plan.model, Path(traces.base)))
-    with _collector_paused():
+    with collector_paused():
         return _compile(plan, draw_seed() if chosen is None else chosen, traces)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Pause Python's garbage collector, which would go through the growing graph again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
@@ -367,12 +354,12 @@ def _initialisation(assembly: Assembly) -> tuple[tf.Operation, tf.Operation]:
     for variable in assembly.variables.values():
         made += variable.copies
         made += [variable.mean] if variable.mean is not None else []
-        copying += _copy_first(assembly, variable.copies, variable.beside, variable.kept)
+        copying += _copy_first(assembly, variable.name, variable.copies, variable.beside, variable.kept)
         for updated in variable.updated:
             made += [each for family in updated.slots.values() for each in family]
             made += [updated.average] if updated.average is not None else []
-            for family in updated.slots.values():
-                copying += _copy_first(assembly, family, updated.slot_place)
+            for suffix, family in updated.slots.items():
+                copying += _copy_first(assembly, f"{updated.name}/{suffix}", family, updated.slot_place)
     with assembly.ledger.place(assembly.step_place, "init"):  # tf.group would add an op on every device
         with tf.control_dependencies([each.initializer for each in made]):
             init_op = tf.no_op(name="init")
@@ -390,22 +377,32 @@ def _copy_counts(assembly: Assembly) -> list[tf.Operation]:
             if shard is not None and not _has_pieces(first, shard):
                 family = [each.slots[suffix][0] for each in pieces]
                 places = [each.slot_place(0) for each in pieces]
-                copying += _copy_first(assembly, family, places.__getitem__)
+                copying += _copy_first(assembly, f"{weight}/{suffix}/shard", family, places.__getitem__)
     return copying
 
 
 def _copy_first(
-    assembly: Assembly, family: Sequence[Any], place: Callable[[int], Placed], kept: Any = None
+    assembly: Assembly, name: str, family: Sequence[Any], place: Callable[[int], Placed], kept: Any = None
 ) -> list[tf.Operation]:
-    """Assign `kept`, by default the first copy, to all others; `place` returns the place of copy k."""
+    """Assign `kept`, by default the first copy, to all others.
+
+    Args:
+        assembly: The graph under construction.
+        name: The name of what is copied.
+        family: The copies.
+        place: Returns the place of a copy by its number.
+        kept: The variable that has the value.
+    """
     source = family[0] if kept is None else kept
     targets = [(copy, each) for copy, each in enumerate(family) if each is not source]
     if not targets:
         return []
+    flat = name.replace("/", "_")
     with assembly.ledger.place(place(0), "init"), tf.name_scope("restore/"):
-        first = tf.raw_ops.ReadVariableOp(resource=source.handle, dtype=source.dtype)
+        first = tf.raw_ops.ReadVariableOp(resource=source.handle, dtype=source.dtype, name=flat)
     copying = []
     for copy, target in targets:
+        own = f"{flat}_replica_{copy}"
         with assembly.ledger.place(place(copy), "init"), tf.name_scope("restore/"):
-            copying.append(tf.raw_ops.AssignVariableOp(resource=target.handle, value=first))
+            copying.append(tf.raw_ops.AssignVariableOp(resource=target.handle, value=first, name=own))
     return copying

@@ -137,8 +137,11 @@ def fold(placement: PlacementMap, from_count: int = FOLD_FROM) -> Callable[[MapO
         for index in group
     }
 
+    owners = {scope: index for index, scope in scopes.items()}
+
     def name(op: MapOp) -> str:
-        inner = inner_name(op, scopes)
-        return op.name if op.clone is None or inner == op.name else f"{labels[op.clone]}/{inner}"
+        outer, _, inner = op.name.partition("/")
+        clone = owners.get(outer)  # what feeds a clone has its scope, and is of no clone
+        return op.name if clone is None else f"{labels[clone]}/{inner}"
 
     return name

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from compiler.graph.inspect.forecast import StepMemory
     from compiler.mapping.records import PlacementMap
     from compiler.mapping.step_time import MapTime
+    from compiler.plan import Plan
     from compiler.time.forecast import StepForecast
     from dsl import ir
     from tfdeploy.cli.common import Common
@@ -55,6 +56,75 @@ class BuiltGraph:
     def map_time(self) -> MapTime | None:
         """Return the forecast of the time of a step as the placement map has it."""
         return self.time.for_map(self.profile) if self.time is not None else None
+
+
+@frozen
+class ShownMap:
+    """The placement map of a spec.
+
+    Attributes:
+        plan: The plan of the spec.
+        placement: The map.
+        compiled: The graph, or None if there was no need to build it.
+        time: The forecast of the time of a step, if there is one.
+    """
+
+    plan: Plan = field(repr=False)
+    placement: PlacementMap = field(repr=False)
+    compiled: CompiledGraph | None = field(default=None, repr=False)
+    time: StepForecast | None = field(default=None, repr=False)
+
+
+def build_map(
+    spec: ir.Spec, common: Common, *, emulate: bool = False, profile: str | None = None
+) -> ShownMap:
+    """Return the placement map of a spec with all forecasts, and show the warnings about it.
+
+    The graph of many clones that are alike is not built for it, unless the time of its step is forecast.
+
+    Args:
+        spec: The spec.
+        common: The common options.
+        emulate: Whether every declared device is a logical CPU of this process.
+        profile: The file of a profile, as for `build`.
+
+    Raises:
+        SpecError: If the graph cannot be built.
+        RunError: If the file is no profile.
+    """
+    from compiler.time.profile import find_profile
+
+    if find_profile(spec.path, profile) is None and spec.devices.kind is None:
+        found = _map_many(spec, common, emulate=emulate)
+        if found is not None:
+            return found
+    built = build(spec, common, emulate=emulate, forecast=True, profile=profile)
+    return ShownMap(built.compiled.plan, built.placement(), built.compiled, built.time)
+
+
+def _map_many(spec: ir.Spec, common: Common, *, emulate: bool) -> ShownMap | None:
+    """Return the map of many clones that are alike, or None if the graph of the spec has to be built."""
+    from compiler.kinds.layout import has_many
+    from tfdeploy.runtime.adapted import adapted
+    from tfdeploy.runtime.plans import many_of, plan_of
+
+    plan = plan_of(spec, emulate=emulate, verbose=common.verbose)
+    if not has_many(plan):
+        return None
+    start(common)
+    with busy(f"placing {len(plan.towers)} clones of {spec.model.name} that are alike"):
+        plan = adapted(plan, verbose=common.verbose)
+        found = many_of(plan, verbose=common.verbose)
+        if found is None:
+            return None
+        from compiler.conditions.capacity import has_limits, too_full
+
+        strange = found.warnings
+        if has_limits(spec):
+            strange = (*strange, *too_full(spec, found.placement))
+    if strange:
+        show(strange, common)
+    return ShownMap(plan, found.placement)
 
 
 def build(

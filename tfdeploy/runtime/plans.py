@@ -15,6 +15,7 @@ from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
+    from compiler.graph.many_clones import ManyClones
     from compiler.plan import Plan
     from tfdeploy.runtime.membership.addresses import Membership
 
@@ -129,9 +130,29 @@ def graph_of(plan: Plan, *, seed: int | None = None, verbose: bool = False) -> C
     Raises:
         SpecError: If the graph cannot be built.
     """
-    tf = start_tensorflow(verbose=verbose)
-    if plan.spec.train.deterministic:
-        tf.config.experimental.enable_op_determinism()
+    _start_for(plan, verbose=verbose)
     from compiler.graph.build import compile_graph
 
     return compile_graph(plan, base=str(folder_of(plan.spec)), seed=seed)
+
+
+def many_of(plan: Plan, *, verbose: bool = False) -> ManyClones | None:
+    """Start TensorFlow and return the map of a plan with many clones that are alike, without its graph.
+
+    Args:
+        plan: The plan.
+        verbose: Whether TensorFlow's own messages are shown.
+
+    Returns:
+        The map, or None if it has to be made from the graph of the plan.
+    """
+    _start_for(plan, verbose=verbose)
+    from compiler.graph.many_clones import map_many
+
+    return map_many(plan, base=str(folder_of(plan.spec)))
+
+
+def _start_for(plan: Plan, *, verbose: bool) -> None:
+    tf = start_tensorflow(verbose=verbose)
+    if plan.spec.train.deterministic:
+        tf.config.experimental.enable_op_determinism()

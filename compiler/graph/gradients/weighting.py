@@ -52,7 +52,11 @@ def loss_sums(towers: Sequence[StampedTower], share: Callable[[StampedTower], fl
 
     def summed(tensors: Sequence[str], name: str) -> tf.Tensor:
         return tf.add_n(
-            [each.tensor(tensor) * share(each) for each, tensor in zip(towers, tensors, strict=True)], name
+            [
+                tf.multiply(each.tensor(tensor), share(each), name=f"{name}_of_clone_{each.tower.index}")
+                for each, tensor in zip(towers, tensors, strict=True)
+            ],
+            name,
         )
 
     found = []

@@ -38,10 +38,12 @@ class StepMemory:
     Attributes:
         bytes: The bytes of the tensors alive at the peak.
         largest: The largest of these tensors.
+        alive: All of them.
     """
 
     bytes: int
     largest: tuple[MapTensor, ...]
+    alive: tuple[MapTensor, ...] = field(default=(), repr=False)
 
 
 def forecast_step_memory(compiled: CompiledGraph) -> dict[str, StepMemory]:
@@ -140,6 +142,6 @@ class _Step:
         own = {node.name: node for node in self.variables.values() if node.device == device}
         held = sum(size for name, _, size, *_ in alive if name in own)
         step = [each for each in alive if each[0] not in own]
-        largest = sorted(step, key=lambda each: (-each[2], each[0], each[1]))[:LARGEST]
-        tensors = tuple(MapTensor(f"{name}:{output}", int(size)) for name, output, size, *_ in largest)
-        return StepMemory(int(total) - int(held), tensors)
+        ordered = sorted(step, key=lambda each: (-each[2], each[0], each[1]))
+        tensors = tuple(MapTensor(f"{name}:{output}", int(size)) for name, output, size, *_ in ordered)
+        return StepMemory(int(total) - int(held), tensors[:LARGEST], tensors)

@@ -21,7 +21,9 @@ LARGEST = 5
 COPIED_ELEMENTS = 16  # TensorFlow copies constants of up to so many elements instead of sending them
 
 
-def list_transfers(compiled: CompiledGraph, *, of_chief: bool = True) -> tuple[MapTransfer, ...]:
+def list_transfers(
+    compiled: CompiledGraph, *, of_chief: bool = True, named: int | None = LARGEST
+) -> tuple[MapTransfer, ...]:
     """Return the number of tensors and bytes that one step sends, for each pair of devices.
 
     A tensor is sent to a device once, however many ops use it there. Control inputs send no bytes and are
@@ -30,12 +32,13 @@ def list_transfers(compiled: CompiledGraph, *, of_chief: bool = True) -> tuple[M
     Args:
         compiled: The graph.
         of_chief: Whether to include what only the chief runs, if each worker has a graph of its own.
+        named: How many of the largest tensors are named; None for all.
     """
     sent: dict[tuple[Device, Device], dict[str, int | None]] = {}
     for tensor, source, target in _Step(compiled, of_chief).crossings():
         sent.setdefault((source, target), {})[tensor.name] = _assumed_bytes(compiled, tensor)
     order = sorted(sent, key=lambda pair: (pair[0].ordinal, pair[1].ordinal))
-    return tuple(_transfer(source, target, sent[source, target]) for source, target in order)
+    return tuple(_transfer(source, target, sent[source, target], named) for source, target in order)
 
 
 @define
@@ -100,9 +103,11 @@ def tensor_bytes(tensor: Any) -> int | None:
     return size_in_bytes(shape.as_list(), tensor.dtype.name) if shape.rank is not None else None
 
 
-def _transfer(source: Device, target: Device, tensors: dict[str, int | None]) -> MapTransfer:
+def _transfer(
+    source: Device, target: Device, tensors: dict[str, int | None], named: int | None
+) -> MapTransfer:
     known = {name: size for name, size in tensors.items() if size is not None}
-    largest = sorted(known, key=lambda name: (-known[name], name))[:LARGEST]
+    largest = sorted(known, key=lambda name: (-known[name], name))[:named]
     return MapTransfer(
         source.ref,
         target.ref,

@@ -109,7 +109,7 @@ def _side(
 
     file = map_file(path)
     if file is None:
-        from tfdeploy.cli.building import build
+        from tfdeploy.cli.building import build_map
         from tfdeploy.cli.files import read_spec
 
         spec = read_spec(path, evolve(common, overrides=common.overrides + more))
@@ -117,7 +117,7 @@ def _side(
             from tfdeploy.runtime.records.outputs import InputFiles
 
             require_apart(outputs, InputFiles.of(spec))
-        placement = build(spec, common, forecast=True, profile=profile).placement()
+        placement = build_map(spec, common, profile=profile).placement
         settings = "".join(f", {name}={value}" for name, value in more)
         return Side(path + settings, placement, lines_of(placement, texts_of(spec)))
     if more:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.mapping.records import PlacementMap
+    from compiler.plan import Plan
     from compiler.report.view import View
     from compiler.time.forecast import StepForecast
     from compiler.time.measured_trace import Beneath, RunTrace
@@ -28,10 +29,14 @@ if TYPE_CHECKING:
 
 @frozen
 class LoadedPlacement:
-    """A placement map, the texts of the spec that it points into, and what was built and forecast for it."""
+    """A placement map, the texts of the spec that it points into, and what was built and forecast for it.
+
+    A map from a file has no plan, and that of many clones that are alike has no graph.
+    """
 
     placement: PlacementMap = field(repr=False)
     texts: Mapping[str, str] = field(repr=False)
+    plan: Plan | None = field(default=None, repr=False)
     compiled: CompiledGraph | None = field(default=None, repr=False)
     time: StepForecast | None = field(default=None, repr=False)
 
@@ -136,6 +141,7 @@ def command(
         emulate=emulate,
         run_one_step=run_one_step,
         profile=profile,
+        graph=dot is not None,
     )
     if html is not None:
         write_page(html, _page(loaded, ran), open_page=open_page)
@@ -160,10 +166,10 @@ def command(
 
 def _expect(loaded: LoadedPlacement) -> None:
     """Raise SpecError if the placement, which has been shown, is not what the spec expects."""
-    if loaded.compiled is not None:
+    if loaded.plan is not None:
         from compiler.conditions.expect import check_expectations
 
-        found = check_expectations(loaded.compiled.plan, loaded.placement)
+        found = check_expectations(loaded.plan, loaded.placement)
         if found:
             raise SpecError(found)
 
@@ -176,8 +182,12 @@ def _subject(
     emulate: bool,
     run_one_step: bool,
     profile: str | None,
+    graph: bool,
 ) -> LoadedPlacement:
-    """Return what is to be shown; raises RunError for `outputs` that are read, before anything is built."""
+    """Return what is to be shown; raises RunError for `outputs` that are read, before anything is built.
+
+    The graph of the spec is built if `graph` asks for it, or if a step of it is to run.
+    """
     from compiler.report.page.data import spec_lines
 
     file = map_file(path)
@@ -197,13 +207,18 @@ def _subject(
         from tfdeploy.runtime.records.outputs import InputFiles
 
         require_apart(outputs, InputFiles.of(spec))
-    from tfdeploy.cli.building import build
+    from tfdeploy.cli.building import build, build_map
 
+    if not (run_one_step or graph):
+        shown = build_map(spec, common, emulate=emulate, profile=profile)
+        texts = spec_lines.texts_of(spec)
+        return LoadedPlacement(shown.placement, texts, shown.plan, shown.compiled, shown.time)
     built = build(
         spec, common, emulate=emulate, forecast=True, profile=profile
     )  # what it expects is asked after the map
     assigned = _one_step(built.compiled, common) if run_one_step else {}
-    return LoadedPlacement(built.placement(assigned), spec_lines.texts_of(spec), built.compiled, built.time)
+    placement, plan = built.placement(assigned), built.compiled.plan
+    return LoadedPlacement(placement, spec_lines.texts_of(spec), plan, built.compiled, built.time)
 
 
 def _one_step(compiled: CompiledGraph, common: Common) -> dict[str, str]:

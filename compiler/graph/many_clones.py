@@ -1,0 +1,91 @@
+"""The placement map of many clones that are alike, without their graph.
+
+Two graphs with few clones are built instead, of four and of nine at most. What the smaller one says of more
+clones must be all that the larger one has, op for op; then it is also said of all clones. If it is not, the
+clones are not alike in a way that is known here, and their own graph must be built.
+"""
+
+from __future__ import annotations
+
+from attrs import evolve, field, frozen
+
+from compiler.collector import collector_paused
+from compiler.graph.assumed_sizes import forecast_memory
+from compiler.graph.build import compile_graph
+from compiler.graph.compiled import CompiledGraph
+from compiler.graph.inspect.mapping import map_placement
+from compiler.graph.inspect.transfers import list_transfers
+from compiler.graph.tower.traces import Traces
+from compiler.kinds.counting import counted_names
+from compiler.kinds.grid import Grid, Spot
+from compiler.kinds.grow import grow
+from compiler.kinds.layout import FEW, MANY, MORE, grid_of, has_many, with_grid
+from compiler.kinds.memory import Peak, with_memory
+from compiler.kinds.patterns import NotAlikeError, Patterns
+from compiler.mapping.records import PlacementMap
+from compiler.pipeline import make_plan
+from compiler.plan import Plan
+from dsl.diagnostics import Diagnostic, SpecError
+
+
+@frozen
+class ManyClones:
+    """The map of many clones.
+
+    Attributes:
+        placement: The map.
+        warnings: The warnings about the spec.
+    """
+
+    placement: PlacementMap = field(repr=False)
+    warnings: tuple[Diagnostic, ...]
+
+
+def map_many(plan: Plan, *, base: str = ".", least: int = MANY, forecast: bool = True) -> ManyClones | None:
+    """Return the map of the clones of a plan, or None if their own graph has to be built for it.
+
+    Args:
+        plan: The plan.
+        base: The folder in which `python(...)` looks for modules first, and from which files start.
+        least: The number of clones from which this is worth it.
+        forecast: Whether the memory of a step is forecast.
+    """
+    grid = grid_of(plan)
+    if grid is None or not has_many(plan, least):
+        return None
+    try:
+        with collector_paused():
+            return _map_many(plan, grid, base, forecast=forecast)
+    except (NotAlikeError, SpecError):  # what is wrong with the spec is said of its own graph
+        return None
+
+
+def _map_many(plan: Plan, grid: Grid, base: str, *, forecast: bool) -> ManyClones:
+    traces = Traces(base)
+    few, more = grid.cut(FEW, FEW), grid.cut(MORE, MORE)
+    compiled = _compiled(plan, few, traces)
+    small = evolve(map_placement(compiled), transfers=list_transfers(compiled, named=None))
+    compiled = _compiled(plan, more, traces)
+    larger = map_placement(compiled)
+    counted = counted_names(_unplaced(small, few), _unplaced(larger, more), (few.clones, more.clones))
+    one_pipe = not any(op.name.startswith("input/1/") for op in small.ops)
+    patterns = Patterns(few, counted[0], one_pipe)
+    if grow(small, patterns, more, compiled.plan) != larger:
+        raise NotAlikeError("the graph of more clones has something else")
+    found = grow(small, patterns, grid, plan)
+    if forecast:
+        peaks = {ref: Peak(each.bytes, each.alive) for ref, each in forecast_memory(compiled).items()}
+        found = with_memory(found, grid, peaks, Patterns(more, counted[1], one_pipe))
+    own = compiled.warnings[len(compiled.plan.warnings) :]
+    return ManyClones(found, (*plan.warnings, *own))
+
+
+def _compiled(plan: Plan, grid: Grid, traces: Traces) -> CompiledGraph:
+    smaller = make_plan(with_grid(plan, grid), emulate=plan.emulate)
+    return compile_graph(evolve(smaller, model=plan.model), base=traces.base, seed=0, traces=traces)
+
+
+def _unplaced(placement: PlacementMap, grid: Grid) -> list[str]:
+    """Return the names of ops that say of no clone that they are of it."""
+    patterns = Patterns(grid)
+    return [op.name for op in placement.ops if op.clone is None and patterns.of(op.name).spot == Spot()]

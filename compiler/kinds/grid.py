@@ -1,0 +1,69 @@
+"""The clones of a deployment as a grid: equally many on each task of a job, on devices of their own."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from attrs import frozen
+
+_REF = re.compile(r"(?:(\w+)\[(\d+)\]\.)?(cpu|gpu)\[(\d+)\]")
+
+
+@frozen
+class Spot:
+    """A place in a grid.
+
+    Attributes:
+        host: The number of the task, or None for what is not on a task with clones.
+        group: The number of the clone on its task, or None for what the clones of a task share.
+    """
+
+    host: int | None = None
+    group: int | None = None
+
+
+@frozen
+class Grid:
+    """Clones on devices of their own.
+
+    The clones are numbered by task, and on a task by device.
+
+    Attributes:
+        job: The job of the tasks that have clones, or None if all clones are on this machine.
+        kind: The kind of the clones' devices.
+        hosts: The number of tasks.
+        groups: The number of clones on each task.
+        members: The number of devices of each clone.
+    """
+
+    job: str | None
+    kind: Literal["gpu", "cpu"]
+    hosts: int
+    groups: int
+    members: int = 1
+
+    @property
+    def clones(self) -> int:
+        """The number of all clones."""
+        return self.hosts * self.groups
+
+    def number(self, host: int, group: int) -> int:
+        """Return the number of a clone."""
+        return host * self.groups + group
+
+    def spot(self, clone: int) -> Spot:
+        """Return the place of a clone."""
+        return Spot(*divmod(clone, self.groups))
+
+    def spot_of(self, ref: str) -> Spot:
+        """Return the place of a device by its name in specs."""
+        match = _REF.fullmatch(ref)
+        if match is None or match[1] != self.job:
+            return Spot()
+        index = int(match[4])
+        return Spot(int(match[2] or 0), index // self.members if match[3] == self.kind else None)
+
+    def cut(self, hosts: int, groups: int) -> Grid:
+        """Return the grid of a deployment that has fewer tasks, or fewer clones on each."""
+        return Grid(self.job, self.kind, min(self.hosts, hosts), min(self.groups, groups), self.members)

@@ -1,0 +1,239 @@
+"""Names of things of a few clones as patterns, which give the names of the same things of many clones.
+
+What is of clone 1 on a task stands for the same of all its clones but the first, and what is on task 1 for
+the same on all tasks but the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from attrs import define, evolve, field, frozen
+
+from compiler.kinds.grid import Grid, Spot
+
+_TOKEN = re.compile(
+    r"/job_(?P<of_job>\w+?)/replica_0/task_(?P<of_task>\d+)/device_(?P<of_kind>CPU|GPU)_(?P<of_index>\d+)"
+    r"|(?:clone|replica)_(?P<clone>\d+)(?!\w)"
+    r"|(?:(?P<job>\w+)\[(?P<task>\d+)\]\.)?(?P<kind>cpu|gpu)\[(?P<index>\d+)\]"
+    r"|/at_(?:(?P<at_job>\w+?)_(?P<at_task>\d+)_)?(?P<at_kind>cpu|gpu)_(?P<at_index>\d+)(?!\w)"
+    r"|(?:^|(?<=Recv_))input(?:/(?P<host>\d+))?(?:/clone_(?P<fed>\d+))?(?=/)"
+    r"|(?<=split/)\w+:(?P<piece>\d+)$"
+)
+
+
+class NotAlikeError(Exception):
+    """Something of a deployment does not follow from the same with fewer clones."""
+
+
+@frozen
+class Counted:
+    """A name with a number that counts clones, though nothing in the name says so.
+
+    TensorFlow adds such numbers to names that are there already.
+
+    Attributes:
+        before: The text before the number.
+        after: The text after it.
+        clone: The number of the clone.
+        first: The number of the clone whose name comes first, which has the number 0.
+        bare: Whether the first name has no number.
+    """
+
+    before: str
+    after: str
+    clone: int
+    first: int
+    bare: bool
+
+    def name(self, clone: int) -> str:
+        """Return the name of the same thing of another clone."""
+        number = clone - self.first
+        return f"{self.before}{f'_{number}' if number or not self.bare else ''}{self.after}"
+
+
+CLONE, HOST, GROUP, INDEX = range(4)
+"""What a number in a name is of: the clone, its task, its number on the task, or one of its devices, which
+are numbered from `INDEX`."""
+
+
+@define
+class Numbers:
+    """The numbers in the names of a grid, as texts.
+
+    Attributes:
+        grid: The grid.
+    """
+
+    grid: Grid
+    _known: dict[tuple[int, int], tuple[str, ...]] = field(factory=dict)
+
+    def of(self, host: int, group: int) -> tuple[str, ...]:
+        """Return the texts of a clone, by what they are of."""
+        key = (host, group)
+        found = self._known.get(key)
+        if found is None:
+            grid = self.grid
+            first = group * grid.members
+            numbers = (grid.number(host, group), host, group, *range(first, first + grid.members))
+            found = self._known[key] = tuple(map(str, numbers))
+        return found
+
+
+@frozen
+class _Slot:
+    """A number in a name: what it is of, and the place that it means."""
+
+    start: int
+    stop: int
+    spot: Spot
+    what: int
+
+
+@frozen
+class Pattern:
+    """A name with places for numbers of tasks and clones.
+
+    Attributes:
+        parts: Texts, and between them what is to be written for a task and a clone.
+        spot: The place of what has the name.
+        counted: The name, if only counting shows its number.
+    """
+
+    parts: tuple[str | int, ...]
+    spot: Spot
+    counted: Counted | None = None
+
+    def at(self, numbers: Numbers, whole: Spot, host: int, group: int) -> str:
+        """Return the name for a task and a clone of a grid.
+
+        Args:
+            numbers: The numbers of the grid.
+            whole: The place of the thing that the name is a part of.
+            host: The task for which that thing is repeated.
+            group: The clone for which it is repeated.
+
+        Raises:
+            NotAlikeError: The name is of a task or a clone that the thing is not of.
+        """
+        parts = self.parts
+        if len(parts) == 1 and self.counted is None and isinstance(parts[0], str):
+            return parts[0]
+        if self.spot != whole:
+            host = host if self.spot.host == whole.host else _first(self.spot.host)
+            group = group if self.spot.group == whole.group else _first(self.spot.group)
+        if self.counted is not None:
+            return self.counted.name(numbers.grid.number(host, group)) + "".join(map(str, parts))
+        texts = numbers.of(host, group)
+        return "".join([each if isinstance(each, str) else texts[each] for each in parts])
+
+
+def _first(number: int | None) -> int:
+    if number:
+        raise NotAlikeError("a thing is beside tasks or clones that are not its own")
+    return 0
+
+
+@define
+class Patterns:
+    """The patterns of the names in the map of a few clones.
+
+    Attributes:
+        grid: The grid of that map.
+        counted: The names with numbers of clones that only their counting shows.
+        one_pipe: Whether one pipe feeds all clones; otherwise there is one on each task.
+    """
+
+    grid: Grid
+    counted: Mapping[str, Counted] = field(factory=dict)
+    one_pipe: bool = False
+    _known: dict[str, Pattern] = field(factory=dict)
+
+    def of(self, text: str) -> Pattern:
+        """Return the pattern of a name.
+
+        Raises:
+            NotAlikeError: The name is of several tasks or clones.
+        """
+        found = self._known.get(text)
+        if found is None:
+            found = self._known[text] = self._parse(text)
+        return found
+
+    def of_tensor(self, text: str) -> Pattern:
+        """Return the pattern of the name of a tensor; the errors are those of `of`."""
+        op, _, output = text.rpartition(":")
+        if op in self.counted:
+            found = self.of(op)
+            return evolve(found, parts=(*found.parts, f":{output}"))
+        return self.of(text)
+
+    def _parse(self, text: str) -> Pattern:
+        counted = self.counted.get(text)
+        if counted is not None:
+            return Pattern((), self.grid.spot(counted.clone), counted)
+        slots = [slot for match in _TOKEN.finditer(text) for slot in self._slots(match)]
+        host = _only((each.spot.host for each in slots), text)
+        group = _only((each.spot.group for each in slots), text)
+        spot = Spot(0 if host is None and group is not None else host, group)
+        parts: list[str | int] = []
+        end = 0
+        for slot in slots:
+            if _fits(slot.spot, spot):
+                parts += [text[end : slot.start], slot.what]
+                end = slot.stop
+            elif any((slot.spot.host, slot.spot.group)):
+                raise NotAlikeError(f"{text} is of several clones")
+        parts.append(text[end:])
+        return Pattern(tuple(each for each in parts if each != ""), spot)
+
+    def _slots(self, match: re.Match[str]) -> Iterator[_Slot]:
+        found = match.groupdict()
+        if found["clone"]:
+            yield _slot(match, "clone", self.grid.spot(int(found["clone"])), CLONE)
+        elif match[0].startswith("input"):
+            host = int(found["host"] or 0)
+            if found["host"]:
+                yield _slot(match, "host", Spot(host), HOST)
+            if found["fed"]:
+                yield self._fed(match, "fed", host)
+        elif found["piece"]:
+            yield self._fed(match, "piece", None)
+        else:
+            yield from self._device(match, next(each for each in ("of_", "", "at_") if found[f"{each}kind"]))
+
+    def _fed(self, match: re.Match[str], name: str, host: int | None) -> _Slot:
+        """Return the number of a clone among those that one pipe feeds."""
+        number = int(match[name])
+        if self.one_pipe:
+            return _slot(match, name, self.grid.spot(number), CLONE)
+        return _slot(match, name, Spot(host, number), GROUP)
+
+    def _device(self, match: re.Match[str], prefix: str) -> Iterator[_Slot]:
+        job, task, index = match[f"{prefix}job"], match[f"{prefix}task"], int(match[f"{prefix}index"])
+        if (None if job == "localhost" else job) != self.grid.job:
+            return
+        host = int(task or 0)
+        if task:
+            yield _slot(match, f"{prefix}task", Spot(host), HOST)
+        if match[f"{prefix}kind"].lower() == self.grid.kind:
+            group, member = divmod(index, self.grid.members)
+            yield _slot(match, f"{prefix}index", Spot(host, group), INDEX + member)
+
+
+def _slot(match: re.Match[str], name: str, spot: Spot, what: int) -> _Slot:
+    return _Slot(match.start(name), match.end(name), spot, what)
+
+
+def _only(numbers: Iterator[int | None], text: str) -> int | None:
+    """Return the only number besides 0, or 0, or None if there is none."""
+    found = {each for each in numbers if each is not None}
+    if len(found - {0}) > 1:
+        raise NotAlikeError(f"{text} is of several tasks or clones")
+    return max(found, default=None)
+
+
+def _fits(slot: Spot, spot: Spot) -> bool:
+    """Whether a number changes with the place of the name: it is not that of another, first task or clone."""
+    return slot.host in (None, spot.host) and slot.group in (None, spot.group)

@@ -1,0 +1,160 @@
+"""The map of clones that are alike is that of their own graph: op for op, link for link."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from compiler.graph.assumed_sizes import forecast_memory
+from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping import map_placement
+from compiler.graph.many_clones import map_many
+from compiler.mapping.records import MapDevice, PlacementMap
+from compiler.pipeline import make_plan
+from compiler.plan import Plan
+from compiler.report.text.terminal import terminal_map
+from compiler.report.view import View
+from tests.support import spec_of
+
+SPEC = """
+tfdeploy = 1
+
+model "m" {{
+  x = input(float32, [6])
+  label = input(int32, [])
+  y = x -> Dense(5, name = "fc1") -> BatchNormalization(name = "norm") -> Dense(3, name = "fc2")
+  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
+  metrics {{ accuracy = [label, y] -> SparseCategoricalAccuracy() }}
+  {model}
+}}
+devices {{
+  {devices}
+}}
+clones {{ {batch} }}
+place {{
+  {place}
+}}
+update {{
+  optimizer = Momentum(0.1)
+  {update}
+}}
+data {{ train = synthetic(64, x = feature(float32, [6]), label = feature(int32, classes = 3)) }}
+train {{ seed = 3 }}
+"""
+ON_SERVERS = "clones -> worker[*].gpu[*]\n  variables -> round_robin(ps[*])"
+COPIED = "clones -> worker[*].gpu[*]\n  variables -> replicated"
+
+
+def _cluster(tasks: int, gpus: int) -> str:
+    return f'job "ps" {{ tasks = 2 }}\n  job "worker" {{\n    tasks = {tasks}\n    gpu = {gpus}\n  }}'
+
+
+def _plan(devices: str, place: str, update: str = "", *, batch: str = "batch = 4", model: str = "") -> Plan:
+    text = SPEC.format(devices=devices, place=place, update=update, batch=batch, model=model)
+    return make_plan(spec_of(text))
+
+
+ALIKE = {
+    "servers, by tasks and GPUs": (_cluster(4, 2), ON_SERVERS, ""),
+    "servers, by tasks": (_cluster(8, 1), ON_SERVERS, "clip = global_norm(1.0)"),
+    "servers, async in one graph": (_cluster(4, 2), ON_SERVERS, "mode = async\n  replication = in_graph"),
+    "servers, several micro-batches": (_cluster(4, 2), ON_SERVERS, "accumulate = 2"),
+    "servers, half precision": (_cluster(4, 2), ON_SERVERS, "precision = mixed_float16"),
+    "pieces on servers": (_cluster(4, 2), "variables -> sharded(ps[*])", ""),
+    "slots beside other tasks": (_cluster(4, 2), f"{ON_SERVERS}\n  slots -> worker[0].cpu[0]", ""),
+    "one pipe for all": (_cluster(4, 2), f"{ON_SERVERS}\n  inputs -> worker[0].cpu[0]", ""),
+    "copies in a cluster": (_cluster(4, 2), COPIED, ""),
+    "copies on one machine": ("gpu = 8", "variables -> replicated", "aggregate = collective()"),
+    "packed gradients": ("gpu = 8", "variables -> replicated", "pack = 1KB"),
+    "groups": (
+        _cluster(4, 4),
+        'clones -> groups(worker[*].gpu[*], size = 2)\n  ops("fc2/*") -> group[1]',
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_map_of_eight_clones_is_that_of_their_graph(name: str) -> None:
+    """Everything is equal, in the same order; so is what a view shows of it."""
+    plan = _plan(*ALIKE[name])
+    many = map_many(plan, least=8)
+    assert many is not None
+    compiled = compile_graph(plan, seed=0)
+    whole = map_placement(compiled, memory=forecast_memory(compiled))
+    assert len(whole.clones) == 8
+    assert _without_steps(many.placement) == _without_steps(whole)
+    assert many.warnings == compiled.warnings
+    _compare_steps(many.placement, whole)
+    texts = [terminal_map(_without_steps(each), View(every_clone=True)) for each in (many.placement, whole)]
+    assert texts[0] == texts[1]
+
+
+def _without_steps(placement: PlacementMap) -> PlacementMap:
+    return evolve(
+        placement,
+        devices=tuple(
+            evolve(each, step_bytes=None, memory_bytes=None, largest=()) for each in placement.devices
+        ),
+    )
+
+
+def _compare_steps(many: PlacementMap, whole: PlacementMap) -> None:
+    """Hold the forecasts of memory: equal on GPUs of single clones, alike on devices that all clones use.
+
+    On the latter it depends on the number of clones in which order things happen.
+    """
+    for found, wanted in zip(many.devices, whole.devices, strict=True):
+        if "gpu" in found.ref and not found.ref.endswith("gpu[0]"):
+            assert found == wanted
+        else:
+            assert 0.5 * _step(wanted) - 64 <= _step(found) <= 2 * _step(wanted) + 64
+
+
+def _step(device: MapDevice) -> int:
+    assert device.step_bytes is not None
+    return device.step_bytes
+
+
+def test_servers_need_room_for_what_all_clones_send() -> None:
+    """The gradients of the largest variable of a server are there together before they are summed."""
+    many = map_many(_plan(_cluster(16, 4), ON_SERVERS))
+    assert many is not None
+    servers = [each for each in many.placement.devices if each.ref.startswith("ps")]
+    received = {
+        each.to_device: each.largest[0].bytes
+        for each in many.placement.transfers
+        if each.from_device == "worker[15].gpu[3]"
+    }
+    assert len(servers) == 2
+    for each in servers:
+        assert _step(each) >= 63 * received[each.ref]
+        assert each.largest[0].name.startswith("Recv_clone_")
+
+
+UNLIKE = {
+    "too few": (_cluster(5, 4), ON_SERVERS, "", "batch = 4"),
+    "rounds of a ring": (_cluster(8, 4), COPIED, "aggregate = ring()", "batch = 4"),
+    "a tree": (_cluster(8, 4), ON_SERVERS, "aggregate = tree()", "batch = 4"),
+    "averages of copies": ("gpu = 32", "", "mode = local\n  average_every = 4", "batch = 4"),
+    "a graph for each worker": (_cluster(8, 4), ON_SERVERS, "replication = between_graph", "batch = 4"),
+    "one device of many": (_cluster(8, 4), f"{ON_SERVERS}\n  variables -> worker[3].cpu[0]", "", "batch = 4"),
+    "some devices": (_cluster(8, 8), "clones -> worker[*].gpu[0..3]", "", "batch = 4"),
+    "several on a device": ("gpu = 8", "", "", "count = 32, batch = 4"),
+    "different batches": ("gpu = 24", "", "", f"batch = [{', '.join(['4'] * 23)}, 8]"),
+}
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_clones_that_are_not_alike_are_left_to_their_graph(name: str) -> None:
+    """Nothing is built to find that out."""
+    devices, place, update, batch = UNLIKE[name]
+    assert map_many(_plan(devices, place, update, batch=batch)) is None
+
+
+def test_what_few_clones_do_not_show_is_left_to_the_graph() -> None:
+    """The graph of more clones has something that does not follow from that of fewer."""
+    spread = "clones -> worker[*].gpu[*]\n  variables -> round_robin(worker[*].cpu[0])"
+    assert map_many(_plan(_cluster(16, 2), spread)) is None
+    synchronized = _plan(_cluster(16, 2), ON_SERVERS, "batch_norm = synchronized")
+    assert map_many(synchronized) is None

@@ -1,0 +1,68 @@
+"""Names of a few clones give the names of many; names that cannot are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.kinds.counting import counted_names
+from compiler.kinds.grid import Grid, Spot
+from compiler.kinds.patterns import NotAlikeError, Numbers, Patterns
+
+FEW, MANY = Grid("worker", "gpu", 2, 2), Grid("worker", "gpu", 64, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "spot", "grown"),
+    [
+        ("fc/kernel", Spot(), "fc/kernel"),
+        ("clone_3/fc/MatMul", Spot(1, 1), "clone_23/fc/MatMul"),
+        ("clone_1/fc/MatMul", Spot(0, 1), "clone_7/fc/MatMul"),
+        ("fc/kernel/replica_2", Spot(1, 0), "fc/kernel/replica_16"),
+        ("input/1/next", Spot(1), "input/2/next"),
+        ("input/1/clone_1/asked", Spot(1, 1), "input/2/clone_7/asked"),
+        ("input/split/x:1", Spot(0, 1), "input/split/x:7"),
+        ("worker[1].gpu[1]", Spot(1, 1), "worker[2].gpu[7]"),
+        ("worker[1].cpu[0]", Spot(1), "worker[2].cpu[0]"),
+        ("ps[1].cpu[0]", Spot(), "ps[1].cpu[0]"),
+        ("clone_1/fc/Const/at_worker_0_gpu_1", Spot(0, 1), "clone_7/fc/Const/at_worker_0_gpu_7"),
+        (
+            "Recv_clone_3/y_0_on_/job_worker/replica_0/task_0/device_CPU_0:0",
+            Spot(1, 1),
+            "Recv_clone_23/y_0_on_/job_worker/replica_0/task_0/device_CPU_0:0",
+        ),
+    ],
+)
+def test_names_of_a_few_give_the_names_of_many(name: str, spot: Spot, grown: str) -> None:
+    """Each is written for clone 7 on task 2, or on task 0 if it is of the first task."""
+    pattern = Patterns(FEW).of(name)
+    assert pattern.spot == spot
+    assert pattern.at(Numbers(MANY), spot, 2 if spot.host else 0, 7 if spot.group else 0) == grown
+
+
+def test_members_of_a_group_keep_their_numbers() -> None:
+    """With two devices for each clone, GPU 3 is the second of clone 1."""
+    pattern = Patterns(Grid(None, "gpu", 1, 2, 2)).of("gpu[3]")
+    assert pattern.spot == Spot(0, 1)
+    assert pattern.at(Numbers(Grid(None, "gpu", 1, 8, 2)), pattern.spot, 0, 6) == "gpu[13]"
+
+
+def test_a_name_of_two_clones_is_refused() -> None:
+    """So is a thing beside a clone that is not its own."""
+    patterns = Patterns(FEW)
+    with pytest.raises(NotAlikeError):
+        patterns.of("clone_1/sent_to/clone_2")
+    with pytest.raises(NotAlikeError):
+        patterns.of("worker[1].gpu[0]").at(Numbers(MANY), Spot(0, 1), 0, 7)
+
+
+def test_numbers_that_count_clones_are_found() -> None:
+    """The first name of a family has no number; a family that does not grow with the clones is none."""
+    few = ["sum", "sum_1", "sum_2", "sum_3", "copy", "copy_1", "copy_2", "dense", "dense_1"]
+    more = [*few, *(f"sum_{at}" for at in range(4, 9)), *(f"copy_{at}" for at in range(3, 8)), "dense_2"]
+    found, larger = counted_names(few, more, (4, 9))
+    assert set(found) == {each for each in few if not each.startswith("dense")}
+    assert (found["sum"].clone, found["sum_3"].clone) == (0, 3)
+    assert (found["copy"].clone, found["copy_2"].clone) == (1, 3)
+    assert found["copy_2"].name(500) == "copy_499"
+    assert found["copy_2"].name(1) == "copy"
+    assert larger["sum_8"].name(300) == "sum_300"

@@ -64,6 +64,16 @@ def pytest_configure() -> None:
     os.environ.setdefault(progress.VARIABLE, progress.NEVER)
 
 
+def pytest_collection() -> None:
+    """Let nobody look for garbage while tests are collected: all that is made then stays."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again."""
+    gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest itself leaves out what bears the marker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files that take longest first, so that none of them runs alone in the end.

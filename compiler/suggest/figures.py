@@ -146,7 +146,8 @@ def _longest(work: StepWork, seconds: list[float]) -> float:
 
 def _whole_bytes(variable: MapVariable) -> int:
     """Return the bytes of one copy of a variable with its slots."""
-    copies = max(1, len(variable.copies))
+    in_parts = any(slot.bytes < variable.bytes for slot in variable.slots)  # each clone has a part of them
+    copies = 1 if in_parts else max(1, len(variable.copies))
     return variable.bytes + sum(slot.bytes for slot in variable.slots) // copies
 
 

@@ -2,13 +2,14 @@
 
 An op is also misplaced if it is not on the device of the resource that it uses, if it is outside the devices
 of its clone without a rule for that, or if it has strings as inputs or outputs (as summaries have) and is on
-a GPU. The pieces of a weight must be all there.
+a GPU. The pieces of a weight, and the parts of it that clones update, must be all there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -88,19 +89,18 @@ class _Verifier:
                 yield _Stray(op.name, entry.device.ref, reason, _span(entry))
 
     def _incomplete(self) -> Iterator[_Stray]:
-        """Yield the weights whose variables are not, together and in order, the whole weight."""
+        """Yield the weights whose variables, or the parts that clones update, are not the whole weight."""
         pieces: dict[str, list[GraphVariable]] = {}
         for each in self.compiled.variables.values():
             pieces.setdefault(each.weight, []).append(each)
         for name, weight in self.compiled.weights.items():
             found = pieces.get(name, [])
-            shards = [each.info.shard for each in found if each.info.shard is not None]
-            if not shards and len(found) == 1:
-                continue
-            ends = [0, *(each.stop for each in shards)]
-            rows = weight.shape[shards[0].axis] if shards else None
-            if len(shards) != len(found) or [each.start for each in shards] != ends[:-1] or ends[-1] != rows:
-                reason = f"its {len(found)} variables are not the whole weight"
+            parts = [each for variable in found for each in variable.parts]
+            wanted = [each for variable in found for each in variable.placement.parts]
+            if not _are_whole(found, weight.shape) or (wanted and not _are_whole(parts, weight.shape)):
+                kind = "parts" if wanted and _are_whole(found, weight.shape) else "variables"
+                count = len(parts if kind == "parts" else found)
+                reason = f"its {count} {kind} are not the whole weight"
                 yield _Stray(name, None, reason, self.compiled.plan.spec.place.span)
 
     def _complaint(self, op: tf.Operation, entry: Entry) -> str | None:
@@ -145,6 +145,16 @@ class _Verifier:
         tower = self.compiled.plan.towers[entry.clone]
         strings = Rulebook((), self.compiled.plan.topology).strings(tower)
         return entry.placed == strings or (entry.device.kind == "cpu" and _works_on_strings(op))
+
+
+def _are_whole(pieces: Sequence[GraphVariable], shape: Sequence[int]) -> bool:
+    """Whether variables are, together and in order, the whole weight."""
+    shards = [each.info.shard for each in pieces if each.info.shard is not None]
+    if not shards:
+        return len(pieces) == 1
+    ends = [0, *(each.stop for each in shards)]
+    length = prod(shape) if shards[0].flat else shape[shards[0].axis]
+    return len(shards) == len(pieces) and [each.start for each in shards] == ends[:-1] and ends[-1] == length
 
 
 def _works_on_strings(op: tf.Operation) -> bool:

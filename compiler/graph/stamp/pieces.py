@@ -64,7 +64,9 @@ class PieceWriter:
             reads.append(read.name)
         if not self.shards[0].flat:
             return self._concat(name, reads, dtype, self.tower, "read")
-        line = self._concat(f"{name}/line", reads, dtype, self.tower, "read")
+        line = reads[0]  # a variable with fewer elements than clones may be a single part
+        if len(reads) > 1:
+            line = self._concat(f"{name}/line", reads, dtype, self.tower, "read")
         whole = np.array(self.shards[0].whole, np.int32)
         shape = constant(self.add, f"{name}/shape", whole, self.tower, "read")
         return self._reshaped(name, line, shape, dtype, self.tower, "read")

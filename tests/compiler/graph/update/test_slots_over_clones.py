@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.mapping import map_placement
 from compiler.graph.inspect.one_step import run_one_step
+from compiler.graph.inspect.verify_placement import verify_placement
 from compiler.graph.inspect.why import explain_placement
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
@@ -161,6 +163,38 @@ def test_a_step_whose_gradients_are_not_finite_leaves_all_parts_as_they_were() -
     assert all(np.array_equal(before[name], after[name]) for name in names)
 
 
+TINY = """
+tfdeploy = 1
+model "tiny" {{
+  word = input(int32, [])
+  y = input(float32, [1])
+  z = word -> Embedding(1, 2, name = "table") -> Dense(1, name = "z")
+  loss = [y, z] -> MeanSquaredError()
+}}
+devices {{ cpu = {clones} }}
+clones {{ count = {clones}, batch = {batch} }}
+place {{ {rules} }}
+update {{ optimizer = Adam(0.1), ema = 0.9 }}
+train {{ seed = 1 }}
+"""
+
+
+def test_variables_with_fewer_elements_than_clones_have_fewer_parts() -> None:
+    """A bias of one element and a table of one row are single parts; their averages are evaluated."""
+    arrays = {"word": np.zeros(4, np.int32), "y": np.ones((4, 1), np.float32)}
+    found = []
+    for clones, batch, rules in ((1, 4, ONE), (4, 1, OVER_CLONES)):
+        with Training(spec_of(TINY.format(clones=clones, batch=batch, rules=rules)), arrays) as training:
+            training.steps(STEPS)
+            evaluation = training.compiled.evaluation
+            start = evaluation.pipe.attach(lambda: tf.data.Dataset.from_tensors(arrays))
+            training.session.run(start)
+            found.append({**training.values(), "evaluated": training.session.run(evaluation.loss)})
+    one, parts = found
+    assert parts.keys() == one.keys()
+    assert largest_difference(parts, one) < 1e-5
+
+
 # --- the map ----------------------------------------------------------------------------------------------
 
 
@@ -244,6 +278,22 @@ def test_an_update_is_made_by_the_clone_that_has_the_slots(
     (gathered,) = explain_placement(compiled, "update/conv/kernel/replica_2/gathered")
     assert gathered.chain[-1].reason.text == "variables -> replicated"
     assert gathered.requested == "cpu[2]"
+
+
+def test_a_part_that_is_missing_is_found(compiled: CompiledGraph) -> None:
+    """A clone whose part nobody updates would leave it as it was, so that the graph is refused."""
+    variable = compiled.variables["conv/kernel"]
+    parts = variable.parts
+    try:
+        variable.parts = parts[:2] + parts[3:]
+        with pytest.raises(SpecError) as fault:
+            verify_placement(compiled)
+    finally:
+        variable.parts = parts
+    (found,) = fault.value.diagnostics
+    assert found.code == "TFD512"
+    assert "its 3 parts are not the whole weight" in found.message
+    verify_placement(compiled)
 
 
 # --- what is refused --------------------------------------------------------------------------------------

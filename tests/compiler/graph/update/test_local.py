@@ -63,6 +63,7 @@ def published(training: Training) -> dict[str, Any]:
     return training.values()
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("slots", [False, True], ids=["slots-kept", "slots-averaged"])
 @pytest.mark.parametrize("sizes", [(6, 6), (9, 5, 6)], ids=["equal", "unequal"])
 def test_clones_train_apart_and_are_averaged(sizes: tuple[int, ...], *, slots: bool) -> None:
@@ -76,6 +77,7 @@ def test_clones_train_apart_and_are_averaged(sizes: tuple[int, ...], *, slots: b
     assert found["global_step"] == STEPS
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("aggregate", ["tree", "hierarchical", "ring", "shuffle", "collective"])
 def test_every_aggregation_averages_alike(aggregate: str) -> None:
     """What joins the copies does not change what they come to, packed or not."""

@@ -55,6 +55,7 @@ def first_values(info: WeightInfo, axis: int, counts: tuple[int, ...]) -> tuple[
         return value, found, cuts
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_pieces_are_drawn_where_they_are_in_the_whole(name: str) -> None:
     """All counts and shapes, whatever the rows are divided into; the whole is never made."""

@@ -233,6 +233,7 @@ def test_what_workers_cannot_do_is_refused(code: str, arguments: dict[str, objec
     assert {each.code for each in error.value.diagnostics} == {code}
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("update", "workers"), [("mode = async", 64), ("replication = between_graph", 8)])
 def test_the_plan_of_a_large_cluster_agrees_with_arithmetic(update: str, workers: int) -> None:

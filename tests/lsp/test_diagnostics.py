@@ -111,6 +111,30 @@ def test_every_prefix_of_a_small_spec(command: Command) -> None:
     assert len(said) > 6
 
 
+def test_a_sequence_of_edits_is_read_as_the_text_that_it_gives(command: Command) -> None:
+    """After random changes by place, the server has the edited text and says what `check` says of it."""
+    chosen = random.Random(5)  # noqa: S311 edits are no secret
+    documents, text = Documents(), f"# 😀é\n{TINY}"
+    uri = (command.directory / "spec.tfdeploy").as_uri()
+    documents.open(uri, 0, text)
+    for version in range(1, 41):
+        start = chosen.randrange(len(text) + 1)
+        end = min(len(text), start + chosen.choice((0, 0, 1, 4)))
+        new = chosen.choice((*PIECES, "", "let {\n  a = 1\n}\n", text[start : start + 9]))
+        range_ = types.Range(_utf16(text, start), _utf16(text, end))
+        change = types.TextDocumentContentChangePartial(range_, new)
+        document = documents.change(uri, version, [change])
+        text = text[:start] + new + text[end:]
+        assert document.text == text
+        if version % 4 == 0:
+            same(command, document.text)
+
+
+def _utf16(text: str, offset: int) -> types.Position:
+    line = text[:offset].rpartition("\n")[2]
+    return types.Position(text[:offset].count("\n"), len(line.encode("utf-16-le")) // 2)
+
+
 @pytest.mark.full
 def test_every_prefix_of_an_example(command: Command) -> None:
     """As above, with a spec that trains."""

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 PAUSE = 0.01
 """Seconds from a change to its reading, in which the completion that comes with the change is answered."""
 
-NEW_BEFORE_LOOKING = 100_000
-"""How many new objects Python makes before it looks for garbage among them: about as many as one reading of a
-long text keeps. With Python's own 700 it looks through the syntax tree again and again while it is made."""
+NEW_BEFORE_LOOKING = 50_000
+"""How many new objects Python makes before it looks for garbage among them: half of what one reading of a
+long text makes. With Python's own 700 it looks through the syntax tree again and again while it is made."""
 
 
 class _Protocol(LanguageServerProtocol):

@@ -116,7 +116,9 @@ class Tab:
 
     def press(self, key: str) -> None:
         """Press and release a key, named as in KeyboardEvent.key."""
-        text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
+        text: dict[str, Any] = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
+        if key == "Tab":  # which moves the focus by its code alone
+            text = {"windowsVirtualKeyCode": 9}
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
 

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 from attrs import evolve
 
+from compiler.model.graph import CallNode, InputNode, LayerNode, ModelGraph, ObjectiveNode
 from compiler.report.page.details import Details
 from compiler.report.page.html import html_page
 from compiler.time.forecast import forecast_step
+from dsl import ir
+from dsl.source import Source, Span
 from tests.browser import find_chromium
 from tests.compiler.time.steps import GPU, Machine, op, step
 from tests.placement_maps import SPEC, make_map
@@ -36,6 +39,8 @@ CELL_TEXTS = (
 )
 DETAIL = "document.getElementById('said').innerText"
 FOUND = "document.getElementById('found').innerText"
+
+TEXT = "\n" * 11 + "clones -> gpu[*]"
 
 
 def write(path: Path, placement: PlacementMap, details: Details | None = None) -> Path:
@@ -81,3 +86,26 @@ def timed_page(path: Path, trace: RunTrace | None = None) -> Path:
     found = timed_step()
     placement = evolve(make_map(2), time=found.for_map("a.profile.json"))
     return write(path, placement, Details(time=found, trace=trace))
+
+
+def model() -> ModelGraph:
+    """Return `conv1 -> logits` with a way around both, and a loss against labels."""
+    span = Span(Source(SPEC, TEXT), 11, 17)
+    layers = [
+        LayerNode(name, "layer", ir.Call(kind), span)
+        for name, kind in (("conv1", "Conv2D"), ("logits", "Dense"))
+    ]
+    layers.append(LayerNode("sum", "operation", ir.Call("add")))
+    return ModelGraph(
+        name="m",
+        inputs=(InputNode("image", "float32", (8, 8, None), 0), InputNode("label", "int32", (), 1)),
+        layers=tuple(layers),
+        calls=(
+            CallNode(0, (0,), (2,), 1),
+            CallNode(1, (2,), (3,), 1),
+            CallNode(2, (3, 0), (4,), 2),
+        ),
+        losses=(ObjectiveNode("cross", ir.Call("CrossEntropy"), 1, 4),),
+        metrics=(),
+        outputs=(),
+    )

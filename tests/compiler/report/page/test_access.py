@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 from attrs import evolve
 
+from compiler.mapping.records import MapTensor
+from compiler.mapping.step_time import LinkTime
+from compiler.report.page.details import Details
+from compiler.time.measured_trace import RunTrace, TraceEvent
 from tests.compiler.report.page.pages import (
     CELL_TEXTS,
     CELLS,
+    DETAIL,
     NAMES,
     NEEDS_BROWSER,
+    model,
     timed_page,
+    timed_step,
     write,
 )
 from tests.placement_maps import make_map
@@ -79,27 +86,168 @@ def test_names_are_never_markup(tab: Tab, tmp_path: Path) -> None:
     assert tab.errors == []
 
 
+def full_page(path: Path) -> Path:
+    """Write a page with all that one can have: times, a measured step, a model, clones that are alike."""
+    found = timed_step()
+    placement = make_map(8)
+    shares = [(0.05, 0.2, 0.45, 0.8)[at % 4] for at in range(len(placement.transfers))]
+    links = tuple(
+        LinkTime(each.from_device, each.to_device, share / 100, share, each.bytes)
+        for each, share in zip(placement.transfers, shares, strict=True)
+    )
+    largest = (MapTensor("clone_1/conv1/Relu:0", 4096),)
+    devices = tuple(
+        evolve(each, step_bytes=9000, other_bytes=4, memory_bytes=9004, memory_limit=5000, largest=largest)
+        for each in placement.devices
+    )
+    time = evolve(found.for_map("a.profile.json"), links=links)
+    event = TraceEvent("X", 9000.0, {"name": "clone_0/conv1/Relu"}, 100.0)
+    details = Details(model=model(), time=found, trace=RunTrace((event,)))
+    return write(path, evolve(placement, time=time, devices=devices), details)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_light_and_dark(tab: Tab, page: Path, scheme: str) -> None:
-    """Text stands out from its ground by at least 4.5 to 1, whichever colours the reader has chosen."""
+def test_contrast(tab: Tab, tmp_path: Path, scheme: str) -> None:
+    """Text stands out from its ground by 4.5 to 1 and what is drawn by 3 to 1 (WCAG AA), dark and light."""
     tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-    tab.open(page)
-    for selector in ("body", "#facts", "thead th", "#said p", "#strip small", "#strip-keys"):
-        assert tab.evaluate(CONTRAST.replace("SELECTOR", selector)) >= 4.5, selector
+    page = full_page(tmp_path / "full.html")
+    for state in ("sel=clone_0..7/conv1/kernel/read&by=flops", "device=cpu[0]", "q=conv1&sort=all"):
+        tab.open(page, f"#{state}")
+        faint = tab.evaluate(f"{CONTRAST}.texts(4.5)")
+        assert faint == [], (state, faint)
+        assert tab.evaluate(f"{CONTRAST}.count") > 150
+    for name in ("accent", "slots", "other", "step", "quiet", "hot1", "hot2", "hot3", "edge"):
+        for ground in ("page", "panel"):
+            assert tab.evaluate(f"{CONTRAST}.between('--{name}', '--{ground}')") >= 3, (name, ground)
+    assert tab.evaluate(f"{CONTRAST}.layers(4.5)") == []
 
 
 CONTRAST = """
 (() => {
+  const parse = (color) => {
+    const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    pen.fillStyle = color;
+    pen.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data;
+    return [r, g, b, a / 255];
+  };
+  const over = (top, ground) => [0, 1, 2].map((at) => top[at] * top[3] + ground[at] * (1 - top[3]));
   const light = (color) => {
-    const parts = color.match(/[0-9.]+/g).slice(0, 3).map((part) => part / 255);
-    const [r, g, b] = parts.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+    const [r, g, b] = color.slice(0, 3).map((part) => part / 255)
+      .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
-  const element = document.querySelector("SELECTOR");
-  let ground = element;
-  const clear = "rgba(0, 0, 0, 0)";
-  while (getComputedStyle(ground).backgroundColor === clear) ground = ground.parentElement;
-  const [one, other] = [getComputedStyle(element).color, getComputedStyle(ground).backgroundColor].map(light);
-  return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+  const contrast = (one, other) => {
+    const [a, b] = [light(one), light(other)];
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  };
+  const known = new Map();
+  const read = (color) => known.get(color) ?? known.set(color, parse(color)).get(color);
+  const groundOf = (element) => {
+    if (!element) return [255, 255, 255];
+    const color = read(getComputedStyle(element).backgroundColor);
+    return color[3] === 1 ? color : over(color, groundOf(element.parentElement));
+  };
+  const hasText = (each) => [...each.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+  const shown = [...document.body.querySelectorAll("*")]
+    .filter((each) => each.checkVisibility() && !each.closest("svg, script, option") && hasText(each));
+  const onGround = (each) => contrast(read(getComputedStyle(each).color), groundOf(each));
+  const colors = (one, other) => [one, other].map((name) => read(style.getPropertyValue(name).trim()));
+  const inside = (box, tag) => read(getComputedStyle(box.querySelector(tag)).fill);
+  const style = getComputedStyle(document.documentElement);
+  return {
+    count: shown.length,
+    texts: (least) => shown.map((each) => [each.innerText.slice(0, 30), onGround(each)])
+      .filter(([, found]) => found < least),
+    between: (one, other) => contrast(...colors(one, other)),
+    layers: (least) => [...document.querySelectorAll("#model [data-box]")]
+      .map((box) => contrast(inside(box, "text"), inside(box, "rect"))).filter((found) => found < least),
+  };
 })()
 """
+
+
+def test_everything_has_a_role_and_a_name(tab: Tab, tmp_path: Path) -> None:
+    """Whatever can have the focus tells a screen reader what it is; none is put before its turn."""
+    tab.open(full_page(tmp_path / "full.html"), "#sel=clone_0..7/conv1")
+    nodes = tab.call("Accessibility.getFullAXTree")["nodes"]
+    focusable = [
+        each
+        for each in nodes
+        if not each["ignored"]
+        and any(one["name"] == "focusable" and one["value"]["value"] for one in each.get("properties", []))
+    ]
+    roles = {each["role"]["value"] for each in focusable}
+    assert {"button", "combobox", "searchbox", "row", "region", "image", "DisclosureTriangle"} <= roles
+    assert "generic" not in roles
+    nameless = [each for each in focusable if not each.get("name", {}).get("value")]
+    assert [each["role"]["value"] for each in nameless if each["role"]["value"] != "row"] == []
+    early = "[...document.querySelectorAll('[tabindex]')].filter((each) => each.tabIndex > 0).length"
+    assert tab.evaluate(early) == 0
+    outside = "(each) => !each.closest('[aria-label], [aria-labelledby]')"
+    unnamed = tab.evaluate(f"[...document.querySelectorAll('table, section')].filter({outside}).length")
+    assert unnamed == 0
+
+
+def test_the_focus_goes_from_top_to_bottom(tab: Tab, tmp_path: Path) -> None:
+    """Tab leads through the parts of the page in their order, and each thing that has the focus shows it."""
+    tab.open(full_page(tmp_path / "full.html"))
+    seen: list[str] = []
+    for _ in range(400):
+        tab.press("Tab")
+        part, outlined = tab.evaluate(
+            "(() => { const it = document.activeElement; const part = it.closest('main > *, aside');"
+            "const line = it.querySelector('rect, .hold, td'); const inner = line && getComputedStyle(line);"
+            "const within = inner && (inner.boxShadow !== 'none' || inner.stroke !== 'none');"
+            "return [part ? part.id || part.getAttribute('aria-labelledby') : '',"
+            "getComputedStyle(it).outlineStyle !== 'none' || Boolean(within)]; })()"
+        )
+        if part:
+            assert outlined, part
+        if not seen or seen[-1] != part:
+            seen.append(part)
+        if part == "detail" or (seen.count("strip-title") > 1):
+            break
+    parts = [each for each in seen if each]
+    assert parts[:7] == [
+        "strip-title",
+        "timeline-section",
+        "matrix-section",
+        "devices-section",
+        "scopes-title",
+        "transfers-section",
+        "model-section",
+    ]
+
+
+def test_escape_and_the_button_end_an_explanation(tab: Tab, page: Path) -> None:
+    """In a narrow window the explanation covers a part of the page until it is closed."""
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 1}
+    tab.call("Emulation.setDeviceMetricsOverride", **size, mobile=False)
+    try:
+        tab.open(page, "#sel=clone_1%2Fconv1")
+        assert tab.evaluate("document.getElementById('detail').offsetHeight") > 0
+        tab.click("#close")
+        assert tab.evaluate("document.getElementById('detail').offsetHeight") == 0
+        assert "sel=" not in tab.evaluate("location.hash")
+        tab.click('tr[data-path="clone_1"] .name')
+        assert tab.evaluate("document.getElementById('detail').offsetHeight") > 0
+        tab.press("Escape")
+        assert tab.evaluate("document.getElementById('detail').offsetHeight") == 0
+    finally:
+        tab.call("Emulation.clearDeviceMetricsOverride")
+
+
+def test_five_hundred_clones_are_drawn_as_few(tab: Tab, tmp_path: Path) -> None:
+    """A page of 512 clones has hardly more elements than one of 16, and shows any clone that is asked for."""
+    elements = "document.querySelectorAll('*').length"
+    tab.open(write(tmp_path / "few.html", make_map(16, host="worker[{}].")))
+    few = tab.evaluate(elements)
+    page = write(tmp_path / "many.html", make_map(512, host="worker[{}]."))
+    tab.open(page)
+    assert tab.evaluate(elements) < few + 1000  # up to 64 rows of devices and of transfers
+    tab.open(page, "#sel=clone_300%2Fconv1%2FRelu&device=worker[40].gpu[3]")
+    assert "worker[37].gpu[4]" in tab.evaluate(DETAIL)
+    tab.click("#scopes thead .turn")
+    assert tab.evaluate("document.querySelectorAll('#strip li').length") == 1 + 32 + 1
+    assert tab.errors == []

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from compiler.model.graph import CallNode, InputNode, LayerNode, ModelGraph, ObjectiveNode
 from compiler.report.page.details import Details
-from dsl import ir
-from dsl.source import Source, Span
-from tests.compiler.report.page.pages import DETAIL, NEEDS_BROWSER, write
+from tests.compiler.report.page.pages import DETAIL, NEEDS_BROWSER, model, write
 from tests.placement_maps import SPEC, make_map
 
 if TYPE_CHECKING:
@@ -17,36 +14,12 @@ if TYPE_CHECKING:
     from tests.browser import Tab
 
 pytestmark = NEEDS_BROWSER
-TEXT = "\n" * 11 + "clones -> gpu[*]"
 
 BOXES = (
     "[...document.querySelectorAll('#model [data-box]')].map((box) => [box.getAttribute('aria-label'),"
     "...['x', 'y'].map((each) => Number(box.querySelector('rect').getAttribute(each))),"
     "getComputedStyle(box.querySelector('rect')).fill])"
 )
-
-
-def model() -> ModelGraph:
-    """Return `conv1 -> logits` with a way around both, and a loss against labels."""
-    span = Span(Source(SPEC, TEXT), 11, 17)
-    layers = [
-        LayerNode(name, "layer", ir.Call(kind), span)
-        for name, kind in (("conv1", "Conv2D"), ("logits", "Dense"))
-    ]
-    layers.append(LayerNode("sum", "operation", ir.Call("add")))
-    return ModelGraph(
-        name="m",
-        inputs=(InputNode("image", "float32", (8, 8, None), 0), InputNode("label", "int32", (), 1)),
-        layers=tuple(layers),
-        calls=(
-            CallNode(0, (0,), (2,), 1),
-            CallNode(1, (2,), (3,), 1),
-            CallNode(2, (3, 0), (4,), 2),
-        ),
-        losses=(ObjectiveNode("cross", ir.Call("CrossEntropy"), 1, 4),),
-        metrics=(),
-        outputs=(),
-    )
 
 
 def test_layers_below_each_other(tab: Tab, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ export function turnGroup(group) {
 }
 
 /**
- * Open a group so far that a device of it is shown.
+ * Open a group so far that a device of it is shown, unless that would be far.
  * @param {Group[]} groups
  * @param {number} device
  */
@@ -73,6 +73,7 @@ export function showDevice(groups, device) {
   const group = groups.find((each) => each.many && each.devices.includes(device));
   if (!group) return;
   const at = group.devices.indexOf(device);
+  if (at >= 2 * AT_A_TIME) return;
   while (group.shown <= at) turnGroup(group);
 }
 

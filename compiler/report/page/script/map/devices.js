@@ -12,7 +12,7 @@ import { columnsShown, drawDevices, groups, onDevices, openGroup } from "./panel
 /** @typedef {import("../both/data.js").Device} Device */
 /** @typedef {import("../both/data.js").Transfer} Transfer */
 
-const LINKS_SHOWN = 200;
+const LINKS_SHOWN = 64;
 const DEVICES_SHOWN = 64;
 const OPENED = 24; // devices up to which their table is open at first
 

@@ -137,7 +137,7 @@ function mark() {
 
 export function startModel() {
   const clones = Object.keys(data.clones).map(Number);
-  chooser.replaceChildren(...clones.map((each) => make("option", { value: each }, `clone ${each}`)));
+  if (model) chooser.replaceChildren(...clones.map((each) => make("option", { value: each }, `clone ${each}`)));
   byId("model-clone-box").hidden = clones.length < 2;
   chooser.addEventListener("change", () => { drawn.clone = Number(chooser.value); draw(); writeAddress(); });
   register({

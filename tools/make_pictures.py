@@ -37,6 +37,14 @@ def start_spec() -> str:
     return (ROOT / "tfdeploy" / "templates" / "start.tfdeploy").read_text(encoding="utf-8")
 
 
+def transformer_spec() -> str:
+    """Return the spec of the transformer among the examples, its second half on a second GPU."""
+    text = (ROOT / "examples" / "transformer.tfdeploy").read_text(encoding="utf-8")
+    text = text.replace("  cpu = 2\n", "  gpu = 2\n")
+    halves = '  ops("encoder_1/*") -> group[1]\n  ops("logits/*") -> group[1]\n'
+    return text.replace("  clones -> cpu[*]\n", f"  clones -> groups(gpu[*], size = 2)\n{halves}")
+
+
 @frozen
 class Screenshot:
     """The placement page of a spec, in a window of some size.
@@ -46,39 +54,73 @@ class Screenshot:
         state: What is open and chosen on the page, as its address says it.
         width: The width of the window, in pixels.
         height: The height of the window, in pixels.
+        part: The part of the page that is scrolled to, by its id; empty for the beginning.
+        settings: Attributes of the spec that are set, as pairs.
+        against: If given, the page is that of the spec beside itself with these attributes set.
     """
 
     spec: Callable[[], str]
     state: str
     width: int
     height: int
+    part: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
+    against: tuple[tuple[str, str], ...] = ()
 
     def sources(self) -> list[bytes]:
         """Return everything that the picture depends on, save the graph that TensorFlow builds."""
         files = sorted(PAGE.rglob("*"), key=lambda each: each.name)
         drawing = [each.read_bytes() for each in files if each.suffix in {".css", ".html", ".js"}]
-        return [self.spec().encode(), f"{self.state} {self.width} {self.height}".encode(), *drawing]
+        return [
+            self.spec().encode(),
+            repr((self.state, self.width, self.height, *self._more())).encode(),
+            *drawing,
+        ]
 
     def make(self, file: Path) -> None:
         """Write the picture."""
-        import tfdeploy
-
         program = find_chromium()
         if program is None:
             sys.exit("there is no Chromium to make screenshots with")
         with tempfile.TemporaryDirectory(prefix="tfdeploy-pictures-") as folder:
             spec, page = Path(folder, "digits.tfdeploy"), Path(folder, "map.html")
             spec.write_text(self.spec(), encoding="utf-8")
-            graph = tfdeploy.compile(tfdeploy.load(spec), emulate=True)
-            shown = tfdeploy.to_html(graph).replace(f"{folder}/", "")
-            page.write_text(shown, encoding="utf-8")
+            page.write_text(self._page(spec).replace(f"{folder}/", ""), encoding="utf-8")
             with start_browser(program, Path(folder, "profile")) as tab:
                 size = {"width": self.width, "height": self.height}
                 tab.call("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=1, mobile=False)
                 tab.call("Emulation.setScrollbarsHidden", hidden=True)
                 tab.open(page, f"#{self.state}")
+                if self.part:
+                    tab.evaluate(f"document.getElementById({self.part!r}).scrollIntoView()")
                 taken = tab.call("Page.captureScreenshot", format="png")
         file.write_bytes(base64.b64decode(taken["data"]))
+
+    def _more(self) -> tuple[object, ...]:
+        return self.part, self.settings, self.against
+
+    def _page(self, path: Path) -> str:
+        """Return the page of a spec, or of it beside itself with other settings."""
+        import tfdeploy
+        from compiler.report.comparison.compare import compare
+        from compiler.report.page.data.diff_data import Side
+        from compiler.report.page.data.spec_lines import lines_of, texts_of
+        from compiler.report.page.html import diff_page
+        from tfdeploy.looking import placement_of
+
+        graph = tfdeploy.compile(tfdeploy.load(path, dict(self.settings)), emulate=True)
+        if not self.against:
+            return tfdeploy.to_html(graph)
+        other = tfdeploy.compile(tfdeploy.load(path, dict(self.settings + self.against)), emulate=True)
+        words = "".join(f", {name}={value}" for name, value in self.against)
+        sides = [
+            Side(label, placement, lines_of(placement, texts_of(each.plan.spec)))
+            for label, each, placement in (
+                (str(path), graph, placement_of(graph)),
+                (f"{path}{words}", other, placement_of(other)),
+            )
+        ]
+        return diff_page(sides[0], sides[1], compare(sides[0].placement, sides[1].placement))
 
 
 @frozen
@@ -122,6 +164,25 @@ class Curves:
 PICTURES: dict[str, Screenshot | Curves] = {
     "first.png": Screenshot(first_spec, "open=clone_1&sel=clone_1/dense/MatMul", 720, 1080),
     "placement.png": Screenshot(first_spec, "open=clone_1&sel=clone_1/dense", 1280, 1200),
+    "timeline.png": Screenshot(
+        first_spec,
+        "by=flops&sort=all&open=clone_1&sel=clone_1/dense/MatMul",
+        1280,
+        1000,
+        "timeline-section",
+        (("devices.kind", "v100"), ("devices.gpu", "2")),
+    ),
+    "model.png": Screenshot(
+        transformer_spec, "layer=4,encoder/multi_head_attention", 1280, 900, "model-section"
+    ),
+    "diff.png": Screenshot(
+        first_spec,
+        "sel=clone_2/dense/MatMul",
+        1280,
+        1000,
+        against=(("clones.batch", "64"), ("devices.gpu", "2")),
+    ),
+    "narrow.png": Screenshot(first_spec, "open=clone_1&sel=clone_1/dense", 390, 900),
     "curves.svg": Curves("loss"),
 }
 """The pictures by their files."""

@@ -82,3 +82,10 @@ def test_no_model_without_a_spec(tab: Tab, page: Path) -> None:
     assert tab.evaluate("document.getElementById('model-section').offsetHeight") == 0
     assert tab.evaluate(DETAIL).startswith("Why is it there?")
     assert tab.errors == []
+
+
+def test_a_single_clone_shares_scopes_with_its_variables(tab: Tab, tmp_path: Path) -> None:
+    """The device of a layer is that of its computation, wherever its variables, slots and reads are."""
+    tab.open(write(tmp_path / "model.html", make_map(1), Details(model=model())))
+    assert tab.evaluate(BOXES)[3][0] == "logits, Dense, on gpu[0]"
+    assert tab.errors == []

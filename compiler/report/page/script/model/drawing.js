@@ -32,24 +32,23 @@ function pathOf(box) {
 }
 
 /**
- * The device that computes most of a scope, without what it reads from elsewhere.
+ * The device that computes most of a scope on the way forward; without such ops, the one that has most of its ops.
  * @param {string | null} path
  */
 function deviceOf(path) {
   const family = data.families.find((each) => each.clones.includes(drawn.clone));
   const shared = family && path?.startsWith(`${scopeOf(drawn.clone)}/`) ? findNode(family.label + path.slice(scopeOf(drawn.clone).length)) : null;
   const node = shared ?? (path ? findNode(path) : null);
-  /** @type {Map<number, number>} */
-  const counts = new Map();
+  const [forward, all] = /** @type {[Map<number, number>, Map<number, number>]} */ ([new Map(), new Map()]);
   if (node) {
     eachNode(node, (each) => {
-      if (!each.op || each.op.role === "read" || each.op.role === "variable") return;
       const places = placesOf(each);
       const place = places.find((one) => one.clone === drawn.clone) ?? places[0];
-      if (place) counts.set(place.device, (counts.get(place.device) ?? 0) + 1);
+      if (!place) return;
+      for (const counts of each.op?.role === "forward" ? [forward, all] : [all]) counts.set(place.device, (counts.get(place.device) ?? 0) + 1);
     });
   }
-  return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0] ?? -1;
+  return [...(forward.size ? forward : all)].sort((a, b) => b[1] - a[1])[0]?.[0] ?? -1;
 }
 
 function draw() {

@@ -41,7 +41,7 @@ place {{
   {rules}
 }}
 
-update {{ optimizer = {optimizer}, batch_norm = mean }}
+update {{ {optimizer}, batch_norm = mean }}
 train {{ seed = 7 }}
 """
 TABLE = 'variables("table/*") -> sharded(cpu[1..3])'
@@ -59,6 +59,8 @@ def words(
     **overrides: str,
 ) -> Any:
     """Return the spec of a model with a table of 100 rows."""
+    if not optimizer.startswith("optimizer {"):
+        optimizer = f"optimizer = {optimizer}"
     text = MODEL.format(
         rules=rules, optimizer=optimizer, clones=clones, batch=batch, table=table, dense=dense
     )
@@ -134,6 +136,19 @@ def test_pieces_are_trained_as_the_whole_is(kind: str) -> None:
 )
 def test_every_optimizer_updates_pieces_as_the_whole(optimizer: str) -> None:
     """Sparse and dense gradients, slots of every shape, weight decay included."""
+    assert differs(words(optimizer=optimizer), words(ONE, optimizer=optimizer)) < 1e-5
+
+
+OTHERS = ["Adadelta(0.5)", "Adamax(0.01)", "Lion(0.001)", "Adam(0.01, amsgrad = true)"]
+
+
+@pytest.mark.parametrize("first", range(2))
+def test_optimizers_of_groups_update_pieces_as_the_whole(first: int) -> None:
+    """Each of four optimizers has a table or a matrix in one of two turns, rows of gradients included."""
+    globs = ["table/*", "logits/kernel", "logits/bias", "norm/*"]
+    own = [OTHERS[(2 * first + at) % 4] for at in range(4)]
+    rules = ", ".join(f'"{glob}" -> {each}' for glob, each in zip(globs, own, strict=True))
+    optimizer = f"optimizer {{ {rules} }}"
     assert differs(words(optimizer=optimizer), words(ONE, optimizer=optimizer)) < 1e-5
 
 

@@ -1,0 +1,50 @@
+"""`plan` and `diff` build no graph of many clones that are alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from compiler.graph import many_clones
+from tfdeploy.cli.group import load
+
+SPEC = """
+tfdeploy = 1
+
+model "small" {
+  x = input(float32, [4])
+  y = input(float32, [1])
+  z = x -> Dense(1, name = "z")
+  loss = [y, z] -> MeanSquaredError()
+}
+devices { gpu = 30 }
+clones { batch = 2 }
+place {
+  variables -> cpu[0]
+}
+update { optimizer = SGD(0.1) }
+expect { traffic(gpu[*], cpu[0]) <= 500B }
+"""
+
+
+def test_many_clones_are_shown_without_their_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs of two and of three clones are built; what the spec expects is asked of all."""
+    built: list[int] = []
+    compile_graph = many_clones.compile_graph
+
+    def noted(plan: Any, **words: Any) -> Any:
+        built.append(len(plan.towers))
+        return compile_graph(plan, **words)
+
+    monkeypatch.setattr(many_clones, "compile_graph", noted)
+    monkeypatch.setattr("compiler.graph.build.compile_graph", None)
+    path = tmp_path / "small.tfdeploy"
+    path.write_text(SPEC)
+    done = CliRunner().invoke(load("plan"), [str(path)], standalone_mode=False)
+    assert built == [2, 3]
+    assert "clones 0..29 on gpu[0..29], 2 examples each" in done.stdout
+    assert "clone_0..29/" in done.stdout
+    assert "it is 720 B a step" in done.output  # 20 bytes of gradients and 4 of the loss, from each

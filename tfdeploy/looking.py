@@ -102,7 +102,7 @@ def to_html(subject: Placed) -> str:
     found = time_of(graph)
     timed = found[0] if found is not None else None
     placement = _placement_of(graph, None if found is None else found[0].for_map(found[1]))
-    return plan_page(placement, spec_lines.texts_of(graph.plan.spec), graph, timed)
+    return plan_page(placement, spec_lines.texts_of(graph.plan.spec), graph.plan, graph, timed)
 
 
 def forecast(

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.mapping.records import PlacementMap
+    from compiler.plan import Plan
     from compiler.time.forecast import StepForecast
     from compiler.time.measured_trace import RunTrace
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 def plan_page(
     placement: PlacementMap,
     texts: Mapping[str, str],
+    plan: Plan | None = None,
     compiled: CompiledGraph | None = None,
     time: StepForecast | None = None,
     trace: RunTrace | None = None,
@@ -25,7 +27,8 @@ def plan_page(
     Args:
         placement: The map.
         texts: The texts of the spec by their files.
-        compiled: The graph that the map was made from; without it, the page has no model and no costs of ops.
+        plan: The plan that the map was made from; without it, the page has no model.
+        compiled: The graph that the map was made from; without it, the page has no costs of ops.
         time: The forecast of the step.
         trace: The trace of a run, which is shown beneath the timeline of the forecast.
     """
@@ -34,14 +37,17 @@ def plan_page(
     from compiler.report.page.details import Details
     from compiler.report.page.html import html_page
 
-    if compiled is None:
+    if plan is None:
         return html_page(placement, lines_of(placement, texts))
+    model = plan.model
+    lines = lines_of(placement, texts, places_of(model))
+    if compiled is None:
+        return html_page(placement, lines, Details(model=model, time=time, trace=trace))
     from compiler.graph.assumed_sizes import with_assumed_sizes
     from compiler.graph.inspect.timed_step import timed_step
 
-    model = compiled.plan.model
     work = time.work if time is not None else None
     if work is None:
         work = timed_step(with_assumed_sizes(compiled))
     details = Details(model=model, work=work, time=time, trace=trace)
-    return html_page(placement, lines_of(placement, texts, places_of(model)), details)
+    return html_page(placement, lines, details)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from compiler.graph.storage.export import keras_model
@@ -106,6 +107,7 @@ def _check_branches(bindings: Mapping[str, str]) -> tuple[float, dict[str, Any]]
     return loss, {name: float(np.max(np.abs(after[name] - before[name]))) for name in before}
 
 
+@pytest.mark.full
 def test_every_layer_trains_on_two_clones_and_predicts_as_in_keras() -> None:
     """Training moves the weights of each, and the exported model has the same predictions."""
     bindings = {f"of_{name}": f"of_{name} = {flow}" for name, flow in LAYERS.items()}

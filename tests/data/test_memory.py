@@ -65,7 +65,7 @@ def read(folder: Path, kind: str, batch: int) -> tuple[int, float, int]:
     return int(count), float(total), int(peak)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_an_npz_of_three_gigabytes_takes_little_memory(tmp_path: Path) -> None:
     """Three GiB of arrays are read to the last example in less than 256 MiB more than three MiB."""
     found = []

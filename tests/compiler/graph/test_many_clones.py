@@ -74,6 +74,7 @@ ALIKE = {
 }
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("name", ALIKE)
 def test_map_of_eight_clones_is_that_of_their_graph(name: str) -> None:
     """Everything is equal, in the same order; so is what a view shows of it."""
@@ -145,6 +146,7 @@ UNLIKE = {
 }
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("name", UNLIKE)
 def test_clones_that_are_not_alike_are_left_to_their_graph(name: str) -> None:
     """Nothing is built to find that out."""

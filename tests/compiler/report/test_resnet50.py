@@ -23,7 +23,7 @@ FOUND = "document.getElementById('found').innerText"
 ROWS = "document.querySelectorAll('#scopes tbody tr').length"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed to look at the page with")
 def test_views_of_resnet50(tmp_path: Path) -> None:
     """The map is read back whole; the page is small and answers; tables stay readable."""

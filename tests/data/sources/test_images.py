@@ -104,6 +104,7 @@ def test_images_are_shuffled_scaled_and_cached(reader: Any) -> None:
     assert [sorted(values[:20].tolist()), sorted(values[20:].tolist())] == [list(range(20))] * 2
 
 
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize("resize", ["bilinear", "smooth", "crop"])
 def test_a_cast_changes_no_pixel(reader: Any, resize: str) -> None:
     """Images that a cast makes floats, under whatever name, are the whole numbers that they were."""

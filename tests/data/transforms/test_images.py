@@ -158,6 +158,7 @@ def test_whole_numbers_stay_whole_numbers(reader: Any) -> None:
     assert len(np.unique(found)) > 20
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("flow", [(*PLAIN, *MANY), (*MIXED, *FLIPS)], ids=["alone", "mixed"])
 def test_the_numbers_of_an_example_do_not_depend_on_batches_or_resuming(
     reader: Any, images: Any, flow: Any

@@ -207,7 +207,7 @@ def test_a_second_interrupt_ends_all_at_once(tasks: Tasks) -> None:
     assert none_left(tasks)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_workers_train_until_a_signal_comes(tasks: Tasks) -> None:
     """The chief writes a checkpoint, if it had been stopped too, and its result is the launcher's.
 

@@ -103,6 +103,7 @@ def test_training_ends_at_the_exact_step(tmp_path: Path, update: str) -> None:
     require_complete(Run(tmp_path, train(tmp_path, update)), 30)
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("update", UPDATES)
 def test_an_epoch_of_all_workers_is_one_pass(two_epochs: Callable[[str], Run], update: str) -> None:
     """Training ends at the exact step, evaluations and checkpoints coming in between.
@@ -129,6 +130,7 @@ def test_history_says_whose_update_it_was(two_epochs: Callable[[str], Run]) -> N
     assert {each["worker"] for each in lines} == {"worker:0", "worker:1", "worker:2"}
 
 
+@pytest.mark.full
 def test_a_run_goes_on_in_another_replication(tmp_path: Path) -> None:
     """Checkpoints know nothing of graphs: between graphs, then in one, then on one worker."""
     assert train(tmp_path, "replication = between_graph", workers=2, length="steps = 10").steps == 10

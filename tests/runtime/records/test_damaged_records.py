@@ -36,7 +36,9 @@ from tfdeploy.runtime.train.best import read_best
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
 
-LINE = HistoryRecord(10, "train", 0.5, 0.25, {"accuracy": 0.75}, 1234.5, 0.1, 0.5, "worker:0")
+LINE = HistoryRecord(
+    10, "train", 0.5, 0.25, {"accuracy": 0.75}, 1234.5, 0.1, {"*": 0.1, "head/*": 0.2}, 0.5, "worker:0"
+)
 RESULT = Result(
     status="finished",
     steps=20,

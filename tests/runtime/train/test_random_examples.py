@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
 from tests.runtime.conftest import SPEC
 from tests.support import largest_difference, rounding
@@ -37,6 +38,7 @@ def spec() -> str:
     return changed + rest.replace(last, last + TEST, 1)
 
 
+@pytest.mark.full
 def test_random_examples_are_the_same_for_any_clones_and_after_a_run_goes_on(
     project: Project, make_project: Callable[[str], Project]
 ) -> None:

@@ -295,6 +295,7 @@ def test_bad_data_in_mid_run(project: Project, tmp_path: Path) -> None:
     assert "row 901" in found.message
 
 
+@pytest.mark.full
 def test_clones_that_update_by_themselves(project: Project) -> None:
     """In async training steps are counted exactly, over an evaluation, a checkpoint and a resume."""
     more = {"update__mode": "async", "train__deterministic": False, "clones__count": 3}
@@ -309,6 +310,7 @@ def test_clones_that_update_by_themselves(project: Project) -> None:
     assert result.test.metrics["accuracy"] > 0.6
 
 
+@pytest.mark.full
 def test_clones_that_train_copies(project: Project) -> None:
     """In local training what is evaluated, saved and exported is the mean of the copies."""
     more = {"update__mode": "local", "update__average_every": 7, "update__ema": "none"}

@@ -117,7 +117,7 @@ def test_a_cluster_trains_a_table_in_pieces_and_one_machine_goes_on(tmp_path: Pa
     assert whole.metrics == pytest.approx(here.metrics)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.usefixtures("forked_tasks")
 def test_a_killed_server_loses_no_more_than_the_steps_since_a_checkpoint(tmp_path: Path) -> None:
     """A server with half of a table comes back, and the run goes on from the newest checkpoint."""

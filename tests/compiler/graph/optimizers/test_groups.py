@@ -261,6 +261,6 @@ def test_a_schedule_of_the_users_gives_the_rate_of_each_step() -> None:
     with Training(bag('optimizer = SGD(python("own:halved"))'), batches()) as training:
         rates = []
         for _ in range(3):
-            rates.append(float(training.session.run(training.compiled.learning_rate)))
+            rates.append(float(training.session.run(training.compiled.learning_rates["*"])))
             training.steps(1)
     assert rates == pytest.approx([0.1, 0.05, 0.1 / 3])

@@ -168,7 +168,8 @@ class Tied(keras.layers.Layer):
 def test_a_table_that_is_also_the_output_layer_is_looked_up_and_read(tmp_path: Path) -> None:
     """Tied weights: rows for the look-up, all pieces for the product, and one gradient."""
     (tmp_path / "tied.py").write_text(TIED)
-    text = MODEL.format(rules=TABLE, optimizer="Adam(0.01)", clones=2, batch=4, table="", dense="")
+    optimizer = "optimizer = Adam(0.01)"
+    text = MODEL.format(rules=TABLE, optimizer=optimizer, clones=2, batch=4, table="", dense="")
     begin, end = text.index("  rows ="), text.index("  loss =")
     text = f'{text[:begin]}  logits = word -> python("tied:Tied", name = "table")\n{text[end:]}'
     cut, whole = (

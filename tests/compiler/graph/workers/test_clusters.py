@@ -233,8 +233,8 @@ def test_what_workers_cannot_do_is_refused(code: str, arguments: dict[str, objec
     assert {each.code for each in error.value.diagnostics} == {code}
 
 
+@pytest.mark.full
 @pytest.mark.family(every=2)
-@pytest.mark.slow
 @pytest.mark.parametrize(("update", "workers"), [("mode = async", 64), ("replication = between_graph", 8)])
 def test_the_plan_of_a_large_cluster_agrees_with_arithmetic(update: str, workers: int) -> None:
     """Workers with 8 GPUs each and 16 servers: weights to every GPU, one gradient from every worker."""

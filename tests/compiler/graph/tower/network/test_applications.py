@@ -38,7 +38,6 @@ train {{ seed = 3 }}
 """
 
 NAMES = signatures.names("application")
-CHEAP = ("MobileNetV2", "VGG16", "VGG19", "Xception")
 """Those that compile within a few seconds of processor time, besides `TRAINED_ALWAYS`."""
 
 TRAINED = {
@@ -61,10 +60,11 @@ def _text(name: str, *, training: str = "true", update: str = "") -> str:
     return SPEC.format(name=name, size=SMALLEST.get(name, 32), training=training, update=update)
 
 
-def _compiles(name: str) -> None:
-    """Compile a model on two clones: all of its weights are there, and all gradients."""
-    text = _text(name).replace("(training = true)", "")  # with it, EfficientNet would draw in predictions too
-    compiled = compile_graph(make_plan(spec_of(text)))
+@pytest.mark.full
+@pytest.mark.parametrize("name", NAMES)
+def test_all_models_of_keras_compile_on_two_clones(name: str) -> None:
+    """All of them, of the smallest legal input."""
+    compiled = compile_graph(make_plan(spec_of(_text(name))))
     size = SMALLEST.get(name, 32)
     plain = getattr(keras.applications, name)(
         input_shape=(size, size, 3), include_top=False, weights=None, pooling="avg"
@@ -73,20 +73,6 @@ def _compiles(name: str) -> None:
     inner = [each for each in compiled.weights.values() if each.name.startswith("inner/")]
     assert sum(int(np.prod(each.shape)) for each in inner) == counted
     assert compiled.train_op is not None
-
-
-@pytest.mark.family(every=3)
-@pytest.mark.parametrize("name", CHEAP)
-def test_models_of_keras_compile_on_two_clones(name: str) -> None:
-    """The cheapest."""
-    _compiles(name)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", [each for each in NAMES if each not in CHEAP])
-def test_all_models_of_keras_compile_on_two_clones(name: str) -> None:
-    """All others, of the smallest legal input."""
-    _compiles(name)
 
 
 class _Inferring(keras.layers.Layer):  # type: ignore[misc] # Keras has no types

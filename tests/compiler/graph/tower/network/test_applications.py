@@ -38,7 +38,6 @@ train {{ seed = 3 }}
 """
 
 NAMES = signatures.names("application")
-"""Those that compile within a few seconds of processor time, besides `TRAINED_ALWAYS`."""
 
 TRAINED = {
     "MobileNet": "false",

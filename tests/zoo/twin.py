@@ -42,21 +42,30 @@ class Twin:
         found |= {each.path: each for each in self.model.weights if id(each) not in own}
         return {path: each for path, each in found.items() if "seed_generator" not in path}
 
-    def train_on_batch(self, arrays: Mapping[str, Any], rate: float) -> float:
-        """Do one step of SGD on a batch, and return the loss before it."""
+    def train_on_batch(self, arrays: Mapping[str, Any], rate: float, *, eagerly: bool = True) -> float:
+        """Do one step of SGD on a batch, and return the loss before it.
+
+        Args:
+            arrays: The batch, by the names of the inputs and targets.
+            rate: The learning rate.
+            eagerly: Whether each op is run by itself, and not in a graph of the step as Keras does otherwise.
+
+        Returns:
+            The loss.
+        """
         if self.losses:
             self.model.compile(
                 keras.optimizers.SGD(rate),
                 list(self.losses) if len(self.losses) > 1 else self.losses[0],
                 loss_weights=self.weights,
-                run_eagerly=True,
+                run_eagerly=eagerly,
             )
             targets = [self.cut(arrays[each]) for each in self.targets]
             result = self.model.train_on_batch(
                 inputs_of(self.model, arrays), targets if len(targets) > 1 else targets[0]
             )
         else:
-            self.model.compile(keras.optimizers.SGD(rate), run_eagerly=True)
+            self.model.compile(keras.optimizers.SGD(rate), run_eagerly=eagerly)
             result = self.model.train_on_batch(inputs_of(self.model, arrays))
         return float(result[0] if isinstance(result, list) else result)
 

@@ -10,6 +10,7 @@ import pytest
 
 import grammar
 from compiler.graph.storage.export import keras_model
+from compiler.graph.tower.network.keras_scope import own_names
 from compiler.model.elaborate import elaborate
 from dsl.source import Source
 from grammar.format import format_text
@@ -27,9 +28,10 @@ STILL = {"let.rate": "0", "let.noise": "0.0"}  # a spec and its twin draw other 
 
 
 def twin_of(name: str) -> Twin:
-    """Return the Keras model of an example."""
+    """Return the Keras model of an example, with names that do not depend on what was made before."""
     maker: Maker = next(vars(room)[name] for room in ROOMS if name in vars(room))
-    return maker()
+    with own_names():
+        return maker()
 
 
 def _require_equal(found: Any, expected: Any, what: str) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.tower.network.keras_scope import own_names
+from compiler.graph.tower.network.keras_scope import names_beside, own_names
 from compiler.graph.tower.network.network import Network, flattened
 from compiler.graph.tower.network.operations import FreeWeight, PlainWeight
 from compiler.graph.tower.network.precision import dtype_policy
@@ -72,9 +73,12 @@ def plain_model(compiled: CompiledGraph, *, base: str = ".", whole: bool = False
         }
         inputs = list(tensors.values())
         needed = set(range(len(graph.names))) if whole else graph.values_of_outputs
+        taken = names_beside([*(each.name for each in graph.inputs), *_layer_names(network)])
         for call in graph.calls:
             if not needed.isdisjoint(call.values):
-                made = network.apply(call, [tensors[each] for each in call.inputs])
+                is_layer = isinstance(network.layers[call.layer], keras.layers.Layer)
+                with nullcontext() if is_layer else own_names(taken):
+                    made = network.apply(call, [tensors[each] for each in call.inputs])
                 tensors |= zip(call.values, flattened(made), strict=True)
         outputs = (
             [each for each in tensors.values() if isinstance(each, keras.KerasTensor)]
@@ -99,6 +103,13 @@ def _variables(network: Network, compiled: CompiledGraph) -> dict[str, Any]:
         if node.kind != "operation" and layer.built:
             tracer.frozen(layer)
     return found
+
+
+def _layer_names(network: Network) -> Iterator[str]:
+    """Give the names of the layers, which no operation of the same model may have."""
+    for layer in network.layers:
+        if isinstance(layer, keras.layers.Layer | PlainWeight):
+            yield (layer.dense if isinstance(layer, PlainWeight) else layer).name
 
 
 def _name(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -33,14 +33,32 @@ def stateless() -> Iterator[Any]:
 
 
 @contextmanager
-def own_names() -> Iterator[None]:
-    """Let Keras choose names for objects as if nothing had been made in this process before."""
+def own_names(given: defaultdict[str, int] | None = None) -> Iterator[None]:
+    """Let Keras choose names for objects as if nothing had been made in this process before.
+
+    Args:
+        given: How often each name has been used, which is counted on; None if no name has been used.
+    """
     before = get_global_attribute(NAMES_GIVEN)
-    set_global_attribute(NAMES_GIVEN, defaultdict(int))
+    set_global_attribute(NAMES_GIVEN, defaultdict(int) if given is None else given)
     try:
         yield
     finally:
         set_global_attribute(NAMES_GIVEN, before)
+
+
+def names_beside(names: Iterable[str]) -> defaultdict[str, int]:
+    """Return what `own_names` takes so that Keras chooses none of these names.
+
+    Keras chooses `reshape`, then `reshape_1`, `reshape_2` and so on.
+    """
+    given: defaultdict[str, int] = defaultdict(int)
+    for name in names:
+        stem, _, number = name.rpartition("_")
+        given[name] = max(given[name], 1)
+        if stem and number.isdecimal():
+            given[stem] = max(given[stem], int(number) + 1)
+    return given
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from compiler.graph.build import compile_graph
+from compiler.graph.tower.network.keras_scope import own_names
 from compiler.pipeline import make_plan
 from dsl.schema import signatures
 from tests.support import Training, spec_of
@@ -100,9 +101,10 @@ def _trains(name: str) -> None:
         (loss,) = tower.steps(1)
         after = tower.values()
     image = keras.Input((size, size, 3))
-    inner = getattr(keras.applications, name)(
-        input_shape=(size, size, 3), include_top=False, weights=None, pooling="avg"
-    )
+    with own_names():
+        inner = getattr(keras.applications, name)(
+            input_shape=(size, size, 3), include_top=False, weights=None, pooling="avg"
+        )
     called = inner if training == "true" else _Inferring(inner)
     logits = keras.layers.Dense(3, name="logits")(called(image))
     model = keras.Model(image, logits)

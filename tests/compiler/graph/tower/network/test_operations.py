@@ -156,7 +156,8 @@ model "m" {
   label = input(float32, [2])
   free = weight([1, 2, 1, 1, 1, 1, 2], initializer = uniform)
   flat = ops.reshape(free, [-1, 4])
-  out = (word -> StringLookup(vocabulary = ["a", "b"]) -> Embedding(3, 1) -> Flatten()) + flat[:, 1:3]
+  found = word -> StringLookup(vocabulary = ["a", "b"]) -> Embedding(3, 1) -> Reshape([2], name = "reshape_1")
+  out = (found -> Reshape([2]) -> Activation(linear, name = "add")) + flat[:, 1:3]
   loss = [label, out] -> MeanSquaredError()
 }
 devices { cpu = 2 }
@@ -167,7 +168,10 @@ train { seed = 3 }
 
 
 def test_a_free_weight_of_many_axes_in_a_model_of_texts_is_exported(tmp_path: Path) -> None:
-    """Keras alone loads the file, whose predictions are those of the towers with the same weights."""
+    """Keras alone loads the file, whose predictions are those of the towers with the same weights.
+
+    Its layers have names that Keras would choose for the operations.
+    """
     arrays = {
         "word": np.array([["a", "c"], ["b", "b"], ["a", "b"], ["c", "a"]], object),
         "label": np.ones((4, 2), np.float32),

@@ -4,8 +4,9 @@ PYTHON ?= python3
 SPEC ?= examples/digits.tfdeploy
 ARGS ?=
 BIN := .venv/bin
-# Files of tests run side by side, whole, so that what a file makes once is made once.
-SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+# Files of tests run side by side, whole, so that what a file makes once is made once. There is one process more
+# than cores, because some tests wait for processes that they have started.
+SIDE_BY_SIDE := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 PYTEST ?= $(SIDE_BY_SIDE)
 # Tests that never start TensorFlow, but for those that are marked as slow.
 QUICK := tests/dsl tests/grammar tests/test_packages.py tests/cli/test_check.py tests/cli/test_fmt.py tests/cli/test_init.py \
@@ -56,7 +57,7 @@ reference: .venv/ready ## write the pages of the documentation and the files of 
 	$(BIN)/python -m tools.make_reference
 	$(BIN)/python -m tools.make_editors
 
-tests: .venv/ready ## the tests alone, a process for each core; PYTEST="-k name" to choose
+tests: .venv/ready ## the tests alone, in several processes; PYTEST="-k name" to choose
 	$(BIN)/python -m pytest $(PYTEST)
 
 quick: check-format lint types layers ## the checks without TensorFlow, within a minute

@@ -27,19 +27,20 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden"
 LONGEST = (
-    "docs/test_sessions.py",
     "cli/test_verify.py",
+    "runtime/cluster/test_faults.py",
+    "docs/test_sessions.py",
     "runtime/cluster/test_launch.py",
     "cli/test_explain.py",
-    "runtime/train/test_run.py",
     "runtime/cluster/test_worker_group.py",
-    "runtime/cluster/test_faults.py",
+    "runtime/test_watchdog.py",
+    "runtime/train/test_run.py",
+    "compiler/graph/workers/test_clusters.py",
     "runtime/trained/test_model_files.py",
-    "data/streams/test_shares.py",
-    "compiler/graph/gradients/test_masked_losses.py",
-    "compiler/graph/inspect/test_family.py",
-    "compiler/graph/optimizers/test_optimizers.py",
-    "benchmarks/test_benchmarks.py",
+    "data/transforms/test_images.py",
+    "runtime/cluster/test_monitor.py",
+    "cli/test_calibrate.py",
+    "data/test_memory.py",
 )
 """The files that take longest, the longest first."""
 

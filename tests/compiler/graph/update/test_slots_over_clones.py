@@ -51,6 +51,7 @@ train {{ seed = 7 }}
 OVER_CLONES = "variables -> replicated\n  slots -> sharded(clones)"
 ONE = "variables -> cpu[0]"
 STEPS = 3
+ROUNDING = 5e-5  # Adam divides small gradients by their roots, so the last bits of a sum can show
 
 
 def small(
@@ -121,7 +122,7 @@ def test_every_optimizer_ends_with_the_weights_and_slots_of_one_tower(number: in
     batches = ((2, 6, 3, 5), (7, 9), (5, 4, 7))[number % 3]
     aggregate = AGGREGATIONS[number % len(AGGREGATIONS)]
     found = differs(batches, optimizer=OPTIMIZERS[number], update__aggregate=aggregate, **packed)
-    assert found < 1e-5
+    assert found < ROUNDING
 
 
 KINDS: dict[str, dict[str, str]] = {
@@ -145,7 +146,7 @@ KINDS: dict[str, dict[str, str]] = {
 def test_what_is_done_to_gradients_and_weights_is_done_as_by_one_tower(kind: str) -> None:
     """Norms are those of whole gradients, constraints and regularizers see whole weights."""
     batches = (8, 8) if kind == "micro-batches" else (5, 4, 7)
-    assert differs(batches, **KINDS[kind]) < 1e-5
+    assert differs(batches, **KINDS[kind]) < ROUNDING
 
 
 def test_a_step_whose_gradients_are_not_finite_leaves_all_parts_as_they_were() -> None:
@@ -194,7 +195,7 @@ def test_variables_with_fewer_elements_than_clones_have_fewer_parts() -> None:
             found.append({**training.values(), "evaluated": training.session.run(evaluation.loss)})
     one, parts = found
     assert parts.keys() == one.keys()
-    assert largest_difference(parts, one) < 1e-5
+    assert largest_difference(parts, one) < ROUNDING
 
 
 # --- the map ----------------------------------------------------------------------------------------------

@@ -152,3 +152,15 @@ def scatter_sub(handle: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Op
     return tf.raw_ops.ResourceScatterNdSub(
         ref=handle, indices=indices[:, tf.newaxis], updates=rows, use_locking=True
     )
+
+
+def rows_of(handle: tf.Tensor, gradient: tf.IndexedSlices) -> tf.Tensor:
+    """Return the rows of a variable that a gradient has."""
+    return tf.raw_ops.ResourceGather(resource=handle, indices=gradient.indices, dtype=gradient.values.dtype)
+
+
+def set_rows(handle: tf.Tensor, gradient: tf.IndexedSlices, rows: tf.Tensor) -> tf.Operation:
+    """Assign the rows of a variable that a gradient has, under the lock of the variable."""
+    return tf.raw_ops.ResourceScatterNdUpdate(
+        ref=handle, indices=gradient.indices[:, tf.newaxis], updates=rows, use_locking=True
+    )

@@ -13,8 +13,10 @@ from compiler.graph.optimizers.base import (
     Scalars,
     constant,
     rate_for,
+    rows_of,
     scatter_add,
     scatter_sub,
+    set_rows,
 )
 
 
@@ -45,7 +47,7 @@ class LazyAdam(Adam):
             return super().apply(handle, slots, gradient, scalars)
         before: list[tf.Operation] = []
         if self.decays and self.settings.weight_decay:
-            weights = _rows(handle, gradient)
+            weights = rows_of(handle, gradient)
             decay = constant(self.settings.weight_decay, weights) * rate_for(gradient, scalars)
             before.append(scatter_sub(handle, gradient.indices, weights * decay))
         with tf.control_dependencies(before):
@@ -59,8 +61,8 @@ class LazyAdam(Adam):
         first = self._moved(slots[0], gradient, rows, self.settings.beta_1)
         second = self._moved(slots[1], gradient, tf.square(rows), self.settings.beta_2)
         if self.settings.amsgrad:
-            largest = tf.maximum(_rows(slots[2], gradient), second)
-            with tf.control_dependencies([_set_rows(slots[2], gradient, largest)]):
+            largest = tf.maximum(rows_of(slots[2], gradient), second)
+            with tf.control_dependencies([set_rows(slots[2], gradient, largest)]):
                 second = tf.identity(largest)
         powers = [tf.cast(scalars[f"beta{each}_power"], rows.dtype) for each in (1, 2)]
         rate = rate_for(gradient, scalars) * tf.sqrt(1 - powers[1]) / (1 - powers[0])
@@ -71,16 +73,6 @@ class LazyAdam(Adam):
         self, slot: tf.Tensor, gradient: tf.IndexedSlices, target: tf.Tensor, decay: float
     ) -> tf.Tensor:
         """Move the rows of a moment towards `target`, and return them."""
-        change = (target - _rows(slot, gradient)) * constant(1 - decay, target)
+        change = (target - rows_of(slot, gradient)) * constant(1 - decay, target)
         with tf.control_dependencies([scatter_add(slot, gradient.indices, change)]):
-            return _rows(slot, gradient)
-
-
-def _rows(handle: tf.Tensor, gradient: tf.IndexedSlices) -> tf.Tensor:
-    return tf.raw_ops.ResourceGather(resource=handle, indices=gradient.indices, dtype=gradient.values.dtype)
-
-
-def _set_rows(handle: tf.Tensor, gradient: tf.IndexedSlices, rows: tf.Tensor) -> tf.Operation:
-    return tf.raw_ops.ResourceScatterNdUpdate(
-        ref=handle, indices=gradient.indices[:, tf.newaxis], updates=rows, use_locking=True
-    )
+            return rows_of(slot, gradient)

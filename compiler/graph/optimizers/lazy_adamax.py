@@ -7,7 +7,16 @@ from collections.abc import Sequence
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.optimizers.base import Gradient, Scalars, constant, rate_for, scatter_add, scatter_sub
+from compiler.graph.optimizers.base import (
+    Gradient,
+    Scalars,
+    constant,
+    rate_for,
+    rows_of,
+    scatter_add,
+    scatter_sub,
+    set_rows,
+)
 from compiler.graph.optimizers.keras_rule import KerasRule
 from compiler.graph.optimizers.update_trace import STEP
 
@@ -36,19 +45,13 @@ class LazyAdamax(KerasRule):
         rate, before = rate_for(gradient, scalars), []
         if self.decays and settings.weight_decay:
             decay = constant(settings.weight_decay, values) * rate
-            before.append(scatter_sub(handle, indices, _rows(handle, gradient) * decay))
-        change = (values - _rows(slots[0], gradient)) * constant(1 - settings.beta_1, values)
+            before.append(scatter_sub(handle, indices, rows_of(handle, gradient) * decay))
+        change = (values - rows_of(slots[0], gradient)) * constant(1 - settings.beta_1, values)
         with tf.control_dependencies([scatter_add(slots[0], indices, change)]):
-            mean = _rows(slots[0], gradient)
-        norm = tf.maximum(_rows(slots[1], gradient) * constant(settings.beta_2, values), tf.abs(values))
-        kept = tf.raw_ops.ResourceScatterNdUpdate(
-            ref=slots[1], indices=indices[:, tf.newaxis], updates=norm, use_locking=True
-        )
+            mean = rows_of(slots[0], gradient)
+        norm = tf.maximum(rows_of(slots[1], gradient) * constant(settings.beta_2, values), tf.abs(values))
+        kept = set_rows(slots[1], gradient, norm)
         power = tf.pow(constant(settings.beta_1, values), tf.cast(scalars[STEP] + 1, values.dtype))
         change = rate * mean / ((1 - power) * (norm + constant(settings.epsilon, values)))
         with tf.control_dependencies([*before, kept]):
             return scatter_sub(handle, indices, change)
-
-
-def _rows(handle: tf.Tensor, gradient: tf.IndexedSlices) -> tf.Tensor:
-    return tf.raw_ops.ResourceGather(resource=handle, indices=gradient.indices, dtype=gradient.values.dtype)

@@ -51,7 +51,6 @@ train {{ seed = 7 }}
 OVER_CLONES = "variables -> replicated\n  slots -> sharded(clones)"
 ONE = "variables -> cpu[0]"
 STEPS = 3
-ROUNDING = 5e-5  # Adam divides small gradients by their roots, so the last bits of a sum can show
 
 
 def small(
@@ -122,14 +121,14 @@ def test_every_optimizer_ends_with_the_weights_and_slots_of_one_tower(number: in
     batches = ((2, 6, 3, 5), (7, 9), (5, 4, 7))[number % 3]
     aggregate = AGGREGATIONS[number % len(AGGREGATIONS)]
     found = differs(batches, optimizer=OPTIMIZERS[number], update__aggregate=aggregate, **packed)
-    assert found < ROUNDING
+    assert found < 1e-5
 
 
 KINDS: dict[str, dict[str, str]] = {
     "averages": {"update__ema": "0.9"},
     "global norm": {"update__clip": "global_norm(0.1)"},
     "own norm": {"update__clip": "norm(0.05)", "update__ema": "EMA(0.9, warm_up = true)"},
-    "by element": {"update__clip": "value(0.001)"},
+    "by element": {"update__clip": "value(0.001)", "optimizer": "Momentum(0.1)"},  # Adam enlarges last bits
     "regularized": {
         "table": ", embeddings_regularizer = L2(0.1), embeddings_constraint = MaxNorm(0.01, axis = 1)",
         "dense": ", kernel_regularizer = OrthogonalRegularizer(0.01), kernel_constraint = UnitNorm()",
@@ -146,7 +145,7 @@ KINDS: dict[str, dict[str, str]] = {
 def test_what_is_done_to_gradients_and_weights_is_done_as_by_one_tower(kind: str) -> None:
     """Norms are those of whole gradients, constraints and regularizers see whole weights."""
     batches = (8, 8) if kind == "micro-batches" else (5, 4, 7)
-    assert differs(batches, **KINDS[kind]) < ROUNDING
+    assert differs(batches, **KINDS[kind]) < 1e-5
 
 
 def test_a_step_whose_gradients_are_not_finite_leaves_all_parts_as_they_were() -> None:
@@ -195,7 +194,7 @@ def test_variables_with_fewer_elements_than_clones_have_fewer_parts() -> None:
             found.append({**training.values(), "evaluated": training.session.run(evaluation.loss)})
     one, parts = found
     assert parts.keys() == one.keys()
-    assert largest_difference(parts, one) < ROUNDING
+    assert largest_difference(parts, one) < 1e-5
 
 
 # --- the map ----------------------------------------------------------------------------------------------

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from tests.lsp.texts import SMALL
-from tfdeploy.lsp import reading as reader
 from tfdeploy.lsp import server as module
+from tfdeploy.lsp.reading import reader
 from tfdeploy.lsp.requests import create_server
 from tfdeploy.lsp.settings import Settings
 
 if TYPE_CHECKING:
     import pytest
 
-    from tfdeploy.lsp.diagnostics import Findings
-    from tfdeploy.lsp.documents import Document
+    from tfdeploy.lsp.documents.opened import Document
+    from tfdeploy.lsp.reading.diagnostics import Findings
 
 
 def test_a_fault_while_reading_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

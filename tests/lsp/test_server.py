@@ -102,7 +102,7 @@ def test_nothing_heavy_is_loaded() -> None:
     program = (
         "import sys; from tests.lsp.texts import Opened, SMALL; from tfdeploy.lsp import server; "
         "from tfdeploy.lsp.features import completion, hover; "
-        "from tfdeploy.lsp.diagnostics import *; from tfdeploy.lsp.settings import Settings; "
+        "from tfdeploy.lsp.reading.diagnostics import *; from tfdeploy.lsp.settings import Settings; "
         "o = Opened(SMALL.replace('-> Dense(10)', '-> |Dense(10)')); "
         "examine(o.document, {}, Settings()); "
         "hover.hover(o.document, o.trees, o.names, o.offset); "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfdeploy.lsp.documents import Document, Documents
-from tfdeploy.lsp.names import Names, names_of
+from tfdeploy.lsp.documents.opened import Document, Documents
+from tfdeploy.lsp.reading.names import Names, names_of
 
 if TYPE_CHECKING:
     from dsl import syntax

@@ -18,9 +18,9 @@ from tfdeploy.lsp.server import SpecServer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tfdeploy.lsp.documents import Document
-    from tfdeploy.lsp.names import Use
-    from tfdeploy.lsp.placements import Placed
+    from tfdeploy.lsp.documents.opened import Document
+    from tfdeploy.lsp.reading.names import Use
+    from tfdeploy.lsp.reading.placements import Placed
     from tfdeploy.lsp.settings import Settings
 
 
@@ -165,7 +165,7 @@ def _add_words(server: SpecServer) -> None:
 def _more(ls: SpecServer, use: Use) -> Sequence[str]:
     """Return what is known of a name beside its definition: the shape of a tensor."""
     uri = ls.documents.of_source(use.span.source).uri
-    from tfdeploy.lsp import shapes
+    from tfdeploy.lsp.reading import shapes
 
     spec = ls.findings(uri).reading.spec if use.symbol.kind in {"binding", "input"} else None
     shape = None if spec is None else shapes.shapes_of(spec).get(use.symbol.name)
@@ -180,7 +180,9 @@ def _of_rule(ls: SpecServer, document: Document, offset: int) -> Sequence[str]:
 
 
 def _placed(ls: SpecServer, document: Document) -> Mapping[int, Placed]:
-    from tfdeploy.lsp import placements  # whose records take long to import, and few requests need them
+    from tfdeploy.lsp.reading import (
+        placements,  # whose records take long to import, and few requests need them
+    )
 
     spec = ls.findings(document.uri).reading.spec
     return {} if spec is None else placements.placed_by_rules(document, spec, _folders(ls))
@@ -193,7 +195,7 @@ def _folders(ls: SpecServer) -> list[Path]:
 
 def _variables(ls: SpecServer, document: Document) -> tuple[str, ...]:
     """Return the names of variables in the map of the last run of a spec, whatever its text is now."""
-    from tfdeploy.lsp import placements
+    from tfdeploy.lsp.reading import placements
 
     spec = ls.last_spec(document.uri)
     return () if spec is None else placements.variables_of(document, spec, _folders(ls))

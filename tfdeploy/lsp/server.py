@@ -20,18 +20,18 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.protocol.language_server import LanguageServerProtocol, lsp_method
 
-from tfdeploy.lsp.documents import Documents, path_of
+from tfdeploy.lsp.documents.opened import Documents, path_of
 from tfdeploy.lsp.features.commands import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dsl import ir, syntax
-    from tfdeploy.lsp.diagnostics import Findings
-    from tfdeploy.lsp.documents import Document
-    from tfdeploy.lsp.names import Names
+    from tfdeploy.lsp.documents.opened import Document
+    from tfdeploy.lsp.features.workspace import Symbols
+    from tfdeploy.lsp.reading.diagnostics import Findings
+    from tfdeploy.lsp.reading.names import Names
     from tfdeploy.lsp.settings import Settings
-    from tfdeploy.lsp.workspace import Symbols
 
 PAUSE = 0.01
 """Seconds from a change to its reading, in which the completion that comes with the change is answered."""
@@ -137,16 +137,16 @@ class SpecServer(LanguageServer):
     async def _read(self, uri: str, state: _State) -> None:
         loop = asyncio.get_running_loop()
         document = self.documents.spec_with(self.documents.at(uri))
-        from tfdeploy.lsp import reading
+        from tfdeploy.lsp.reading import reader
 
         try:
             found = await loop.run_in_executor(
-                self._reader, reading.examine, document, self.documents.texts, self.settings
+                self._reader, reader.examine, document, self.documents.texts, self.settings
             )
             self.documents.note_includes(document, found.paths)
             if not state.again:
-                self._show(uri, reading.by_file(found, self.documents))
-            names = await loop.run_in_executor(self._reader, reading.names, found)
+                self._show(uri, reader.by_file(found, self.documents))
+            names = await loop.run_in_executor(self._reader, reader.names, found)
         except Exception as fault:  # noqa: BLE001 a fault in one text must not end the server
             message = f"{document.path} could not be read because of a fault of tfdeploy: {fault!r}"
             self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
@@ -174,7 +174,7 @@ class SpecServer(LanguageServer):
         known = None if state is None else state.findings
         if known is not None and known.document is root and root.uri == uri:
             return known
-        from tfdeploy.lsp.diagnostics import examine
+        from tfdeploy.lsp.reading.diagnostics import examine
 
         return examine(root, self.documents.texts, self.settings)
 
@@ -190,7 +190,7 @@ class SpecServer(LanguageServer):
 
         Files are read in the thread that reads documents, so that other requests are answered meanwhile.
         """
-        from tfdeploy.lsp.workspace import Symbols
+        from tfdeploy.lsp.features.workspace import Symbols
 
         self._symbols = self._symbols or Symbols()
         workspace = self.workspace
@@ -219,7 +219,7 @@ class SpecServer(LanguageServer):
         if found is not None and state.read is not None and (not exact or found.document is document):
             return document, found.reading.trees, state.read
         if state.names is None or state.parsed is not document or root is not document:
-            from tfdeploy.lsp.names import names_of
+            from tfdeploy.lsp.reading.names import names_of
 
             state.trees = self.documents.trees(document)
             state.names = names_of(state.trees)
@@ -234,9 +234,9 @@ def _prepare() -> None:
     """
     gc.disable()
     try:
-        from tfdeploy.lsp import reading
+        from tfdeploy.lsp.reading import reader
 
-        reading.prepare()
+        reader.prepare()
     finally:
         gc.enable()
         gc.collect()

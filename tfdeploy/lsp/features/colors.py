@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from dsl.source import Span
-    from tfdeploy.lsp.documents import Document
-    from tfdeploy.lsp.names import Names
+    from tfdeploy.lsp.documents.opened import Document
+    from tfdeploy.lsp.reading.names import Names
 
 _DEFINITION, _READONLY = 1, 2
 

@@ -17,7 +17,7 @@ from tfdeploy.lsp.offers import COMMANDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tfdeploy.lsp.documents import Document
+    from tfdeploy.lsp.documents.opened import Document
 
 LONGEST = 200_000
 """How many characters of the output of a command its result has at most; the last ones are kept."""

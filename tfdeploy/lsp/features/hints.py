@@ -10,16 +10,17 @@ from compiler import topology
 from compiler.towers import batches, clone_count
 from dsl import syntax
 from grammar.cursor import cursor_at
-from tfdeploy.lsp import scope, shapes
-from tfdeploy.lsp.slots import function_at
+from tfdeploy.lsp.reading import shapes
+from tfdeploy.lsp.words import scope
+from tfdeploy.lsp.words.slots import function_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dsl import ir
     from dsl.schema import Function
-    from tfdeploy.lsp.documents import Document
-    from tfdeploy.lsp.placements import Placed
+    from tfdeploy.lsp.documents.opened import Document
+    from tfdeploy.lsp.reading.placements import Placed
 
 _Kind = types.InlayHintKind
 

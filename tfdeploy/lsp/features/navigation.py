@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dsl.source import Source
-    from tfdeploy.lsp.documents import Document, Documents
-    from tfdeploy.lsp.names import Names, Symbol, Use
+    from tfdeploy.lsp.documents.opened import Document, Documents
+    from tfdeploy.lsp.reading.names import Names, Symbol, Use
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 

@@ -9,14 +9,14 @@ from lsprotocol import types
 
 from dsl import syntax
 from grammar.cursor import parts_of_line
-from tfdeploy.lsp.documents import absolute, uri_of
+from tfdeploy.lsp.documents.opened import absolute, uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from dsl.source import Span
-    from tfdeploy.lsp.documents import Document
-    from tfdeploy.lsp.positions import Positions
+    from tfdeploy.lsp.documents.opened import Document
+    from tfdeploy.lsp.documents.positions import Positions
 
 _Symbol = types.SymbolKind
 _OF_ITEMS = {"let": _Symbol.Constant, "model": _Symbol.Variable, "layer": _Symbol.Variable}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dsl.source import Source
-    from tfdeploy.lsp.names import Names, Use
+    from tfdeploy.lsp.reading.names import Names, Use
 
 
 @frozen

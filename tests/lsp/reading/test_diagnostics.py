@@ -13,9 +13,9 @@ from dsl.diagnostics import MAX_SHOWN
 from tests.cli.conftest import Command, command
 from tests.folders import EXAMPLES
 from tests.lsp.texts import SMALL
-from tfdeploy.lsp.diagnostics import by_file, examine
-from tfdeploy.lsp.documents import Documents
-from tfdeploy.lsp.positions import Positions
+from tfdeploy.lsp.documents.opened import Documents
+from tfdeploy.lsp.documents.positions import Positions
+from tfdeploy.lsp.reading.diagnostics import by_file, examine
 from tfdeploy.lsp.settings import Settings
 
 if TYPE_CHECKING:

@@ -11,18 +11,18 @@ from lsprotocol import types
 import grammar
 from compiler.checks import diagnose
 from dsl.codes import CODES
-from tfdeploy.lsp.documents import absolute, uri_of
+from tfdeploy.lsp.documents.opened import absolute, uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dsl.diagnostics import Diagnostic
     from dsl.source import Source
-    from tfdeploy.lsp.documents import Document, Documents
+    from tfdeploy.lsp.documents.opened import Document, Documents
     from tfdeploy.lsp.settings import Settings
 
 SOURCE = "tfdeploy"
-PAGES = Path(__file__).parent.parent / "pages"
+PAGES = Path(__file__).parents[2] / "pages"
 _UNUSED = ("TFD601", "TFD602", "TFD604", "TFD605", "TFD516")
 """Codes of what has no effect; editors show such text in grey."""
 

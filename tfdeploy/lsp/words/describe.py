@@ -8,7 +8,7 @@ from dsl import ir
 from dsl.schema import signatures
 from dsl.values import units_of
 from grammar.unparse import values
-from tfdeploy.lsp.keras_docs import first_paragraph
+from tfdeploy.lsp.words.keras_docs import first_paragraph
 
 if TYPE_CHECKING:
     from dsl.schema import Argument, Attribute, Block, Function, Type

@@ -14,10 +14,11 @@ from compiler.mapping.records import MapSpec
 from tests.folders import EXAMPLES
 from tests.lsp.texts import SMALL, Opened
 from tests.placement_maps import make_map
-from tfdeploy.lsp import offers, placements
-from tfdeploy.lsp.documents import Documents
+from tfdeploy.lsp import offers
+from tfdeploy.lsp.documents.opened import Documents
 from tfdeploy.lsp.features import colors, commands, hints, outline
-from tfdeploy.lsp.workspace import Symbols
+from tfdeploy.lsp.features.workspace import Symbols
+from tfdeploy.lsp.reading import placements
 
 WHOLE = types.Range(types.Position(0, 0), types.Position(999, 0))
 

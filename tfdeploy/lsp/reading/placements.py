@@ -12,14 +12,14 @@ from attrs import frozen
 from compiler.figures import size
 from compiler.mapping.records import LIMIT, PlacementMap
 from dsl.files.typed_json import BadRecord, read_record
-from tfdeploy.lsp.documents import absolute
+from tfdeploy.lsp.documents.opened import absolute
 from tfdeploy.runtime.records.directory import RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from dsl import ir
-    from tfdeploy.lsp.documents import Document
+    from tfdeploy.lsp.documents.opened import Document
 
 MOST = 4
 """How many devices are named; of further ones the number is."""

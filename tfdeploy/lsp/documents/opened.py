@@ -13,7 +13,7 @@ from pygls.uris import from_fs_path, to_fs_path
 
 from dsl import syntax
 from dsl.source import Source
-from tfdeploy.lsp.positions import Positions
+from tfdeploy.lsp.documents.positions import Positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

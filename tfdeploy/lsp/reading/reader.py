@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from grammar import lark_parser
 from grammar.cursor import parts_of_line
-from tfdeploy.lsp.diagnostics import by_file, examine
-from tfdeploy.lsp.names import names_of
+from tfdeploy.lsp.reading.diagnostics import by_file, examine
+from tfdeploy.lsp.reading.names import names_of
 
 if TYPE_CHECKING:
-    from tfdeploy.lsp.diagnostics import Findings
-    from tfdeploy.lsp.names import Names
+    from tfdeploy.lsp.reading.diagnostics import Findings
+    from tfdeploy.lsp.reading.names import Names
 
 
 def prepare() -> None:

@@ -10,7 +10,7 @@ from attrs import define, field
 from lsprotocol import types
 
 from grammar import files
-from tfdeploy.lsp.documents import Document, absolute, uri_of
+from tfdeploy.lsp.documents.opened import Document, absolute, uri_of
 from tfdeploy.lsp.features import outline
 
 if TYPE_CHECKING:

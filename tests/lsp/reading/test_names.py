@@ -13,9 +13,9 @@ from dsl.fixes import edited
 from dsl.source import Source, Span
 from tests.folders import EXAMPLES
 from tests.lsp.texts import SMALL, Opened, small
-from tfdeploy.lsp.documents import Documents
+from tfdeploy.lsp.documents.opened import Documents
 from tfdeploy.lsp.features import navigation
-from tfdeploy.lsp.names import names_of
+from tfdeploy.lsp.reading.names import names_of
 
 if TYPE_CHECKING:
     from pathlib import Path

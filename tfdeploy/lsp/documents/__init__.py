@@ -1,0 +1,1 @@
+"""The texts that an editor has open, and places in them."""

@@ -1,0 +1,1 @@
+"""What the language takes at a place, and what its words mean."""

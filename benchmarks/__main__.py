@@ -8,14 +8,14 @@ from typing import Any
 import click
 from attrs import evolve
 
-from benchmarks.clusters import run_clusters
+from benchmarks.clusters.rates import run_clusters
 from benchmarks.contenders import CONTENDERS
 from benchmarks.figures import Figures
 from benchmarks.launches import run_launches
 from benchmarks.models import PROBLEMS
-from benchmarks.race import ROOT, Race, run_build, run_race
-from benchmarks.reading import TURNS as READING_TURNS
-from benchmarks.reading import run_readings
+from benchmarks.race.run import ROOT, Race, run_build, run_race
+from benchmarks.reading.rates import TURNS as READING_TURNS
+from benchmarks.reading.rates import run_readings
 from benchmarks.report.page import write_page
 from benchmarks.report.results import Machine, Results
 

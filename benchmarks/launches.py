@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from benchmarks.figures import Launch
-from benchmarks.race import ROOT, environment
+from benchmarks.race.run import ROOT, environment
 
 SPEC = "examples/digits.tfdeploy"
 BASELINE = 'python -c "import lark, attrs, click"'

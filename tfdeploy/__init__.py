@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
 
-    from compiler.graph.inspect.mapping import map_placement
+    from compiler.graph.inspect.mapping.placement_map import map_placement
     from compiler.graph.session_options import session_config
     from dsl.diagnostics import Diagnostic, RunError, SpecError
     from tfdeploy.api import SpecWarning, compile, evaluate, export, load, predict, run  # noqa: A004
@@ -29,7 +29,7 @@ _HOMES = {
     "export": "tfdeploy.api",
     "forecast": "tfdeploy.looking",
     "load": "tfdeploy.api",
-    "map_placement": "compiler.graph.inspect.mapping",
+    "map_placement": "compiler.graph.inspect.mapping.placement_map",
     "plan": "tfdeploy.looking",
     "predict": "tfdeploy.api",
     "run": "tfdeploy.api",

@@ -54,7 +54,7 @@ def why(subject: Spec | CompiledGraph, name: str) -> tuple[Explanation, ...]:
         SpecError: If the graph cannot be built.
     """
     graph = _graph_of(subject)
-    from compiler.graph.inspect.why import explain_placement, suggest_names
+    from compiler.graph.inspect.mapping.explain import explain_placement, suggest_names
 
     found = explain_placement(graph, name)
     if not found:
@@ -144,7 +144,7 @@ def placement_of(subject: Placed) -> PlacementMap:
 def _placement_of(graph: CompiledGraph, time: MapTime | None) -> PlacementMap:
     """Return the map of a graph with a forecast of a step's memory, and with that of its time, if given."""
     from compiler.graph.assumed_sizes import forecast_memory
-    from compiler.graph.inspect.mapping import map_placement
+    from compiler.graph.inspect.mapping.placement_map import map_placement
 
     return map_placement(graph, None, forecast_memory(graph), time)
 

@@ -193,8 +193,8 @@ class Suggester:
         text = self._text(changes)
         spec = self._read(text)
         compiled = self._compile(spec)
-        from compiler.graph.inspect.forecast import forecast_step_memory
-        from compiler.graph.inspect.mapping import map_placement
+        from compiler.graph.inspect.mapping.placement_map import map_placement
+        from compiler.graph.inspect.memory.forecast import forecast_step_memory
 
         with busy(f"forecasting placement {self.tried + 1} of {self.spec.model.name}"):
             placement = map_placement(compiled, memory=forecast_step_memory(compiled))
@@ -252,7 +252,7 @@ class Suggester:
 
     def _time(self, compiled: CompiledGraph) -> tuple[StepWork | None, Costs | None, StepForecast | None]:
         """Return the work of a step, what it costs, and the forecast of its time, if there can be one."""
-        from compiler.graph.inspect.timed_step import timed_step
+        from compiler.graph.inspect.time.timed_step import timed_step
         from compiler.graph.session_options import cores
         from compiler.time.costs import choose_costs
 

@@ -17,7 +17,7 @@ from benchmarks.forecasts.cases import MODELS, Case, calibrated, cases
 from benchmarks.forecasts.measured import Chunk, Compared, append_compared, read_compared
 from benchmarks.forecasts.page import summary, text, write_page
 from benchmarks.forecasts.turns import Failed, Measurer
-from benchmarks.race import ROOT
+from benchmarks.race.run import ROOT
 
 RESULTS = ROOT / "benchmarks" / "results" / "forecasts"
 PAGE = ROOT / "docs" / "reference" / "forecasts.md"

@@ -13,7 +13,7 @@ from typing import Any
 from attrs import define, field
 
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.inspect.one_step import made_up_batch
+from compiler.graph.inspect.devices.one_step import made_up_batch
 from compiler.graph.session_options import session_config
 from tfdeploy.runtime.cluster.workers.worker_group import PATIENT, WorkerGroup
 

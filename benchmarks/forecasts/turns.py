@@ -16,7 +16,7 @@ from attrs import define, field
 
 from benchmarks.forecasts.cases import Case
 from benchmarks.forecasts.measured import Chunk
-from benchmarks.race import ROOT
+from benchmarks.race.run import ROOT
 
 HERE = "127.0.0.1"
 PATIENCE = 600

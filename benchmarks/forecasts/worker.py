@@ -50,7 +50,7 @@ class _Process:
                 threading.Thread(target=self.layouts[-1].follow, daemon=True).start()
 
     def forecast(self, profile: str) -> list[tuple[float, float]]:
-        from compiler.graph.inspect.timed_step import forecast_time
+        from compiler.graph.inspect.time.timed_step import forecast_time
         from compiler.time.profile import read_profile
 
         known, found = read_profile(profile), []

@@ -15,8 +15,8 @@ from attrs import frozen
 
 from compiler.figures import duration, plural, size
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.inspect.forecast import StepMemory
-from compiler.graph.inspect.mapping import map_placement
+from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.memory.forecast import StepMemory
 from compiler.mapping.records import MapDevice, MapOp, MapTensor, PlacementMap
 from compiler.mapping.step_time import DeviceTime, MapTime
 from compiler.placement.rules import Rulebook

@@ -14,7 +14,7 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.forecast import StepMemory, forecast_step_memory
+from compiler.graph.inspect.memory.forecast import StepMemory, forecast_step_memory
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph

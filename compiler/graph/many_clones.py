@@ -13,8 +13,8 @@ from compiler.collector import collector_paused
 from compiler.graph.assumed_sizes import forecast_memory
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.inspect.mapping import map_placement
-from compiler.graph.inspect.transfers import list_transfers
+from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.step.transfers import list_transfers
 from compiler.graph.tower.traces import Traces
 from compiler.kinds.counting import counted_names
 from compiler.kinds.grid import Grid, Spot

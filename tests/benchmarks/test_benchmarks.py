@@ -11,7 +11,7 @@ import grammar
 from benchmarks.figures import ClusterRates, Figures, Launch, Reading
 from benchmarks.launches import BASELINE, SPEC
 from benchmarks.models import PROBLEMS, ROWS, TABLE, spec_text
-from benchmarks.race import Race, run_race
+from benchmarks.race.run import Race, run_race
 from benchmarks.report.page import write_page
 from benchmarks.report.results import Machine, Results, Spread
 from benchmarks.report.targets import TARGETS
@@ -98,8 +98,8 @@ def test_readers_give_the_same_examples(tmp_path: Path, monkeypatch: pytest.Monk
     """What is raced reads the same files into the same tensors: examples differ in their order alone."""
     import tensorflow as tf
 
-    from benchmarks import readers
-    from benchmarks.readers import FILES
+    from benchmarks.reading import readers
+    from benchmarks.reading.readers import FILES
 
     monkeypatch.setattr(readers, "PHOTOS", 64)  # two passes are four batches
     for name, files in FILES.items():

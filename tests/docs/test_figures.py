@@ -9,8 +9,8 @@ import pytest
 
 import grammar
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.forecast import forecast_step_memory
-from compiler.graph.inspect.mapping import map_placement
+from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.memory.forecast import forecast_step_memory
 from compiler.pipeline import make_plan
 from tests.docs.pages import DOCS, ROOT, name_of, page_files, prose_of
 

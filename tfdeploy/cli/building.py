@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.inspect.forecast import StepMemory
+    from compiler.graph.inspect.memory.forecast import StepMemory
     from compiler.mapping.records import PlacementMap
     from compiler.mapping.step_time import MapTime
     from compiler.plan import Plan
@@ -49,7 +49,7 @@ class BuiltGraph:
 
     def placement(self, assigned: Mapping[str, str] | None = None) -> PlacementMap:
         """Return the placement map; `assigned` gives the device that each op ran on, if one has."""
-        from compiler.graph.inspect.mapping import map_placement
+        from compiler.graph.inspect.mapping.placement_map import map_placement
 
         return map_placement(self.compiled, assigned, self.memory, self.map_time())
 
@@ -174,7 +174,7 @@ def build(
     if not (forecast or timed) or (machine is None and spec.devices.kind is None):
         return BuiltGraph(compiled, memory)  # nothing says what ops cost
     with busy(f"forecasting the time of a step of {name}"):
-        from compiler.graph.inspect.timed_step import forecast_time
+        from compiler.graph.inspect.time.timed_step import forecast_time
 
         time = forecast_time(with_assumed_sizes(compiled), machine.profile if machine is not None else None)
     source = machine.path if machine is not None else spec.devices.kind or ""

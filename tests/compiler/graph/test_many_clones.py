@@ -7,7 +7,7 @@ from attrs import evolve
 
 from compiler.graph.assumed_sizes import forecast_memory
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.mapping import map_placement
+from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.many_clones import map_many
 from compiler.mapping.records import MapDevice, PlacementMap
 from compiler.pipeline import make_plan

@@ -8,9 +8,9 @@ import pytest
 
 import grammar
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.forecast import forecast_step_memory
-from compiler.graph.inspect.mapping import map_placement
-from compiler.graph.inspect.timed_step import timed_step
+from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.memory.forecast import forecast_step_memory
+from compiler.graph.inspect.time.timed_step import timed_step
 from compiler.pipeline import make_plan
 from compiler.suggest.moved import devices_of_variables, moved_map
 from compiler.time.costs import choose_costs

@@ -223,7 +223,7 @@ def _subject(
 
 def _one_step(compiled: CompiledGraph, common: Common) -> dict[str, str]:
     """Run one step, and return the device that each op ran on by op name."""
-    from compiler.graph.inspect.one_step import run_one_step
+    from compiler.graph.inspect.devices.one_step import run_one_step
     from tfdeploy.runtime.plans import require_devices
 
     require_devices(compiled.plan, verbose=common.verbose)
@@ -264,7 +264,7 @@ def _files_of_map(placement: PlacementMap) -> InputFiles:
 
 def _graph(loaded: LoadedPlacement) -> str:
     assert loaded.compiled is not None  # or it has been refused
-    from compiler.graph.inspect.step import step_graph
+    from compiler.graph.inspect.step.ops import step_graph
     from compiler.report.dot import dot
 
     return dot(loaded.placement, step_graph(loaded.compiled))

@@ -30,7 +30,7 @@ def command(common: Common, spec: str, name: str, *, profile: str | None) -> int
 
     built = build(loaded, common, timed=True, profile=profile)
     compiled = built.compiled
-    from compiler.graph.inspect.why import (  # after TensorFlow has been started
+    from compiler.graph.inspect.mapping.explain import (  # after TensorFlow has been started
         explain_placement,
         suggest_names,
     )

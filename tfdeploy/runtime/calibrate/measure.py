@@ -72,7 +72,7 @@ def measure(spec: ir.Spec, request: MeasureRequest) -> Measured:
     threads = evolve(spec.devices, intra_op_threads=request.inner_threads)
     plan = plan_of(evolve(spec, devices=threads), emulate=request.emulate or bool(spec.devices.jobs))
     compiled = graph_of(adapted(plan))
-    from compiler.graph.inspect.timed_step import graph_step
+    from compiler.graph.inspect.time.timed_step import graph_step
 
     found = _Measurement(request, compiled, graph_step(compiled)).run()
     if not (spec.devices.jobs and request.beside):
@@ -162,7 +162,7 @@ class _Measurement:
             yield session
 
     def _fetches(self) -> list[Any]:
-        from compiler.graph.inspect.step import step_ends
+        from compiler.graph.inspect.step.ops import step_ends
 
         return list(step_ends(self.compiled))
 
@@ -244,7 +244,7 @@ def _endless(pipe: InputPipe) -> Any:
     """Let an iterator give one made-up batch repeatedly; return the op that starts it."""
     import tensorflow as tf
 
-    from compiler.graph.inspect.one_step import made_up_batch
+    from compiler.graph.inspect.devices.one_step import made_up_batch
 
     return pipe.attach(lambda: tf.data.Dataset.from_tensors(made_up_batch(pipe)).repeat())
 

@@ -13,8 +13,8 @@ from attrs import define, field, frozen
 from compiler.conditions.capacity import forecast_if_needed, warnings_of
 from compiler.conditions.expect import require_expectations
 from compiler.conditions.timing import time_if_needed
-from compiler.graph.inspect.mapping import map_placement
-from compiler.graph.inspect.room import require_room
+from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.memory.room import require_room
 from compiler.graph.randomness import draw_seed
 from compiler.graph.storage.export import final_weights, keras_model
 from compiler.graph.storage.saving import add_saving
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.inspect.forecast import StepMemory
+    from compiler.graph.inspect.memory.forecast import StepMemory
     from compiler.mapping.step_time import MapTime
     from compiler.plan import Plan
     from dsl import ir

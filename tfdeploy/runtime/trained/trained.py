@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 from attrs import evolve, frozen
 
-from compiler.graph.inspect.room import require_room
+from compiler.graph.inspect.memory.room import require_room
 from compiler.graph.storage.export import final_weights, keras_model
 from dsl import ir
 from dsl.diagnostics import RunError

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.mapping import map_placement
-from compiler.graph.inspect.one_step import run_one_step
-from compiler.graph.inspect.step import step_ops
-from compiler.graph.inspect.why import explain_placement
+from compiler.graph.inspect.devices.one_step import run_one_step
+from compiler.graph.inspect.mapping.explain import explain_placement
+from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.step.ops import step_ops
 from tests.compiler.graph.inspect.family import Member, plan_of
 
 MEMBERS = 216

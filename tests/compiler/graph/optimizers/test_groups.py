@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import grammar
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.why import explain_placement
+from compiler.graph.inspect.mapping.explain import explain_placement
 from compiler.pipeline import make_plan
 from compiler.report.text.why_text import why_text
 from compiler.report.view import Ink

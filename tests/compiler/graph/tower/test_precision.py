@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.mapping import map_placement
+from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.loss_scale import GROWTH_STEPS, INITIAL_SCALE
 from compiler.pipeline import make_plan
 from tests.bfloat16 import MIXED_BFLOAT16, needs_bfloat16

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from compiler.graph.inspect.own_devices import homes_of_variables
+from compiler.graph.inspect.devices.own_devices import homes_of_variables
 from compiler.plan import WorkerPlan
 from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.server.server import start_server

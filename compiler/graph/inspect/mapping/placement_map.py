@@ -11,9 +11,9 @@ from attrs import define, field
 
 from compiler.compatibility import replication_of
 from compiler.graph.dtypes import size_in_bytes
-from compiler.graph.inspect.cluster_map import widen
-from compiler.graph.inspect.transfers import list_transfers
-from compiler.graph.inspect.why import group_of
+from compiler.graph.inspect.mapping.cluster_map import widen
+from compiler.graph.inspect.mapping.explain import group_of
+from compiler.graph.inspect.step.transfers import list_transfers
 from compiler.graph.variables.variables import AVERAGE, GraphVariable
 from compiler.mapping.records import (
     MapAssumption,
@@ -35,7 +35,7 @@ from compiler.topology import Device
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.inspect.forecast import StepMemory
+    from compiler.graph.inspect.memory.forecast import StepMemory
 
 VARIABLE = "VarHandleOp"
 

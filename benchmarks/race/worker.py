@@ -1,4 +1,4 @@
-"""One contender in a process of its own: `python -m benchmarks.worker CONTENDER MODEL TOWERS [build]`.
+"""One contender in a process of its own: `python -m benchmarks.race.worker CONTENDER MODEL TOWERS [build]`.
 
 It writes to standard output, in lines of JSON, what it has measured: first the times of building and of the
 first step, then the time of each turn, for which it reads a number of steps from standard input, and at the

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from compiler.graph.inspect.transfers import list_transfers
+from compiler.graph.inspect.step.transfers import list_transfers
 from compiler.mapping.records import MapClone, MapDevice, MapOp, MapTransfer, MapWorker, PlacementMap
 from compiler.topology import Device, Host
 

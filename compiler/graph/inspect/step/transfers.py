@@ -9,8 +9,8 @@ import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.dtypes import size_in_bytes
-from compiler.graph.inspect.assumed import assumed_shape
-from compiler.graph.inspect.step import step_ops
+from compiler.graph.inspect.step.assumed import assumed_shape
+from compiler.graph.inspect.step.ops import step_ops
 from compiler.mapping.records import MapTensor, MapTransfer
 from compiler.topology import Device
 

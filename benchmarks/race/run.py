@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 
 from benchmarks.figures import Figures
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 1800  # seconds for one process
 WARM_UP = 3  # steps
 
@@ -68,7 +68,15 @@ class _Racer:
     @classmethod
     def start(cls, contender: str, race: Race, *more: str) -> _Racer:
         """Start a process and wait until it has made its first step, or has built its graph."""
-        command = [sys.executable, "-m", "benchmarks.worker", contender, race.model, str(race.towers), *more]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.race.worker",
+            contender,
+            race.model,
+            str(race.towers),
+            *more,
+        ]
         errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  # it is read when the process has ended
         process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True

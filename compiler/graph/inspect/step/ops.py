@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from compiler.graph.dtypes import size_in_bytes
-from compiler.graph.inspect.assumed import assumed_shape
+from compiler.graph.inspect.step.assumed import assumed_shape
 from compiler.mapping.step_graph import Edge, StepGraph
 
 if TYPE_CHECKING:

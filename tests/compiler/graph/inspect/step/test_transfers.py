@@ -11,8 +11,8 @@ import tensorflow as tf
 from attrs import evolve
 
 import grammar
-from compiler.graph.inspect.mapping import map_placement
-from compiler.graph.inspect.transfers import tensor_bytes
+from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.step.transfers import tensor_bytes
 from compiler.reasons import Placed, Reason
 from dsl import ir
 from tests.folders import EXAMPLES

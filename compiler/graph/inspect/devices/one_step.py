@@ -15,7 +15,7 @@ from attrs import define, field
 
 from compiler.graph.adapters.tensorflow_private import iterator_resource, variant_of
 from compiler.graph.importing import import_nodes
-from compiler.graph.inspect.assigned import read_assigned
+from compiler.graph.inspect.devices.assigned import read_assigned
 from compiler.graph.session_options import session_config
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ import click
 from benchmarks.figures import Reading
 
 if TYPE_CHECKING:
-    from benchmarks.readers import Make
+    from benchmarks.reading.readers import Make
 
 TURNS = 9
 SECONDS = 1.0
@@ -32,7 +32,7 @@ FIRST = 3  # batches of a turn that do not count
 def run_readings(what: tuple[str, ...] = (), turns: int = TURNS, seconds: float = SECONDS) -> list[Reading]:
     """Return the figures of every reader of every kind of files, or of those named."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from benchmarks.readers import FILES
+    from benchmarks.reading.readers import FILES
 
     found: list[Reading] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -96,7 +96,3 @@ def main(what: tuple[str, ...], turns: int) -> None:
             f"{each.files:16} {each.reader:30} {median(each.rates):9,.0f}/s {median(each.cpu) * 1e6:8,.1f} us"
             f"   ours / this: {ratio:5.2f}   by processor time: {spent:5.2f}"
         )
-
-
-if __name__ == "__main__":
-    main()

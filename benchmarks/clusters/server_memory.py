@@ -1,9 +1,9 @@
 """The peak memory of servers that hold a large table in pieces, as parts of what they hold.
 
-`python -m benchmarks.server_memory [MIB] [OPTIMIZER ...]`: a table of MIB (default 2048) on two servers is
-initialised, trained for a few steps, saved and exported; then the run goes on, so that all is restored. The
-peak is that of each server as the kernel counts it, less that of the same run with a table of 1000 rows, over
-the bytes of the server's own piece with its slots.
+`python -m benchmarks.clusters.server_memory [MIB] [OPTIMIZER ...]`: a table of MIB (default 2048) on two
+servers is initialised, trained for a few steps, saved and exported; then the run goes on, so that all is
+restored. The peak is that of each server as the kernel counts it, less that of the same run with a table of
+1000 rows, over the bytes of the server's own piece with its slots.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from benchmarks.race import ROOT, environment
+from benchmarks.race.run import ROOT, environment
 
 COLUMNS = 64
 SERVERS = 2

@@ -20,7 +20,7 @@ from compiler.graph.adapters.tensorflow_private import (
     NamedDevice,
     VirtualCluster,
 )
-from compiler.graph.inspect.step import step_ends, step_ops
+from compiler.graph.inspect.step.ops import step_ends, step_ops
 from compiler.mapping.records import MapTensor
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.forecast import forecast_step_memory
-from compiler.graph.inspect.room import require_room, variable_bytes
+from compiler.graph.inspect.memory.forecast import forecast_step_memory
+from compiler.graph.inspect.memory.room import require_room, variable_bytes
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from dsl.diagnostics import Diagnostic, SpecError

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.mapping import map_placement
-from compiler.graph.inspect.verify_placement import verify_placement
+from compiler.graph.inspect.devices.verify_placement import verify_placement
+from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.ledger import Entry
 from compiler.pipeline import make_plan
 from compiler.reasons import Placed, Reason

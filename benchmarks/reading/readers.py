@@ -18,7 +18,7 @@ Make = Callable[[], Any]
 """Makes batches as a dataset of the current graph."""
 
 AUTO = tf.data.AUTOTUNE
-DIGITS = Path(__file__).parents[1] / "examples" / "data" / "digits" / "train.csv"
+DIGITS = Path(__file__).parents[2] / "examples" / "data" / "digits" / "train.csv"
 BUFFER = 1024
 PHOTOS, PHOTO, SIZE = 256, 256, 224
 

@@ -1,5 +1,6 @@
-"""`python -m benchmarks.memory`: forecasts of the peak memory of a step, compared with the allocator on CPUs.
+"""Forecasts of the peak memory of a step, compared with what the allocator counts on CPUs.
 
+It is run as `python -m benchmarks.forecasts.memory`.
 Every device is emulated. TensorFlow records each allocation and release of a step with its time; the peak of
 a device is the largest sum of bytes that its ops have allocated at the same time. It depends on the order in
 which threads run ops, so a step is measured several times.
@@ -15,13 +16,13 @@ import tensorflow as tf
 
 import grammar
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.forecast import forecast_step_memory
-from compiler.graph.inspect.mapping import map_placement
+from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.memory.forecast import forecast_step_memory
 from compiler.graph.session_options import session_config
 from compiler.pipeline import make_plan
 from dsl import ir
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SPECS = (("digits.tfdeploy", ()), ("cifar10.tfdeploy", ()))
 REPEATS = 5
 

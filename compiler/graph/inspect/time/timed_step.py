@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
 
-from compiler.graph.inspect.loop_shapes import shaped_graph
-from compiler.graph.inspect.step import HANDLES, step_ops
-from compiler.graph.inspect.transfers import tensor_bytes
-from compiler.graph.inspect.worker_steps import GraphPart, steps_alone, steps_together, work_of
+from compiler.graph.inspect.step.loop_shapes import shaped_graph
+from compiler.graph.inspect.step.ops import HANDLES, step_ops
+from compiler.graph.inspect.step.transfers import tensor_bytes
+from compiler.graph.inspect.time.worker_steps import GraphPart, steps_alone, steps_together, work_of
 from compiler.graph.ledger import Entry
 from compiler.graph.session_options import cores
 from compiler.plan import WorkerPlan

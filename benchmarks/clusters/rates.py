@@ -148,7 +148,7 @@ def _task(contest: Contest, steps: int, cluster: Mapping[str, Any], job: str, in
 
 
 def _environment() -> dict[str, str]:
-    root = str(Path(__file__).resolve().parents[1])
+    root = str(Path(__file__).resolve().parents[2])
     clean = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
     return {**clean, "PYTHONPATH": root, "TF_CPP_MIN_LOG_LEVEL": "3"}
 
@@ -161,7 +161,3 @@ def main(rounds: str = "3", steps: str = "400", *models: str) -> None:
             f"{each.model}: ours {median(each.ours):.0f} steps/s, ParameterServerStrategy"
             f" {median(each.parameter_server):.0f} steps/s, ratio {ratio:.2f}"
         )
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.mapping import map_placement
-from compiler.graph.inspect.step import step_ops
-from compiler.graph.inspect.timed_step import forecast_time, timed_step
-from compiler.graph.inspect.transfers import list_transfers
+from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.step.ops import step_ops
+from compiler.graph.inspect.step.transfers import list_transfers
+from compiler.graph.inspect.time.timed_step import forecast_time, timed_step
 from compiler.pipeline import make_plan
 from compiler.time.work import StepWork, crossings
 from tests.support import CLASSIFIER, CONVOLUTION, classifier, spec_of

@@ -10,11 +10,18 @@ import tensorflow as tf
 
 import grammar
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.forecast import forecast_step_memory
-from compiler.graph.inspect.mapping import map_placement
+from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.memory.forecast import forecast_step_memory
 from compiler.pipeline import make_plan
 from tests.allocations import peak_of_tensors
-from tests.compiler.graph.inspect.test_transfers import CIFAR, DIGITS, SEVERAL, SEVERAL_DATA, WAITING, made_up
+from tests.compiler.graph.inspect.step.test_transfers import (
+    CIFAR,
+    DIGITS,
+    SEVERAL,
+    SEVERAL_DATA,
+    WAITING,
+    made_up,
+)
 from tests.folders import EXAMPLES
 from tests.support import Training, spec_of
 

@@ -1,0 +1,1 @@
+"""Races between contenders, each in a process of its own."""

@@ -1,0 +1,1 @@
+"""How much memory a step needs, and whether a process can hold the variables."""

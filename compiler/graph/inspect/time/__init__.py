@@ -1,0 +1,1 @@
+"""The work of a step, from which its time is forecast."""

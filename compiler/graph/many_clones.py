@@ -17,11 +17,11 @@ from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.step.transfers import list_transfers
 from compiler.graph.tower.traces import Traces
 from compiler.kinds.counting import counted_names
-from compiler.kinds.grid import Grid, Spot
+from compiler.kinds.grid import Grid, NotAlikeError, Spot
 from compiler.kinds.grow import grow
-from compiler.kinds.layout import FEW, MANY, MORE, grid_of, has_many, with_grid
+from compiler.kinds.layout import FEW, MANY, MORE, grid_of, why_not, with_grid
 from compiler.kinds.memory import Peak, with_memory
-from compiler.kinds.patterns import NotAlikeError, Patterns
+from compiler.kinds.patterns import Patterns
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
@@ -41,23 +41,26 @@ class ManyClones:
     warnings: tuple[Diagnostic, ...]
 
 
-def map_many(plan: Plan, *, base: str = ".", least: int = MANY, forecast: bool = True) -> ManyClones | None:
-    """Return the map of the clones of a plan, or None if their own graph has to be built for it.
+def map_many(plan: Plan, *, base: str = ".", least: int = MANY, forecast: bool = True) -> ManyClones:
+    """Return the map of the clones of a plan.
 
     Args:
         plan: The plan.
         base: The folder in which `python(...)` looks for modules first, and from which files start.
         least: The number of clones from which this is worth it.
         forecast: Whether the memory of a step is forecast.
+
+    Raises:
+        NotAlikeError: Their own graph has to be built for it; the message says why, after "because".
     """
-    grid = grid_of(plan)
-    if grid is None or not has_many(plan, least):
-        return None
+    reason = why_not(plan, least)
+    if reason is not None:
+        raise NotAlikeError(reason)
     try:
         with collector_paused():
-            return _map_many(plan, grid, base, forecast=forecast)
-    except (NotAlikeError, SpecError):  # what is wrong with the spec is said of its own graph
-        return None
+            return _map_many(plan, grid_of(plan), base, forecast=forecast)
+    except SpecError as fault:  # what is wrong with the spec is said of its own graph
+        raise NotAlikeError("a graph with fewer of them cannot be built") from fault
 
 
 def _map_many(plan: Plan, grid: Grid, base: str, *, forecast: bool) -> ManyClones:
@@ -71,7 +74,7 @@ def _map_many(plan: Plan, grid: Grid, base: str, *, forecast: bool) -> ManyClone
     one_pipe = not any(op.name.startswith("input/1/") for op in small.ops)
     patterns = Patterns(few, counted[0], one_pipe)
     if grow(small, patterns, more, compiled.plan) != larger:
-        raise NotAlikeError("the graph of more clones has something else")
+        raise NotAlikeError("the graph of nine has what does not follow from that of four")
     found = grow(small, patterns, grid, plan)
     if forecast:
         peaks = {ref: Peak(each.bytes, each.alive) for ref, each in forecast_memory(compiled).items()}

@@ -10,6 +10,10 @@ from attrs import frozen
 _REF = re.compile(r"(?:(\w+)\[(\d+)\]\.)?(cpu|gpu)\[(\d+)\]")
 
 
+class NotAlikeError(Exception):
+    """Something of a deployment does not follow from the same with fewer clones."""
+
+
 @frozen
 class Spot:
     """A place in a grid.

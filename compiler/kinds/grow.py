@@ -12,8 +12,8 @@ from itertools import product
 
 from attrs import define, evolve, field
 
-from compiler.kinds.grid import Grid, Spot
-from compiler.kinds.patterns import NotAlikeError, Numbers, Pattern, Patterns
+from compiler.kinds.grid import Grid, NotAlikeError, Spot
+from compiler.kinds.patterns import Numbers, Pattern, Patterns
 from compiler.kinds.repeat import repeated, which
 from compiler.kinds.tensors import largest_of, named, orbits_of
 from compiler.mapping.records import (

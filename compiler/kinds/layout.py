@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from compiler.kinds.grid import Grid
+from compiler.kinds.grid import Grid, NotAlikeError
 from compiler.plan import Plan
 from compiler.topology import PARAMETER_SERVER
 from dsl import ir
@@ -21,47 +21,62 @@ FEW, MORE = 2, 3
 """The tasks with clones, and the clones on each, in the two deployments that are built instead."""
 
 
-def has_many(plan: Plan, least: int = MANY) -> bool:
-    """Whether the map of a plan with many clones is made from deployments with few of them.
+def why_not(plan: Plan, least: int = MANY) -> str | None:
+    """Return why the map of a plan is made from the graph of all its clones; None if it is not.
 
     Args:
         plan: The plan.
-        least: The number of clones from which this is worth it.
+        least: The number of clones from which it is worth it to build graphs with few of them instead.
     """
-    grid = grid_of(plan)
-    return grid is not None and grid.clones >= least and grid.cut(MORE, MORE) != grid
+    if len(plan.all_towers) < least:
+        return "they are few"
+    try:
+        grid = grid_of(plan)
+    except NotAlikeError as fault:
+        return str(fault)
+    return "they are few" if grid.cut(MORE, MORE) == grid else None
 
 
-def grid_of(plan: Plan) -> Grid | None:
-    """Return the grid of the clones of a plan, or None if they are laid out otherwise, or not alike.
+def grid_of(plan: Plan) -> Grid:
+    """Return the grid of the clones of a plan.
 
     Args:
         plan: The plan of a graph with all clones.
+
+    Raises:
+        NotAlikeError: They are laid out otherwise, or are not alike; the message says why, after "because".
     """
     towers = plan.towers
     first = towers[0].device
     own = [each for each in plan.topology.devices if (each.job, each.kind) == (first.job, first.kind)]
     hosts = len({each.host for each in plan.topology.devices if each.job == first.job})
     members = len(towers[0].devices)
-    if type(plan) is not Plan or first.job == PARAMETER_SERVER or len(towers) % hosts:
-        return None
-    grid = Grid(first.job, first.kind, hosts, len(towers) // hosts, members)
+    if type(plan) is not Plan:
+        raise NotAlikeError("each worker has a graph of its own")
+    if len({(each.batch, len(each.devices)) for each in towers}) > 1:
+        raise NotAlikeError("they have different batches or numbers of devices")
     devices = [device for tower in towers for device in tower.devices]
-    alike = len({(each.batch, len(each.devices)) for each in towers}) == 1
-    if not alike or devices != own or not _same_for_all(plan, grid):
-        return None
+    if first.job == PARAMETER_SERVER or len(towers) % hosts or devices != own:
+        raise NotAlikeError("they do not have all devices of one kind, one each")
+    grid = Grid(first.job, first.kind, hosts, len(towers) // hosts, members)
+    _require_same_for_all(plan, grid)
     return grid
 
 
-def _same_for_all(plan: Plan, grid: Grid) -> bool:
-    """Whether no rule names a device of single clones, and the sum of gradients treats all clones alike."""
+def _require_same_for_all(plan: Plan, grid: Grid) -> None:
+    """Check that no rule names a device of single clones, and that all gradients are summed alike."""
     spec = plan.spec
-    aggregation = spec.update.aggregate.name in AGGREGATIONS and spec.update.mode != "local"
-    sharing = spec.data is None or spec.data.per_clone == "split"
-    targets = [rule.target for rule in spec.place.rules]
-    divided = any(isinstance(each, ir.OverClones) for each in targets)  # each clone has something else
-    named = (each for target in targets for each in _patterns(target))
-    return aggregation and sharing and not divided and all(_names_none_or_all(each, grid) for each in named)
+    if spec.update.mode == "local":
+        raise NotAlikeError("in mode `local` their copies are averaged in rounds")
+    if spec.update.aggregate.name not in AGGREGATIONS:
+        raise NotAlikeError(f"the rounds of `{spec.update.aggregate.name}` depend on the number of clones")
+    if spec.data is not None and spec.data.per_clone != "split":
+        raise NotAlikeError("each has a part of the data of its own")
+    for rule in spec.place.rules:
+        if isinstance(rule.target, ir.OverClones):
+            raise NotAlikeError("each has other parts of the slots")
+        if not all(_names_none_or_all(each, grid) for each in _patterns(rule.target)):
+            raise NotAlikeError("a rule names devices of some of them")
 
 
 def _patterns(target: ir.Target) -> tuple[ir.DevicePattern, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import define, evolve, field, frozen
 
-from compiler.kinds.grid import Grid, Spot
+from compiler.kinds.grid import Grid, NotAlikeError, Spot
 
 _TOKEN = re.compile(
     r"/job_(?P<of_job>\w+?)/replica_0/task_(?P<of_task>\d+)/device_(?P<of_kind>CPU|GPU)_(?P<of_index>\d+)"
@@ -21,10 +21,6 @@ _TOKEN = re.compile(
     r"|(?:^|(?<=Recv_))input(?:/(?P<host>\d+))?(?:/clone_(?P<fed>\d+))?(?=/)"
     r"|(?<=split/)\w+:(?P<piece>\d+)$"
 )
-
-
-class NotAlikeError(Exception):
-    """Something of a deployment does not follow from the same with fewer clones."""
 
 
 @frozen

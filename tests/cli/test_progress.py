@@ -38,6 +38,7 @@ update { optimizer = SGD(0.1) }
 train { steps = 1 }
 """
 BUILDING = "building the graph of small ...\n"
+BECAUSE = "building the graph of all 33 clones of small, because the time of a step is forecast ...\n"
 FORECASTING = "forecasting the memory that a step of small takes ...\n"
 TIMING = "forecasting the time of a step of small ...\n"
 KIND = ("--set", "devices.kind=cpu")
@@ -73,6 +74,15 @@ def test_a_command_that_builds_says_so(spec: str, name: str, monkeypatch: pytest
     lines = done.stderr.splitlines(keepends=True)
     assert [line for line in lines if line.endswith(" ...\n")] == lines
     assert all(line.startswith(start) for line, start in zip(lines, told, strict=True)), lines
+
+
+def test_the_graph_of_many_clones_is_built_for_a_reason(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes long, and what made it necessary can be changed."""
+    monkeypatch.setattr(progress, "AFTER", 0.0)
+    many = ("--set", "clones.count=33", "--set", "clones.batch=1")
+    done = CliRunner().invoke(load("plan"), [spec, *many, *KIND], standalone_mode=False)
+    assert done.exception is None, done.output
+    assert done.stderr.startswith(BECAUSE)
 
 
 def test_what_is_quick_is_not_told(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:

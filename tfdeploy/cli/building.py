@@ -94,29 +94,44 @@ def build_map(
     """
     from compiler.time.profile import find_profile
 
+    found: ShownMap | str = "the time of a step is forecast"
     if find_profile(spec.path, profile) is None and spec.devices.kind is None:
         found = _map_many(spec, common, emulate=emulate)
-        if found is not None:
-            return found
-    built = build(spec, common, emulate=emulate, forecast=True, profile=profile)
+    if isinstance(found, ShownMap):
+        return found
+    built = build(spec, common, emulate=emulate, forecast=True, profile=profile, because=found)
     return ShownMap(built.compiled.plan, built.placement(), built.compiled, built.time)
 
 
-def _map_many(spec: ir.Spec, common: Common, *, emulate: bool) -> ShownMap | None:
-    """Return the map of many clones that are alike, or None if the graph of the spec has to be built."""
-    from compiler.kinds.layout import has_many
+TAKES_LONG = 32
+"""With more clones than this, it is said why the graph of all is built."""
+
+
+def _building(name: str, clones: int, because: str | None) -> str:
+    """Return what is said while a graph is built."""
+    if because is None or clones <= TAKES_LONG:
+        return f"building the graph of {name}"
+    return f"building the graph of all {clones:,} clones of {name}, because {because}"
+
+
+def _map_many(spec: ir.Spec, common: Common, *, emulate: bool) -> ShownMap | str:
+    """Return the map of many clones that are alike, or why the graph of the spec has to be built."""
+    from compiler.kinds.grid import NotAlikeError
+    from compiler.kinds.layout import why_not
     from tfdeploy.runtime.adapted import adapted
     from tfdeploy.runtime.plans import many_of, plan_of
 
     plan = plan_of(spec, emulate=emulate, verbose=common.verbose)
-    if not has_many(plan):
-        return None
+    reason = why_not(plan)
+    if reason is not None:
+        return reason
     start(common)
     with busy(f"placing {len(plan.towers)} clones of {spec.model.name} that are alike"):
         plan = adapted(plan, verbose=common.verbose)
-        found = many_of(plan, verbose=common.verbose)
-        if found is None:
-            return None
+        try:
+            found = many_of(plan, verbose=common.verbose)
+        except NotAlikeError as fault:
+            return str(fault)
         from compiler.conditions.capacity import has_limits, too_full
 
         strange = found.warnings
@@ -135,6 +150,7 @@ def build(
     forecast: bool = False,
     timed: bool = False,
     profile: str | None = None,
+    because: str | None = None,
 ) -> BuiltGraph:
     """Build the graph of a spec and show the warnings about it. The spec's `expect` is not checked.
 
@@ -147,6 +163,7 @@ def build(
         timed: Whether the time of a step is forecast, if something is known to forecast it from. It always
             is with `forecast`.
         profile: The file of a profile for that. By default it is the one beside the spec, if there is one.
+        because: Why a graph is needed; it is said if there are so many clones that this takes long.
 
     Raises:
         SpecError: If the graph cannot be built.
@@ -159,7 +176,7 @@ def build(
     machine = find_profile(spec.path, profile) if forecast or timed else None  # before anything takes long
     plan, name = plan_of(spec, emulate=emulate, verbose=common.verbose), spec.model.name
     start(common)
-    with busy(f"building the graph of {name}"):
+    with busy(_building(name, len(plan.all_towers), because)):
         compiled = graph_of(adapted(plan, verbose=common.verbose), verbose=common.verbose)
         from compiler.conditions.capacity import has_limits, warnings_of
         from compiler.graph.assumed_sizes import forecast_memory, with_assumed_sizes

@@ -136,15 +136,15 @@ def graph_of(plan: Plan, *, seed: int | None = None, verbose: bool = False) -> C
     return compile_graph(plan, base=str(folder_of(plan.spec)), seed=seed)
 
 
-def many_of(plan: Plan, *, verbose: bool = False) -> ManyClones | None:
+def many_of(plan: Plan, *, verbose: bool = False) -> ManyClones:
     """Start TensorFlow and return the map of a plan with many clones that are alike, without its graph.
 
     Args:
         plan: The plan.
         verbose: Whether TensorFlow's own messages are shown.
 
-    Returns:
-        The map, or None if it has to be made from the graph of the plan.
+    Raises:
+        NotAlikeError: The map has to be made from the graph of the plan; the message says why.
     """
     _start_for(plan, verbose=verbose)
     from compiler.graph.many_clones import map_many

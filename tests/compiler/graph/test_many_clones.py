@@ -9,6 +9,8 @@ from compiler.graph.assumed_sizes import forecast_memory
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.many_clones import map_many
+from compiler.kinds.grid import NotAlikeError
+from compiler.kinds.layout import why_not
 from compiler.mapping.records import MapDevice, PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
@@ -80,7 +82,6 @@ def test_map_of_eight_clones_is_that_of_their_graph(name: str) -> None:
     """Everything is equal, in the same order; so is what a view shows of it."""
     plan = _plan(*ALIKE[name])
     many = map_many(plan, least=8)
-    assert many is not None
     compiled = compile_graph(plan, seed=0)
     whole = map_placement(compiled, memory=forecast_memory(compiled))
     assert len(whole.clones) == 8
@@ -120,7 +121,6 @@ def _step(device: MapDevice) -> int:
 def test_servers_need_room_for_what_all_clones_send() -> None:
     """The gradients of the largest variable of a server are there together before they are summed."""
     many = map_many(_plan(_cluster(16, 4), ON_SERVERS))
-    assert many is not None
     servers = [each for each in many.placement.devices if each.ref.startswith("ps")]
     received = {
         each.to_device: each.largest[0].bytes
@@ -133,30 +133,69 @@ def test_servers_need_room_for_what_all_clones_send() -> None:
         assert each.largest[0].name.startswith("Recv_clone_")
 
 
+SERVED = "variables -> worker[3].cpu[0]"
 UNLIKE = {
-    "too few": (_cluster(5, 4), ON_SERVERS, "", "batch = 4"),
-    "rounds of a ring": (_cluster(8, 4), COPIED, "aggregate = ring()", "batch = 4"),
-    "a tree": (_cluster(8, 4), ON_SERVERS, "aggregate = tree()", "batch = 4"),
-    "averages of copies": ("gpu = 32", "", "mode = local\n  average_every = 4", "batch = 4"),
-    "a graph for each worker": (_cluster(8, 4), ON_SERVERS, "replication = between_graph", "batch = 4"),
-    "one device of many": (_cluster(8, 4), f"{ON_SERVERS}\n  variables -> worker[3].cpu[0]", "", "batch = 4"),
-    "some devices": (_cluster(8, 8), "clones -> worker[*].gpu[0..3]", "", "batch = 4"),
-    "several on a device": ("gpu = 8", "", "", "count = 32, batch = 4"),
-    "different batches": ("gpu = 24", "", "", f"batch = [{', '.join(['4'] * 23)}, 8]"),
+    "they are few": (_cluster(5, 4), ON_SERVERS, "", "batch = 4"),
+    "the rounds of `ring` depend on the number of clones": (
+        _cluster(8, 4),
+        COPIED,
+        "aggregate = ring()",
+        "batch = 4",
+    ),
+    "the rounds of `tree` depend on the number of clones": (
+        _cluster(8, 4),
+        ON_SERVERS,
+        "aggregate = tree()",
+        "batch = 4",
+    ),
+    "in mode `local` their copies are averaged in rounds": (
+        "gpu = 32",
+        "",
+        "mode = local\n  average_every = 4",
+        "batch = 4",
+    ),
+    "each worker has a graph of its own": (
+        _cluster(8, 4),
+        ON_SERVERS,
+        "replication = between_graph",
+        "batch = 4",
+    ),
+    "a rule names devices of some of them": (_cluster(8, 4), f"{ON_SERVERS}\n  {SERVED}", "", "batch = 4"),
+    "they do not have all devices of one kind, one each": (
+        _cluster(8, 8),
+        "clones -> worker[*].gpu[0..3]",
+        "",
+        "batch = 4",
+    ),
+    "they have different batches or numbers of devices": (
+        "gpu = 24",
+        "",
+        "",
+        f"batch = [{', '.join(['4'] * 23)}, 8]",
+    ),
 }
 
 
-@pytest.mark.family(every=2)
-@pytest.mark.parametrize("name", UNLIKE)
-def test_clones_that_are_not_alike_are_left_to_their_graph(name: str) -> None:
-    """Nothing is built to find that out."""
-    devices, place, update, batch = UNLIKE[name]
-    assert map_many(_plan(devices, place, update, batch=batch)) is None
+@pytest.mark.parametrize("reason", UNLIKE)
+def test_clones_that_are_not_alike_are_left_to_their_graph(reason: str) -> None:
+    """The layout says why, before anything is built."""
+    devices, place, update, batch = UNLIKE[reason]
+    assert why_not(_plan(devices, place, update, batch=batch)) == reason
+
+
+def test_several_clones_on_a_device_are_left_to_their_graph() -> None:
+    """They share what is on it."""
+    plan = _plan("gpu = 8", "", "", batch="count = 32, batch = 4")
+    with pytest.raises(NotAlikeError, match="one each"):
+        map_many(plan)
 
 
 def test_what_few_clones_do_not_show_is_left_to_the_graph() -> None:
     """The graph of more clones has something that does not follow from that of fewer."""
     spread = "clones -> worker[*].gpu[*]\n  variables -> round_robin(worker[*].cpu[0])"
-    assert map_many(_plan(_cluster(16, 2), spread)) is None
-    synchronized = _plan(_cluster(16, 2), ON_SERVERS, "batch_norm = synchronized")
-    assert map_many(synchronized) is None
+    for plan in (
+        _plan(_cluster(16, 2), spread),
+        _plan(_cluster(16, 2), ON_SERVERS, "batch_norm = synchronized"),
+    ):
+        with pytest.raises(NotAlikeError):
+            map_many(plan)

@@ -213,9 +213,10 @@ def _subject(
         shown = build_map(spec, common, emulate=emulate, profile=profile)
         texts = spec_lines.texts_of(spec)
         return LoadedPlacement(shown.placement, texts, shown.plan, shown.compiled, shown.time)
-    built = build(
-        spec, common, emulate=emulate, forecast=True, profile=profile
-    )  # what it expects is asked after the map
+    because = "a step of it runs" if run_one_step else "`--dot` draws it"
+    built = build(  # what it expects is asked after the map
+        spec, common, emulate=emulate, forecast=True, profile=profile, because=because
+    )
     assigned = _one_step(built.compiled, common) if run_one_step else {}
     placement, plan = built.placement(assigned), built.compiled.plan
     return LoadedPlacement(placement, spec_lines.texts_of(spec), plan, built.compiled, built.time)

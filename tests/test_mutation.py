@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from attrs import asdict
 
 from tools.mutation import __main__ as mutation
-from tools.mutation import covering
+from tools.mutation import covering, forking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from tools.mutation.mutants import Mutant
 
@@ -30,13 +32,12 @@ def run(
     verdicts = tmp_path / "verdicts.jsonl"
     monkeypatch.setattr(mutation, "FOLDER", tmp_path)
     monkeypatch.setattr(mutation, "VERDICTS", verdicts)
-    monkeypatch.setattr(mutation.covering, "is_known", lambda *_: True)
     tried: list[str] = []
 
-    def attempts(mutants: Sequence[Mutant], jobs: int) -> list[mutation.Verdict]:
-        del jobs
+    def attempts(_: Sequence[Mutant], own: Sequence[Mutant], *__: Any, fresh: bool) -> list[mutation.Verdict]:
+        assert not fresh
         found = []
-        for each in mutants:
+        for each in own:
             digest = mutation._digest(each)
             word = "missed" if len(tried) % 2 else "seen"
             found.append(mutation.Verdict(digest, each.path, each.line, each.was, each.now, word, ()))
@@ -131,6 +132,128 @@ def test_marks_say_which_test_runs_a_statement(tmp_path: Path, monkeypatch: pyte
     marks.write_text("")
     assert module["Scale"]().half == 0.5
     assert sorted(marks.read_text().splitlines()) == ["1 c"]
+
+
+def test_the_nearest_tests_come_first(tmp_path: Path) -> None:
+    """Tests with the name of a module come first, then those that import it, and processes last."""
+    texts = {
+        "compiler/stamp/test_places.py": "",
+        "compiler/test_import.py": "from compiler.stamp import places",
+        "compiler/stamp/test_other.py": "",
+        "cli/test_plan.py": "",
+        "compiler/stamp/test_processes.py": "from compiler.stamp import places; from tests import forked",
+    }
+    for name, text in texts.items():
+        (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tests" / name).write_text(text)
+    found = covering.Nearness(tmp_path).candidates("compiler/stamp/places.py")
+    assert found == [f"tests/{name}" for name in texts]
+
+
+def test_what_is_known_of_tests_chooses_among_them(tmp_path: Path) -> None:
+    """The fastest test of each file comes first; tests that did not pass are left out."""
+    mutant = mutation.Mutant("compiler/a.py", 3, "1", "2", "")
+    known = covering.Covering.of_sample(tmp_path, [mutant])
+    assert known.of(("compiler/a.py", 3)) == []
+    seconds = {"x::slow": 2.0, "x::fast": 0.5, "y::middle": 1.0, "x::other": 0.1}
+    known.marks.write_text(
+        "".join(f"0 {test}\n" for test in ("x::slow", "x::fast", "y::middle", "y::failed"))
+    )
+    known.seconds.write_text("".join(f"{json.dumps(each)}\n" for each in seconds.items()))
+    known.add("x")
+    assert known.of(("compiler/a.py", 3)) == ["x::fast", "y::middle", "x::slow"]
+    assert known.time_of(["x::fast", "y::middle"]) == 1.5
+    assert covering.Covering.of_sample(tmp_path, [mutant]).measured == {"x"}
+    other = mutation.Mutant("compiler/b.py", 3, "1", "2", "")
+    assert covering.Covering.of_sample(tmp_path, [other]).measured == set()
+
+
+SCALE = """LIMIT = 5
+
+
+def scaled(number):
+    while number < LIMIT:
+        number += 3
+    return number
+"""
+SCALE_TESTS = """from scale import scaled
+
+
+def test_small_numbers():
+    assert scaled(1) == 7
+
+
+def test_large_numbers():
+    assert scaled(9) == 9
+"""
+
+
+def test_tries_are_forked_from_a_process_that_has_the_tests(tmp_path: Path) -> None:
+    """A fault in a function is tried with the module imported before, others with a fresh import.
+
+    The file has its former text afterwards.
+    """
+    (tmp_path / "scale.py").write_text(SCALE)
+    (tmp_path / "test_scale.py").write_text(SCALE_TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\naddopts = --import-mode=importlib\n")
+    small, large = (f"test_scale.py::test_{each}_numbers" for each in ("small", "large"))
+
+    def request(was: str, now: str, *tests: str, **more: Any) -> dict[str, Any]:
+        changed = {"scale.py": SCALE.replace(was, now)}
+        return {"tests": tests, "changed": changed, "limit": 3.0, "fresh": False, **more}
+
+    requests = [
+        {"collect": ["test_scale.py"]},
+        request("+= 3", "+= 2", small, large),
+        request("+= 3", "+= 2", large),
+        request("+= 3", "+= 0", small),
+        request("LIMIT = 5", "LIMIT = 9", small, fresh=True),
+        request("LIMIT = 5", "LIMIT = 9", large, fresh=True),
+        request("", "", "test_scale.py", seconds=str(tmp_path / "seconds.jsonl"), at_most=5.0),
+        request("+= 3", "+= 3", small, large),
+    ]
+    program = "from tools.mutation import forking; forking.LIBRARIES = ('pytest',); forking.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input="".join(f"{json.dumps(each)}\n" for each in requests),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(mutation.ROOT)},
+        check=True,
+    )
+    assert done.stdout.split() == [
+        "collected",
+        "seen",
+        "missed",
+        "hung",
+        "seen",
+        "missed",
+        "missed",
+        "missed",
+    ]
+    assert (tmp_path / "scale.py").read_text() == SCALE
+    measured = [json.loads(line)[0] for line in (tmp_path / "seconds.jsonl").read_text().splitlines()]
+    assert measured == [small, large]
+
+
+def test_functions_of_every_kind_get_the_code_of_the_other_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Methods, properties and functions with variables of an outer one are exchanged where they are."""
+    old = (
+        "def outer(a):\n    def inner(b):\n        return a + b\n    return inner\n\n"
+        "class One:\n    @property\n    def two(self):\n        return 2\n\n"
+        "    @staticmethod\n    def three():\n        return [each for each in (3,)]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    module: dict[str, Any] = {"__name__": "module"}
+    exec(compile(old, str(tmp_path / "module.py"), "exec"), module)  # noqa: S102  # the text above
+    one, inner = module["One"](), module["outer"](1)
+    functions = forking.functions_of(str(tmp_path))["module.py"]
+    new = old.replace("a + b", "a - b").replace("return 2", "return 20").replace("(3,)", "(30,)")
+    forking.exchange(functions, "module.py", old, new)
+    assert (inner(1), module["outer"](1)(1), one.two, one.three()) == (0, 0, 20, [30])
 
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/0", "-1/3"])

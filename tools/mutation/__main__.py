@@ -1,23 +1,27 @@
 """Put a sample of small faults into the code, one at a time, and count how many the tests see.
 
 `make mutants ARGS="--count 200 --seed 1"`. Each fault is tried against the fastest tests that run its line,
-in a copy of the tree. A fault in a line that no test runs counts as not seen. A fault takes about ten
-seconds. First, a run of all tests finds out which of them run these lines; it is repeated for another
-sample, or with `--measure`.
+in a copy of the tree, until one of them fails. A fault in a line that no test runs counts as not seen. Which
+tests run the lines of the sample is found out while faults are tried: for each fault, the files of tests that
+are nearest to it are run once, in a process that writes down who runs which line.
 
 A sample can be tried in parts: `--part 3/10` tries the third of ten, each of which has faults of all files.
 The result of a fault is written down at once, and a fault is not tried again until its file changes. So a
-run that was interrupted continues; `--again` forgets all results. `--measure tests/compiler/graph` finds out
-anew which lines are run by some of the tests.
+run that was interrupted continues; `--again` forgets all results. `--measure tests/compiler/graph` also runs
+these tests to find out which lines they run, and `--missed` tries again what was missed.
 
 mutmut and cosmic-ray start a new process for each fault, which imports TensorFlow, or keep all faults in
-the process that runs the tests. Here each try is forked from a process that has TensorFlow loaded already,
-and the commands that tests start as processes have the fault too, because it stands in a file.
+the process that runs the tests. Here each try is forked from a process that has imported TensorFlow, this
+project and its tests, and the functions of one file get their code anew. Commands that tests start as
+processes have the fault too, because it stands in a file. A fault outside of all functions is tried in a
+process that imports the project anew, and so is every fault with `--missed`, since a table that was made
+during an import is not made again.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
 import json
 import os
@@ -26,26 +30,29 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from queue import Queue
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, frozen
 
-from tools.mutation import covering
+from tools.mutation.covering import MOST_FILES, MOST_TESTS, Covering, Nearness
 from tools.mutation.mutants import Mutant, mutants_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "mutation"
 VERDICTS = FOLDER / "verdicts.jsonl"
 PACKAGES = ("compiler", "tfdeploy")
 WIDTH = 60  # characters of a fault that are printed
-PATIENCE = 300.0  # seconds; a fault that makes tests hang is seen
+# Seconds of processor time. A fault that makes tests take much longer than they take is seen.
+LEAST, TIMES = 30.0, 5.0
+IMPORTING = 30.0
+OF_A_FILE = 8.0  # for which the tests of a file are run to see which lines they run
 
 
 @frozen
@@ -73,21 +80,18 @@ def main() -> int:
     parser.add_argument("--only", default="", help="files whose path contains this")
     parser.add_argument("--part", type=_part, default=(1, 1), help="the part of the sample to try: 3/10")
     parser.add_argument("--again", action="store_true", help="try also what has been tried before")
+    parser.add_argument("--missed", action="store_true", help="try again what was missed, all imported anew")
     parser.add_argument(
-        "--measure",
-        nargs="*",
-        metavar="TESTS",
-        help="find out again which of these tests run the lines, or of all",
+        "--measure", nargs="*", default=[], metavar="TESTS", help="find out which lines these tests run"
     )
     wanted = parser.parse_args()
     sample = _sample(wanted.count, wanted.seed, wanted.only)
-    if wanted.measure is not None or not covering.is_known(FOLDER, sample):
-        covering.measure(_copy(FOLDER / "marked"), FOLDER, sample, wanted.measure or [])
     if wanted.again:
         VERDICTS.unlink(missing_ok=True)
     tried = _tried()
-    own = [each for each in _of_part(sample, *wanted.part) if _digest(each) not in tried]
-    for verdict in _attempts(own, min(wanted.jobs, len(own))):
+    left = {digest for digest, each in tried.items() if not (wanted.missed and each.verdict == "missed")}
+    own = [each for each in _of_part(sample, *wanted.part) if _digest(each) not in left]
+    for verdict in _attempts(sample, own, wanted.measure, wanted.jobs, fresh=wanted.missed):
         tried[verdict.digest] = verdict
     found = [tried[_digest(each)] for each in sample if _digest(each) in tried]
     caught = sum(each.verdict in {"seen", "hung"} for each in found)
@@ -97,39 +101,97 @@ def main() -> int:
     return 0
 
 
-def _attempts(mutants: Sequence[Mutant], jobs: int) -> list[Verdict]:
-    """Try faults side by side; print each verdict and write it down as soon as it is there."""
-    known = covering.read(FOLDER)
-    trees: Queue[Server] = Queue()
-    servers = [Server(index) for index in range(jobs)]
-    for each in servers:
-        trees.put(each)
-    writing = Lock()
+def _attempts(
+    sample: Sequence[Mutant], own: Sequence[Mutant], measure: Sequence[str], jobs: int, *, fresh: bool
+) -> list[Verdict]:
+    """Return what became of the faults in `own`, which are part of a sample."""
+    return Attempts(sample, own, measure, fresh=fresh).make(min(jobs, len(own))) if own else []
 
-    def attempt(mutant: Mutant) -> Verdict:
-        tests = known.of(mutant.path, mutant.line)
-        server = trees.get()
+
+class Attempts:
+    """Tries faults, and finds out which tests to try them with.
+
+    Args:
+        sample: The whole sample, which the marks are of.
+        own: The faults to try.
+        measure: What the paths of tests begin with that are run in any case, to find out what they run.
+        fresh: Whether the project is imported anew for every fault.
+    """
+
+    def __init__(
+        self, sample: Sequence[Mutant], own: Sequence[Mutant], measure: Sequence[str], *, fresh: bool
+    ) -> None:
+        self._own = own
+        self._fresh = fresh
+        self._covering = Covering.of_sample(FOLDER, sample)
+        self._nearness = Nearness(ROOT)
+        every = list(self._nearness.imports)
+        self._wanted = [each for each in every if any(each.startswith(start) for start in measure)]
+        self._covering.forget(self._wanted)
+        self._trees: Queue[Server] = Queue()
+        self._measuring = Lock()
+        self._writing = Lock()
+
+    def make(self, jobs: int) -> list[Verdict]:
+        """Try the faults side by side; print each verdict and write it down as soon as it is there."""
+        near = (self._near(each) for each in self._own)
+        collected = {*chain.from_iterable(near), *self._wanted, *self._covering.measured}
+        marked = self._covering.marked_files(ROOT)
+        servers = [Server(index, marked, sorted(collected)) for index in range(jobs)]
+        for each in servers:
+            self._trees.put(each)
         try:
-            word = server.attempt(mutant, tests) if tests else "unrun"
+            for file in self._wanted:
+                self._measure(servers[0], file)
+            with ThreadPoolExecutor(jobs) as pool:
+                return list(pool.map(self._attempt, self._own))
         finally:
-            trees.put(server)
-        verdict = Verdict(
-            _digest(mutant), mutant.path, mutant.line, mutant.was, mutant.now, word, tuple(tests)
-        )
-        with writing, VERDICTS.open("a") as file:
-            file.write(json.dumps(asdict(verdict)) + "\n")
+            for each in servers:
+                each.close()
+
+    def _attempt(self, mutant: Mutant) -> Verdict:
+        server = self._trees.get()
+        try:
+            word, tests = self._try_with_more(server, mutant)
+        finally:
+            self._trees.put(server)
+        verdict = Verdict(_digest(mutant), mutant.path, mutant.line, mutant.was, mutant.now, word, tests)
+        with self._writing, VERDICTS.open("a") as written:
+            written.write(json.dumps(asdict(verdict)) + "\n")
         print(
             f"{word:7} {mutant.path}:{mutant.line}  {_short(mutant.was)}  ->  {_short(mutant.now)}",
             flush=True,
         )
         return verdict
 
-    try:
-        with ThreadPoolExecutor(max(1, jobs)) as pool:
-            return list(pool.map(attempt, mutants))
-    finally:
-        for each in servers:
-            each.close()
+    def _try_with_more(self, server: Server, mutant: Mutant) -> tuple[str, tuple[str, ...]]:
+        """Return what became of a fault, and the tests that it was tried with.
+
+        These are the tests that are known to run its line, then those of files further and further away.
+        """
+        tried: list[str] = []
+        for file in (None, *self._near(mutant)):
+            if file is not None:
+                with self._measuring:
+                    if file in self._covering.measured:
+                        continue
+                    self._measure(server, file)
+            known = self._covering.of((mutant.path, mutant.line))
+            tests = [each for each in known if each not in tried][: MOST_TESTS - len(tried)]
+            if tests:
+                limit = LEAST + TIMES * self._covering.time_of(tests)
+                word = server.attempt(mutant, tests, limit, fresh=self._fresh)
+                if word != "missed":
+                    return word, tuple(tests)
+                tried += tests
+        return ("missed" if tried else "unrun"), tuple(tried)
+
+    def _near(self, mutant: Mutant) -> list[str]:
+        return self._nearness.candidates(mutant.path)[:MOST_FILES]
+
+    def _measure(self, server: Server, file: str) -> None:
+        server.measure(file, self._covering.seconds)
+        self._covering.add(file)
 
 
 def _part(text: str) -> tuple[int, int]:
@@ -184,32 +246,62 @@ def _copy(tree: Path) -> Path:
 
 
 class Server:
-    """A copy of the tree, and a process with TensorFlow loaded, from which each try is forked."""
+    """A copy of the tree, and the process from which each try in it is forked.
 
-    def __init__(self, index: int) -> None:
+    Args:
+        index: The number of the copy.
+        marked: The texts of the files with marks.
+        tests: The files of tests that the process imports.
+    """
+
+    def __init__(self, index: int, marked: Mapping[str, str], tests: Sequence[str]) -> None:
         self.tree = _copy(FOLDER / f"tree-{index}")
-        environment = {**os.environ, "PYTHONPATH": str(self.tree), "PYTHONDONTWRITEBYTECODE": "1"}
+        for path, text in marked.items():
+            (self.tree / path).write_text(text, encoding="utf-8")
+        environment = {**os.environ, "PYTHONPATH": str(self.tree)}
+        self._log = FOLDER / f"log-{index}.txt"
         self.process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("forking.py"))],
             cwd=self.tree,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=self._log.open("w"),
             text=True,
         )
+        self._ask({"collect": list(tests)})
 
-    def attempt(self, mutant: Mutant, tests: Sequence[str]) -> str:
-        """Put the fault into the tree, run the tests, take it out again."""
-        path = self.tree / mutant.path
-        path.write_text(mutant.text, encoding="utf-8")
-        try:
-            assert self.process.stdin is not None
-            assert self.process.stdout is not None
-            wanted = json.dumps({"tests": list(tests), "patience": PATIENCE})
-            print(wanted, file=self.process.stdin, flush=True)
-            return self.process.stdout.readline().strip()
-        finally:
-            shutil.copy2(ROOT / mutant.path, path)
+    def measure(self, file: str, seconds: Path) -> None:
+        """Run the tests of a file, which write down what they run.
+
+        Args:
+            file: The file of tests.
+            seconds: Where the time of every test that passes is written.
+        """
+        limits = {"limit": OF_A_FILE * TIMES, "at_most": OF_A_FILE}
+        self._ask({"tests": [file], "changed": {}, "seconds": str(seconds), **limits})
+
+    def attempt(self, mutant: Mutant, tests: Sequence[str], limit: float, *, fresh: bool) -> str:
+        """Put the fault into the tree, run the tests, and return what they have come to.
+
+        Args:
+            mutant: The fault.
+            tests: The tests.
+            limit: The processor time in seconds after which the tests are ended.
+            fresh: Whether the project is imported anew.
+        """
+        fresh = fresh or not _is_in_function(mutant)
+        limit += IMPORTING if fresh else 0.0
+        changed = {mutant.path: mutant.text}
+        return self._ask({"tests": list(tests), "changed": changed, "limit": limit, "fresh": fresh})
+
+    def _ask(self, request: dict[str, Any]) -> str:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(json.dumps(request), file=self.process.stdin, flush=True)
+        if answer := self.process.stdout.readline().strip():
+            return answer
+        raise SystemExit(f"the process that runs the tests has ended: {self._log}")
 
     def close(self) -> None:
         """End the process and remove the tree."""
@@ -217,6 +309,13 @@ class Server:
         self.process.stdin.close()
         self.process.wait()
         shutil.rmtree(self.tree, ignore_errors=True)
+
+
+def _is_in_function(mutant: Mutant) -> bool:
+    """Tell whether a fault is in the body of a function, which is not run when its module is imported."""
+    tree = ast.parse((ROOT / mutant.path).read_text(encoding="utf-8"))
+    functions = (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+    return any(each.body[0].lineno <= mutant.line <= (each.end_lineno or 0) for each in functions)
 
 
 if __name__ == "__main__":

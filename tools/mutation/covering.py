@@ -1,28 +1,29 @@
-"""Finds out which tests run which statements, and how long each test takes.
+"""Finds out which tests run which statements, and how much processor time each test takes.
 
-The statements of a sample of faults are marked in a copy of the tree, and the tests are run in it once. A
-mark writes down its number and the test that is running. That costs next to nothing, while tracing every line
-is slow, and it sees the processes that tests start, which inherit the name of the test from the environment.
+The statements of a sample of faults are marked, and files of tests are run with these marks. A mark writes
+down its number and the test that is running. That costs next to nothing, while tracing every line is slow,
+and it sees the processes that tests start, which inherit the name of the test from the environment.
+
+Most tests have nothing to do with a given fault. So files of tests are measured only as they are needed: for
+each fault first the file that has its name, then those that import what has the fault, then those of the same
+folder.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-import os
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-import pytest
-from attrs import frozen
+from attrs import define, field
 
 from tools.mutation.mutants import Mutant
 
 MOST_TESTS = 12
-MOST_SECONDS = 90.0
+MOST_SECONDS = 20.0  # of processor time, for the tests of one fault
+MOST_FILES = 6  # of tests that are nearest to a fault
 MARK = """
 def _mutation_mark(number, _seen=set()):
     import os
@@ -35,88 +36,167 @@ def _mutation_mark(number, _seen=set()):
 """The function that a marked file begins with. It needs nothing of this project, wherever the file is run."""
 
 
-@frozen
+@define
 class Covering:
-    """What a run of the tests in a marked tree has shown.
+    """What runs of tests with marks have shown, as it is kept in a folder.
 
     Attributes:
-        tests: The tests that run the statement of a fault, by the file and line of the fault.
-        seconds: How long each test that passed took. No other test says anything of a fault.
+        folder: The folder. `marks.txt` has the marks, `seconds.jsonl` the time of every test that passed,
+            `measured.txt` the files of tests that have been run, and `sample.json` what the numbers mean.
+        places: The path and line of each fault of the sample.
     """
 
-    tests: Mapping[tuple[str, int], Sequence[str]]
-    seconds: Mapping[str, float]
+    folder: Path
+    places: Sequence[tuple[str, int]]
+    _tests: dict[tuple[str, int], list[str]] = field(init=False, factory=lambda: defaultdict(list))
+    _seconds: dict[str, float] = field(init=False, factory=dict)
+    measured: set[str] = field(init=False, factory=set)
 
-    def of(self, path: str, line: int) -> list[str]:
+    @classmethod
+    def of_sample(cls, folder: Path, sample: Sequence[Mutant]) -> Covering:
+        """Return what is known of a sample; what is known of another sample is removed."""
+        places = [(each.path, each.line) for each in sample]
+        file = folder / "sample.json"
+        folder.mkdir(parents=True, exist_ok=True)
+        if not file.is_file() or json.loads(file.read_text()) != [list(each) for each in places]:
+            for name in ("marks.txt", "seconds.jsonl", "measured.txt"):
+                (folder / name).unlink(missing_ok=True)
+            file.write_text(json.dumps(places))
+        found = cls(folder, places)
+        found.read()
+        return found
+
+    @property
+    def marks(self) -> Path:
+        """The file into which marks are written."""
+        return self.folder / "marks.txt"
+
+    @property
+    def seconds(self) -> Path:
+        """The file into which the time of tests is written."""
+        return self.folder / "seconds.jsonl"
+
+    def read(self) -> None:
+        """Read what has been written down so far."""
+        self._tests.clear()
+        for row in dict.fromkeys(_lines(self.marks)):
+            number, test = row.split(" ", 1)
+            self._tests[self.places[int(number)]].append(test)
+        self._seconds = dict(json.loads(row) for row in _lines(self.seconds))
+        self.measured = set(_lines(self.folder / "measured.txt"))
+
+    def add(self, file: str) -> None:
+        """Note that a file of tests has been run with marks, and read what that has shown."""
+        with (self.folder / "measured.txt").open("a") as measured:
+            measured.write(f"{file}\n")
+        self.read()
+
+    def forget(self, files: Sequence[str]) -> None:
+        """Let some files of tests be measured again."""
+        self.measured -= set(files)
+        (self.folder / "measured.txt").write_text("".join(f"{each}\n" for each in sorted(self.measured)))
+
+    def marked_files(self, root: Path) -> dict[str, str]:
+        """Return the marked texts of all files of the sample, by their paths relative to `root`."""
+        numbers: dict[str, dict[int, int]] = defaultdict(dict)
+        for number, (path, line) in enumerate(self.places):
+            numbers[path].setdefault(line, number)
+        return {
+            path: marked((root / path).read_text(encoding="utf-8"), lines, str(self.marks))
+            for path, lines in numbers.items()
+        }
+
+    def of(self, place: tuple[str, int]) -> list[str]:
         """Return the tests to run against a fault in this line: the fastest of each file of tests first."""
         files: dict[str, list[str]] = defaultdict(list)
-        passed = [test for test in self.tests.get((path, line), ()) if test in self.seconds]
-        for test in sorted(passed, key=self.seconds.__getitem__):
+        passed = [test for test in self._tests[place] if test in self._seconds]
+        for test in sorted(passed, key=self._seconds.__getitem__):
             files[test.split("::", 1)[0]].append(test)
-        queues = sorted(files.values(), key=lambda each: self.seconds[each[0]])
+        queues = sorted(files.values(), key=lambda each: self._seconds[each[0]])
         chosen: list[str] = []
         spent = 0.0
         while any(queues) and len(chosen) < MOST_TESTS:
             for queue in queues:
                 if queue and len(chosen) < MOST_TESTS:
                     test = queue.pop(0)
-                    spent += self.seconds[test]
+                    spent += self._seconds[test]
                     if chosen and spent > MOST_SECONDS:
                         return chosen
                     chosen.append(test)
         return chosen
 
-
-def is_known(folder: Path, sample: Sequence[Mutant]) -> bool:
-    """Tell whether `folder` has the tests of this sample."""
-    if not all((folder / name).is_file() for name in ("marks.txt", "seconds.json", "sample.json")):
-        return False
-    return bool(json.loads((folder / "sample.json").read_text()) == _places(sample))
+    def time_of(self, tests: Sequence[str]) -> float:
+        """Return the seconds of processor time that some tests take together."""
+        return sum(self._seconds[each] for each in tests)
 
 
-def _places(sample: Sequence[Mutant]) -> list[list[str | int]]:
-    return [[each.path, each.line] for each in sample]
+def _lines(file: Path) -> list[str]:
+    return file.read_text().splitlines() if file.is_file() else []
 
 
-def measure(tree: Path, folder: Path, sample: Sequence[Mutant], tests: Sequence[str] = ()) -> None:
-    """Run tests once in a tree whose statements are marked, and leave what was seen in `folder`.
+@define
+class Nearness:
+    """Which files of tests have most to do with a file of the source.
 
-    Args:
-        tree: A copy of the project, whose files are changed.
-        folder: Where `marks.txt`, `sample.json` and `seconds.json` are written.
-        sample: The faults whose statements are marked.
-        tests: The tests to run, or none for all of them.
+    Attributes:
+        root: The folder of the project.
+        imports: The names that each file of tests imports, and the modules that it imports them from.
+        processes: The files whose tests start processes with TensorFlow, which takes seconds.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    marks = folder / "marks.txt"
-    marks.unlink(missing_ok=True)
-    (folder / "seconds.json").unlink(missing_ok=True)
-    (folder / "sample.json").write_text(json.dumps(_places(sample)))
-    numbers: dict[str, dict[int, int]] = defaultdict(dict)  # of each line in each file
-    for number, each in enumerate(sample):
-        numbers[each.path].setdefault(each.line, number)
-    for path, lines in numbers.items():
-        source = (tree / path).read_text(encoding="utf-8")
-        (tree / path).write_text(marked(source, lines, str(marks)), encoding="utf-8")
-    marks.touch()
-    command = [
-        *(sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile"),
-        *("-p", "tools.mutation.covering", f"--seconds-file={folder / 'seconds.json'}", *tests),
-    ]
-    # A test that fails here, in a tree without its history or with marks in it, is left out by its name.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree), os.environ.get("PYTHONPATH", "")])}
-    if subprocess.run(command, cwd=tree, env=environment, check=False).returncode not in {0, 1}:
-        raise SystemExit("the tests could not be run")
+
+    root: Path
+    imports: dict[str, set[str]] = field(init=False, factory=dict)
+    processes: set[str] = field(init=False, factory=set)
+
+    def __attrs_post_init__(self) -> None:
+        """Read what the files of tests import."""
+        for file in sorted((self.root / "tests").rglob("test_*.py")):
+            path = str(file.relative_to(self.root))
+            text = file.read_text(encoding="utf-8")
+            self.imports[path] = set(_imported(ast.parse(text)))
+            if "forked" in text:
+                self.processes.add(path)
+
+    def candidates(self, source: str) -> list[str]:
+        """Return the files of tests, the nearest to a file of the source first."""
+        own = PurePosixPath(source)
+        module = ".".join(own.with_suffix("").parts)
+        parts = own.parts[1:] if own.parts[0] == "tfdeploy" else own.parts
+        folder = PurePosixPath("tests", *parts[:-1])
+
+        def distance(path: str) -> tuple[int, int, str]:
+            test = PurePosixPath(path)
+            shared = sum(1 for _ in _while_equal(test.parts[:-1], folder.parts))
+            if test == folder / f"test_{own.stem}.py":
+                kind = 0
+            elif module in self.imports[path]:
+                kind = 1
+            elif test.parent == folder or test.stem == f"test_{own.parent.name}":
+                kind = 2
+            elif test.stem.startswith("test_") and test.stem.removeprefix("test_").split("_")[0] in own.parts:
+                kind = 3
+            else:
+                kind = 4
+            return kind + 5 * (path in self.processes), -shared, path
+
+        return sorted(self.imports, key=distance)
 
 
-def read(folder: Path) -> Covering:
-    """Read what `measure` left."""
-    sample = [(path, line) for path, line in json.loads((folder / "sample.json").read_text())]
-    tests: dict[tuple[str, int], list[str]] = defaultdict(list)
-    for row in dict.fromkeys((folder / "marks.txt").read_text().splitlines()):
-        number, test = row.split(" ", 1)
-        tests[sample[int(number)]].append(test)
-    return Covering(tests, json.loads((folder / "seconds.json").read_text()))
+def _while_equal(one: Sequence[str], other: Sequence[str]) -> Iterator[str]:
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            return
+        yield a
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """Give the names of the modules that a module imports, and of what it imports from them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{each.name}" for each in node.names)
 
 
 def marked(source: str, numbers: Mapping[int, int], file: str) -> str:
@@ -194,30 +274,3 @@ def _is_elif(node: ast.If) -> bool:
             return following.col_offset == node.col_offset
         case _:
             return False
-
-
-# --- the plugin of pytest by which the seconds are written ------------------------------------------------
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Say where the seconds go."""
-    parser.addoption("--seconds-file", help="write the seconds of every test that passes into this file")
-
-
-_SECONDS: dict[str, float] = defaultdict(float)
-_FAILED: set[str] = set()
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add up the phases of a test."""
-    _SECONDS[report.nodeid] += report.duration
-    if report.outcome != "passed":
-        _FAILED.add(report.nodeid)
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the seconds, in the process that leads the others."""
-    file = session.config.getoption("--seconds-file")
-    if file and not hasattr(session.config, "workerinput"):
-        passed = {test: seconds for test, seconds in _SECONDS.items() if test not in _FAILED}
-        Path(file).write_text(json.dumps(passed))

@@ -106,7 +106,7 @@ def _changes(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901  # a table of ca
             yield changed
         case ast.Expr(value=ast.Call()):
             yield ast.Pass()
-        case ast.Call(keywords=[_, *_]):
+        case ast.Call(keywords=[*_, last]) if last.arg != "repr":  # which is for people who debug
             changed.keywords = changed.keywords[:-1]
             yield changed
         case ast.If(test=condition) if not isinstance(condition, ast.Compare | ast.BoolOp | ast.UnaryOp):

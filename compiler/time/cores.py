@@ -21,16 +21,25 @@ def speeds(tasks: Sequence[Active], cores: int) -> list[float]:
     ]
 
 
-def spread(cost: Cost, inner: int, cores: int) -> tuple[float, float]:
+def spread(cost: Cost, inner: int, cores: int, awake: float = 1.0) -> tuple[float, float]:
     """Return the seconds of an op with `inner` threads, and the cores that it uses meanwhile.
 
     Between one thread and one for each core, the time follows Amdahl's law: a part of the op is done by one
     thread, and the rest is shared.
+
+    Args:
+        cost: What the op costs.
+        inner: The threads that may work on it.
+        cores: The cores of the machine.
+        awake: The cores that a process uses, as a mean, if it runs one op after the other with a thread for
+            each core. Threads that wait for their part of an op look for it for a while before they sleep,
+            and so they use more than the op itself.
     """
     if inner == 1 or cores == 1 or cost.alone <= 0:
         return cost.alone, 1.0
+    awake = min(float(inner), max(1.0, awake))
     if cost.wide >= cost.alone:
-        return cost.wide, 1.0
+        return cost.wide, awake
     shared = (cost.alone - cost.wide) / (1 - 1 / cores)
     wall = max(cost.wide, cost.alone - shared + shared / min(inner, cores))
-    return wall, min(float(cores), cost.alone / wall)
+    return wall, min(float(cores), max(awake, cost.alone / wall))

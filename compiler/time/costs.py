@@ -107,6 +107,10 @@ class Costs(Protocol):
         """The seconds until a thread of the pool that has nothing to do takes an op."""
 
     @property
+    def awake(self) -> float:
+        """The cores that a process uses while an op runs on which a thread for each core may work."""
+
+    @property
     def estimate(self) -> bool:
         """Whether figures are from the table of hardware, and not measured."""
 
@@ -163,6 +167,11 @@ class ProfiledCosts:
     def hand_over(self) -> float:
         """The seconds until a thread that has nothing to do takes an op."""
         return self.profile.hand_over
+
+    @property
+    def awake(self) -> float:
+        """The cores that a process uses while an op runs on which a thread for each core may work."""
+        return self.profile.awake
 
     @property
     def estimate(self) -> bool:
@@ -240,6 +249,11 @@ class TableCosts:
     def hand_over(self) -> float:
         """The seconds until a thread that has nothing to do takes an op."""
         return self.cpu.latency
+
+    @property
+    def awake(self) -> float:
+        """The cores that a process uses besides those of its ops are not known."""
+        return 0.0
 
     def of(self, op: TimedOp) -> Cost:
         """Return the cost of an op."""

@@ -229,7 +229,7 @@ class _Simulation:
         cost = self.op_costs[op]
         if self.work.on_gpu(self.work.ops[op]):
             return cost.start, 1.0, 1.0
-        wall, demand = spread(cost, self.inner, self.costs.cores)
+        wall, demand = spread(cost, self.inner, self.costs.cores, self.costs.awake)
         crowding = max(1.0, cost.crowded / cost.alone) if cost.alone > 0 else 1.0
         return cost.start + wall, demand, crowding
 

@@ -27,6 +27,7 @@ class Costs:
     step_start: float = 0.0
     op_start: float = 0.0
     hand_over: float = 0.0
+    awake: float = 0.0
     estimate: bool = True
 
     def of(self, op: TimedOp) -> Cost:

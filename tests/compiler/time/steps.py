@@ -23,6 +23,7 @@ class Machine:
     op_start: float = 0.0
     hand_over: float = 0.0
     estimate: bool = False
+    awake: float = 0.0
     crowding: float = 1.0
     widening: float = 1.0
     start: float = 0.0

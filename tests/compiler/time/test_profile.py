@@ -26,6 +26,7 @@ def test_a_profile_is_read_as_it_was_written(tmp_path: Path) -> None:
     [
         ({"format_version": "2.0"}, "has format 2.0, and this version reads 1.x"),
         ({"op_start": -1e-6}, "has a time, a speed or a count that cannot be"),
+        ({"awake": -1.0}, "has a time, a speed or a count that cannot be"),
         ({"flops_per_second": 0.0}, "has a time, a speed or a count that cannot be"),
         ({"ops": None}, "has `ops`, which is no list"),
         ({"machine": {"processor": "x", "tensorflow": "2"}}, "lacks `machine.cores`"),

@@ -59,6 +59,15 @@ def test_wide_ops_leave_no_room() -> None:
     assert milliseconds(both, Machine(widening=0.5)) == pytest.approx(10)
 
 
+@pytest.mark.parametrize(("awake", "inner", "expected"), [(0, 2, 10), (1.5, 2, 15), (1.5, 1, 10), (9, 2, 20)])
+def test_threads_that_wait_for_their_part_use_cores(awake: float, inner: int, expected: float) -> None:
+    """They slow an op beside another, but not one alone, and there are none if one thread works on an op."""
+    both = step([op("a=10"), op("b=10")], [], inner_threads=inner)
+    assert milliseconds(both, Machine(awake=awake)) == pytest.approx(expected)
+    alone = step([op("a=10")], [], inner_threads=inner)
+    assert milliseconds(alone, Machine(awake=awake)) == pytest.approx(10)
+
+
 def test_an_idle_thread_comes_late() -> None:
     """Of two long ops the thread keeps the one that it was told of last; the other waits for a thread."""
     fork = step(

@@ -48,7 +48,10 @@ def test_without_long_ops_the_table_counts() -> None:
 
 def test_wide_times_come_from_the_other_process() -> None:
     """An op has its time with several threads from the answer with the same signature."""
-    other = evolve(FOUND, ops=(evolve(FOUND.ops[2], alone=0.0015),))
-    wide = {each.type: each.wide for each in profile_of(FOUND, (), wide=other).ops}
+    other = evolve(FOUND, ops=(evolve(FOUND.ops[2], alone=0.0015),), processors=1.75)
+    profile = profile_of(FOUND, (), wide=other)
+    wide = {each.type: each.wide for each in profile.ops}
     assert wide["Relu"] == 0.0015
     assert wide["Identity"] is None
+    assert profile.awake == 1.75
+    assert profile_of(FOUND, ()).awake == 0

@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from compiler.time.costs import ProfiledCosts
 from compiler.time.profile import MeasuredMachine, OpCost
@@ -51,6 +51,12 @@ WARM = 80
 
 LEAST_STEPS = 5
 MOST_STEPS = 200
+STRETCHES = 3
+"""In how many stretches steps are made before the traced ones, and again after them."""
+
+FEWEST = 2
+"""The least number of steps of a stretch."""
+
 SLOWEST_HAND_OVER = 2e-4
 _HALVINGS = 10
 
@@ -81,6 +87,30 @@ def measure(spec: ir.Spec, request: MeasureRequest) -> Measured:
     return evolve(found, cluster_start=network.start, links=(network.link,))
 
 
+@frozen
+class Stretch:
+    """Some steps without a pause.
+
+    Attributes:
+        seconds: The median seconds of one.
+        processors: The cores that they used, as a mean.
+    """
+
+    seconds: float
+    processors: float
+
+
+def typical(stretches: list[Stretch]) -> float:
+    """Return the lower quartile of the seconds of a step: what others did meanwhile only makes it longer."""
+    ordered = sorted(each.seconds for each in stretches)
+    return ordered[(len(ordered) - 1) // 4]
+
+
+def cores_used(stretches: list[Stretch]) -> float:
+    """Return the median of the cores that steps used."""
+    return median(each.processors for each in stretches)
+
+
 @define
 class _Measurement:
     request: MeasureRequest
@@ -95,18 +125,23 @@ class _Measurement:
         from compiler.graph.session_options import cores
 
         machine = MeasuredMachine(_processor(), cores(), tf.__version__)
-        op_start = time_to_start_an_op()
+        op_start = time_to_start_an_op(self.request.inner_threads)
         with self._session(1) as session:
-            self._warm(self._step(session))
+            step = self._step(session)
+            self._warm(step)
             start = median(self._times(session.make_callable([self.compiled.global_step.handle.op])))
-            steps, times = self._traced(session)
-        serial, alone = median(steps), times.medians()
+            plain = self._plain(step)
+            times = self._traced(session)
+            plain += self._plain(step)
+        serial, alone = typical(plain), times.medians()
         started = op_start * (sum(each[1] for each in alone.values()) + 2 * len(crossings(self.work)))
         traced = sum(each[0] for each in alone.values())
         own = max(0.0, serial - start - started)
         factor = own / traced if own and traced else 1.0
         alone = _scaled(alone, factor)
-        found = Measured(machine, self._costs(alone, alone), start, op_start, 0.0, serial, serial)
+        found = Measured(
+            machine, self._costs(alone, alone), start, op_start, 0.0, serial, serial, cores_used(plain)
+        )
         several = self.request.beside and machine.cores > 1
         return self._beside(found, alone, factor) if several else found
 
@@ -115,9 +150,10 @@ class _Measurement:
         with self._session(found.machine.cores) as session:
             step = self._step(session)
             self._warm(step)
-            parallel = median(self._times(step))
+            plain = self._plain(step)
             with self._busy(session, found.machine.cores - 1):
-                _, crowded = self._traced(session)
+                crowded = self._traced(session)
+            parallel = typical([*plain, *self._plain(step)])
         costs = self._costs(alone, _scaled(crowded.medians(), factor))
         found = evolve(found, ops=costs, parallel=parallel)
         return evolve(found, hand_over=self._hand_over(found))
@@ -187,29 +223,42 @@ class _Measurement:
             found.append(time.perf_counter() - began)
         return found
 
-    def _traced(self, session: Any) -> tuple[list[float], OpTimes]:
-        """Make traced steps and others in turn; return the seconds of the others, and the times of ops.
+    def _plain(self, step: Callable[[], Any]) -> list[Stretch]:
+        """Make steps without a trace, in stretches, because the machine is not equally fast all the time."""
+        found = []
+        for _ in range(STRETCHES):
+            times, used = list[float](), time.process_time()
+            began = time.perf_counter()
+            end = began + self.request.seconds / (2 * STRETCHES)
+            while len(times) < FEWEST or (len(times) < MOST_STEPS and time.perf_counter() < end):
+                at = time.perf_counter()
+                step()
+                times.append(time.perf_counter() - at)
+            passed = time.perf_counter() - began
+            found.append(Stretch(median(times), (time.process_time() - used) / passed))
+        return found
 
-        A step after a trace finds the caches of the processor full of the trace, and is not counted.
+    def _traced(self, session: Any) -> OpTimes:
+        """Make traced steps; return the times of ops.
+
+        A step after a trace finds the caches of the processor full of the trace. Therefore a step without a
+        trace is made in between.
         """
         import tensorflow as tf
 
-        step, plain = self._step(session), list[float]()
+        step = self._step(session)
         times = OpTimes(frozenset(each.name for each in self.work.ops))
         options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.SOFTWARE_TRACE)
         end = time.perf_counter() + self.request.seconds
         for made in range(self.request.traced + 1):
             step()
-            began = time.perf_counter()
-            step()
-            plain.append(time.perf_counter() - began)
             metadata = tf.compat.v1.RunMetadata()
             session.run(self._fetches(), options=options, run_metadata=metadata)
             if made:  # the first traced step prepares the graph again
                 times.add(metadata)
             if made >= LEAST_STEPS and time.perf_counter() > end:
                 break
-        return plain, times
+        return times
 
     @contextmanager
     def _busy(self, session: Any, others: int) -> Iterator[None]:
@@ -278,8 +327,13 @@ CHAINS = (500, 2500)
 """The lengths of the two chains of additions whose difference shows what an op costs."""
 
 
-def time_to_start_an_op() -> float:
-    """Return the seconds that TensorFlow needs on one thread to run an op that does next to nothing."""
+def time_to_start_an_op(inner_threads: int = 1) -> float:
+    """Return the seconds that TensorFlow needs on one thread to run an op that does next to nothing.
+
+    Args:
+        inner_threads: How many threads may work on one op of this process from now on. These ops use one of
+            them.
+    """
     import tensorflow as tf
 
     graph, ends = tf.Graph(), []
@@ -290,7 +344,7 @@ def time_to_start_an_op() -> float:
             if made + 1 in CHAINS:
                 ends.append(total.op)
     config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1, use_per_session_threads=True)
-    config.intra_op_parallelism_threads = 1
+    config.intra_op_parallelism_threads = inner_threads
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
     with tf.compat.v1.Session(graph=graph, config=config) as session:

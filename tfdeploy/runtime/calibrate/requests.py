@@ -42,8 +42,9 @@ class Measured:
         step_start: The time of a step without ops.
         op_start: The time of starting an op.
         hand_over: The time until a thread that has nothing to do takes an op.
-        serial: The median time of a step on one thread.
-        parallel: The median time of a step with a thread for each core; equal to `serial` if there is one.
+        serial: The time of a step that runs one op at a time.
+        parallel: The time of a step with a thread for each core; equal to `serial` if there is one.
+        processors: The cores that the process used, as a mean, while it ran one op at a time.
         cluster_start: The time of a step without ops of two processes; None if the spec has no jobs.
         links: The links that were measured.
     """
@@ -55,6 +56,7 @@ class Measured:
     hand_over: float
     serial: float
     parallel: float
+    processors: float = 1.0
     cluster_start: float | None = None
     links: tuple[LinkCost, ...] = ()
 
@@ -88,6 +90,7 @@ def profile_of(
         ops=ops,
         links=found.links,
         cluster_start=found.cluster_start,
+        awake=wide.processors if wide is not None else 0.0,
     )
 
 

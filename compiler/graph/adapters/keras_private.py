@@ -45,12 +45,14 @@ __all__ = [
     "Merge",
     "OwnMoments",
     "build_of_shapes",
+    "create",
     "file_utils",
     "first_word_index",
     "flattened_layers",
     "freeze_lookup",
     "get_global_attribute",
     "get_keras_mask",
+    "give_stand_in",
     "initializer_of",
     "input_shape_of",
     "is_built",
@@ -178,6 +180,16 @@ def operation_of(function: Callable[..., Any], **arguments: Any) -> Any:
 def initializer_of(variable: Any) -> Any:
     """Return what makes the first value of a variable."""
     return variable._initializer
+
+
+def create(variable: Any) -> None:
+    """Give a variable that was made in a stateless scope its first value."""
+    variable._deferred_initialize()
+
+
+def give_stand_in(variable: Any, value: Any) -> None:
+    """Let a variable that was made in a stateless scope have a value of another shape, to be saved by."""
+    variable._value = value
 
 
 def keep_table_dtype(embedding: keras.layers.Embedding) -> None:

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.tower.network.keras_scope import names_beside, own_names
+from compiler.graph.tower.network.keras_scope import names_beside, own_names, stateless
 from compiler.graph.tower.network.network import Network, flattened
 from compiler.graph.tower.network.operations import FreeWeight, PlainWeight
 from compiler.graph.tower.network.precision import dtype_policy
@@ -52,14 +52,22 @@ def keras_model(compiled: CompiledGraph, values: Mapping[str, np.ndarray], *, ba
     return plain.model
 
 
-def plain_model(compiled: CompiledGraph, *, base: str = ".", whole: bool = False) -> PlainModel:
+def plain_model(
+    compiled: CompiledGraph, *, base: str = ".", whole: bool = False, uncreated: bool = False
+) -> PlainModel:
     """Return the model as `keras_model` does, with weights as Keras initialises them.
 
     Args:
         compiled: The graph.
         base: The folder in which `python(...)` looks for modules first.
         whole: Whether to keep layers that only a loss or a metric uses. The model then has several outputs.
+        uncreated: Whether no variable has a value, so that none takes memory.
     """
+    with stateless() if uncreated else nullcontext():
+        return _plain_model(compiled, base, whole=whole)
+
+
+def _plain_model(compiled: CompiledGraph, base: str, *, whole: bool) -> PlainModel:
     graph = compiled.plan.model
     policy = dtype_policy(compiled.plan.update.precision)
     with tf.init_scope(), tf.device("CPU:0"), policy, own_names():
@@ -124,7 +132,12 @@ def final_weights(compiled: CompiledGraph, read: Any) -> dict[str, np.ndarray]:
         compiled: The graph.
         read: Maps a list of names of `CompiledGraph.saved` to their values.
     """
-    averages = {name: f"{name}/ExponentialMovingAverage" for name in compiled.weights}
-    names = {name: each if each in compiled.saved else name for name, each in averages.items()}
+    names = evaluated_names(compiled)
     found: Mapping[str, np.ndarray] = read(list(names.values()))
     return {name: found[saved] for name, saved in names.items()}
+
+
+def evaluated_names(compiled: CompiledGraph) -> dict[str, str]:
+    """Return what evaluation uses for each weight, as a name of `CompiledGraph.saved`."""
+    averages = {name: f"{name}/ExponentialMovingAverage" for name in compiled.weights}
+    return {name: each if each in compiled.saved else name for name, each in averages.items()}

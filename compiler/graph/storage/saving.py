@@ -3,8 +3,9 @@
 Every variable is read on its own device; the files are written by the CPU of this process. The name of a
 variable in the checkpoint depends neither on mode nor on placement.
 
-What is large is written and restored in slices along the first axis, a few at a time, so that neither a
-task with variables nor the one that writes ever holds copies of more than `MOST_AT_ONCE`.
+What is large is written and restored in slices along the first axis, one at a time, so that a task with
+variables holds a copy of one slice beside them, and buffers of the network for it. Small variables are
+written together, so that neither they nor the one that writes hold copies of more than `MOST_AT_ONCE`.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 MOST_AT_ONCE = 1 << 25
 """The bytes of variables that are written at once, unless a single row is larger."""
 
-SLICES_AT_ONCE = 4
-"""Into how many slices these bytes are cut. Each is sent by itself, and buffers for it come on top."""
+SLICES = 4
+"""Into how many slices as many bytes of one variable are cut. Each is read, sent and written by itself."""
 
 
 @frozen
@@ -166,10 +167,7 @@ class Saving:
             run: `Session.run` of the session that has the variables.
             names: Their names in `reads`.
         """
-        slices: dict[str, list[Slice]] = {}
-        for group in self.groups:
-            for each in group.slices:
-                slices.setdefault(each.name, []).append(each)
+        slices = self.slices()
         found: dict[str, Any] = run({name: self.reads[name] for name in names if len(slices[name]) == 1})
         for name in names:
             if name not in found:
@@ -178,6 +176,14 @@ class Saving:
                     whole[each.region.index] = run(each.read)
                 found[name] = whole
         return {name: found[name] for name in names}
+
+    def slices(self) -> dict[str, list[Slice]]:
+        """Return the slices of each tensor in their order."""
+        found: dict[str, list[Slice]] = {}
+        for group in self.groups:
+            for each in group.slices:
+                found.setdefault(each.name, []).append(each)
+        return found
 
     def not_finite(self, run: Callable[[Any], Any]) -> list[str]:
         """Return the names of the tensors that have elements which are not finite.
@@ -254,7 +260,7 @@ def _regions(saved: Any, number: int, most: int) -> list[Region]:
     rows = max(1, most // row)
     if not size or size[0] <= rows:
         return [Region(tuple(begin), size, whole)]
-    rows = max(1, rows // SLICES_AT_ONCE)
+    rows = max(1, rows // SLICES)
     return [
         Region(
             (begin[0] + first, *begin[1:]),
@@ -323,16 +329,21 @@ def changes_by_rows(variable: Any) -> bool:
 
 
 def _filled(slices: Sequence[tuple[Slice, int]], most: int) -> Iterator[list[Slice]]:
-    """Yield slices in groups of at most `most` bytes, or of one slice."""
+    """Yield variables in groups of at most `most` bytes, and what is a part of a variable alone."""
     group: list[Slice] = []
     total = 0
     for each, size in slices:
-        if group and total + size > most:
+        alone = each.region.rows is not None
+        if group and (alone or total + size > most):
             yield group
             group, total = [], 0
-        group.append(each)
-        total += size
-    yield group
+        if alone:
+            yield [each]
+        else:
+            group.append(each)
+            total += size
+    if group:
+        yield group
 
 
 def _write(path: tf.Tensor, slices: Sequence[Slice], name: str) -> tf.Operation:

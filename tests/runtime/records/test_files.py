@@ -65,6 +65,9 @@ def test_a_killed_writer_leaves_the_old_file(tmp_path: Path) -> None:
     kept = (".partial-notes.txt", ".partial-0123abcd-notes.txt", ".partial-")
     for name in (*kept, ".partial-result.json"):  # the last as versions before named them
         (tmp_path / name).touch()
+    for name in (".partial-0123abcd-result.json.folder", ".partial-0123abcd-notes.txt.folder"):
+        (tmp_path / name / "inside").mkdir(parents=True)
+    kept = (*kept, ".partial-0123abcd-notes.txt.folder")
     remove_partial(tmp_path, lambda name: name == "result.json")
     assert {each.name for each in tmp_path.iterdir()} == {"result.json", *kept}
 

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import secrets
+import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
 
 PARTIAL = ".partial-"
+FOLDER = ".folder"  # ends the name of a folder with parts of a file that is being written
 _PARTIAL = re.compile(rf"{re.escape(PARTIAL)}(?:[0-9a-f]{{8}}-)?(?P<name>.+)")
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -75,15 +77,20 @@ def write_fault(path: Path, fault: OSError, last_good: int | None = None) -> Dia
 
 
 def remove_partial(directory: Path, is_own: Callable[[str], bool]) -> None:
-    """Remove the incomplete files that a killed run has left.
+    """Remove the incomplete files that a killed run has left, and the folders of their parts.
 
     Args:
         directory: The folder of the files.
         is_own: Whether a run writes files of a name.
     """
     for path in directory.glob(f"{PARTIAL}*"):
-        found = _PARTIAL.fullmatch(path.name)
-        if found is not None and is_own(found["name"]):
+        is_folder = path.is_dir() and not path.is_symlink()
+        found = _PARTIAL.fullmatch(path.name.removesuffix(FOLDER) if is_folder else path.name)
+        if found is None or not is_own(found["name"]):
+            continue
+        if is_folder:
+            shutil.rmtree(path, ignore_errors=True)
+        else:
             path.unlink(missing_ok=True)
 
 

@@ -16,7 +16,7 @@ from compiler.conditions.timing import time_if_needed
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.memory.room import require_room
 from compiler.graph.randomness import draw_seed
-from compiler.graph.storage.export import final_weights, keras_model
+from compiler.graph.storage.keras_file import write_keras_file
 from compiler.graph.storage.saving import add_saving
 from compiler.graph.storage.starting import starting_weights
 from compiler.plan import WorkerPlan
@@ -31,7 +31,7 @@ from tfdeploy.runtime.memory import memory_limit
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
-from tfdeploy.runtime.records.files import replacing, write_atomically
+from tfdeploy.runtime.records.files import FOLDER, replacing, write_atomically
 from tfdeploy.runtime.records.history import History, SplitName
 from tfdeploy.runtime.records.lock import DirectoryGuard, guard_directory, locked
 from tfdeploy.runtime.records.result import Clock, Result, SplitResult, Status
@@ -404,11 +404,10 @@ class _Run:
         write_atomically(path, text)
 
     def _write_model(self, engine: Engine) -> None:
-        weights = final_weights(engine.compiled, engine.values)
-        model = keras_model(engine.compiled, weights, base=str(folder_of(self.spec)))
         self.guard.require()
         with replacing(self.directory.model) as beside:
-            model.save(beside)
+            folder, base = beside.with_name(beside.name + FOLDER), str(folder_of(self.spec))
+            write_keras_file(engine.compiled, engine.saving, engine.session.run, beside, folder, base=base)
 
     def _finish(
         self, trainer: Trainer, status: Status, resumed: int | None, shown: int | None = None

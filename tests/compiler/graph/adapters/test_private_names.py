@@ -84,7 +84,7 @@ def keras_objects() -> dict[str, object]:
     kinds["_build_input_shape"] = kept
     kinds |= dict.fromkeys(("_iterations", "_learning_rate", "_apply_weight_decay"), keras.optimizers.Muon())
     kinds |= dict.fromkeys(("_backend_update_step", "_should_use_adamw"), keras.optimizers.Muon())
-    kinds["_path"] = norm.gamma
+    kinds |= dict.fromkeys(("_path", "_value", "_deferred_initialize"), norm.gamma)
     kinds["_keras_history"] = keras.Input(())
     kinds |= dict.fromkeys(("_lookup_layer", "_preprocess"), keras.layers.TextVectorization())
     lookup = keras.layers.StringLookup(vocabulary=["a"], mask_token="")

@@ -64,6 +64,7 @@ def test_slices_of_a_table_that_changes_by_rows_are_gathered(saved: tuple[bool, 
         slices = [each for each in group.slices if each.name.startswith("table/")]
         for op in _ends([each.read.op for each in slices]):
             assert op.type != ("ReadVariableOp" if by_rows else "ResourceGather"), op.name
+        assert len(group.slices) == 1 or all(each.region.rows is None for each in group.slices)
     gathered = {each.name for group in saving.groups for each in group.slices if each.region.rows is not None}
     assert gathered == {"table/embeddings", "table/embeddings/Adam", "table/embeddings/Adam_1"}
 

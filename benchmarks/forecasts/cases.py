@@ -78,7 +78,12 @@ class Case:
     @property
     def pool(self) -> int:
         """The threads that may work on one op, which a process cannot change; 0 for TensorFlow's default."""
-        return 1 if self.tasks == 1 and (self.threads == 1 or self.clones > 1) else 0
+        return 1 if self.threads == 1 or (self.tasks == 1 and self.clones > 1 and not self._of_tables) else 0
+
+    @property
+    def _of_tables(self) -> bool:
+        """Whether most of a step goes through a whole table, on which all cores may then work."""
+        return self.model == "embedding"
 
     @property
     def text(self) -> str:

@@ -26,7 +26,7 @@ class _Process:
 
     def build(self, specs: list[str]) -> None:
         import grammar
-        from compiler.graph.session_options import session_config
+        from compiler.graph.session_options import intra_op_threads, session_config
         from compiler.pipeline import for_worker
         from compiler.plan import WorkerPlan
         from tfdeploy.runtime.plans import graph_of, plan_of
@@ -48,6 +48,8 @@ class _Process:
             self.layouts.append(WorkerSteps(steps))
             if self.task:
                 threading.Thread(target=self.layouts[-1].follow, daemon=True).start()
+        pools = {intra_op_threads(_graph(each).plan) for each in self.layouts}
+        assert len(pools) <= 1, f"a process has one pool of threads for ops, not {pools}"
 
     def forecast(self, profile: str) -> list[tuple[float, float]]:
         from compiler.graph.inspect.time.timed_step import forecast_time

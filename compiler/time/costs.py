@@ -99,6 +99,10 @@ class Costs(Protocol):
         """The seconds of a step outside of its ops."""
 
     @property
+    def start_cores(self) -> float:
+        """The cores that are used meanwhile."""
+
+    @property
     def op_start(self) -> float:
         """The seconds of starting an op."""
 
@@ -157,6 +161,11 @@ class ProfiledCosts:
             return self.profile.step_start
         measured = self.profile.cluster_start
         return measured if measured is not None else hardware.CLUSTER_START
+
+    @property
+    def start_cores(self) -> float:
+        """The cores that are used meanwhile."""
+        return 1.0 if self.setting.one_process else self.profile.cluster_processors
 
     @property
     def op_start(self) -> float:
@@ -239,6 +248,11 @@ class TableCosts:
     def step_start(self) -> float:
         """The seconds of a step outside of its ops."""
         return hardware.STEP_START if self.setting.one_process else hardware.CLUSTER_START
+
+    @property
+    def start_cores(self) -> float:
+        """The cores that are used meanwhile."""
+        return 1.0
 
     @property
     def op_start(self) -> float:

@@ -60,6 +60,14 @@ class StepForecast:
     simulated: Simulated = field(repr=False)
     work: StepWork = field(repr=False)
 
+    @property
+    def around(self) -> float:
+        """What the step costs before its first op and after its last one, in seconds.
+
+        It is 0 if clones update by themselves: a round of one begins while ops of others run.
+        """
+        return 0.0 if self.work.loops else self.seconds - self.simulated.seconds
+
     def path_by_scope(self) -> tuple[tuple[str, float], ...]:
         """Return the seconds of each scope on the critical path, the longest first."""
         return _summed((each.scope, each.seconds) for each in self.path)

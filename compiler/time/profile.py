@@ -102,6 +102,7 @@ class Profile:
         links: The costs of links.
         cluster_start: What a step costs before its first op starts and after its last one ends if several
             processes work on it; None if that was not measured.
+        cluster_processors: The cores that the processes use meanwhile.
         awake: The cores that a process uses, as a mean, while it runs one op at a time with a thread for each
             core: threads that have nothing to do look for work for a while.
         format_version: The version of the format.
@@ -117,6 +118,7 @@ class Profile:
     ops: tuple[OpCost, ...]
     links: tuple[LinkCost, ...]
     cluster_start: float | None = None
+    cluster_processors: float = 1.0
     awake: float = 0.0
     format_version: str = FORMAT_VERSION
 
@@ -147,7 +149,7 @@ def read_profile(path: Path | str) -> Profile:
 def _negative(profile: Profile) -> bool:
     """Whether a time of a profile is negative, or the speed of a link is not positive."""
     times = [profile.step_start, profile.op_start, profile.hand_over]
-    times += [profile.cluster_start or 0.0, profile.awake]
+    times += [profile.cluster_start or 0.0, profile.cluster_processors, profile.awake]
     times += [
         seconds for each in profile.ops for seconds in (each.runs, each.alone, each.crowded, each.wide or 0)
     ]

@@ -14,7 +14,7 @@ that wait for it in their order. A process that waits for others notices the end
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -268,7 +268,7 @@ class _Simulation:
 
     def _finished(self, done: Active) -> None:
         task, thread = done.task, done.thread
-        if thread is None:
+        if thread is None or task is None:
             done.ended()
             return
         if task.op >= len(self.work.ops):
@@ -305,6 +305,7 @@ class _Simulation:
     def _launched(self, done: Active, thread: Thread) -> None:
         """Put an op into the stream of its GPU; what is behind it there can be started at once."""
         task = done.task
+        assert task is not None
         device = self.work.ops[task.op].device
         free, before = self.streams.get(device, (0.0, None))
         start = max(self.now, free)
@@ -368,12 +369,19 @@ class _Simulation:
         return found
 
     def _noticed(self, task: Task) -> float:
-        """Return when a process that polls notices that what it waits for is there, and goes on."""
-        start = self.costs.step_start
-        return noticed(task.run.polled.get(task.op, self.now), self.now, start) + start
+        """Return when a process that polls notices that what it waits for is there."""
+        return noticed(task.run.polled.get(task.op, self.now), self.now, self.costs.step_start)
 
     def _notice(self, task: Task) -> None:
-        self._give([task], None, self.processes[task.op])
+        process = self.processes[task.op]
+        self._begin(process, lambda: self._give([task], None, process))
+
+    def _begin(self, process: int, then: Callable[[], None]) -> None:
+        """Let a process run a graph again, which takes cores before its first op."""
+        seconds, cores = self.costs.step_start, self.costs.start_cores
+        self.active[self.machines[process]].append(
+            Active(None, None, self.now, seconds, cores, 1.0, None, then)
+        )
 
     def _is_short(self, op: int) -> bool:
         cost = self.op_costs[op]
@@ -385,7 +393,7 @@ class _Simulation:
             run.done.append(self.now)
             run.rounds -= 1
             if run.rounds > 0:
-                self._at(self.now + self.costs.step_start, lambda: self._start(run))
+                self._begin(self.processes[run.ops[0]], lambda: self._start(run))
 
     # --- transfers ----------------------------------------------------------------------------------------
 

@@ -47,16 +47,16 @@ class Task:
 
 @define(eq=False)
 class Active:
-    """A task on a thread, or, without one, a tensor that a link carries."""
+    """A task on a thread, or, without one, a tensor that a link carries or the start of a run."""
 
-    task: Task
+    task: Task | None
     thread: Thread | None
     start: float
     left: float  # seconds, at full speed
     demand: float
     crowding: float
     began_after: int | None
-    ended: Callable[[], None] = lambda: None  # what follows on a tensor that a link carries
+    ended: Callable[[], None] = lambda: None  # what follows if there is no thread
 
 
 @define(eq=False)

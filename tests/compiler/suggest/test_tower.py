@@ -25,6 +25,7 @@ class Costs:
 
     cores: int = 1
     step_start: float = 0.0
+    start_cores: float = 1.0
     op_start: float = 0.0
     hand_over: float = 0.0
     awake: float = 0.0

@@ -20,6 +20,7 @@ class Machine:
 
     cores: int = 2
     step_start: float = 0.0
+    start_cores: float = 1.0
     op_start: float = 0.0
     hand_over: float = 0.0
     estimate: bool = False

@@ -21,6 +21,7 @@ def milliseconds(work: Any, machine: Machine) -> float:
 
 CHAIN = step([op("a=10"), op("b=20"), op("c=5")], [("a", "b"), ("b", "c")])
 PAIR = step([op("a=10"), op("b=20")], [])
+PAIR_OF_LOOPS = step([op("a=10"), op("b=10")], [])
 FORK = step([op("a=1"), op("b=10"), op("c=20"), op("d=2")], [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")])
 
 
@@ -66,6 +67,14 @@ def test_threads_that_wait_for_their_part_use_cores(awake: float, inner: int, ex
     assert milliseconds(both, Machine(awake=awake)) == pytest.approx(expected)
     alone = step([op("a=10")], [], inner_threads=inner)
     assert milliseconds(alone, Machine(awake=awake)) == pytest.approx(10)
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(1.0, 12), (2.0, 14)])
+def test_starting_a_round_uses_cores(cores: float, expected: float) -> None:
+    """Two clones of 10 ms that begin their rounds at the same time: that takes 2 ms, or twice as long."""
+    work = evolve(PAIR_OF_LOOPS, loops=((0,), (1,)))
+    found = simulate(work, Machine(step_start=2e-3, start_cores=cores))
+    assert found.seconds / found.updates * 2 * 1e3 == pytest.approx(expected)
 
 
 def test_an_idle_thread_comes_late() -> None:

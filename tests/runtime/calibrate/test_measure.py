@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tfdeploy.runtime.calibrate.measure import Stretch, cores_used, time_to_start_an_op, typical
+from tfdeploy.runtime.calibrate.measure import time_to_start_an_op
+from tfdeploy.runtime.calibrate.stretches import Stretch, cores_used, typical
 
 
 @pytest.mark.parametrize("threads", [1, 2])

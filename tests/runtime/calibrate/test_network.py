@@ -26,6 +26,7 @@ def test_a_link_has_a_latency_and_a_speed() -> None:
     assert process.returncode == 0, err
     found = parse_record(out.splitlines()[-1], NetworkCosts)
     assert found.start > 0
+    assert found.processors > 0
     assert found.link.kind == "network"
     assert found.link.latency >= 0
     assert found.link.bytes_per_second is not None

@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from compiler.time.costs import ProfiledCosts
 from compiler.time.profile import MeasuredMachine, OpCost
@@ -34,6 +34,7 @@ from compiler.time.work import crossings
 from tfdeploy.runtime.adapted import adapted
 from tfdeploy.runtime.calibrate.network import measure_network
 from tfdeploy.runtime.calibrate.requests import Measured, MeasureRequest, profile_of
+from tfdeploy.runtime.calibrate.stretches import Stretch, cores_used, typical
 from tfdeploy.runtime.calibrate.traces import OpTimes
 from tfdeploy.runtime.plans import graph_of, plan_of
 
@@ -84,31 +85,12 @@ def measure(spec: ir.Spec, request: MeasureRequest) -> Measured:
     if not (spec.devices.jobs and request.beside):
         return found
     network = measure_network()
-    return evolve(found, cluster_start=network.start, links=(network.link,))
-
-
-@frozen
-class Stretch:
-    """Some steps without a pause.
-
-    Attributes:
-        seconds: The median seconds of one.
-        processors: The cores that they used, as a mean.
-    """
-
-    seconds: float
-    processors: float
-
-
-def typical(stretches: list[Stretch]) -> float:
-    """Return the lower quartile of the seconds of a step: what others did meanwhile only makes it longer."""
-    ordered = sorted(each.seconds for each in stretches)
-    return ordered[(len(ordered) - 1) // 4]
-
-
-def cores_used(stretches: list[Stretch]) -> float:
-    """Return the median of the cores that steps used."""
-    return median(each.processors for each in stretches)
+    return evolve(
+        found,
+        cluster_start=network.start,
+        cluster_processors=network.processors,
+        links=(network.link,),
+    )
 
 
 @define

@@ -46,6 +46,7 @@ class Measured:
         parallel: The time of a step with a thread for each core; equal to `serial` if there is one.
         processors: The cores that the process used, as a mean, while it ran one op at a time.
         cluster_start: The time of a step without ops of two processes; None if the spec has no jobs.
+        cluster_processors: The cores that such a step uses.
         links: The links that were measured.
     """
 
@@ -58,6 +59,7 @@ class Measured:
     parallel: float
     processors: float = 1.0
     cluster_start: float | None = None
+    cluster_processors: float = 1.0
     links: tuple[LinkCost, ...] = ()
 
 
@@ -90,6 +92,7 @@ def profile_of(
         ops=ops,
         links=found.links,
         cluster_start=found.cluster_start,
+        cluster_processors=found.cluster_processors,
         awake=wide.processors if wide is not None else 0.0,
     )
 

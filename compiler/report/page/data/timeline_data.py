@@ -25,6 +25,7 @@ def timeline_data(forecast: StepForecast, source: str, trace: RunTrace | None = 
         trace: The trace of a run, one step of which is laid beneath the forecast.
 
     Returns:
+        `around` is what the step costs before its first op and after its last one, which no row shows.
         `rows`, each with its `label`, how `busy` it is (from 0 to 1), the number of its `lanes`, and its
         `bars`: `[name, lane, start, length, whether it is on the critical path, bytes or -1 for an op]`, in
         the order of their start. A device has a lane for each thread; a link has one. `measured` has the bars
@@ -41,6 +42,7 @@ def timeline_data(forecast: StepForecast, source: str, trace: RunTrace | None = 
     whole = round(forecast.simulated.seconds * 1e6, 3)
     return {
         "seconds": forecast.seconds,
+        "around": round(forecast.around * 1e6, 3),
         "until": round(max([whole, *ends]), 3),
         "estimate": forecast.estimate,
         "source": source,

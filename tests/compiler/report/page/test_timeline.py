@@ -62,6 +62,19 @@ def test_the_timeline_of_a_step(tab: Tab, tmp_path: Path) -> None:
     assert tab.errors == []
 
 
+def test_it_says_what_the_rows_do_not_show(tab: Tab, tmp_path: Path) -> None:
+    """The step is longer than the rows by what it costs before its first op and after its last one."""
+    about = "document.getElementById('timeline-about').innerText"
+    tab.open(timed_page(tmp_path / "timed.html", around=0.0))
+    assert tab.evaluate(about).startswith(
+        "A step takes 28.0 ms, forecast by a.profile.json. Orange bars are "
+    )
+    tab.open(timed_page(tmp_path / "around.html", around=2e-3))
+    said = "The rows do not show 2.00 ms of it, before its first op and after its last one."
+    assert tab.evaluate(about).startswith(f"A step takes 30.0 ms, forecast by a.profile.json. {said} Orange ")
+    assert tab.evaluate("document.getElementById('timeline-span').innerText") == "0 µs to 28.0 ms"
+
+
 def test_the_timeline_by_keys_and_in_the_address(tab: Tab, tmp_path: Path) -> None:
     """Arrows lead from bar to bar and row to row, + zooms, and the address has the bar and what is shown."""
     page = timed_page(tmp_path / "timed.html")

@@ -42,6 +42,7 @@ import { byId } from "./dom.js";
 /**
  * @typedef {object} Step
  * @property {number} seconds
+ * @property {number} around what it costs before its first op and after its last one, which no row shows
  * @property {number} until
  * @property {boolean} estimate
  * @property {string} source

@@ -45,7 +45,8 @@ function drawHead() {
   if (!step) return;
   const how = step.estimate ? `an estimate for the hardware ${step.source}` : `forecast by ${step.source}`;
   const measured = step.beneath ? " Grey bars, beneath, are a measured step: that of median length." : "";
-  byId("timeline-about").textContent = `A step takes ${formatTime(step.seconds * 1e6)}, ${how}. `
+  const around = step.around ? `The rows do not show ${formatTime(step.around)} of it, before its first op and after its last one. ` : "";
+  byId("timeline-about").textContent = `A step takes ${formatTime(step.seconds * 1e6)}, ${how}. ${around}`
     + `Orange bars are on the critical path.${measured} Keys in a row: arrows go from bar to bar and from row to row, + and - zoom, `
     + "0 shows all, Shift with an arrow moves. With the mouse: drag, or turn the wheel with Ctrl.";
   /**

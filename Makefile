@@ -57,8 +57,12 @@ reference: .venv/ready ## write the pages of the documentation and the files of 
 	$(BIN)/python -m tools.make_reference
 	$(BIN)/python -m tools.make_editors
 
-tests: .venv/ready ## the tests alone, in several processes; PYTEST="-k name" to choose
+tests: .venv/ready compiled ## the tests alone, in several processes; PYTEST="-k name" to choose
 	$(BIN)/python -m pytest $(PYTEST)
+
+.PHONY: compiled
+compiled: .venv/ready # what has changed; else each process that a test starts would compile it for itself
+	@$(BIN)/python -m compileall -q dsl grammar compiler tfdeploy benchmarks tools
 
 quick: check-format lint types layers ## the checks without TensorFlow, within a minute
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not full" $(QUICK)

@@ -24,6 +24,8 @@ from tfdeploy import progress
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.shared_traces import SharedTraces
+
 TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden"
 LONGEST = (
@@ -106,6 +108,31 @@ def _as_it_starts() -> Iterator[None]:
 
         disable_op_determinism()
         _freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shared_traces() -> Iterator[SharedTraces | None]:
+    """Let the tests of a file share traced towers, which take half of the time of a compilation."""
+    if "compiler.graph.build" not in sys.modules:
+        yield None
+        return
+    from compiler.graph import build
+    from tests.shared_traces import SharedTraces
+
+    with pytest.MonkeyPatch.context() as patch:
+        shared = SharedTraces()
+        patch.setattr(build, "Traces", shared)
+        yield shared
+
+
+@pytest.fixture(autouse=True)
+def _own_traces(request: pytest.FixtureRequest, _shared_traces: SharedTraces | None) -> Iterator[None]:
+    """Let a test that replaces parts of the code trace by itself."""
+    if _shared_traces is not None and "monkeypatch" in request.fixturenames:
+        with _shared_traces.not_shared():
+            yield
+    else:
+        yield
 
 
 @cache

@@ -1,9 +1,10 @@
-"""`calibrate` as a process, and what `plan` makes of the profile that it writes."""
+"""`calibrate`, whose processes are forked here, and what `plan` makes of the profile that it writes."""
 
 from __future__ import annotations
 
 import json
 from contextlib import chdir
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,10 +12,13 @@ from click.testing import CliRunner
 
 from compiler.time.profile import read_profile
 from dsl.files.typed_json import to_json
+from tests import forked
 from tests.cli.conftest import Command
+from tfdeploy.cli.commands import calibrate
 from tfdeploy.cli.group import load
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 SPEC = """\
@@ -39,7 +43,14 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Command:
     """Return a directory with a spec and its profile."""
     command = Command(tmp_path_factory.mktemp("calibrated"))
     command.write("small.tfdeploy", SPEC)
-    done = command("calibrate", "small.tfdeploy", "--steps", "5", "--seconds", "0.3")
+
+    def run(words: list[str], *, check: bool) -> subprocess.CompletedProcess[Any]:
+        assert not check
+        return forked.run(words)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibrate, "subprocess", SimpleNamespace(run=run))
+        done = command("calibrate", "small.tfdeploy", "--steps", "5", "--seconds", "0.1")
     assert done.code == 0, done.err
     assert done.out.endswith("small.profile.json: written\n")
     assert " on one thread" in done.out

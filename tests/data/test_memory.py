@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import IO
 import numpy as np
 import pytest
 
-from tests.folders import ROOT
+from tests import forked
 
 WORKER = Path(__file__).with_name("memory_of_reading.py")
 WIDTH = 16384
@@ -53,14 +52,8 @@ def write_npz(path: Path, examples: int) -> None:
 
 def read(folder: Path, kind: str, batch: int) -> tuple[int, float, int]:
     """Return examples, sum and peak of memory in bytes of reading the data of `folder`."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        [sys.executable, str(WORKER), str(folder), kind, str(batch)],
-        check=True,
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
+    done = forked.run([sys.executable, str(WORKER), str(folder), kind, str(batch)], text=True)
+    assert (done.returncode, done.stderr) == (0, "")
     count, total, peak = done.stdout.split()
     return int(count), float(total), int(peak)
 

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.inspect.memory.forecast import StepMemory
+    from compiler.mapping.records import PlacementMap
     from compiler.mapping.step_time import MapTime
     from compiler.plan import Plan
     from dsl import ir
@@ -135,6 +136,21 @@ class _Forecasts:
     time: MapTime | None = None
 
 
+@define
+class _Placement:
+    """The placement map, which is made anew once more is known of the devices on which ops ran.
+
+    Attributes:
+        map: The map, if it has been made.
+        assigned: The device of each op that had run by then, by the name of the op.
+        written: The map that is in the run directory.
+    """
+
+    map: PlacementMap | None = field(default=None, repr=False)
+    assigned: Mapping[str, str] = field(factory=dict, repr=False)
+    written: PlacementMap | None = field(default=None, repr=False)
+
+
 @frozen
 class _Run:
     plan: Plan
@@ -147,6 +163,7 @@ class _Run:
     clock: Clock = field(factory=Clock)
     forecasts: _Forecasts = field(factory=_Forecasts)
     assigned: dict[str, str] = field(factory=dict, repr=False)  # the device of each op that ran, by op name
+    placement: _Placement = field(factory=_Placement, repr=False)
 
     @property
     def spec(self) -> ir.Spec:
@@ -189,8 +206,7 @@ class _Run:
         self.forecasts.time = time_if_needed(compiled)
         require_expectations(compiled, self.forecasts.memory, self.forecasts.time)
         self.clock.compile = time.perf_counter() - begun
-        placement = map_placement(compiled, memory=self.forecasts.memory, time=self.forecasts.time)
-        self.reporter.compiled(placement, self.plan.model.name, self.clock.compile)
+        self.reporter.compiled(self._placement_of(compiled), self.plan.model.name, self.clock.compile)
         return compiled
 
     def _train_on(
@@ -383,8 +399,7 @@ class _Run:
 
     def _show_placement(self, engine: Engine, events: Events, step: int) -> None:
         """Write the map with the devices on which ops have run, and warn if others were asked for."""
-        placement = map_placement(engine.compiled, self.assigned, self.forecasts.memory, self.forecasts.time)
-        self._write(self.directory.placement, placement.to_json())
+        placement = self._write_placement(engine)
         events.show_placement(placement, step)
         ops = placement.misplaced
         if ops:
@@ -395,9 +410,21 @@ class _Run:
             )
             self.reporter.warn(plan_errors.ops_elsewhere(moves, [op.name for op in ops[:3]], span))
 
-    def _write_placement(self, engine: Engine) -> None:
-        placement = map_placement(engine.compiled, self.assigned, self.forecasts.memory, self.forecasts.time)
-        self._write(self.directory.placement, placement.to_json())
+    def _write_placement(self, engine: Engine) -> PlacementMap:
+        """Write the map, unless the file has just that one, and return it."""
+        placement = self._placement_of(engine.compiled)
+        if self.placement.written is not placement or not self.directory.placement.exists():
+            self._write(self.directory.placement, placement.to_json())
+            self.placement.written = placement
+        return placement
+
+    def _placement_of(self, compiled: CompiledGraph) -> PlacementMap:
+        """Return the map with the devices on which ops have run so far."""
+        kept = self.placement
+        if kept.map is None or kept.assigned != self.assigned:
+            kept.assigned = dict(self.assigned)
+            kept.map = map_placement(compiled, kept.assigned, self.forecasts.memory, self.forecasts.time)
+        return kept.map
 
     def _write(self, path: Path, text: str) -> None:
         self.guard.require()

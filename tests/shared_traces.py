@@ -1,0 +1,54 @@
+"""Traced towers that the tests of a file share, as the cases of `verify` do."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from attrs import asdict
+from tensorflow.python.framework.config import is_op_determinism_enabled
+
+from compiler.graph.tower.traces import Traced, Traces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from compiler.plan import Plan
+
+
+class SharedTraces:
+    """What `compile_graph` calls for traces: it gets those of the graphs before, if it may have them."""
+
+    def __init__(self) -> None:
+        self._known: list[Any] = []
+        self._shared = True
+
+    def __call__(self, base: str) -> Traces:
+        """Return traces that may be known already."""
+        return _Kept(base, self._known) if self._shared else Traces(base)
+
+    @contextmanager
+    def not_shared(self) -> Iterator[None]:
+        """Trace each graph by itself meanwhile."""
+        self._shared = False
+        try:
+            yield
+        finally:
+            self._shared = True
+
+
+class _Kept(Traces):
+    """Traces that tell apart what changes between tests, and not within a command.
+
+    That is the user's own code, and whether TensorFlow takes deterministic ops. If Keras refuses a model,
+    everything is forgotten, so that nothing half made is used again.
+    """
+
+    def of(self, plan: Plan, seed: int) -> Traced:
+        if is_op_determinism_enabled() or "python" in str(asdict(plan.model)):
+            return Traces(self.base).of(plan, seed)
+        try:
+            return super().of(plan, seed)
+        except BaseException:
+            self._known.clear()
+            raise

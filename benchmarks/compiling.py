@@ -25,7 +25,7 @@ RATE = 0.1
 @click.argument("names", nargs=-1)
 @click.option("--turns", default=3, show_default=True, help="How often each side is measured.")
 def main(names: tuple[str, ...], turns: int) -> None:
-    """Print the seconds of both sides for each model, and what ours are of Keras's."""
+    """Print the seconds of both sides for each model, and the ratio of ours to those of Keras."""
     import keras  # noqa: F401  # loaded once, before the forks
     import tensorflow  # noqa: F401, ICN001
 
@@ -83,7 +83,7 @@ def _ours(name: str) -> float:
 
 
 def _keras(name: str) -> float:
-    """Return the seconds of the first `train_on_batch`, the model having been made and built before."""
+    """Return the seconds of the first `train_on_batch` of a model that has been made and built before."""
     from tests.zoo.test_zoo import twin_of
 
     _, arrays = _loaded(name)

@@ -28,7 +28,7 @@ BOUNDS = {"start": 400.0, "keystroke": 50.0, "completion": 30.0, "memory": 80.0}
 
 
 def long_spec(lines: int) -> str:
-    """Return a spec of about so many lines: constants, and a model whose layers follow each other."""
+    """Return a spec of about `lines` lines: constants, and a model whose layers follow each other."""
     text = ["tfdeploy = 1", "", "let {"]
     text += [f"  width_{number} = {8 + number}" for number in range(lines // 10)]
     text += ["}", "", 'model "long" {', "  image = input(float32, [64])", "  digit = input(int32, [])"]
@@ -70,14 +70,14 @@ FLOOR = (
 
 
 def floor() -> float:
-    """Return the processor time of Python and pygls before a first answer, in milliseconds."""
+    """Return the processor time in milliseconds that Python and the import of pygls take."""
     done = subprocess.run([sys.executable, "-c", FLOOR], capture_output=True, text=True, check=True)
     return 1000 * float(done.stdout)
 
 
 @define
 class Client:
-    """A client that does one thing after the other."""
+    """A client of the language server that sends one message and waits for its answer."""
 
     _server: subprocess.Popen[bytes] = field(init=False)
     _number: int = field(default=0, init=False)
@@ -108,7 +108,7 @@ class Client:
         return message["result"]
 
     def diagnostics(self, version: int) -> list[Any]:
-        """Return the diagnostics of a version, when they come."""
+        """Wait for the diagnostics of a version of the text, and return them."""
         while True:
             message = self.receive()
             params = message.get("params") or {}
@@ -142,7 +142,7 @@ class Client:
 
     @property
     def megabytes(self) -> float:
-        """The memory of the server that is resident now."""
+        """The resident memory of the server, in megabytes."""
         status = Path(f"/proc/{self._server.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) / 1000
 
@@ -154,7 +154,7 @@ class Client:
 
 
 def measure(text: str) -> dict[str, list[float]]:
-    """Return what was measured with one spec: milliseconds, and megabytes of memory."""
+    """Return the measurements with one spec by their names, in milliseconds and, for memory, in megabytes."""
     client = Client()
     started = client.busy
     uri = "file:///spec.tfdeploy"
@@ -198,12 +198,12 @@ def _item(uri: str, text: str) -> dict[str, Any]:
 
 
 def percentile(values: list[float]) -> float:
-    """Return the 95th percentile; of one value, the value."""
+    """Return the 95th percentile of values, or the value if there is only one."""
     return values[0] if len(values) == 1 else statistics.quantiles(values, n=20, method="inclusive")[-1]
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure all specs, and print a table."""
     texts = {"digits": EXAMPLE.read_text(), "500": long_spec(500), "2000": long_spec(2000)}
     print("95th percentiles in milliseconds, in brackets processor time; memory in megabytes")
     print(f"{'spec':>8} {'lines':>6} {'start':>14} {'keystroke':>16} {'completion':>16} {'memory':>7}")

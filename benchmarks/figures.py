@@ -48,7 +48,7 @@ class Built:
 
 @frozen
 class Figures:
-    """The measurements of one process. What was not measured is zero or empty.
+    """The measurements of one process. A field that was not measured is zero or empty.
 
     Attributes:
         contender: The name of the contender.

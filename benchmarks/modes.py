@@ -71,7 +71,7 @@ class Measurement:
 
 
 def measure(contestant: Contestant, examples: int) -> Measurement:
-    """Train on a number of examples, in a separate process."""
+    """Train on `examples` examples in a separate process, and return the measurements."""
     taken = BATCH * contestant.clones_per_step
     with tempfile.TemporaryDirectory() as directory:
         settings = [
@@ -99,7 +99,7 @@ def measure(contestant: Contestant, examples: int) -> Measurement:
 @click.option("--examples", default=64 * 600, show_default=True, help="How many examples each trains on.")
 @click.option("--write", is_flag=True, help="Put the table into the page of the documentation.")
 def main(rounds: int, examples: int, write: bool) -> None:
-    """Run all modes, print the table, and write it where asked."""
+    """Run all modes, print the table, and write it into the documentation if that is asked for."""
     found: dict[Contestant, list[Measurement]] = {each: [] for each in CONTESTANTS}
     for _ in range(rounds):
         for each in CONTESTANTS:

@@ -39,7 +39,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def _is_v6(host: str) -> bool:
-    from ipaddress import AddressValueError, IPv6Address  # only where there is one
+    from ipaddress import AddressValueError, IPv6Address  # only if there is one
 
     try:
         IPv6Address(host)

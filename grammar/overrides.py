@@ -225,7 +225,7 @@ def _names(call: syntax.Call) -> list[str]:
 
 
 def _function(call: syntax.Call, type: Type) -> Function | None:  # noqa: A002
-    """Return the function that `call` calls where `type` is wanted."""
+    """Return the function that `call` calls if `type` is wanted."""
     name = call.callee.name
     if type.kind == "call":
         return schema.function(type.of, name)

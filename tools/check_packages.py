@@ -40,7 +40,7 @@ COMMANDS = (
 
 
 def main() -> int:
-    """Build both packages and try both."""
+    """Build the sdist and the wheel, and try both."""
     shutil.rmtree(PACKAGES, ignore_errors=True)
     _run(sys.executable, "-m", "build", "--outdir", str(PACKAGES), str(ROOT))
     for package in sorted(PACKAGES.iterdir()):

@@ -41,7 +41,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Let links to the pages of codes and to schemas lead to where they are in the site."""
+    """Let links to the pages of codes and to schemas lead to their places in the site."""
     here = PurePosixPath(page.file.src_uri).parent
     up = "/".join([".."] * len(here.parts)) or "."
     markdown = SCHEMA_LINK.sub(lambda found: f"]({up}/{SCHEMAS_SITE}/{found['name']})", markdown)

@@ -44,7 +44,7 @@ EXCLUDED = {
     "MeanMetricWrapper",
     # gives Keras's models its input for its output, so that none with it can be made
     "Equalization",
-    # metrics of one tensor, where a spec gives a target and a prediction
+    # metrics of one tensor, for which a spec gives a target and a prediction
     "Mean",
     "Sum",
 }

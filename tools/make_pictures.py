@@ -1,6 +1,6 @@
 """Make the pictures of the documentation: screenshots of the placement page, and curves of a run.
 
-Run it from the root of the project, as `python -m tools.make_pictures`, where there is a Chromium. Beside the
+Run it from the root of the project, as `python -m tools.make_pictures`. It needs Chromium. Beside the
 pictures it writes `sources.json`, with a digest of what each was made of: the spec, and the files that draw.
 With `--check`, it names the pictures whose sources have changed since, for which no browser is needed.
 """

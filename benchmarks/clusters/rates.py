@@ -32,8 +32,8 @@ MOMENTUM = "Momentum(0.01, momentum = 0.9)"
 
 
 @frozen
-class Contest:
-    """A model on which both train.
+class ClusterCase:
+    """A model that both contenders train.
 
     Attributes:
         problem: The model.
@@ -48,9 +48,9 @@ class Contest:
     rules: str = ""
 
 
-CONTESTS = (
-    *(Contest(PROBLEMS[each], ("parameter_server", each)) for each in ("mlp", "lenet")),
-    Contest(TABLE, ("table",), "SGD(0.01)", 'variables("*/embeddings") -> sharded(ps[*])'),
+CASES = (
+    *(ClusterCase(PROBLEMS[each], ("parameter_server", each)) for each in ("mlp", "lenet")),
+    ClusterCase(TABLE, ("table",), "SGD(0.01)", 'variables("*/embeddings") -> sharded(ps[*])'),
 )
 TAIL = """
 data {{
@@ -74,22 +74,36 @@ train {{
 
 
 def run_clusters(rounds: int = 3, steps: int = 400, models: Collection[str] = ()) -> list[ClusterRates]:
-    """Return the rates for each model, or for those named, the contenders taking turns."""
+    """Return the rates of both contenders, which take turns, for each model.
+
+    Args:
+        rounds: How often both train each model.
+        steps: The number of steps of a training, of all workers together.
+        models: The names of the models, or none for all of them.
+    """
     found = []
-    for contest in CONTESTS:
-        name = contest.problem.name
+    for case in CASES:
+        name = case.problem.name
         if not models or name in models:
-            pairs = [(ours(contest, steps), parameter_server(contest, steps)) for _ in range(rounds)]
+            pairs = [(ours(case, steps), parameter_server(case, steps)) for _ in range(rounds)]
             rates = [each for each, _ in pairs], [each for _, each in pairs]
             found.append(ClusterRates(name, *rates, datetime.now(UTC).date().isoformat()))
     return found
 
 
-def ours(contest: Contest, steps: int) -> float:
-    """Train on a launched cluster; return the steps per second of the second half."""
+def ours(case: ClusterCase, steps: int) -> float:
+    """Train with tfdeploy on a cluster of processes.
+
+    Args:
+        case: The model.
+        steps: The number of steps, of all workers together.
+
+    Returns:
+        The steps per second of the second half of the training.
+    """
     import numpy as np
 
-    problem = contest.problem
+    problem = case.problem
     with tempfile.TemporaryDirectory() as folder:
         x, y = problem.arrays(EXAMPLES * problem.batch)
         np.savez(Path(folder) / "examples.npz", x=x, y=y)
@@ -97,8 +111,8 @@ def ours(contest: Contest, steps: int) -> float:
             servers=SERVERS,
             workers=WORKERS,
             batch=problem.batch,
-            rules=contest.rules,
-            optimizer=contest.optimizer,
+            rules=case.rules,
+            optimizer=case.optimizer,
             steps=2 * steps,
             every=max(steps // 20, 1),
         )
@@ -115,8 +129,16 @@ def ours(contest: Contest, steps: int) -> float:
         return float((last["step"] - first["step"]) / (times[1] - times[0]).total_seconds())
 
 
-def parameter_server(contest: Contest, steps: int) -> float:
-    """Train by the strategy on as many processes; return the steps per second of the second half."""
+def parameter_server(case: ClusterCase, steps: int) -> float:
+    """Train with `ParameterServerStrategy` on the same number of processes.
+
+    Args:
+        case: The model.
+        steps: The number of steps, of all workers together.
+
+    Returns:
+        The steps per second of the second half of the training.
+    """
     from tests.runtime.tasks import free_ports
 
     addresses = [f"127.0.0.1:{port}" for port in free_ports(SERVERS + WORKERS + 1)]
@@ -128,17 +150,17 @@ def parameter_server(contest: Contest, steps: int) -> float:
     with ExitStack() as stack:
         for job in ("ps", "worker"):
             for index in range(len(cluster[job])):
-                process = subprocess.Popen(**_task(contest, steps, cluster, job, index))
+                process = subprocess.Popen(**_task(case, steps, cluster, job, index))
                 stack.callback(process.wait)
                 stack.callback(process.kill)
-        options = _task(contest, steps, cluster, "chief", 0)
+        options = _task(case, steps, cluster, "chief", 0)
         done = subprocess.run(**{**options, "stdout": subprocess.PIPE}, check=True, timeout=PATIENCE)
         return float(steps / json.loads(done.stdout.splitlines()[-1])["seconds"])
 
 
-def _task(contest: Contest, steps: int, cluster: Mapping[str, Any], job: str, index: int) -> dict[str, Any]:
+def _task(case: ClusterCase, steps: int, cluster: Mapping[str, Any], job: str, index: int) -> dict[str, Any]:
     config = json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
-    module, *arguments = contest.command
+    module, *arguments = case.command
     return {
         "args": [sys.executable, "-m", f"benchmarks.contenders.{module}", *arguments, str(steps)],
         "env": {**_environment(), "TF_CONFIG": config},
@@ -154,7 +176,13 @@ def _environment() -> dict[str, str]:
 
 
 def main(rounds: str = "3", steps: str = "400", *models: str) -> None:
-    """Print what was measured."""
+    """Print the rates and their ratio for each model.
+
+    Args:
+        rounds: How often both contenders train each model.
+        steps: The number of steps of a training.
+        *models: The names of the models, or none for all of them.
+    """
     for each in run_clusters(int(rounds), int(steps), models):
         ratio = median(a / b for a, b in zip(each.ours, each.parameter_server, strict=True))
         print(

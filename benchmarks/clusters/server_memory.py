@@ -50,13 +50,14 @@ train {{ steps = {steps}, seed = 1, summaries = none, directory = "run", checkpo
 
 @frozen
 class ServerMemory:
-    """What the servers of a run held at most.
+    """The peak memory of the servers of a run.
 
     Attributes:
         optimizer: The optimizer.
         own: The bytes of a server's piece with its slots.
-        fresh: The largest peak of a server in bytes, less that with few rows: initialised, trained, saved.
-        resumed: The same of servers that restored it.
+        fresh: The largest peak of a server that initialised, trained and saved the table, in bytes. The peak
+            of the same run with few rows is subtracted.
+        resumed: The largest peak of a server that restored the table, in bytes, with the same subtracted.
     """
 
     optimizer: str
@@ -66,7 +67,12 @@ class ServerMemory:
 
 
 def measure(size: int, optimizer: str) -> ServerMemory:
-    """Return the peaks for a table of `size` bytes."""
+    """Return the peaks for a table.
+
+    Args:
+        size: The bytes of the table.
+        optimizer: The optimizer, one of `SLOTS`.
+    """
     rows = size // (4 * COLUMNS)
     few, many = (_peaks(each, optimizer) for each in (FEW_ROWS, rows))
     own = rows * COLUMNS * 4 * (1 + SLOTS[optimizer]) // SERVERS
@@ -116,7 +122,12 @@ def _servers(spec: str) -> dict[str, int]:
 
 
 def main(mib: str = "2048", *optimizers: str) -> None:
-    """Print the peaks."""
+    """Print the peaks as multiples of the bytes that a server keeps.
+
+    Args:
+        mib: The size of the table in MiB.
+        *optimizers: The optimizers, or none for all of `SLOTS`.
+    """
     for optimizer in optimizers or SLOTS:
         found = measure(int(mib) << 20, optimizer)
         parts = [f"{each / found.own:.2f}" for each in (found.fresh, found.resumed)]

@@ -32,7 +32,7 @@ def start(problem: Problem, towers: int) -> Running:
             ends.append(time.perf_counter())
 
     def advance(steps: int) -> float:
-        """Make one step more than asked for: the first one bears what `fit` does at its beginning."""
+        """Make one step more than asked for, because the first one includes the beginning of `fit`."""
         ends.clear()
         model.fit(data, steps_per_epoch=1 + steps, epochs=1, verbose=0, callbacks=[Clock()])
         return ends[-1] - ends[0]

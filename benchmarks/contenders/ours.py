@@ -11,7 +11,7 @@ from compiler.graph.session_options import session_config
 
 
 def build(problem: Problem, towers: int) -> Built:
-    """Build the graph of the spec; then trace one tower once more, to compare what a clone adds to it."""
+    """Build the graph of the spec. Then trace one tower again, to compare what a clone adds."""
     import grammar
     from compiler.graph.tower.trace import Tracer
     from compiler.pipeline import make_plan

@@ -20,7 +20,11 @@ from benchmarks.models import PROBLEMS, Problem
 
 
 def be_task(train: Callable[[Any], float]) -> None:
-    """Be the task that TF_CONFIG names; `train` is what the chief does, and returns seconds."""
+    """Run the task that TF_CONFIG names; the chief prints the seconds that the training takes.
+
+    Args:
+        train: Trains as the chief of the cluster, and returns the seconds.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
 

@@ -8,5 +8,10 @@ from benchmarks.models import Problem
 
 
 def start(problem: Problem, towers: int) -> Running:
-    """Train one tower on as many examples a step as `towers` towers take together."""
+    """Make the first step of one tower, whose batch has the examples of all towers of the other contenders.
+
+    Args:
+        problem: The model and its data.
+        towers: The number of towers of the other contenders.
+    """
     return tutorial.start(problem, 1, batch=towers * problem.batch)

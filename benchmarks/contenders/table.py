@@ -20,7 +20,15 @@ LEAST = 1 << 20  # bytes of a piece, so that the kernel stays whole
 
 
 def train(steps: int, resolver: Any) -> float:
-    """Train on the cluster; return the seconds of the second half of the steps."""
+    """Train the model with the table on the cluster.
+
+    Args:
+        steps: The number of steps, of all workers together.
+        resolver: Tells the addresses of the tasks.
+
+    Returns:
+        The seconds of the second half of the steps.
+    """
     import tensorflow as tf
 
     split = tf.distribute.experimental.partitioners.MinSizePartitioner(

@@ -30,7 +30,7 @@ def start(problem: Problem, towers: int, batch: int | None = None) -> Running:
 
 
 def _made(problem: Problem, towers: int, batch: int) -> tuple[tuple[Any, Any, Any], float]:
-    """Return the graph, what is to be run first, what is a step, and the seconds that they took."""
+    """Return the graph, the op that initializes it, the op of a step, and the seconds of building."""
     import tensorflow as tf
 
     v1 = tf.compat.v1

@@ -48,8 +48,8 @@ def main(
 
     The layouts of a model take turns, one half of the turns before the calibration and one after it, in
     processes of their own. The whole takes about a quarter of an hour, in which the machine should do nothing
-    else. What was measured is kept in `benchmarks/results/forecasts`, and a measurement that was cut off goes
-    on where it was.
+    else. Measurements are kept in `benchmarks/results/forecasts`, and the program continues with those that
+    are missing if it was interrupted.
     """
     RESULTS.mkdir(parents=True, exist_ok=True)
     results = RESULTS / "measured.jsonl"
@@ -91,7 +91,7 @@ def _compare(model: str, wanted: Sequence[Case], seconds: float, turns: int) -> 
 
 
 def _works(measurer: Measurer, does: Callable[[], object]) -> bool:
-    """Let the processes of some layouts do something; if they fail, say so and leave these layouts out."""
+    """Let the processes of some layouts do something. If they fail, print why and leave them out."""
     try:
         does()
     except (Failed, BrokenPipeError) as fault:
@@ -113,7 +113,7 @@ def processes_of(wanted: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
 
 
 def _turns(measurers: Sequence[Measurer], seconds: float, turns: int) -> dict[Measurer, list[list[Chunk]]]:
-    """Let each layout make steps in turn, several times; return the chunks of each layout that works."""
+    """Let each layout make steps in turn, several times, and return the chunks of each layout that works."""
     found: dict[Measurer, list[list[Chunk]]] = {each: [[] for _ in each.cases] for each in measurers}
     for _ in range(turns):
         for measurer in list(found):

@@ -59,7 +59,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What distinguishes it from other layouts of its model."""
+        """The name that distinguishes the layout from others of its model."""
         words = [f"{self.clones} clones" if self.clones > 1 else "1 clone"]
         if self.family == "groups":
             words.append("groups of 2")
@@ -77,7 +77,7 @@ class Case:
 
     @property
     def pool(self) -> int:
-        """The threads that may work on one op, which a process cannot change; 0 for TensorFlow's default."""
+        """The threads that may work on one op, or 0 for TensorFlow's default."""
         return 1 if self.threads == 1 or (self.tasks == 1 and self.clones > 1 and not self._of_tables) else 0
 
     @property

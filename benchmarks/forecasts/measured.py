@@ -53,12 +53,12 @@ class Compared:
 
     @property
     def measured(self) -> float:
-        """The seconds of a step, as far as others let it."""
+        """The seconds of a step, measured while other work disturbed it least."""
         return typical((*self.before, *self.after))
 
     @property
     def error(self) -> float:
-        """How far the forecast is from what was measured, as a part of that; negative if it is less."""
+        """The relative error of the forecast: negative if the forecast is less than the measured time."""
         return self.forecast / self.measured - 1
 
     @property
@@ -68,7 +68,7 @@ class Compared:
 
     @property
     def others(self) -> float:
-        """The part of the processors that other work had, as a mean."""
+        """The mean part of the processors that other work had, from 0 to 1."""
         chunks = (*self.before, *self.after)
         return sum(each.others for each in chunks) / len(chunks)
 
@@ -84,9 +84,9 @@ class Compared:
 
 
 def typical(chunks: Sequence[Chunk]) -> float:
-    """Return the lower quartile of the seconds of a step, of chunks that others did not disturb.
+    """Return the lower quartile of the seconds of a step over the chunks that other work did not disturb.
 
-    If others disturbed all of them, it is that of the half that was disturbed least.
+    If other work disturbed all of them, it is the quartile of the half that was disturbed least.
     """
     ordered = sorted(chunks, key=lambda each: each.others)
     quiet = [each for each in ordered if each.others < QUIET]
@@ -94,14 +94,14 @@ def typical(chunks: Sequence[Chunk]) -> float:
 
 
 def read_compared(path: Path) -> list[Compared]:
-    """Return what a file has, the last line of each layout. A line that was cut off is left out."""
+    """Return the layouts in a file, each by its last line. A line that was cut off is left out."""
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
     found = [parse_record(line, Compared) for line in lines if line.endswith("\n")]
     return list({(each.model, each.case): each for each in found}.values())
 
 
 def append_compared(path: Path, compared: Compared) -> None:
-    """Add a line."""
+    """Add a layout to a file, as a line of JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     cut = path.exists() and not path.read_bytes().endswith((b"\n",))
     if cut:
@@ -130,7 +130,7 @@ def quantile(values: list[float], part: float) -> float:
 
 
 def kendall_tau(pairs: list[tuple[float, float]]) -> float:
-    """Return Kendall's tau of pairs: 1 if both orders are the same, -1 if one is the other reversed."""
+    """Return Kendall's tau of pairs: 1 if both are in the same order, -1 if one is in the reverse order."""
     agreed = total = 0
     for at, (first, second) in enumerate(pairs):
         for other_first, other_second in pairs[:at]:

@@ -28,7 +28,7 @@ REPEATS = 5
 
 
 def measure(spec: ir.Spec) -> list[tuple[str, int, int, int]]:
-    """Return for each device its name, the forecast, and the lowest and highest measured peak in bytes."""
+    """Return each device's name, its forecast peak, and its lowest and highest measured peak, in bytes."""
     compiled = compile_graph(make_plan(spec, emulate=True))
     memory = forecast_step_memory(compiled)
     start = compiled.train_input.attach(lambda: _examples(compiled).repeat())

@@ -13,14 +13,25 @@ BEGIN, END = "<!-- time: begin -->\n", "<!-- time: end -->\n"
 
 
 def write_page(page: Path, compared: list[Compared], where: str) -> None:
-    """Replace the part of the page between two comments."""
+    """Replace the part of the page between two comments.
+
+    Args:
+        page: The file of the page.
+        compared: The layouts.
+        where: A description of the machine.
+    """
     before, rest = page.read_text(encoding="utf-8").split(BEGIN)
     _, after = rest.split(END)
     page.write_text(f"{before}{BEGIN}\n{text(compared, where)}\n{END}{after}", encoding="utf-8")
 
 
 def text(compared: list[Compared], where: str) -> str:
-    """Return the text about what was compared on a machine that `where` describes."""
+    """Return the text for the page.
+
+    Args:
+        compared: The layouts.
+        where: A description of the machine.
+    """
     errors = [abs(each.error) for each in compared]
     noise = [each.noise for each in compared]
     others = sum(each.others for each in compared) / max(1, len(compared))
@@ -103,7 +114,7 @@ def _tau(same: list[Compared]) -> float:
 
 
 def _best(same: list[Compared]) -> float:
-    """Return how much longer than the best the layouts called best take, for the model with the largest."""
+    """Return how much longer the layout forecast as best takes than the best one, in the worst model."""
     return max((_best_of_model(of_model) for _, of_model in by_model(same)), default=0.0)
 
 

@@ -68,7 +68,11 @@ class Steps:
         return self.repeat(step, seconds)
 
     def repeat(self, step: Callable[[], Any], seconds: float) -> tuple[float, int]:
-        """Make steps for a while, after those that warm it up; return the median seconds and the number."""
+        """Make some steps for warming up, then steps for a while.
+
+        Returns:
+            The median seconds of a step, and the number of steps.
+        """
         warming, times = 0, list[float]()
         if not self.warm:
             self.warm, end = True, time.perf_counter() + 6 * seconds

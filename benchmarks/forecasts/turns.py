@@ -80,7 +80,7 @@ class Measurer:
         return Chunk(float(found), own / steps, max(0.0, (_busy() - busy - own) / passed))
 
     def forecast(self, profile: Path) -> list[tuple[float, float]]:
-        """Return the forecast of each layout, and the part of it that is of ops that were measured."""
+        """Return the forecast seconds of each layout, and the part of them that is of measured ops."""
         _say(self._processes[0], {"profile": str(profile)})
         return [(float(seconds), float(known)) for seconds, known in _hear(self._processes[0])]
 
@@ -94,7 +94,7 @@ class Measurer:
 
 
 def _busy() -> float:
-    """Return the seconds that all processors have been busy so far, also with other machines' work."""
+    """Return the seconds that all processors have been busy so far, including the work of other machines."""
     fields = Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()[1:9]
     user, nice, system, _, _, interrupts, soft, stolen = map(int, fields)
     return (user + nice + system + interrupts + soft + stolen) / _TICKS

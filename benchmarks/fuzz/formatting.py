@@ -2,7 +2,7 @@
 
 Every mutant that can be formatted must format to itself a second time and mean the same afterwards; every one
 without errors must give a spec, when shown, that shows itself. Prints what did not hold and a count; exit
-code 1 where anything did not. `1/2` and `2/2` share the mutants between two processes.
+code 1 if anything did not. `1/2` and `2/2` share the mutants between two processes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main(count: int = 2000, seed: int = 1, part: str = "1/1") -> int:
 
 
 def tried(text: str) -> str:
-    """Return `refused`, `formatted` or `shown`, by how far a mutant got, or what did not hold of it."""
+    """Return how far a mutant got (`refused`, `formatted` or `shown`), or which promise was broken for it."""
     try:
         once = format_text(Source("mutant.tfdeploy", text))
     except SpecError:
@@ -64,7 +64,7 @@ def tried(text: str) -> str:
 
 
 def meaning(text: str) -> Spec | None:
-    """Return the spec that a text stands for, nothing where it has errors."""
+    """Return the spec that a text describes, or None if the text has errors."""
     return grammar.read("mutant.tfdeploy", text=text, allow_python=True).spec
 
 

@@ -1,7 +1,7 @@
 """Read many broken specs and count what comes of it: python benchmarks/fuzz/reading.py [COUNT] [SEED].
 
 Prints how many mutants were read with no error, one, two, three or more, the slowest, and every crash. Exit
-code 1 where something crashed, more than three errors came of one mutation, or less than three quarters gave
+code 1 if something crashed, more than three errors came of one mutation, or less than three quarters gave
 exactly one.
 """
 
@@ -56,7 +56,7 @@ def main(count: int, seed: int, verbose: str = "") -> int:
 
 
 def _changed(text: str, specs: list[str]) -> list[str]:
-    """Return the lines in which a mutant differs from the spec that it was made from."""
+    """Return the lines in which a mutant differs from the spec that it was made from, as a diff."""
     diffs = (list(unified_diff(spec.splitlines(), text.splitlines(), n=0, lineterm="")) for spec in specs)
     return min(diffs, key=len)[2:]
 

@@ -17,7 +17,7 @@ from compiler.search.search import search
 @click.argument("input_", metavar="INPUT.json", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Write the split into this file.")
 def main(input_: Path, out: Path | None) -> None:
-    """Read an input, search, write the split, and print one JSON line with its max-load and the seconds."""
+    """Read an input, search, write the split, and print its max-load and the seconds as a line of JSON."""
     started = perf_counter()
     try:
         content = read_json(input_)

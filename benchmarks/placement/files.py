@@ -16,7 +16,7 @@ from compiler.search.workload import HOST, Operator, Workload
 
 
 class InputError(ValueError):
-    """A file is no input, or a split does not fit its input; the message says what is wrong."""
+    """Raised if a file is not an input, or a split does not fit its input. The message says what is wrong."""
 
 
 def read_json(path: Path) -> Mapping[str, Any]:

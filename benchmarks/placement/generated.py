@@ -1,7 +1,7 @@
 """Graphs like those of published models, with made-up costs.
 
-Inputs of the published kind with up to 2,000 nodes, on which the search can be watched where no results are
-published. Costs are relative to each other as in the published ones: a weight has no time of its own, an
+Inputs of the published kind with up to 2,000 nodes. No results are published for them; they show how the
+search behaves. Costs are relative to each other as in the published ones: a weight has no time of its own, an
 element-wise operator is cheap beside what its output costs to move, a multiplication is not. The same
 arguments give the same graph.
 """
@@ -20,13 +20,13 @@ PLAIN = (0, 1)  # layers of a recurrent stack without a residual connection
 
 @define
 class Drawing:
-    """A graph in the making.
+    """A graph to which nodes are added.
 
     Attributes:
-        random: The source of chance.
+        random: The generator of random numbers.
         nodes: The nodes so far, in the published form.
         edges: For each node the nodes that read its output.
-        moves: What it costs to move each node's output.
+        moves: The seconds that moving the output of each node takes.
     """
 
     random: random.Random

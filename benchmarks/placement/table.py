@@ -66,7 +66,7 @@ how the search does on larger graphs.
 
 @frozen
 class Row:
-    """What one graph came to.
+    """The results for one graph.
 
     Attributes:
         name: The graph.

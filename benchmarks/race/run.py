@@ -34,9 +34,8 @@ class Race:
         rounds: How often the processes are started.
         turns: The number of turns of each process in a round.
         seconds: The approximate length of a turn.
-        together: Whether all processes exist at the same time and take turns. If not, because they do not fit
-            into memory
-        together, each process makes all its turns before the next one starts.
+        together: Whether all processes exist at the same time and take turns. If they do not fit into memory
+            together, each process makes all its turns before the next one starts.
     """
 
     model: str
@@ -49,7 +48,7 @@ class Race:
 
 
 class Failed(Exception):  # noqa: N818  # of a contender, not of ours
-    """Raised if a contender ended too early; the text is the end of its output."""
+    """Raised if a contender ended too early. The text has the end of its output."""
 
 
 @define
@@ -93,7 +92,7 @@ class _Racer:
         return racer
 
     def turn(self) -> None:
-        """Let it make steps for a while; before the first turn, a few that do not count."""
+        """Let the contender make steps for a while. A few steps before the first turn do not count."""
         if not self.rates:
             self.rates = [self._steps(WARM_UP)["rate"]]
             self.turn()
@@ -104,7 +103,7 @@ class _Racer:
         self.cpu.append(found["cpu"])
 
     def finish(self) -> Figures:
-        """End it; return what it has come to."""
+        """Let the process end, and return its measurements."""
         self.process.stdin.close()
         self.said |= self._listen()
         self.process.wait()
@@ -112,7 +111,7 @@ class _Racer:
         return Figures(self.contender, race.model, race.towers, **self.said, rates=self.rates, cpu=self.cpu)
 
     def end(self) -> None:
-        """End it where it still runs, and let go of what belongs to it."""
+        """End the process if it still runs, and close its files."""
         self.watchdog.cancel()
         if self.process.poll() is None:
             self.process.kill()
@@ -173,7 +172,7 @@ def _round(race: Race, contenders: Sequence[str]) -> list[Figures]:
 
 @contextmanager
 def _named() -> Iterator[None]:
-    """Name on standard error who fails, and go on."""
+    """Print the failure of a contender to standard error, and go on."""
     try:
         yield
     except (Failed, BrokenPipeError) as fault:
@@ -202,5 +201,5 @@ def line(figures: Figures) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for commands as users have it, in which byte code is saved."""
+    """Return the environment that commands of users have, in which byte code is saved."""
     return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}

@@ -16,7 +16,7 @@ from typing import Any
 
 
 def main() -> None:
-    """Measure what the command line names."""
+    """Measure the contender that the command line names."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     contender, model, towers, *more = sys.argv[1:]
     from attrs import asdict

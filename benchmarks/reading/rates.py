@@ -30,7 +30,13 @@ FIRST = 3  # batches of a turn that do not count
 
 
 def run_readings(what: tuple[str, ...] = (), turns: int = TURNS, seconds: float = SECONDS) -> list[Reading]:
-    """Return the figures of every reader of every kind of files, or of those named."""
+    """Return the measurements of every reader.
+
+    Args:
+        what: The kinds of files, or none for all of them.
+        turns: The number of turns of each reader.
+        seconds: The length of a turn.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from benchmarks.reading.readers import FILES
 
@@ -63,7 +69,7 @@ def _race(name: str, batch: int, makers: Mapping[str, Make], turns: int, seconds
 
 
 def _turn(make: Callable[[], Any], batch: int, seconds: float) -> tuple[float, float]:
-    """Read for a while; return examples per second, and the seconds of processor time of an example."""
+    """Read for a while, and return the examples per second and the seconds of processor time per example."""
     import tensorflow as tf
 
     with tf.Graph().as_default():
@@ -86,7 +92,7 @@ def _turn(make: Callable[[], Any], batch: int, seconds: float) -> tuple[float, f
 @click.argument("what", nargs=-1)
 @click.option("--turns", default=TURNS, show_default=True, type=click.IntRange(1))
 def main(what: tuple[str, ...], turns: int) -> None:
-    """Measure, and print a table."""
+    """Measure the readers of some kinds of files, or of all, and print a table."""
     readings = run_readings(what, turns)
     for each in readings:
         ours = next(other for other in readings if (other.files, other.reader) == (each.files, "ours"))

@@ -68,15 +68,15 @@ def _write_images(folder: Path) -> None:
 
 
 def _decoded(data: Any) -> Any:
-    """Decode an image as somebody does who knows that all are JPEG, and hardly larger than wanted.
+    """Decode an image as people do who know that all images are JPEG and hardly larger than wanted.
 
-    He needs no look at the kind and the size of each, and does not round to whole numbers, as we must.
+    They need not look at the kind and the size of each image, and do not round to whole numbers, as we must.
     """
     return tf.image.resize(tf.io.decode_jpeg(data, channels=3), [SIZE, SIZE])
 
 
 def _bytes(data: Any) -> Any:
-    """Decode an image to the pixels that ours has."""
+    """Decode an image to the same pixels as our reader."""
     return tf.cast(tf.round(_decoded(data)), tf.uint8)
 
 

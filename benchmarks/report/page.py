@@ -60,7 +60,7 @@ def write_page(results: Results, folder: Path) -> None:
 
 
 def all_ratios(results: Results) -> Iterator[Ratio]:
-    """Compare ours with every peer of every race."""
+    """Return the ratios of every peer to ours in every race."""
     for model, towers in dict.fromkeys((each.model, each.towers) for each in results.races):
         for peer in PEERS:
             found = {

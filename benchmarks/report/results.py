@@ -20,7 +20,7 @@ KIB_IN_GIB = 2**20
 
 @frozen
 class Machine:
-    """When and on what was measured; `memory` in GiB."""
+    """The machine and the day of the measurements; `memory` is in GiB."""
 
     date: str
     cores: int
@@ -31,7 +31,7 @@ class Machine:
 
     @classmethod
     def here(cls) -> Machine:
-        """Return those of this process."""
+        """Return the machine that runs this process, and today."""
         total = next(
             int(line.split()[1])
             for line in Path("/proc/meminfo").read_text().splitlines()
@@ -75,7 +75,7 @@ class Ratio:
         towers: How many towers the model had.
         peer: The contender that is compared with ours.
         measure: What was measured, such as `steps per second`.
-        spread: The ratio over all rounds; above 1 ours is better.
+        spread: The ratio over all rounds. Above 1, ours is better.
     """
 
     model: str
@@ -97,12 +97,12 @@ class Results:
     readings: tuple[Reading, ...] = ()
 
     def to_json(self) -> str:
-        """Return all of it."""
+        """Return the results as JSON."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Results:
-        """Return what `to_json` has written."""
+        """Return results from the text that `to_json` has made."""
         found = json.loads(text)
         return cls(
             Machine(**found["machine"]),
@@ -122,7 +122,7 @@ class Results:
         ]
 
     def built(self, contender: str, model: str, towers: int) -> Figures | None:
-        """Return what building alone came to."""
+        """Return the measurements of building alone."""
         key = (contender, model, towers)
         return next((each for each in self.builds if (each.contender, each.model, each.towers) == key), None)
 

@@ -12,7 +12,7 @@ from benchmarks.report.results import Results, Spread
 
 @frozen
 class Target:
-    """A ratio that is to be `bound` at least, or where `at_most` at most."""
+    """A ratio that should be at least `bound`, or at most `bound` if `at_most` is set."""
 
     what: str
     bound: float
@@ -25,7 +25,7 @@ class Target:
         return f"{'≤' if self.at_most else '≥'} {self.bound:.3g}"
 
     def is_met(self, found: Spread) -> bool:
-        """Whether the median keeps to the bound."""
+        """Tell whether the median keeps to the bound."""
         return found.median <= self.bound if self.at_most else found.median >= self.bound
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from operator import is_
 from typing import Any, Literal
 from weakref import ref
 
@@ -31,12 +30,11 @@ from compiler.model.graph import (
     label_of,
 )
 from compiler.model.latest import kept_for_latest
+from compiler.model.parameters import arguments, evaluate, own_arguments, with_values
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors.meaning import tensors as tensor_errors
-from dsl.errors.meaning import types
 from dsl.source import Span
-from dsl.values import CannotCalculateError, calculate, negate
 
 
 @kept_for_latest
@@ -148,7 +146,7 @@ class _Builder:
                 raise SpecError([tensor_errors.constant_weights(written.span)])
         return ObjectiveNode(
             name,
-            _plain(objective.call, {}),
+            with_values(objective.call, {}),
             target,
             prediction,
             weight,
@@ -271,9 +269,9 @@ class _Builder:
         if isinstance(given, ir.Rest):
             return ...
         if isinstance(given, ir.Slice):
-            ends = (_evaluate(each, scope.parameters) for each in (given.first, given.last, given.step))
+            ends = (evaluate(each, scope.parameters) for each in (given.first, given.last, given.step))
             return IndexSlice(*(each if isinstance(each, int) else None for each in ends))
-        return _evaluate(given, scope.parameters)  # type: ignore[arg-type] # all else is a plain value
+        return evaluate(given, scope.parameters)  # type: ignore[arg-type] # all else is a plain value
 
     def _step(self, step: ir.Step, sources: tuple[int, ...], scope: _Scope, count: int) -> tuple[int, ...]:
         """Apply a step to tensors, and return the `count` values that it makes."""
@@ -292,7 +290,7 @@ class _Builder:
         return self._called(call, count)
 
     def _repeat(self, step: ir.Step, inputs: tuple[int, ...], scope: _Scope) -> tuple[int, ...]:
-        count = _evaluate(step.count, scope.parameters)
+        count = evaluate(step.count, scope.parameters)
         for _ in range(count if isinstance(count, int) and step.inner is not None else 0):
             assert step.inner is not None
             inputs = self._step(step.inner, inputs, scope, 1)
@@ -328,7 +326,7 @@ class _Builder:
         default_name: str | None = None,
         kind: Literal["weight"] | None = None,
     ) -> int:
-        call = _plain(step.call, scope.parameters)
+        call = with_values(step.call, scope.parameters)
         given = call.kwargs.get("name")
         short = given if isinstance(given, str) else default_name or snake_case(_maker(call))
         found: Any = kind or (step.kind if step.kind in {"application", "python"} else "layer")
@@ -392,10 +390,10 @@ class _Builder:
         given = step.call.kwargs.get("name")
         short = given if isinstance(given, str) else default_name or snake_case(block.name)
         prefix = self._unique(scope.prefix + short) if self.made_before is None else ""
-        own = _own_arguments(block, _plain(step.call, scope.parameters))
+        own = own_arguments(block, with_values(step.call, scope.parameters))
         inner = _Scope(
             prefix + "/",
-            parameters=_arguments(block, step.call, scope.parameters),
+            parameters=arguments(block, step.call, scope.parameters),
             frozen=scope.frozen or own.get("trainable") is False,
             frozen_at=scope.frozen_at if scope.frozen else step.call.kwarg_spans.get("trainable"),
         )
@@ -421,12 +419,6 @@ def is_read_here(weights: object) -> bool:
     return isinstance(weights, str) and weights.endswith((".keras", ".weights.h5"))
 
 
-def _own_arguments(block: ir.LayerBlock, call: ir.Call) -> dict[str, ir.Value]:
-    """Return the arguments of the use of a block that are not parameters of it."""
-    parameters = {each.name for each in block.parameters}
-    return {key: value for key, value in call.kwargs.items() if key not in parameters}
-
-
 def _items(expr: ir.Expr) -> tuple[ir.Expr, ...]:
     return expr.items if isinstance(expr, ir.Group) else (expr,)
 
@@ -441,60 +433,6 @@ def _with_sized_weights(graph: ModelGraph) -> ModelGraph:
         for each in graph.calls
     )
     return evolve(graph, calls=tuple(calls))
-
-
-def _arguments(block: ir.LayerBlock, call: ir.Call, outer: Mapping[str, ir.Value]) -> dict[str, ir.Value]:
-    """Return the values of a block's parameters in one use of it."""
-    values = {each.name: each.default for each in block.parameters if each.has_default}
-    values |= {
-        each.name: _evaluate(value, outer) for each, value in zip(block.parameters, call.args, strict=False)
-    }
-    values |= {key: _evaluate(value, outer) for key, value in call.kwargs.items() if key != "name"}
-    return values
-
-
-def _plain(call: ir.Call, parameters: Mapping[str, ir.Value]) -> ir.Call:
-    """Return `call` with its parameters replaced by their values."""
-    args = _evaluated(call.args, parameters)
-    kwargs = {key: _evaluate(value, parameters) for key, value in call.kwargs.items()}
-    if args is call.args and all(kwargs[key] is value for key, value in call.kwargs.items()):
-        return call
-    return evolve(call, args=args, kwargs=kwargs)
-
-
-def _evaluated(values: tuple[ir.Value, ...], parameters: Mapping[str, ir.Value]) -> tuple[ir.Value, ...]:
-    found = tuple(_evaluate(each, parameters) for each in values)
-    return values if all(map(is_, found, values)) else found
-
-
-def _evaluate(value: ir.Value, parameters: Mapping[str, ir.Value]) -> ir.Value:
-    if isinstance(value, ir.Parameter):
-        return parameters[value.name]
-    if isinstance(value, ir.Arithmetic):
-        left = _evaluate(value.left, parameters)
-        right = None if value.right is None else _evaluate(value.right, parameters)
-        return _calculated(value, left, right)
-    if isinstance(value, tuple):
-        return _evaluated(value, parameters)
-    if isinstance(value, ir.Call):
-        return _plain(value, parameters)
-    return value
-
-
-def _calculated(expression: ir.Arithmetic, left: ir.Value, right: ir.Value) -> int | float:
-    """Return the value of an expression; raise SpecError if it has none, as a division by zero has."""
-    try:
-        found = negate(left) if right is None else calculate(expression.operator, left, right)
-    except CannotCalculateError as reason:
-        raise SpecError([types.no_result(str(reason), expression.span)]) from reason
-    return _plain_number(found)
-
-
-def _plain_number(value: object) -> int | float:
-    """Return the result of arithmetic on layer parameters, which have no units."""
-    if not isinstance(value, int | float):
-        raise TypeError("arithmetic on layer parameters gave no plain number")
-    return value
 
 
 def _maker(call: ir.Call) -> str:

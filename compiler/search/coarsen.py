@@ -1,7 +1,7 @@
 """Smaller problems, in which groups that should share a device are one.
 
 To move one operator of a long chain makes two transfers out of one, so that a search by single moves does
-not get from one good placement to the next. In a coarse problem a move takes a whole stretch of the graph.
+not get from one good placement to the next. In a coarse problem a move takes a whole part of the graph.
 Groups are joined in pairs as in the multilevel method of graph partitioning (Karypis and Kumar, A fast and
 high quality multilevel scheme for partitioning irregular graphs, 1998): each with the neighbour that shares
 the most expensive nets with it.

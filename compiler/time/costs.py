@@ -53,7 +53,7 @@ class Setting:
 
     Attributes:
         one_process: Whether they are all devices of one process.
-        emulated: Whether each is a logical CPU, also where the spec says GPU.
+        emulated: Whether each is a logical CPU, even if the spec says GPU.
         link_speed: The bytes per second that the spec gives for links, or None.
     """
 

@@ -86,7 +86,7 @@ class StepWork:
         devices: All devices, also those without ops.
         one_process: Whether the devices are all logical devices of one process.
         one_machine: Whether all processes are on one machine, whose cores they share.
-        emulated: Whether each device is a logical CPU, also where the spec says GPU.
+        emulated: Whether each device is a logical CPU, even if the spec says GPU.
         op_threads: How many ops a process runs at the same time; 0 for one on each core.
         inner_threads: How many threads of a process may work on one op; 0 for one on each core.
         loops: The indices of the ops that each clone repeats by itself, if clones do not step together; else

@@ -59,6 +59,6 @@ LINTS: tuple[Rule, ...] = (
     clone_shares,
     ineffective_rules,
 )
-"""What is only strange; asked where nothing is wrong."""
+"""Checks of what is only strange, which are made if nothing is wrong."""
 
 __all__ = ["CHECKS", "LINTS", "Facts", "Rule"]

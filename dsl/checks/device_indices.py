@@ -93,7 +93,7 @@ def _owners(pattern: ir.DevicePattern, devices: ir.Devices) -> list[ir.Devices |
 
 
 def _count(kind: str, owner: ir.Devices | ir.Job) -> int | None:
-    """Return how many devices of a kind a job or machine has; None where that is found out when it runs."""
+    """Return how many devices of a kind a job or machine has; None if that is only known when it runs."""
     if isinstance(owner, ir.Job):
         return owner.gpu if kind == "gpu" else owner.cpu
     if kind == "cpu":
@@ -102,6 +102,6 @@ def _count(kind: str, owner: ir.Devices | ir.Job) -> int | None:
 
 
 def _narrowed(span: Span, index: int) -> Span:
-    """Return the stretch of `span` where `index` stands, all of it where it is a constant or a result."""
+    """Return the part of `span` in which `index` stands, or all of it if it is a constant or a result."""
     start = span.text.rfind(str(index))
     return span if start < 0 else Span(span.source, span.start + start, span.start + start + len(str(index)))

@@ -1,4 +1,4 @@
-"""A small table of hardware, for estimates of time where nothing was measured.
+"""A small table of hardware, for estimates of time if nothing was measured.
 
 The figures are the makers' peaks for float32 arithmetic, for the memory of a device, and for one direction of
 its link to others. Ops reach a part of these peaks only; `REACHED_FLOPS` and `REACHED_BYTES` are the parts

@@ -38,7 +38,7 @@ def test_every_word_is_in_every_file(name: str) -> None:
 
 
 def scopes(line: str) -> dict[str, str]:
-    """Return the scope of each stretch of a line, as a program with this grammar finds them.
+    """Return the scope of each part of a line, as a program with this grammar finds them.
 
     Only what the grammar uses is done: patterns in their order, the leftmost match first, and one that begins
     and ends. `make editors` colours the examples with the engine of Visual Studio Code itself.

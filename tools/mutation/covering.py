@@ -164,6 +164,8 @@ class Nearness:
         parts = own.parts[1:] if own.parts[0] == "tfdeploy" else own.parts
         folder = PurePosixPath("tests", *parts[:-1])
 
+        words = {*own.stem.split("_"), *own.parent.name.split("_")}
+
         def distance(path: str) -> tuple[int, int, str]:
             test = PurePosixPath(path)
             shared = sum(1 for _ in _while_equal(test.parts[:-1], folder.parts))
@@ -171,9 +173,9 @@ class Nearness:
                 kind = 0
             elif module in self.imports[path]:
                 kind = 1
-            elif test.parent == folder or test.stem == f"test_{own.parent.name}":
+            elif words & set(test.stem.split("_")[1:]):
                 kind = 2
-            elif test.stem.startswith("test_") and test.stem.removeprefix("test_").split("_")[0] in own.parts:
+            elif test.parent == folder:
                 kind = 3
             else:
                 kind = 4

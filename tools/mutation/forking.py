@@ -27,9 +27,9 @@ from types import CodeType, FunctionType
 from typing import Any
 
 LIBRARIES = ("keras", "tensorflow", "numpy", "attrs", "cattrs", "click", "rich", "lark", "pytest")
-IDLE = 120.0  # seconds in which a process that does nothing is waited for
+IDLE = 120.0  # seconds in which processes that do nothing are waited for
+CHECKED = 5.0  # seconds between two checks of whether they do something
 LOOK = 0.1  # seconds between two looks at a process
-TICKS = os.sysconf("SC_CLK_TCK")
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist")
 
 
@@ -238,20 +238,22 @@ def _codes(module: CodeType) -> dict[tuple[str, int], CodeType]:
 
 def wait(child: int) -> str:
     """Wait for a child, and tell what it has come to; one that does nothing for too long is ended."""
-    spent, since = -1, time.monotonic()
+    spent, since, checked = -1, time.monotonic(), time.monotonic()
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             code = os.waitstatus_to_exitcode(status)
             _end_group(child)
             return "hung" if code == -signal.SIGXCPU else "missed" if code == 0 else "seen"
-        state, now = _state(child)
-        if now != spent or state == "R":
-            spent, since = now, time.monotonic()
-        elif time.monotonic() - since > IDLE:
-            _end_group(child)
-            os.waitpid(child, 0)
-            return "hung"
+        if time.monotonic() - checked > CHECKED:
+            checked = time.monotonic()
+            running, now = _state(child)
+            if now != spent or running:
+                spent, since = now, checked
+            elif checked - since > IDLE:
+                _end_group(child)
+                os.waitpid(child, 0)
+                return "hung"
         time.sleep(LOOK)
 
 
@@ -263,12 +265,37 @@ def _end_group(child: int) -> None:
         return
 
 
-def _state(process: int) -> tuple[str, int]:
-    """Return the state of a process, and the ticks of processor time that it has spent."""
-    fields = (
-        Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+def _state(process: int) -> tuple[bool, int]:
+    """Look at a process and all that it has started.
+
+    Returns:
+        Whether any thread of them is running or would like to run, and the ticks of processor time that they
+        have spent. On a busy machine a thread can want to run for minutes.
+    """
+    rows: dict[int, tuple[int, int]] = {}
+    for each in Path("/proc").glob("[0-9]*"):
+        if fields := _fields(each):
+            rows[int(each.name)] = (int(fields[1]), int(fields[11]) + int(fields[12]))
+    family = {process}
+    while more := {each for each, (parent, _) in rows.items() if parent in family} - family:
+        family |= more
+    threads = (
+        fields
+        for each in family
+        for task in Path(f"/proc/{each}/task").glob("*")
+        if (fields := _fields(task))
     )
-    return fields[0], int(fields[11]) + int(fields[12])
+    return any(fields[0] in {"R", "D"} for fields in threads), sum(
+        rows[each][1] for each in family & rows.keys()
+    )
+
+
+def _fields(folder: Path) -> list[str]:
+    """Return the fields of `stat` after the name of a process or a thread; none if it has ended."""
+    try:
+        return (folder / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 if __name__ == "__main__":

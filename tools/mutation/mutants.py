@@ -35,7 +35,15 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 
 @frozen
 class Mutant:
-    """A fault: `text` is the whole file with it, `was` and `now` the statement or expression it is in."""
+    """A fault in a file.
+
+    Attributes:
+        path: The path of the file, relative to the root of the project.
+        line: The line of the fault.
+        was: The statement or expression as it was.
+        now: The statement or expression with the fault.
+        text: The text of the whole file with the fault.
+    """
 
     path: str
     line: int

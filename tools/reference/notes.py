@@ -15,7 +15,7 @@ BLOCKS = {
     " `x -> residual(64)`.",
     "data": "Each split is a [source](functions.md#sources), followed by [transforms](functions.md#transforms). See"
     " [Bring your data](../how-to/data.md).",
-    "devices": "Without this block, the GPUs that TensorFlow finds here, or CPU 0 where it finds none.",
+    "devices": "Without this block, the GPUs that TensorFlow finds here, or CPU 0 if it finds none.",
     "job": "Stands inside `devices`, once for each job of a cluster. Tasks of the job `ps` keep variables; all others"
     " may have clones. `hosts` and `tasks` exclude each other.",
     "clones": "`batch` and `global_batch` exclude each other.",
@@ -28,7 +28,7 @@ BLOCKS = {
     "train": "`steps` and `epochs` exclude each other, and training needs one of them.",
     "weights": "Stands inside `train`, beside its attribute `weights`. Each item is a rule for a part of the model:"
     " [Fine-tuning](../how-to/model.md#fine-tuning-frozen-layers-and-files-of-weights).",
-    "expect": "Each item is a [condition](place-and-expect.md#conditions). Commands that build the graph fail where"
+    "expect": "Each item is a [condition](place-and-expect.md#conditions). Commands that build the graph fail if"
     " one does not hold.",
 }
 
@@ -40,7 +40,7 @@ DEFAULTS = {
     "data.train": "none; needed to train",
     "data.validation": "no such split",
     "data.test": "no such split",
-    "devices.gpu": "0 where `cpu` is given, else what is found",
+    "devices.gpu": "0 if `cpu` is given, else what is found",
     "devices.cpu": "1",
     "devices.visible": "all",
     "job.hosts": "none",
@@ -54,8 +54,8 @@ DEFAULTS = {
     "train.steps": "none; this or `epochs`",
     "train.epochs": "none; this or `steps`",
     "train.directory": "`runs/NAME` for `NAME.tfdeploy`",
-    "train.checkpoint_every": "every 5 seconds, or less often where that would take more than 2 % of the time",
+    "train.checkpoint_every": "every 5 seconds, or less often if that would take more than 2 % of the time",
     "train.evaluate_every": "at the end only",
     "train.task_timeout": "`10min`",
 }
-"""By `block.attribute`: the default in words, where it is not a value of the language."""
+"""By `block.attribute`: the default in words, if it is not a value of the language."""

@@ -21,7 +21,7 @@ Where no rule speaks:
 
 | what | goes to |
 | --- | --- |
-| clones | `gpu[*]`, or `cpu[*]` where there are no GPUs |
+| clones | `gpu[*]`, or `cpu[*]` if there are no GPUs |
 | variables | `cpu[0]` |
 | slots | where their variable is |
 | inputs | `cpu[0]` |

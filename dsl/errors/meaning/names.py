@@ -17,7 +17,7 @@ _ITSELF = 2
 
 
 def similar(kind: str, near: str | None) -> tuple[str, ...]:
-    """Return the note that points to a similar name, where there is one."""
+    """Return the note that points to a similar name, if there is one."""
     return () if near is None else (f"there is {article(kind)} with a similar name: {quoted(near)}",)
 
 
@@ -28,7 +28,7 @@ def _to_nearest(near: str | None, span: Span) -> Fix | None:
 def unknown_block(
     name: str, span: Span, near: str | None, known: Iterable[str], place: str | None
 ) -> Diagnostic:
-    """A block that its place, or the top level where that is None, does not take."""
+    """A block that its place, or the top level if the place is None, does not take."""
     return error(
         "TFD201",
         f"there is no block {quoted(name)}" + (f" in {place}" if place else ""),
@@ -178,7 +178,7 @@ def missing_input(name: str, span: Span) -> Diagnostic:
 
 
 def misplaced_entry(place: str, span: Span, takes: str, advice: str | None) -> Diagnostic:
-    """An expression where an attribute or block should be, or the other way round."""
+    """An expression in place of an attribute or block, or the other way round."""
     return error("TFD205", f"this is no item of {place}", span, text=f"expected {takes}", help=advice)
 
 

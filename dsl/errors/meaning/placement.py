@@ -26,7 +26,7 @@ def no_such_index(
     attribute: str,
     in_range: bool,
 ) -> Diagnostic:
-    """An index beyond the devices or tasks that there are; `in_range` where it ends a range."""
+    """An index beyond the devices or tasks that there are; `in_range` if it ends a range."""
     there = f"only {counted(count, noun)} {'is' if count == 1 else 'are'} declared"
     there += " (number 0)" if count == 1 else f" (0..{count - 1})"
     near = (

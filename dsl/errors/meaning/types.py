@@ -41,7 +41,7 @@ def misplaced_expression(
 
 
 def missing_unit(what: str, dimension: Dimension, span: Span, labels: tuple[Label, ...] = ()) -> Diagnostic:
-    """A plain number where a quantity is needed."""
+    """A plain number in place of a quantity."""
     units = units_of(dimension)
     return error(
         "TFD302",
@@ -74,7 +74,7 @@ def unknown_unit(unit: str, span: Span, near: str | None) -> Diagnostic:
 
 
 def wrong_unit(what: str, takes: str, found: str, span: Span, labels: tuple[Label, ...] = ()) -> Diagnostic:
-    """A quantity of another dimension, or one where a plain number is needed."""
+    """A quantity of another dimension, or in place of a plain number."""
     return error("TFD303", f"{what} takes {takes}, not {found}", span, text=f"this is {found}", labels=labels)
 
 
@@ -105,7 +105,7 @@ def out_of_range(
 
 
 def empty_string(what: str, span: Span, labels: tuple[Label, ...] = ()) -> Diagnostic:
-    """A string without a character where a name is wanted."""
+    """A string without a character in place of a name."""
     return error("TFD305", f"{what} must not be empty", span, text="nothing in it", labels=labels)
 
 
@@ -169,7 +169,7 @@ def loss_expected(kind: str, found: str, span: Span) -> Diagnostic:
 
 
 def several_tensors(what: str, span: Span) -> Diagnostic:
-    """A list where one tensor belongs, such as the output of a model."""
+    """A list in place of one tensor, such as the output of a model."""
     return error(
         "TFD301",
         f"{what} takes one tensor, not a list",

@@ -303,7 +303,7 @@ def clones_exceed_group(size: int, devices: int, span: Span | None, label: Span 
 
 
 def no_group_member(index: int, size: int, span: Span | None) -> Diagnostic:
-    """Report `group[k]` where a clone has no device k."""
+    """Report `group[k]` if a clone has no device k."""
     owns = "one device" if size == 1 else f"{size} devices (0..{size - 1})"
     return error(
         "TFD514",

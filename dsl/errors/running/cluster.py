@@ -29,7 +29,7 @@ def no_such_task(ref: str, refs: Sequence[str], span: Span | None) -> Diagnostic
 
 
 def no_addresses(job: str, span: Span | None) -> Diagnostic:
-    """Report a task that is to be run by itself where nothing says where the others are."""
+    """Report a task that is to be run by itself although nothing says where the others are."""
     return error(
         "TFD761",
         f"nothing says where the tasks of `{job}` are",

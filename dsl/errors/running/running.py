@@ -186,7 +186,7 @@ def checkpoint_unreadable(path: str, reason: str) -> Diagnostic:
 
 
 def no_checkpoint(directory: str) -> Diagnostic:
-    """Report `--resume must`, or `evaluate`, where nothing was saved."""
+    """Report `--resume must`, or `evaluate`, if nothing was saved."""
     return error(
         "TFD735", f"there is no checkpoint in `{directory}`", None, help="train first: `compile-and-run`"
     )

@@ -32,7 +32,7 @@ class Excerpt(Source):
         return Position(self.number, offset + 1, offset)
 
     def line(self, number: int) -> str:
-        """Return the line where `number` is its own, else an empty one."""
+        """Return the line if `number` is its own, else an empty one."""
         return self.text if number == self.number else ""
 
     @cached_property
@@ -45,7 +45,7 @@ class Excerpt(Source):
 class Where:
     """A place in the data: `path` as the user can open it and `place` in words (`row 18`).
 
-    `span` points into the file itself where that is text, `call` at the source in the spec.
+    `span` points into the file itself if that is text, `call` at the source in the spec.
     """
 
     path: str

@@ -119,7 +119,7 @@ def test_marker_longer_than_the_window_is_cut() -> None:
 
 
 def test_short_stretch_of_lines_is_shown_whole() -> None:
-    """A stretch of a few lines has a bar beside it."""
+    """A part of a few lines has a bar beside it."""
     source = Source("m.tfdeploy", 'model "a" {\n  x = input(1)\n}\n')
     assert shown(error("two", Span(source, 0, len(source.text) - 1), "again")) == (
         "error[TFD402]: two\n"
@@ -133,7 +133,7 @@ def test_short_stretch_of_lines_is_shown_whole() -> None:
 
 
 def test_long_stretch_of_lines_shows_its_ends() -> None:
-    """Of a longer stretch the first and the last line are shown, the last newline not counted."""
+    """Of a longer part the first and the last line are shown, the last newline not counted."""
     source = Source("m.tfdeploy", "data {\n\n\n\n\n\n\n\n  a = 1\n}\n")
     assert shown(error("two", Span(source, 0, len(source.text)), "again")) == (
         "error[TFD402]: two\n  --> m.tfdeploy:1:1\n   |\n 1 | / data {\n...  |\n10 | | }\n   | |_^ again\n"
@@ -141,7 +141,7 @@ def test_long_stretch_of_lines_shows_its_ends() -> None:
 
 
 def test_stretches_that_meet_have_bars_of_their_own() -> None:
-    """A stretch that starts within a line gets a row for its start; one inside another a second bar."""
+    """A part that starts within a line gets a row for its start; one inside another a second bar."""
     source = Source("m.tfdeploy", "model {\n  x = f(1,\n    2)\n}\nmodel {\n}\n")
     first = Label(Span(source, 0, source.text.index("}") + 1), "first here")
     second = Span(source, source.text.rindex("model"), len(source.text) - 1)

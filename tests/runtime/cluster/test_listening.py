@@ -9,7 +9,7 @@ from tfdeploy.runtime.cluster.server.server import listening_host
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 
 
-def member(host: str, *, everywhere: bool = False) -> Membership:
+def membership(host: str, *, everywhere: bool = False) -> Membership:
     """Return the only worker of a cluster, at a host that the spec gives it."""
     cluster = Cluster.of({"worker": [f"{host}:2222"]})
     return Membership(cluster, Task("worker", 0), "", "spec", listen_everywhere=everywhere)
@@ -25,15 +25,15 @@ def member(host: str, *, everywhere: bool = False) -> Membership:
 def test_a_host_that_is_not_this_machine(host: str, reason: str) -> None:
     """It is an error, and the port is not opened to everybody, unless that is asked for."""
     with pytest.raises(RunError) as caught:
-        listening_host(member(host))
+        listening_host(membership(host))
     found = caught.value.diagnostic
     assert found.code == "TFD762"
     assert found.message.endswith(reason)
     assert "--listen-everywhere" in (found.help or "")
-    assert listening_host(member(host, everywhere=True)) is None
+    assert listening_host(membership(host, everywhere=True)) is None
 
 
 def test_the_own_address_is_taken_also_when_all_may_be() -> None:
     """The option is for hosts that lead to no address of this machine, and changes nothing for others."""
     for everywhere in (False, True):
-        assert listening_host(member("localhost", everywhere=everywhere)) == "127.0.0.1"
+        assert listening_host(membership("localhost", everywhere=everywhere)) == "127.0.0.1"

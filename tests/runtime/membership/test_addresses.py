@@ -38,9 +38,9 @@ def test_tasks_have_names_and_order() -> None:
     )
     assert Task.parse("worker:12") == Task("worker", 12)
     assert Task("ps", 0).tensorflow_name == "/job:ps/replica:0/task:0"
-    member = Membership(CLUSTER, Task("worker", 0), "")
-    assert member.is_chief
-    assert [each.ref for each in member.others] == ["ps:0", "worker:1", "worker:2"]
+    membership = Membership(CLUSTER, Task("worker", 0), "")
+    assert membership.is_chief
+    assert [each.ref for each in membership.others] == ["ps:0", "worker:1", "worker:2"]
 
 
 @pytest.mark.parametrize("text", ["worker", "worker:", "worker:-1", ":1", "worker:1:2", "a b:1"])

@@ -283,10 +283,10 @@ class Passes:
             counts = self.source.counts()
             starts = [sum(counts[:number]) for number in self.files.numbers]
             stops = [start + counts[number] for start, number in zip(starts, self.files.numbers, strict=True)]
-            stretches = tf.data.Dataset.from_tensor_slices(
+            ranges = tf.data.Dataset.from_tensor_slices(
                 (tf.constant(starts, tf.int64), tf.constant(stops, tf.int64))
             )
-            numbers = stretches.flat_map(without_autograph(tf.data.Dataset.range))
+            numbers = ranges.flat_map(without_autograph(tf.data.Dataset.range))
         return tf.data.Dataset.zip((numbers, self._records()))
 
     @property

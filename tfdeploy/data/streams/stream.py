@@ -176,7 +176,7 @@ class Stream:
         return None if single is None else (begin + single[0], single[1])
 
     def _used(self) -> tuple[int, int | None]:
-        """Return the stretch of records that are used, as far as the transforms before a shuffle tell."""
+        """Return the range of records that are used, as far as the transforms before a shuffle tell."""
         start, stop = 0, None
         for each in self.transforms:
             match each:

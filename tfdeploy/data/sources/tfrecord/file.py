@@ -101,7 +101,7 @@ class RecordFile:
 
 
 class _Bytes:
-    """A file that is read and skipped forward, without reading where its `size` is given."""
+    """A file that is read and skipped forward, without reading if its `size` is given."""
 
     def __init__(self, file: IO[bytes], size: int | None = None) -> None:
         self._file = file
@@ -141,7 +141,7 @@ class _Unpacked(_Bytes):
         self._ready = b""
 
     def read(self, size: int) -> bytes:
-        """Return up to `size` unpacked bytes; raises EOFError where the packed ones end too early."""
+        """Return up to `size` unpacked bytes; raises EOFError if the packed ones end too early."""
         while len(self._ready) < size and (packed := self._file.read(PIECE)):
             self._ready += self._unpacking.decompress(packed)
         if len(self._ready) < size and not self._unpacking.eof:

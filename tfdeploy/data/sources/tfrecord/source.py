@@ -74,7 +74,7 @@ class TfRecord(FileSource):
         }
 
     def check(self) -> None:
-        """Look for features without a fixed size in the first record, where TensorFlow would miss nothing."""
+        """Check that the first record has the features of any size, which TensorFlow would not miss."""
         ragged = [each for each in self.features.values() if each.field.ragged]
         fault = record_fault(self.files[0], 0, ragged) if ragged and self.files[0].count else None
         if fault is not None:

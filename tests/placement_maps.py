@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from compiler.kinds.records import (
+    CloneKind,
+    CopyKind,
+    DeviceKind,
+    KindMap,
+    MapGrid,
+    MapKind,
+    MapRange,
+    OpKind,
+    SlotKind,
+    TransferKind,
+    VariableKind,
+)
 from compiler.mapping.records import (
+    MapAssumption,
     MapClone,
     MapDevice,
     MapMode,
     MapOp,
     MapSlot,
     MapSpec,
+    MapTensor,
     MapTransfer,
     MapVariable,
     PlacementMap,
@@ -44,6 +59,60 @@ def make_map(clones: int = 2, *, host: str = "") -> PlacementMap:
         for layer in LAYERS
     ]
     return _whole(ops, gpus, clones)
+
+
+def make_kinds(tasks: int = 64, clones: int = 8) -> KindMap:
+    """Return the map of a layer with a clone on each GPU of each worker and its variable on a server."""
+    first, others = MapRange(0, 0), (MapRange(1, tasks - 1), MapRange(1, clones - 1))
+    number = tasks * clones
+    kinds = (
+        MapKind(None, None, 1),
+        MapKind(first, first, 1),
+        MapKind(first, others[1], clones - 1),
+        MapKind(others[0], first, tasks - 1),
+        MapKind(others[0], others[1], number - tasks - clones + 1),
+    )
+    server, gpu = "ps[0].cpu[0]", "worker[{task}].gpu[{device}]"
+    slot = SlotKind(0, MapSlot("fc1/kernel/Adam", 64, server))
+    variable = MapVariable("fc1/kernel", (4, 4), "float32", 64, True, server, (), (), VARIABLES)
+    named = ("/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:{task}/device:GPU:{device}")
+    starts = (0, 1, clones, clones + 1)
+    grid = MapGrid("worker", "gpu", tasks, clones, 1)
+    tower = range(1, 5)
+    read = "clone_{clone}/fc1/kernel/read"
+    return KindMap(
+        spec=MapSpec("many.tfdeploy", "0" * 64),
+        tensorflow="2.21.0",
+        mode=MapMode("sync", "in_graph", "add_n", "mean", number),
+        grid=grid,
+        kinds=kinds,
+        device_kinds=(
+            DeviceKind(0, MapDevice(server, named[0], 2 + number, 64, 64)),
+            *(DeviceKind(of, MapDevice(gpu, named[1], 1, 0, 0)) for of in tower),
+        ),
+        clone_kinds=tuple(
+            CloneKind(of, MapClone(start, "clone_{clone}", (gpu,), 4))
+            for of, start in zip(tower, starts, strict=True)
+        ),
+        variable_kinds=(VariableKind(variable, (CopyKind(1, gpu),), (slot,)),),
+        op_kinds=(
+            OpKind(0, _op("fc1/kernel", "VarHandleOp", "variable", server, VARIABLES)),
+            OpKind(0, _op("fc1/kernel/Adam", "VarHandleOp", "variable", server, follows("fc1/kernel"))),
+            *(
+                each
+                for of, start in zip(tower, starts, strict=True)
+                for each in (
+                    OpKind(of, _op(read, "ReadVariableOp", "read", server, CLONES, start)),
+                    OpKind(of, _op("clone_{clone}/fc1/MatMul", "MatMul", "forward", gpu, CLONES, start)),
+                )
+            ),
+        ),
+        transfer_kinds=tuple(
+            TransferKind(of, MapTransfer(server, gpu, 1, 64, 0, (MapTensor(f"{read}:0", 64),)))
+            for of in tower
+        ),
+        assumptions=(MapAssumption("x", 0, 8, "`assume`"),),
+    )
 
 
 def _shared_ops() -> list[MapOp]:

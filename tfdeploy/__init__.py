@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from compiler.graph.session_options import session_config
     from dsl.diagnostics import Diagnostic, RunError, SpecError
     from tfdeploy.api import SpecWarning, compile, evaluate, export, load, predict, run  # noqa: A004
-    from tfdeploy.looking import diff, forecast, plan, to_html, why
+    from tfdeploy.looking import diff, expand, forecast, plan, read_map, to_html, why
     from tfdeploy.suggesting import suggest
 
 _HOMES = {
@@ -26,12 +26,14 @@ _HOMES = {
     "compile": "tfdeploy.api",
     "diff": "tfdeploy.looking",
     "evaluate": "tfdeploy.api",
+    "expand": "tfdeploy.looking",
     "export": "tfdeploy.api",
     "forecast": "tfdeploy.looking",
     "load": "tfdeploy.api",
     "map_placement": "compiler.graph.inspect.mapping.placement_map",
     "plan": "tfdeploy.looking",
     "predict": "tfdeploy.api",
+    "read_map": "tfdeploy.looking",
     "run": "tfdeploy.api",
     "session_config": "compiler.graph.session_options",
     "suggest": "tfdeploy.suggesting",
@@ -47,12 +49,14 @@ __all__ = [
     "compile",
     "diff",
     "evaluate",
+    "expand",
     "export",
     "forecast",
     "load",
     "map_placement",
     "plan",
     "predict",
+    "read_map",
     "run",
     "session_config",
     "suggest",

@@ -9,6 +9,7 @@ from tfdeploy.api import compile as compile_spec
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
+    from compiler.kinds.records import AnyMap, KindMap
     from compiler.mapping.explanation import Explanation
     from compiler.mapping.records import PlacementMap
     from compiler.mapping.step_time import MapTime
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from compiler.time.forecast import StepForecast
     from dsl.ir import Spec
 
-    Placed: TypeAlias = Spec | CompiledGraph | PlacementMap
+    Placed: TypeAlias = Spec | CompiledGraph | PlacementMap | KindMap
 
 
 def plan(spec: Spec, *, emulate: bool = False, verbose: bool = False) -> Plan:
@@ -90,11 +91,13 @@ def to_html(subject: Placed) -> str:
     Raises:
         SpecError: If the graph cannot be built.
     """
+    from compiler.kinds.records import KindMap
     from compiler.mapping.records import PlacementMap
     from compiler.report.page.data import spec_lines
     from tfdeploy.plan_page import plan_page
 
-    if isinstance(subject, PlacementMap):
+    if isinstance(subject, PlacementMap | KindMap):
+        subject = expand(subject)
         return plan_page(subject, spec_lines.texts_on_disk(subject))
     graph = _graph_of(subject)
     from compiler.conditions.timing import time_of
@@ -129,12 +132,42 @@ def forecast(
     return found[0] if found is not None else None
 
 
+def read_map(path: str | os.PathLike[str]) -> AnyMap:
+    """Return the placement map in a file: with records of each clone, or by kinds of clones that are alike.
+
+    Args:
+        path: A `placement.json`, or what `tfdeploy plan --json` has printed.
+
+    Raises:
+        ValueError: If it is no placement map, or of a version that is not known.
+        OSError: If the file cannot be read.
+    """
+    from compiler.kinds import reading
+
+    return reading.read_map(os.fspath(path))
+
+
+def expand(placement: AnyMap) -> PlacementMap:
+    """Return a placement map with the records of each clone.
+
+    Args:
+        placement: The map. If it has these records, it is returned as it is.
+    """
+    from compiler.kinds import expand as kinds
+
+    return kinds.expand(placement)
+
+
 def placement_of(subject: Placed) -> PlacementMap:
-    """Return the map itself, or that of a graph or a spec, with forecasts of a step's memory and time."""
+    """Return the map itself, or that of a graph or a spec, with forecasts of a step's memory and time.
+
+    A map by kinds is expanded.
+    """
+    from compiler.kinds.records import KindMap
     from compiler.mapping.records import PlacementMap
 
-    if isinstance(subject, PlacementMap):
-        return subject
+    if isinstance(subject, PlacementMap | KindMap):
+        return expand(subject)
     graph = _graph_of(subject)
     from compiler.conditions.timing import map_time
 

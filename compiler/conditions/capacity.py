@@ -20,7 +20,7 @@ from dsl.errors.planning import plan as errors
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
-    from compiler.mapping.records import PlacementMap
+    from compiler.kinds.records import AnyMap
     from dsl import ir
     from dsl.diagnostics import Diagnostic
 
@@ -49,7 +49,7 @@ def warnings_of(compiled: CompiledGraph, memory: Mapping[str, StepMemory]) -> tu
     return (*compiled.warnings, *too_full(spec, map_placement(compiled, memory=memory)))
 
 
-def too_full(spec: ir.Spec, placement: PlacementMap) -> tuple[Diagnostic, ...]:
+def too_full(spec: ir.Spec, placement: AnyMap) -> tuple[Diagnostic, ...]:
     """Return a warning for each GPU or machine whose forecast exceeds its memory; equal ones share one."""
     alike: dict[tuple[str, int], list[Pool]] = {}
     for pool in pools(placement):
@@ -59,7 +59,7 @@ def too_full(spec: ir.Spec, placement: PlacementMap) -> tuple[Diagnostic, ...]:
     return tuple(_warning(spec, placement, attribute, same) for (attribute, _), same in alike.items())
 
 
-def _warning(spec: ir.Spec, placement: PlacementMap, attribute: str, alike: list[Pool]) -> Diagnostic:
+def _warning(spec: ir.Spec, placement: AnyMap, attribute: str, alike: list[Pool]) -> Diagnostic:
     """Return one warning for pools that need the same memory; its notes describe the first of them."""
     first, names = alike[0], [device.ref for pool in alike for device in pool.devices]
     several = "" if len(alike) == 1 else "each of " if attribute == "gpu_memory" else "each machine of "

@@ -7,6 +7,7 @@ of its parts. `memory(...)` needs a map with a forecast of memory, `step_time` a
 from __future__ import annotations
 
 import operator
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -17,7 +18,10 @@ from compiler.figures import duration, plural, size
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.memory.forecast import StepMemory
-from compiler.mapping.records import MapDevice, MapOp, MapTensor, PlacementMap
+from compiler.kinds.counted import chosen_ops
+from compiler.kinds.expand import devices_of, transfers_of, variables_like, variables_of
+from compiler.kinds.records import AnyMap
+from compiler.mapping.records import MapDevice, MapTensor, PlacementMap
 from compiler.mapping.step_time import DeviceTime, MapTime
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import homes_of
@@ -79,10 +83,10 @@ def require_expectations(
         raise SpecError(found)
 
 
-def check_expectations(plan: Plan, placement: PlacementMap) -> tuple[Diagnostic, ...]:
+def check_expectations(plan: Plan, placement: AnyMap) -> tuple[Diagnostic, ...]:
     """Return a diagnostic for each condition that is not met."""
     wanted = plan.spec.expect.conditions
-    if placement.time is None:
+    if _time(placement) is None:
         unknown = [errors.time_unknown(each) for each in wanted if each.function in _OF_TIME]
         wanted = tuple(each for each in wanted if each.function not in _OF_TIME)
     else:
@@ -90,7 +94,12 @@ def check_expectations(plan: Plan, placement: PlacementMap) -> tuple[Diagnostic,
     return (*unknown, *_not_met(wanted, plan, placement))
 
 
-def _not_met(conditions: Iterable[ir.Condition], plan: Plan, placement: PlacementMap) -> Iterator[Diagnostic]:
+def _time(placement: AnyMap) -> MapTime | None:
+    """Return the forecast of a step; a map by kinds has none."""
+    return placement.time if isinstance(placement, PlacementMap) else None
+
+
+def _not_met(conditions: Iterable[ir.Condition], plan: Plan, placement: AnyMap) -> Iterator[Diagnostic]:
     yield from (
         errors.not_met(condition, figure.text, figure.parts)
         for condition in conditions
@@ -109,13 +118,13 @@ def _failing(condition: ir.Condition, figures: Iterable[Figure]) -> Iterator[Fig
 # --- measures ---------------------------------------------------------------------------------------------
 
 
-def _imbalance(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[Figure]:
+def _imbalance(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]:
     """Return how far the fullest of the devices with variables is above their mean."""
     del condition
     book = Rulebook(plan.spec.place.rules, plan.topology)
-    names = [each.name for each in placement.variables]
+    names = [each.name for each in variables_like(placement)]
     refs = {each.ref for each in homes_of(book, names, plan.towers)}
-    devices = [each for each in placement.devices if each.ref in refs]
+    devices = [each for each in devices_of(placement) if each.ref in refs]
     loads = {each.ref: each.variable_bytes + each.slot_bytes for each in devices}
     mean = sum(loads.values()) / len(loads) if loads else 0
     if not mean:
@@ -127,22 +136,22 @@ def _imbalance(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> 
     return [Figure(excess, f"{excess:.1%}", tuple(parts))]
 
 
-def largest_variables(ref: str, placement: PlacementMap) -> list[str]:
+def largest_variables(ref: str, placement: AnyMap) -> list[str]:
     """Return a note with the largest variables on a device, slots included; no note if it has none."""
     held = {
         each.name: (each.bytes if ref in (each.device, *each.copies) else 0)
         + sum(slot.bytes for slot in each.slots if slot.device == ref)
-        for each in placement.variables
+        for each in variables_of(placement)
     }
     largest = sorted((name for name in held if held[name]), key=lambda name: (-held[name], name))[:MOST_NAMED]
     listed = ", ".join(f"`{name}` ({_size(held[name])})" for name in largest)
     return [f"largest there, with slots: {listed}"] if largest else []
 
 
-def _memory(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[Figure]:
+def _memory(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]:
     """Return the memory that each of the devices needs for a step."""
     refs = _refs(condition.arguments[0], plan)
-    return [_device_memory(each) for each in placement.devices if each.ref in refs]
+    return [_device_memory(each) for each in devices_of(placement) if each.ref in refs]
 
 
 def _device_memory(device: MapDevice) -> Figure:
@@ -165,11 +174,11 @@ def memory_parts(device: MapDevice) -> list[str]:
     return parts + _tensors("largest when a step needs most", device.largest)
 
 
-def _traffic(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[Figure]:
+def _traffic(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]:
     """Return what a step sends from the first devices to the second."""
     sources, targets = (_refs(each, plan) for each in condition.arguments)
     links = [
-        each for each in placement.transfers if each.from_device in sources and each.to_device in targets
+        each for each in transfers_of(placement) if each.from_device in sources and each.to_device in targets
     ]
     total, unknown = sum(each.bytes for each in links), sum(each.bytes_unknown for each in links)
     parts = []
@@ -192,27 +201,31 @@ def _tensors(what: str, tensors: Sequence[MapTensor]) -> list[str]:
     return [f"{what}: {listed}"] if tensors else []
 
 
-def _ops(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[Figure]:
+def _ops(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]:
     """Return the number of ops on the devices whose names, in the graph or in their tower, match the glob."""
     refs, glob = _refs(condition.arguments[0], plan), condition.arguments[1]
     assert isinstance(glob, str)
-    found = [each for each in placement.ops if each.requested in refs and _matches(each, glob, plan)]
+    begin = re.split(r"[*?\[]", glob, maxsplit=1)[0]
+    matching = list(chosen_ops(placement, lambda name: fnmatchcase(name, glob), begin))
+    on = [(each, [ref for ref in each.devices if ref in refs]) for each in matching]
+    found = [(each.first, devices[0], each.each * len(devices)) for each, devices in on if devices]
     if isinstance(plan, WorkerPlan):  # the map lists the ops of one worker; the others have the same
         twins = Counter(twin for ref, twin in plan.twins.items() if ref in refs)
-        own = [each for each in placement.ops if _matches(each, glob, plan)]
-        found += [each for each in own for _ in range(twins[each.requested])]
+        own = [(each.first, each.devices[0], twins[each.devices[0]]) for each in matching]
+        found += [each for each in own if each[2]]
+    number = sum(each for _, _, each in found)
     parts = []
     if found:
-        named = ", ".join(f"`{each.name}` on `{each.requested}`" for each in found[:MOST_NAMED])
-        more = f" and {len(found) - MOST_NAMED:,} more" if len(found) > MOST_NAMED else ""
+        named = ", ".join(f"`{name}` on `{ref}`" for name, ref, _ in found[:MOST_NAMED])
+        more = f" and {number - len(found[:MOST_NAMED]):,} more" if number > len(found[:MOST_NAMED]) else ""
         parts.append(f"these are {named}{more}")
-    return [Figure(len(found), plural(len(found), "op"), tuple(parts))]
+    return [Figure(number, plural(number, "op"), tuple(parts))]
 
 
-def _step_time(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[Figure]:
+def _step_time(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]:
     """Return the forecast time of a step."""
     del condition, plan
-    time = placement.time
+    time = _time(placement)
     assert time is not None  # or the condition has been refused
     return [Figure(time.seconds, duration(time.seconds), tuple(_path_parts(time)))]
 
@@ -229,9 +242,9 @@ def _path_parts(time: MapTime) -> Iterator[str]:
         yield f"this is an estimate for the hardware `{time.source}`, and not measured"
 
 
-def _busy(condition: ir.Condition, plan: Plan, placement: PlacementMap) -> list[Figure]:
+def _busy(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]:
     """Return the part of a step in which each of the devices is busy."""
-    refs, time = _refs(condition.arguments[0], plan), placement.time
+    refs, time = _refs(condition.arguments[0], plan), _time(placement)
     assert time is not None  # or the condition has been refused
     return [
         Figure(each.busy, f"{each.busy:.1%} on `{each.ref}`", _idle_parts(each, time))
@@ -245,12 +258,6 @@ def _idle_parts(device: DeviceTime, time: MapTime) -> tuple[str, ...]:
     return (of_step, *_path_parts(time))
 
 
-def _matches(op: MapOp, glob: str, plan: Plan) -> bool:
-    scope = plan.towers[op.clone].scope if op.clone is not None else ""
-    inner = op.name.removeprefix(f"{scope}/") if scope else op.name
-    return fnmatchcase(op.name, glob) or fnmatchcase(inner, glob)
-
-
 def _size(number: int) -> str:
     return size(number) if number else "0 B"
 
@@ -260,7 +267,7 @@ def _refs(argument: ir.DeviceSet | str, plan: Plan) -> set[str]:
     return {each.ref for each in plan.topology.resolve_set(argument)}
 
 
-_MEASURES: dict[str, Callable[[ir.Condition, Plan, PlacementMap], list[Figure]]] = {
+_MEASURES: dict[str, Callable[[ir.Condition, Plan, AnyMap], list[Figure]]] = {
     "imbalance": _imbalance,
     "memory": _memory,
     "traffic": _traffic,

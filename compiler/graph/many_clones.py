@@ -17,11 +17,13 @@ from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.step.transfers import list_transfers
 from compiler.graph.tower.traces import Traces
 from compiler.kinds.counting import counted_names
+from compiler.kinds.expand import devices_of, expand
 from compiler.kinds.grid import Grid, NotAlikeError, Spot
-from compiler.kinds.grow import grow
+from compiler.kinds.grow import kinds_of
 from compiler.kinds.layout import FEW, MANY, MORE, grid_of, why_not, with_grid
 from compiler.kinds.memory import Peak, with_memory
 from compiler.kinds.patterns import Patterns
+from compiler.kinds.records import KindMap
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
@@ -33,11 +35,11 @@ class ManyClones:
     """The map of many clones.
 
     Attributes:
-        placement: The map.
+        placement: The map, by kinds.
         warnings: The warnings about the spec.
     """
 
-    placement: PlacementMap = field(repr=False)
+    placement: KindMap = field(repr=False)
     warnings: tuple[Diagnostic, ...]
 
 
@@ -73,12 +75,15 @@ def _map_many(plan: Plan, grid: Grid, base: str, *, forecast: bool) -> ManyClone
     counted = counted_names(_unplaced(small, few), _unplaced(larger, more), (few.clones, more.clones))
     one_pipe = not any(op.name.startswith("input/1/") for op in small.ops)
     patterns = Patterns(few, counted[0], one_pipe)
-    if grow(small, patterns, more, compiled.plan) != larger:
+    if expand(kinds_of(small, patterns, more, compiled.plan)) != larger:
         raise NotAlikeError("the graph of nine has what does not follow from that of four")
-    found = grow(small, patterns, grid, plan)
+    found = kinds_of(small, patterns, grid, plan)
+    named = [(each.ref, each.device) for each in devices_of(found)]
+    if named != [(each.ref, plan.tensorflow_device(each)) for each in plan.topology.devices]:
+        raise NotAlikeError("their devices are not all like those of a few")
     if forecast:
         peaks = {ref: Peak(each.bytes, each.alive) for ref, each in forecast_memory(compiled).items()}
-        found = with_memory(found, grid, peaks, Patterns(more, counted[1], one_pipe))
+        found = with_memory(found, peaks, Patterns(more, counted[1], one_pipe))
     own = compiled.warnings[len(compiled.plan.warnings) :]
     return ManyClones(found, (*plan.warnings, *own))
 

@@ -1,35 +1,49 @@
-"""The placement map of many clones, from that of a few.
+"""The placement map of many clones by kinds, from the map of a few.
 
 The few are clones 0 and 1 on tasks 0 and 1. A record of one of them stands for those of all clones that are
-alike: its names are written for each of them.
+alike: its names become templates, which have places for the numbers of tasks and clones.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import product
 
 from attrs import define, evolve, field
 
 from compiler.kinds.grid import Grid, NotAlikeError, Spot
-from compiler.kinds.patterns import Numbers, Pattern, Patterns
-from compiler.kinds.repeat import repeated, which
+from compiler.kinds.patterns import Pattern, Patterns
+from compiler.kinds.records import (
+    CloneKind,
+    CopyKind,
+    DeviceKind,
+    KindMap,
+    MapGrid,
+    MapKind,
+    MapRange,
+    OpKind,
+    SlotKind,
+    TransferKind,
+    VariableKind,
+)
+from compiler.kinds.repeat import which
+from compiler.kinds.sets import Kinds
+from compiler.kinds.templates import ORDINAL, escaped
 from compiler.kinds.tensors import largest_of, named, orbits_of
 from compiler.mapping.records import (
     MapClone,
-    MapDevice,
     MapOp,
-    MapSlot,
     MapTransfer,
     MapVariable,
     PlacementMap,
     RuleRef,
 )
 from compiler.plan import Plan
+from compiler.topology import LOCAL_JOB
 
 
-def grow(few: PlacementMap, patterns: Patterns, grid: Grid, plan: Plan) -> PlacementMap:
+def kinds_of(few: PlacementMap, patterns: Patterns, grid: Grid, plan: Plan) -> KindMap:
     """Return the map of a deployment with many clones, without a forecast of the memory of a step.
 
     Args:
@@ -50,163 +64,178 @@ class _Growing:
     patterns: Patterns
     grid: Grid
     plan: Plan
-    numbers: Numbers = field(init=False)
-    rules: dict[tuple[int, int, int], RuleRef] = field(factory=dict)
-    same: dict[int, tuple[RuleRef, bool]] = field(factory=dict)
+    spots: list[Spot] = field(init=False)
+    rules: dict[tuple[int, Spot], RuleRef] = field(factory=dict)
+    texts: dict[tuple[int, Spot], str] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self.numbers = Numbers(self.grid)
+        hosts, groups = (None, *_firsts(self.grid.hosts)), (None, *_firsts(self.grid.groups))
+        self.spots = [
+            Spot(host, group) for host in hosts for group in groups if host is not None or group is None
+        ]
 
-    def map(self) -> PlacementMap:
-        ops = tuple(self._ops())
-        return evolve(
-            self.few,
-            mode=evolve(self.few.mode, clones=self.grid.clones),
-            devices=tuple(self._devices(Counter(each.requested for each in ops))),
-            clones=tuple(
-                MapClone(each.index, each.scope, tuple(device.ref for device in each.devices), each.batch)
-                for each in self.plan.towers
-            ),
-            variables=tuple(map(self._variable, self.few.variables)),
-            ops=ops,
-            transfers=self._transfers(),
+    def map(self) -> KindMap:
+        few, grid = self.few, self.grid
+        ops = tuple(map(self._op, few.ops))
+        found = KindMap(
+            few.spec,
+            few.tensorflow,
+            evolve(few.mode, clones=grid.clones),
+            MapGrid(grid.job, grid.kind, grid.hosts, grid.groups, grid.members),
+            tuple(self._kind(each) for each in self.spots),
+            (),
+            tuple(map(self._clone, few.clones)),
+            tuple(map(self._variable, few.variables)),
+            ops,
+            tuple(map(self._transfer, few.transfers)),
+            few.assumptions,
         )
+        return evolve(found, device_kinds=tuple(self._devices(found)))
+
+    def _kind(self, spot: Spot) -> MapKind:
+        tasks, clones = which(spot.host, self.grid.hosts), which(spot.group, self.grid.groups)
+        return MapKind(
+            None if spot.host is None else MapRange(tasks[0], tasks[-1]),
+            None if spot.group is None else MapRange(clones[0], clones[-1]),
+            len(tasks) * len(clones),
+        )
+
+    def _of(self, spot: Spot) -> int:
+        try:
+            return self.spots.index(spot)
+        except ValueError:
+            raise NotAlikeError("something is of a clone, but of no task") from None
+
+    def _text(self, text: str, spot: Spot) -> str:
+        """Return a name of a thing that has a place, as a template."""
+        return self._template(self.patterns.of(text), spot)
+
+    def _template(self, pattern: Pattern, spot: Spot) -> str:
+        key = (id(pattern), spot)  # the patterns are kept, and so are their identities
+        found = self.texts.get(key)
+        if found is None:
+            found = self.texts[key] = pattern.template(self.grid, spot).text()
+        return found
 
     # --- ops ----------------------------------------------------------------------------------------------
 
-    def _ops(self) -> Iterator[MapOp]:
-        placed = []
-        for op in self.few.ops:
-            name, device = self.patterns.of(op.name), self.patterns.of(op.requested)
-            spot = name.spot
-            if op.clone is not None:
-                own = self.patterns.grid.spot(op.clone)
-                spot = _within(own, spot, op.name)
-            plain = name.spot == spot and name.counted is None
-            placed.append((spot, (op, spot, name, device, plain)))
-        numbers, grid = self.numbers, self.grid
-        devices: dict[tuple[int, int, int], str] = {}
-        at, texts, clone = (-1, -1), numbers.of(0, 0), 0
-        for (op, spot, name, device, plain), host, group in repeated(placed, grid):
-            if at != (host, group):
-                at, texts, clone = (host, group), numbers.of(host, group), grid.number(host, group)
-            key = (id(device), host, group)
-            ref = devices.get(key)
-            if ref is None:
-                ref = devices[key] = self._device(op, device, spot, host, group)
-            yield MapOp(
-                "".join([each if isinstance(each, str) else texts[each] for each in name.parts])
-                if plain
-                else name.at(numbers, spot, host, group),
-                op.type,
-                None if op.clone is None else clone,
-                op.role,
-                ref,
-                None,
-                self._rule(op.rule, spot, host, group),
-            )
-
-    def _device(self, op: MapOp, device: Pattern, spot: Spot, host: int, group: int) -> str:
+    def _op(self, op: MapOp) -> OpKind:
+        name = self.patterns.of(op.name)
+        spot, clone = name.spot, None
+        if op.clone is not None:
+            own = self.patterns.grid.spot(op.clone)
+            spot = _within(own, spot, op.name)
+            clone = self.grid.number(own.host or 0, own.group or 0)
         try:
-            return device.at(self.numbers, spot, host, group)
+            device = self._text(op.requested, spot)
         except NotAlikeError as fault:
             raise NotAlikeError(f"{op.name}, on {op.requested}: {fault}") from fault
+        like = MapOp(
+            self._template(name, spot), op.type, clone, op.role, device, None, self._rule(op.rule, spot)
+        )
+        return OpKind(self._of(spot), like)
 
-    def _rule(self, rule: RuleRef, spot: Spot, host: int, group: int) -> RuleRef:
-        """Return the reason of a thing; most reasons name no task or clone, and are the same for all."""
-        known = self.same.get(id(rule))
-        if known is None:
-            known = self.same[id(rule)] = (rule, self._is_same_for_all(rule))
-        if known[1]:
-            return rule
-        key = (id(rule), host, group)
-        if key not in self.rules:
-            texts = [
-                None if each is None else self.patterns.of(each).at(self.numbers, spot, host, group)
-                for each in (rule.text, rule.decided_by)
-            ]
-            assert texts[0] is not None
-            self.rules[key] = evolve(rule, text=texts[0], decided_by=texts[1])
-        return self.rules[key]
+    def _rule(self, rule: RuleRef, spot: Spot) -> RuleRef:
+        """Return the reason of a thing; a rule names no task or clone, but a default and a name may."""
+        key = (id(rule), spot)
+        found = self.rules.get(key)
+        if found is None:
+            text = escaped(rule.text) if rule.reason == "rule" else self._text(rule.text, spot)
+            decided = rule.decided_by
+            if decided is not None:
+                decided = escaped(decided) if rule.file is not None else self._text(decided, spot)
+            found = self.rules[key] = evolve(rule, text=text, decided_by=decided)
+        return found
 
-    def _is_same_for_all(self, rule: RuleRef) -> bool:
-        """Whether a reason names no task or clone: a rule does not, but a default and a name may."""
-        texts = [] if rule.reason == "rule" else [rule.text]
-        texts += [rule.decided_by] if rule.file is None and rule.decided_by is not None else []
-        return all(self.patterns.of(each).spot == Spot() for each in texts)
+    # --- variables and clones -----------------------------------------------------------------------------
 
-    # --- variables ----------------------------------------------------------------------------------------
+    def _variable(self, variable: MapVariable) -> VariableKind:
+        slots = []
+        for each in variable.slots:
+            spot = self.patterns.of(each.name).spot
+            name, device = self._text(each.name, spot), self._text(each.device, spot)
+            slots.append(SlotKind(self._of(spot), evolve(each, name=name, device=device)))
+        copies = tuple(self._copies(variable.copies))
+        return VariableKind(evolve(variable, copies=(), slots=()), copies, tuple(slots))
 
-    def _variable(self, variable: MapVariable) -> MapVariable:
-        grid = self.grid
-        slots = [(self.patterns.of(each.name).spot, each) for each in variable.slots]
-        grown = [
-            MapSlot(
-                self.patterns.of(slot.name).at(self.numbers, self.patterns.of(slot.name).spot, host, group),
-                slot.bytes,
-                self.patterns.of(slot.device).at(self.numbers, self.patterns.of(slot.name).spot, host, group),
-            )
-            for slot, host, group in repeated(slots, grid)
-        ]
-        return evolve(variable, copies=tuple(self._copies(variable.copies)), slots=tuple(grown))
-
-    def _copies(self, copies: Sequence[str]) -> Iterator[str]:
+    def _copies(self, copies: Sequence[str]) -> Iterator[CopyKind]:
         """Yield the devices of the copies of a variable, one for each clone."""
         if not copies:
             return
         of = self.patterns.grid
         if len(copies) != of.clones:
             raise NotAlikeError("there are not as many copies as clones")
-        spots = [(of.spot(clone), (of.spot(clone), ref)) for clone, ref in enumerate(copies)]
-        for (spot, ref), host, group in repeated(spots, self.grid):
-            yield self.patterns.of(ref).at(self.numbers, spot, host, group)
+        for clone, ref in enumerate(copies):
+            yield CopyKind(self._of(of.spot(clone)), self._text(ref, of.spot(clone)))
+
+    def _clone(self, clone: MapClone) -> CloneKind:
+        spot = self.patterns.grid.spot(clone.index)
+        devices = tuple(self._text(each, spot) for each in clone.devices)
+        index = self.grid.number(spot.host or 0, spot.group or 0)
+        return CloneKind(self._of(spot), MapClone(index, self._text(clone.scope, spot), devices, clone.batch))
 
     # --- devices ------------------------------------------------------------------------------------------
 
-    def _devices(self, ops: Counter[str]) -> Iterator[MapDevice]:
-        of, names = {each.ref: each for each in self.few.devices}, Patterns(self.grid)
-        few = Numbers(self.patterns.grid)
-        for device in self.plan.topology.devices:
-            same = of.get(likeness(device.ref, names, few))
-            if same is None:
-                raise NotAlikeError(f"{device.ref} has no likeness")
-            yield evolve(
-                same, ref=device.ref, device=self.plan.tensorflow_device(device), ops=ops[device.ref]
-            )
+    def _devices(self, found: KindMap) -> Iterator[DeviceKind]:
+        kinds = Kinds(found)
+        numbers: Counter[str] = Counter()
+        ops = Counter((each.like.requested, each.of) for each in found.op_kinds)
+        for (text, of), number in ops.items():
+            devices = kinds.devices(text, of)
+            share, rest = divmod(number * found.kinds[of].count, len(devices))
+            if rest:
+                raise NotAlikeError(f"{text} has ops of only some clones")
+            for ref in devices:
+                numbers[ref] += share
+        for device in self.few.devices:
+            spot = self.patterns.of(device.ref).spot
+            ref, of = self._text(device.ref, spot), self._of(spot)
+            alike = {numbers[each] for each in kinds.devices(ref, of)}
+            if len(alike) > 1:
+                raise NotAlikeError(f"{ref} has more ops of some clones than of others")
+            name = tensorflow_name(ref, emulate=self.plan.emulate)
+            yield DeviceKind(of, evolve(device, ref=ref, device=name, ops=alike.pop()))
 
     # --- transfers ----------------------------------------------------------------------------------------
 
-    def _transfers(self) -> tuple[MapTransfer, ...]:
-        order = {each.ref: each.ordinal for each in self.plan.topology.devices}
-        grown = [each for link in self.few.transfers for each in self._links(link)]
-        return tuple(sorted(grown, key=lambda each: (order[each.from_device], order[each.to_device])))
-
-    def _links(self, link: MapTransfer) -> Iterator[MapTransfer]:
+    def _transfer(self, link: MapTransfer) -> TransferKind:
         ends = [self.patterns.of(each) for each in (link.from_device, link.to_device)]
         spot = joined((each.spot for each in ends), f"{link.from_device} to {link.to_device}")
         orbits = orbits_of(link.largest, spot, self.patterns)
         if any(each.missing for each in orbits):
             raise NotAlikeError(f"{link.from_device} sends something of only some clones")
-        count = sum(each.count(self.grid) for each in orbits)
-        total = sum(each.bytes * each.count(self.grid) for each in orbits)
-        largest = largest_of(orbits, self.grid)
-        for host, group in product(which(spot.host, self.grid.hosts), which(spot.group, self.grid.groups)):
-            source, target = (each.at(self.numbers, spot, host, group) for each in ends)
-            tensors = named(largest, host, group, self.numbers)
-            yield MapTransfer(source, target, count + link.bytes_unknown, total, link.bytes_unknown, tensors)
+        like = MapTransfer(
+            self._template(ends[0], spot),
+            self._template(ends[1], spot),
+            sum(each.count(self.grid) for each in orbits) + link.bytes_unknown,
+            sum(each.bytes * each.count(self.grid) for each in orbits),
+            link.bytes_unknown,
+            named(largest_of(orbits, self.grid), self.grid),
+        )
+        return TransferKind(self._of(spot), like)
 
 
-def likeness(ref: str, names: Patterns, few: Numbers) -> str:
-    """Return the device that stands for a device of many clones.
+_DEVICE = re.compile(r"(?:(?P<job>\w+)\[(?P<task>[^]]+)\]\.)?(?P<kind>cpu|gpu)\[(?P<index>[^]]+)\]")
+
+
+def tensorflow_name(ref: str, *, emulate: bool) -> str:
+    """Return the name in TensorFlow of devices of a kind, as a template.
 
     Args:
-        ref: The name of the device in specs.
-        names: The names in the map of many clones.
-        few: The numbers in the names of a few clones.
+        ref: Their name in specs.
+        emulate: Whether every declared device is a logical CPU of this process.
     """
-    pattern = names.of(ref)
-    spot = pattern.spot
-    return pattern.at(few, spot, min(spot.host or 0, 1), min(spot.group or 0, 1))
+    if emulate:
+        return f"/job:{LOCAL_JOB}/replica:0/task:0/device:CPU:{ORDINAL}"
+    found = _DEVICE.fullmatch(ref)
+    assert found is not None
+    task = f"/job:{found['job'] or LOCAL_JOB}/replica:0/task:{found['task'] or 0}"
+    return f"{task}/device:{found['kind'].upper()}:{found['index']}"
+
+
+def _firsts(count: int) -> range:
+    """Return the numbers that stand for those of all tasks or clones: the first, and the others if any."""
+    return range(min(count, 2))
 
 
 def joined(spots: Iterable[Spot], what: str) -> Spot:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from attrs import define, evolve, field, frozen
 
 from compiler.kinds.grid import Grid, NotAlikeError, Spot
+from compiler.kinds.templates import CLONE, INDEX, LESS, PLACE, SUFFIX, TASK, Numbers, Template
 
 _TOKEN = re.compile(
     r"/job_(?P<of_job>\w+?)/replica_0/task_(?P<of_task>\d+)/device_(?P<of_kind>CPU|GPU)_(?P<of_index>\d+)"
@@ -47,34 +48,6 @@ class Counted:
         """Return the name of the same thing of another clone."""
         number = clone - self.first
         return f"{self.before}{f'_{number}' if number or not self.bare else ''}{self.after}"
-
-
-CLONE, HOST, GROUP, INDEX = range(4)
-"""What a number in a name is of: the clone, its task, its number on the task, or one of its devices, which
-are numbered from `INDEX`."""
-
-
-@define
-class Numbers:
-    """The numbers in the names of a grid, as texts.
-
-    Attributes:
-        grid: The grid.
-    """
-
-    grid: Grid
-    _known: dict[tuple[int, int], tuple[str, ...]] = field(factory=dict)
-
-    def of(self, host: int, group: int) -> tuple[str, ...]:
-        """Return the texts of a clone, by what they are of."""
-        key = (host, group)
-        found = self._known.get(key)
-        if found is None:
-            grid = self.grid
-            first = group * grid.members
-            numbers = (grid.number(host, group), host, group, *range(first, first + grid.members))
-            found = self._known[key] = tuple(map(str, numbers))
-        return found
 
 
 @frozen
@@ -113,16 +86,87 @@ class Pattern:
         Raises:
             NotAlikeError: The name is of a task or a clone that the thing is not of.
         """
-        parts = self.parts
-        if len(parts) == 1 and self.counted is None and isinstance(parts[0], str):
-            return parts[0]
+        if len(self.parts) == 1 and self.counted is None and isinstance(self.parts[0], str):
+            return self.parts[0]
         if self.spot != whole:
             host = host if self.spot.host == whole.host else _first(self.spot.host)
             group = group if self.spot.group == whole.group else _first(self.spot.group)
         if self.counted is not None:
-            return self.counted.name(numbers.grid.number(host, group)) + "".join(map(str, parts))
-        texts = numbers.of(host, group)
-        return "".join([each if isinstance(each, str) else texts[each] for each in parts])
+            return self.counted.name(numbers.grid.number(host, group)) + "".join(map(str, self.parts))
+        return Template(self.parts).at(numbers, host, group)
+
+    def template(self, grid: Grid, whole: Spot) -> Template:
+        """Return the name for all tasks and clones of a kind.
+
+        Args:
+            grid: The grid of all clones.
+            whole: The place of the thing that the name is a part of.
+
+        Raises:
+            NotAlikeError: The name is of a task or a clone that the thing is not of.
+        """
+        if self.spot == whole:
+            return self.partly(grid, None, None)
+        return self.partly(
+            grid,
+            None if self.spot.host == whole.host else _first(self.spot.host),
+            None if self.spot.group == whole.group else _first(self.spot.group),
+        )
+
+    def partly(self, grid: Grid, host: int | None, group: int | None) -> Template:
+        """Return the name for a task, or for a clone on each task, or for all.
+
+        Args:
+            grid: The grid of all clones.
+            host: The task, or None for all of the kind.
+            group: The clone on the task, or None for all of the kind.
+        """
+        if self.counted is not None:
+            return self._counted(self.counted, grid, host, group)
+        return _joined(
+            [each if isinstance(each, str) else _place(each, grid, host, group) for each in self.parts]
+        )
+
+    def _counted(self, counted: Counted, grid: Grid, host: int | None, group: int | None) -> Template:
+        rest = counted.after + "".join(map(str, self.parts))
+        number = _place(CLONE, grid, host, group)
+        if isinstance(number, str):
+            return Template((counted.name(int(number)) + "".join(map(str, self.parts)),))
+        if counted.first == 0 and not (counted.bare and counted.clone == 0):
+            return _joined([f"{counted.before}_", number, rest])
+        if counted.first == 0:
+            return Template((counted.name(0) + "".join(map(str, self.parts)),))
+        if counted.first != 1 or number != CLONE:
+            raise NotAlikeError(f"{counted.name(counted.clone)} is counted from another clone")
+        return _joined([counted.before, SUFFIX, rest] if counted.bare else [f"{counted.before}_", LESS, rest])
+
+
+def _place(what: int, grid: Grid, host: int | None, group: int | None) -> str | int:
+    """Return what a number in a name is for all tasks or clones that are not given."""
+    if what == TASK:
+        return TASK if host is None else str(host)
+    if what == PLACE:
+        return PLACE if group is None else str(group)
+    if what >= INDEX:
+        return what if group is None else str(group * grid.members + what - INDEX)
+    if group is None:
+        if host is None:
+            return CLONE
+        if host == 0:
+            return PLACE
+        raise NotAlikeError("a clone of another task is named by its number")
+    return -1 - group if host is None else str(grid.number(host, group))
+
+
+def _joined(parts: list[str | int]) -> Template:
+    """Return a template without empty texts, and without texts beside each other."""
+    found: list[str | int] = []
+    for each in parts:
+        if isinstance(each, str) and found and isinstance(found[-1], str):
+            found[-1] += each
+        elif each != "":
+            found.append(each)
+    return Template(tuple(found))
 
 
 def _first(number: int | None) -> int:
@@ -191,7 +235,7 @@ class Patterns:
         elif match[0].startswith("input"):
             host = int(found["host"] or 0)
             if found["host"]:
-                yield _slot(match, "host", Spot(host), HOST)
+                yield _slot(match, "host", Spot(host), TASK)
             if found["fed"]:
                 yield self._fed(match, "fed", host)
         elif found["piece"]:
@@ -204,7 +248,7 @@ class Patterns:
         number = int(match[name])
         if self.one_pipe:
             return _slot(match, name, self.grid.spot(number), CLONE)
-        return _slot(match, name, Spot(host, number), GROUP)
+        return _slot(match, name, Spot(host, number), PLACE)
 
     def _device(self, match: re.Match[str], prefix: str) -> Iterator[_Slot]:
         job, task, index = match[f"{prefix}job"], match[f"{prefix}task"], int(match[f"{prefix}index"])
@@ -212,7 +256,7 @@ class Patterns:
             return
         host = int(task or 0)
         if task:
-            yield _slot(match, f"{prefix}task", Spot(host), HOST)
+            yield _slot(match, f"{prefix}task", Spot(host), TASK)
         if match[f"{prefix}kind"].lower() == self.grid.kind:
             group, member = divmod(index, self.grid.members)
             yield _slot(match, f"{prefix}index", Spot(host, group), INDEX + member)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
-from itertools import product
+from itertools import pairwise, product
 
 from attrs import frozen
 
 from compiler.kinds.grid import Grid, Spot
-from compiler.kinds.patterns import Numbers, Pattern, Patterns
+from compiler.kinds.patterns import Pattern, Patterns
 from compiler.kinds.repeat import which
+from compiler.kinds.templates import Numbers, Template
 from compiler.mapping.records import MapTensor
 
 LARGEST = 5
@@ -40,20 +41,13 @@ class Orbit:
         hosts = 1 if self.beside[0] else len(which(self.spot.host, grid.hosts))
         return hosts * (1 if self.beside[1] else len(which(self.spot.group, grid.groups))) - self.missing
 
-    def names(self, host: int, group: int, numbers: Numbers) -> Iterator[str]:
-        """Yield their names; those that are not there are the last.
-
-        Args:
-            host: The task of that to which they belong.
-            group: Its clone on the task.
-            numbers: The numbers of the grid.
-        """
-        grid = numbers.grid
-        hosts = (host,) if self.beside[0] else which(self.spot.host, grid.hosts)
-        groups = (group,) if self.beside[1] else which(self.spot.group, grid.groups)
+    def templates(self, grid: Grid) -> Iterator[Template]:
+        """Yield their names for all things of a kind to which they belong; those not there are the last."""
+        hosts = (None,) if self.beside[0] else which(self.spot.host, grid.hosts)
+        groups = (None,) if self.beside[1] else which(self.spot.group, grid.groups)
         everything = list(product(hosts, groups))
-        for at, number in everything[: len(everything) - self.missing]:
-            yield self.pattern.at(numbers, self.pattern.spot, at, number)
+        for host, group in everything[: len(everything) - self.missing]:
+            yield self.pattern.partly(grid, host, group)
 
 
 def orbits_of(tensors: Iterable[MapTensor], here: Spot, patterns: Patterns) -> list[Orbit]:
@@ -93,7 +87,46 @@ def largest_of(orbits: list[Orbit], grid: Grid) -> tuple[Orbit, ...]:
     return tuple(found)
 
 
-def named(orbits: Iterable[Orbit], host: int, group: int, numbers: Numbers) -> tuple[MapTensor, ...]:
-    """Return the largest tensors, by bytes and name; the arguments are those of `Orbit.names`."""
-    everything = ((-each.bytes, name) for each in orbits for name in each.names(host, group, numbers))
+def named(orbits: Iterable[Orbit], grid: Grid) -> tuple[MapTensor, ...]:
+    """Return the largest tensors of all things of a kind, with their names as templates.
+
+    Among tensors of one size those with the first names are named, and which these are may depend on the
+    numbers in them. Then there are more, of which `largest_at` takes the first.
+
+    Args:
+        orbits: The tensors.
+        grid: The grid of all clones.
+    """
+    numbers = Numbers(grid)
+    found = [(-each.bytes, template) for each in orbits for template in each.templates(grid)]
+    fixed = [each for each in found if _is_fixed(each[1])]
+    placed = [each for each in found if not _is_fixed(each[1])]
+    first = (min(1, grid.hosts - 1), min(1, grid.groups - 1))
+
+    def key(each: tuple[int, Template]) -> tuple[int, str]:
+        return each[0], each[1].at(numbers, *first)
+
+    ranked = sorted(nsmallest(LARGEST, fixed, key=key) + placed, key=key)
+    pairs = [*pairwise(ranked[:LARGEST]), *((ranked[LARGEST - 1], each) for each in ranked[LARGEST:])]
+    if all(one[0] != other[0] or one[1].is_ordered_as(other[1]) for one, other in pairs):
+        ranked = ranked[:LARGEST]
+    return tuple(MapTensor(template.text(), -size) for size, template in ranked)
+
+
+def _is_fixed(template: Template) -> bool:
+    return all(isinstance(each, str) for each in template.parts)
+
+
+def largest_at(
+    tensors: Sequence[tuple[int, Template]], numbers: Numbers, host: int, group: int
+) -> tuple[MapTensor, ...]:
+    """Return the largest tensors of one thing of a kind.
+
+    Args:
+        tensors: Tensors of the kind: the bytes of each, and its name.
+        numbers: The numbers of the grid.
+        host: The task of the thing.
+        group: Its clone on the task.
+    """
+    everything = [(-size, template.at(numbers, host, group)) for size, template in tensors]
     return tuple(MapTensor(name, -size) for size, name in nsmallest(LARGEST, everything))

@@ -326,11 +326,18 @@ class PlacementMap(Shown):
 
     def to_json(self) -> str:
         """Return the text of `placement.json`: format version first, one op or variable in each line."""
-        fields = _plain(self)
-        fields = {"format_version": fields.pop("format_version"), **fields}
-        return (
-            "{" + ",\n ".join(f"{json.dumps(key)}: {_value(value)}" for key, value in fields.items()) + "}\n"
-        )
+        return json_lines(self)
+
+
+def json_lines(placement: Any) -> str:
+    """Return a map as JSON, with a line for each item of its lists.
+
+    Args:
+        placement: A map, of any version.
+    """
+    fields = _plain(placement)
+    fields = {"format_version": fields.pop("format_version"), **fields}
+    return "{" + ",\n ".join(f"{json.dumps(key)}: {_value(value)}" for key, value in fields.items()) + "}\n"
 
 
 def _plain(value: Any) -> Any:

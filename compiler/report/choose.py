@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 from fnmatch import translate
 
+from compiler.kinds.counted import Counted, chosen_ops, counted_ops, single
+from compiler.kinds.records import AnyMap
 from compiler.mapping.records import MapOp, PlacementMap
 from compiler.report.scopes import clone_scopes, inner_name
 
@@ -15,6 +17,19 @@ def matcher(glob: str) -> Callable[[str], bool]:
     glob = glob.removesuffix("/")
     pattern = re.compile(f"(?:{translate(glob)})|(?:{translate(f'{glob}/*')})")
     return lambda name: pattern.match(name) is not None
+
+
+def choose_counted(
+    placement: AnyMap, glob: str | None = None, *, only_misplaced: bool = False
+) -> list[Counted]:
+    """Return ops of a map of any version, those of a kind together; see `choose_ops` for the arguments."""
+    if isinstance(placement, PlacementMap):
+        return [single(op) for op in choose_ops(placement, glob, only_misplaced=only_misplaced)]
+    if only_misplaced:
+        return []  # no step of it has run
+    if glob is None:
+        return list(counted_ops(placement))
+    return list(chosen_ops(placement, matcher(glob), re.split(r"[*?\[]", glob, maxsplit=1)[0].rstrip("/")))
 
 
 def choose_ops(

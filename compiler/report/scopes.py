@@ -8,6 +8,8 @@ from typing import TypeVar
 
 from attrs import define, field
 
+from compiler.kinds.expand import clones_of
+from compiler.kinds.records import AnyMap
 from compiler.mapping.records import MapOp, PlacementMap
 from compiler.report import refs
 
@@ -69,20 +71,31 @@ def tree_of(ops: Iterable[MapOp], name: Callable[[MapOp], str] = op_name) -> Sco
     return build(ops, name, requested)
 
 
-def build(things: Iterable[T], name: Callable[[T], str], key: Callable[[T], str]) -> Scope:
+def one(_thing: object) -> int:
+    """Return how often a thing is counted that stands for itself."""
+    return 1
+
+
+def build(
+    things: Iterable[T],
+    name: Callable[[T], str],
+    key: Callable[[T], str],
+    number: Callable[[T], int] = one,
+) -> Scope:
     """Return the root of a tree of named things.
 
     Args:
         things: The things.
         name: Returns the name by which a thing is put into the tree.
         key: Returns the key by which it is counted.
+        number: Returns how often it is counted.
     """
     root = Scope("", "")
     known: dict[str, Scope] = {"": root}
     for each in things:
         holder, _, _ = name(each).rpartition("/")
         scope = known.get(holder) or _scope(holder, known)
-        scope.own[key(each)] += 1
+        scope.own[key(each)] += number(each)
     _add_up(root)
     return root
 
@@ -111,9 +124,9 @@ def inner_name(op: MapOp, scopes: Mapping[int, str]) -> str:
     return op.name.removeprefix(f"{scope}/") if scope else op.name
 
 
-def clone_scopes(placement: PlacementMap) -> dict[int, str]:
+def clone_scopes(placement: AnyMap) -> dict[int, str]:
     """Return the scope of each clone by its index."""
-    return {each.index: each.scope for each in placement.clones}
+    return {each.index: each.scope for each in clones_of(placement)}
 
 
 def fold(placement: PlacementMap, from_count: int = FOLD_FROM) -> Callable[[MapOp], str]:

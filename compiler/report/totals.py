@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from attrs import evolve, frozen
 
+from compiler.kinds.expand import devices_of
+from compiler.kinds.records import AnyMap
+from compiler.kinds.sets import Kinds
 from compiler.mapping.records import PlacementMap
 from compiler.report.columns import Group
 
@@ -53,21 +56,48 @@ def _sum(left: int | None, right: int | None) -> int | None:
     return (left or 0) + (right or 0) if (left, right) != (None, None) else None
 
 
-def device_totals(placement: PlacementMap) -> dict[str, Totals]:
+def device_totals(placement: AnyMap) -> dict[str, Totals]:
     """Return the figures of every device of the map, by its name in specs."""
-    busy = {each.ref: each.busy for each in placement.time.devices} if placement.time is not None else {}
+    time = placement.time if isinstance(placement, PlacementMap) else None
+    busy = {each.ref: each.busy for each in time.devices} if time is not None else {}
     totals = {
         each.ref: Totals(
             each.ops, each.variable_bytes, each.slot_bytes, each.memory_bytes, busy=busy.get(each.ref)
         )
-        for each in placement.devices
+        for each in devices_of(placement)
     }
-    for link in placement.transfers:
-        sent = Totals(bytes_out=link.bytes, out_unknown=link.bytes_unknown)
-        taken = Totals(bytes_in=link.bytes, in_unknown=link.bytes_unknown)
-        _add(totals, link.from_device, sent)
-        _add(totals, link.to_device, taken)
+    for link, number in _ends(placement):
+        sources, targets = link.sources, link.targets
+        for ref in sources:
+            share = number // len(sources)
+            _add(totals, ref, Totals(bytes_out=share * link.bytes, out_unknown=share * link.unknown))
+        for ref in targets:
+            share = number // len(targets)
+            _add(totals, ref, Totals(bytes_in=share * link.bytes, in_unknown=share * link.unknown))
     return totals
+
+
+@frozen
+class _Links:
+    """Links that carry the same; each source, and each target, has equally many of them."""
+
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    bytes: int
+    unknown: int
+
+
+def _ends(placement: AnyMap) -> Iterator[tuple[_Links, int]]:
+    """Yield links that are alike, with their number."""
+    if isinstance(placement, PlacementMap):
+        for each in placement.transfers:
+            yield _Links((each.from_device,), (each.to_device,), each.bytes, each.bytes_unknown), 1
+        return
+    kinds = Kinds(placement)
+    for kind in placement.transfer_kinds:
+        link = kind.like
+        ends = [kinds.devices(text, kind.of) for text in (link.from_device, link.to_device)]
+        yield _Links(ends[0], ends[1], link.bytes, link.bytes_unknown), placement.kinds[kind.of].count
 
 
 def _add(totals: dict[str, Totals], ref: str, more: Totals) -> None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from attrs import evolve
 
-from tests.placement_maps import make_map
+from compiler.kinds.expand import expand
+from tests.placement_maps import make_kinds, make_map
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Command
@@ -160,6 +161,24 @@ def test_wrong_usage(command: Command, map_file: str, arguments: tuple[str, ...]
     assert done.err.startswith(message)
 
 
+def test_a_map_by_kinds(command: Command) -> None:
+    """It is shown with all clones, printed as it is, and with `--every-clone` as the records of each."""
+    placement = make_kinds()
+    command.write("many.json", placement.to_json())
+    shown = command("plan", "many.json").out
+    assert "clones 0..511 on worker[0..63].gpu[0..7], 4 examples each\n" in shown
+    assert "clone_0..511/" in shown
+    assert command("plan", "many.json", "--json").out == placement.to_json()
+    assert command("plan", "many.json", "--json", "--every-clone").out == expand(placement).to_json()
+    assert "clone_511/" in command("plan", "many.json", "--every-clone").out
+    chosen = command("plan", "many.json", "--ops", "--filter", "clone_9/*").out.splitlines()
+    assert [line.split()[2] for line in chosen] == ["clone_9/fc1/kernel/read", "clone_9/fc1/MatMul"]
+    assert command("diff", "many.json", "many.json").code == 0
+    command.write("whole.json", expand(placement).to_json())
+    assert command("diff", "many.json", "whole.json").code == 0
+    assert command("plan", "many.json", "--html", "many.html").code == 0
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -167,8 +186,8 @@ def test_wrong_usage(command: Command, map_file: str, arguments: tuple[str, ...]
         ("[]", "Error: bad.json: not a placement map: it is no object\n"),
         ("\x00", "Error: bad.json: not a placement map: it is not JSON (line 1, column 1)\n"),
         (
-            evolve(make_map(1), format_version="2.0").to_json(),
-            "Error: bad.json: a placement map of format 2.0; known is 1.x\n",
+            evolve(make_map(1), format_version="3.0").to_json(),
+            "Error: bad.json: not a placement map: it is of format 3.0, and known are 1.x and 2.x\n",
         ),
     ],
 )

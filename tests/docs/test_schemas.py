@@ -11,12 +11,13 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
+from compiler.kinds.records import KindMap
 from compiler.mapping.records import PlacementMap
 from compiler.report.comparison.compare import compare
 from compiler.report.comparison.diff_json import diff_json
 from compiler.time.profile import LinkCost, MeasuredMachine, OpCost, Profile
 from dsl.files.typed_json import BadRecord, parse_record, to_json
-from tests.placement_maps import make_map
+from tests.placement_maps import make_kinds, make_map
 from tfdeploy.cli.group import load
 from tfdeploy.doctor import network
 from tfdeploy.doctor.findings import Examination
@@ -76,11 +77,12 @@ def test_every_schema_is_in_the_package_with_its_version() -> None:
     ("name", "record", "text"),
     [
         ("placement", PlacementMap, make_map(1).to_json()),
+        ("placement-2", KindMap, make_kinds().to_json()),
         ("result", Result, RESULT.to_json()),
         ("history", HistoryRecord, LINE.to_json()),
         ("profile", Profile, to_json(PROFILE)),
     ],
-    ids=["placement", "result", "history", "profile"],
+    ids=["placement", "placement-2", "result", "history", "profile"],
 )
 def test_a_schema_accepts_what_the_reader_accepts(name: str, record: type, text: str) -> None:
     """For the text itself, without each of its fields, and with other values in place of each."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.inspect.memory.forecast import StepMemory
+    from compiler.kinds.records import AnyMap
     from compiler.mapping.records import PlacementMap
     from compiler.mapping.step_time import MapTime
     from compiler.plan import Plan
@@ -70,7 +71,7 @@ class ShownMap:
     """
 
     plan: Plan = field(repr=False)
-    placement: PlacementMap = field(repr=False)
+    placement: AnyMap = field(repr=False)
     compiled: CompiledGraph | None = field(default=None, repr=False)
     time: StepForecast | None = field(default=None, repr=False)
 

@@ -172,6 +172,8 @@ def names(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
 
 def _names_of_map(path: str) -> list[str]:
     """Return the names in the map at `path`, or in the run directory of the spec at `path`."""
+    from compiler.kinds.counted import counted_ops
+    from compiler.kinds.expand import variables_like
     from tfdeploy.cli.maps import map_file, read_map
 
     file = map_file(path)
@@ -184,7 +186,8 @@ def _names_of_map(path: str) -> list[str]:
             return []
         file = str(RunDirectory.of(spec).placement)
     placement = read_map(file)
-    return [*(each.name for each in placement.variables), *(each.name for each in placement.ops)]
+    variables = [each.name for each in variables_like(placement)]
+    return variables + [each.op.name if each.of is None else each.first for each in counted_ops(placement)]
 
 
 def _up_to_the_next_scope(found: Iterable[str], typed: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from compiler.mapping.records import PlacementMap
+    from compiler.kinds.records import AnyMap
 
 FILE = "placement.json"
 
@@ -24,16 +24,12 @@ def map_file(path: str) -> str | None:
     return path if path.endswith(".json") else None
 
 
-def read_map(path: str) -> PlacementMap:
+def read_map(path: str) -> AnyMap:
     """Return the placement map in the file `path`; OSError and click.ClickException end a command with 2."""
-    from compiler.mapping.records import LIMIT, PlacementMap
-    from dsl.files.typed_json import BadRecord, read_record
+    from compiler.kinds import reading
+    from dsl.files.typed_json import BadRecord
 
     try:
-        found = read_record(path, PlacementMap, LIMIT)
+        return reading.read_map(path)
     except BadRecord as fault:
         raise click.ClickException(f"{path}: not a placement map: it {fault}") from fault
-    major = found.format_version.partition(".")[0]
-    if major != "1":
-        raise click.ClickException(f"{path}: a placement map of format {found.format_version}; known is 1.x")
-    return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from compiler.figures import duration, size
+from compiler.kinds.expand import variables_like
+from compiler.mapping.records import PlacementMap
 from compiler.report.text.device_table import device_head, device_row
 from compiler.report.text.step_time import origin
 from compiler.report.text.terminal import headline
@@ -12,10 +14,11 @@ from compiler.report.totals import device_totals
 from dsl.shown import Summary, Table
 
 if TYPE_CHECKING:
-    from compiler.mapping.records import MapVariable, PlacementMap
+    from compiler.kinds.records import AnyMap
+    from compiler.mapping.records import MapVariable
 
 
-def summary(placement: PlacementMap) -> Summary:
+def summary(placement: AnyMap) -> Summary:
     """Return what is shown of a placement map."""
     first, *others = headline(placement)
     totals = device_totals(placement)
@@ -24,14 +27,14 @@ def summary(placement: PlacementMap) -> Summary:
         device_head(forecast=forecast),
         tuple(device_row(ref, each, forecast=forecast) for ref, each in totals.items()),
     )
-    largest = sorted(placement.variables, key=lambda each: -each.bytes)
+    largest = sorted(variables_like(placement), key=lambda each: -each.bytes)
     variables = Table(
         ("variable", "shape", "device", "placed by", "bytes"),
         tuple(_variable_row(each) for each in largest),
         left=4,
     )
     facts = tuple(("", line) for line in others)
-    time = placement.time
+    time = placement.time if isinstance(placement, PlacementMap) else None
     if time is not None:
         facts = (*facts, ("", f"a step takes {duration(time.seconds)}, {origin(time)}"))
     return Summary(f"placement of {first}", facts, (devices, variables))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from compiler.kinds.records import KindMap
 from compiler.mapping.explanation import Explanation
 from compiler.mapping.records import PlacementMap
 from compiler.plan import Plan
@@ -17,6 +18,7 @@ def register_summaries() -> None:
     summary_of.register(Spec, spec.summary)
     summary_of.register(Plan, plan.summary)
     summary_of.register(PlacementMap, placement.summary)
+    summary_of.register(KindMap, placement.summary)
     summary_of.register(Comparison, comparison.summary)
     summary_of.register(Explanation, explanation.summary)
     summary_of.register(Result, result.summary)

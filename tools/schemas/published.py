@@ -7,6 +7,7 @@ from pathlib import Path
 
 from attrs import frozen
 
+from compiler.kinds.records import KINDS_VERSION, KindMap
 from compiler.mapping.records import FORMAT_VERSION as MAP_VERSION
 from compiler.mapping.records import PlacementMap
 from compiler.report.comparison.diff_json import FORMAT_VERSION as DIFF_VERSION
@@ -62,6 +63,13 @@ SCHEMAS = (
         MAP_VERSION,
         "placement map",
         "`placement.json` of a run, `plan --json`, `compile`",
+    ),
+    Published(
+        "placement-2",
+        KindMap,
+        KINDS_VERSION,
+        "placement map by kinds",
+        "`plan --json` of [many clones that are alike](files.md#placement-maps-of-many-clones)",
     ),
     Published(
         "result",

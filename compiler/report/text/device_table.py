@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.figures import count, size, size_of_known
+from compiler.kinds.records import AnyMap
 from compiler.mapping.records import PlacementMap
 from compiler.report.columns import Group, first_that_fits
 from compiler.report.table import GAP, table, width_of
@@ -15,7 +16,7 @@ MANY = 16
 """If there are more devices than this, those with equal figures share a row."""
 
 
-def device_table(placement: PlacementMap, view: View) -> list[str]:
+def device_table(placement: AnyMap, view: View) -> list[str]:
     """Return the lines of the table, with a sum below if there are several devices."""
     totals = device_totals(placement)
     groups = first_that_fits(list(totals), totals.__getitem__, lambda groups: len(groups) <= MANY)
@@ -23,7 +24,7 @@ def device_table(placement: PlacementMap, view: View) -> list[str]:
     if len(totals) > 1:
         named.append((f"all {len(totals)}", add_up(list(totals.values()))))
     forecast = any(each.memory is not None for each in totals.values())
-    timed = placement.time is not None
+    timed = isinstance(placement, PlacementMap) and placement.time is not None
     rows = [(*device_head(forecast=forecast), *(["busy"] if timed else []))]
     rows += [
         device_row(name, each, forecast=forecast) + ((_busy(each.busy),) if timed else ())

@@ -5,7 +5,9 @@ from __future__ import annotations
 from attrs import frozen
 
 from compiler.figures import size
-from compiler.mapping.records import MapDevice, PlacementMap
+from compiler.kinds.expand import devices_of
+from compiler.kinds.records import AnyMap
+from compiler.mapping.records import MapDevice
 from compiler.report import refs
 from compiler.report.table import table
 from compiler.report.view import View
@@ -31,10 +33,10 @@ class Pool:
         return self.needed - self.limit
 
 
-def pools(placement: PlacementMap) -> tuple[Pool, ...]:
+def pools(placement: AnyMap) -> tuple[Pool, ...]:
     """Return every GPU and machine whose memory the spec gives and for which there is a forecast."""
     together: dict[str, list[MapDevice]] = {}
-    for each in placement.devices:
+    for each in devices_of(placement):
         name = refs.parse(each.ref)
         together.setdefault(each.ref if name.kind == "gpu" else f"{name.host}", []).append(each)
     return tuple(
@@ -45,7 +47,7 @@ def pools(placement: PlacementMap) -> tuple[Pool, ...]:
     )
 
 
-def fullness(placement: PlacementMap, view: View) -> list[str]:
+def fullness(placement: AnyMap, view: View) -> list[str]:
     """Return a line for each GPU and machine; nothing if the spec does not give their memory."""
     alike: dict[tuple[str, int, int], list[Pool]] = {}
     for pool in pools(placement):

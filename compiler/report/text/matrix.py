@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from compiler.figures import count
+from compiler.kinds.expand import devices_of, expand
+from compiler.kinds.records import AnyMap
 from compiler.mapping.records import PlacementMap
-from compiler.report import refs, scopes
-from compiler.report.choose import choose_ops
+from compiler.report import refs
+from compiler.report.choose import choose_counted
 from compiler.report.columns import Group, first_that_fits
+from compiler.report.counted_scopes import CountedScopes, names_of
 from compiler.report.scopes import Scope
 from compiler.report.table import GAP, shorten, table, width_of
 from compiler.report.view import View
@@ -22,18 +25,32 @@ NARROWEST = 24
 Row = tuple[int, Scope]
 
 
-def matrix(placement: PlacementMap, view: View) -> list[str]:
-    """Return the lines of the table of the ops that `view` chooses, by the devices asked for."""
-    ops = choose_ops(placement, view.glob, only_misplaced=view.only_misplaced)
+def matrix(placement: AnyMap, view: View) -> list[str]:
+    """Return the lines of the table of the ops that `view` chooses, by the devices asked for.
+
+    Args:
+        placement: The map. One by kinds is expanded if every clone is to be shown.
+        view: What is shown.
+    """
+    if view.every_clone:
+        placement = expand(placement)
+    ops = choose_counted(placement, view.glob, only_misplaced=view.only_misplaced)
     if not ops:
         return [view.nothing()]
-    root = scopes.tree_of(ops, scopes.op_name if view.every_clone else scopes.fold(placement))
+    tree = CountedScopes.of(ops, names_of(placement, every_clone=view.every_clone))
+    root = tree.root
     depth = fitting_depth(root) if view.depth is None else view.depth
     shown = list(root.walk(depth))
-    devices = [each.ref for each in placement.devices if root.counts[each.ref]]
-    groups = _columns(devices, shown, root, view)
+    everything = devices_of(placement)
+    used = [each.ref for each in everything if tree.number(root, each.ref)]
+    groups = _columns(used, shown, tree, view)
+    others = [each for each in everything if each.ref not in set(used)]
+    alike = [
+        each.ref for each in others if isinstance(placement, PlacementMap) and placement.workers and each.ops
+    ]
     chosen = view.glob is not None or view.only_misplaced
-    return [*_lines(shown, root, groups, view), *_remarks(placement, devices, root, depth, chosen=chosen)]
+    idle = [each.ref for each in others if each.ref not in set(alike)]
+    return [*_lines(shown, tree, groups, view), *_remarks(alike, idle, root, depth, chosen=chosen)]
 
 
 def fitting_depth(root: Scope) -> int:
@@ -44,20 +61,30 @@ def fitting_depth(root: Scope) -> int:
     return depth
 
 
-def _columns(devices: Sequence[str], shown: Sequence[Row], root: Scope, view: View) -> tuple[Group, ...]:
+def _columns(
+    devices: Sequence[str], shown: Sequence[Row], tree: CountedScopes, view: View
+) -> tuple[Group, ...]:
     """Return the columns: each device if there is room, else several combined."""
-    counted = [scope for _, scope in shown] + [root]
+    counted = [scope for _, scope in shown] + [tree.root]
     label = max((len(_label(row)) for row in shown), default=0)
     room = view.width - min(NARROWEST, label) - len(GAP)
-    return first_that_fits(
-        devices,
-        lambda device: tuple(scope.counts[device] for scope in counted),
-        lambda groups: width_of(_cells(groups, counted)) <= room,
-    )
+    known: dict[tuple[str, ...], tuple[int, ...]] = {}
+
+    def figures(device: str) -> tuple[int, ...]:
+        sort = tree.sort_of(device)
+        if sort not in known:
+            known[sort] = tuple(tree.number(scope, device) for scope in counted)
+        return known[sort]
+
+    def fits(groups: tuple[Group, ...]) -> bool:
+        labels = sum(len(each.label) for each in groups)  # no column is narrower than its label
+        return labels <= room and width_of(_cells(groups, counted, tree)) <= room
+
+    return first_that_fits(devices, figures, fits)
 
 
-def _lines(shown: Sequence[Row], root: Scope, groups: Sequence[Group], view: View) -> list[str]:
-    cells = _cells(groups, [scope for _, scope in shown] + [root])
+def _lines(shown: Sequence[Row], tree: CountedScopes, groups: Sequence[Group], view: View) -> list[str]:
+    cells = _cells(groups, [scope for _, scope in shown] + [tree.root], tree)
     room = max(NARROWEST, view.width - width_of(cells) - len(GAP))
     labels = ["scope", "", *(shorten(_label(row), room) for row in shown), "all"]
     rows = [(label, *row) for label, row in zip(labels, cells, strict=True)]
@@ -68,16 +95,25 @@ def _lines(shown: Sequence[Row], root: Scope, groups: Sequence[Group], view: Vie
     return lines
 
 
-def _cells(groups: Sequence[Group], counted: Sequence[Scope]) -> list[tuple[str, ...]]:
+def _cells(groups: Sequence[Group], counted: Sequence[Scope], tree: CountedScopes) -> list[tuple[str, ...]]:
     """Return the two rows of the head and a row for each scope, without the names of the scopes."""
     head = [tuple(each.label for each in groups), tuple(each.note for each in groups)]
-    return head + [tuple(count(_figure(each, scope)) for each in groups) for scope in counted]
+    sorts = [_sorts(each, tree) for each in groups]
+    return head + [tuple(count(_figure(each, scope, tree)) for each in sorts) for scope in counted]
 
 
-def _figure(group: Group, scope: Scope) -> int:
+def _sorts(group: Group, tree: CountedScopes) -> list[tuple[str, int]]:
+    """Return devices of which a group has the figures, one for all that are alike, with their number."""
     if group.figures == "each":
-        return scope.counts[group.devices[0]]
-    return sum(scope.counts[each] for each in group.devices)
+        return [(group.devices[0], 1)]
+    sorts: dict[tuple[str, ...], list[str]] = {}
+    for ref in group.devices:
+        sorts.setdefault(tree.sort_of(ref), []).append(ref)
+    return [(alike[0], len(alike)) for alike in sorts.values()]
+
+
+def _figure(sorts: Sequence[tuple[str, int]], scope: Scope, tree: CountedScopes) -> int:
+    return sum(tree.number(scope, ref) * number for ref, number in sorts)
 
 
 def _label(row: Row) -> str:
@@ -86,12 +122,17 @@ def _label(row: Row) -> str:
 
 
 def _remarks(
-    placement: PlacementMap, devices: Sequence[str], root: Scope, depth: int, *, chosen: bool
+    alike: Sequence[str], idle: Sequence[str], root: Scope, depth: int, *, chosen: bool
 ) -> Iterator[str]:
-    """Return notes on what the table leaves out."""
-    others = [each for each in placement.devices if each.ref not in devices]
-    alike = [each.ref for each in others if placement.workers and each.ops]
-    idle = [each.ref for each in others if each.ref not in alike]
+    """Return notes on what the table leaves out.
+
+    Args:
+        alike: The devices of workers whose graphs are like that which is listed.
+        idle: The other devices without ops.
+        root: The tree.
+        depth: The depth that is shown.
+        chosen: Whether only chosen ops are shown.
+    """
     if idle:
         yield f"{'none of these' if chosen else 'no ops'} on {refs.label(idle)}"
     if alike and not chosen:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from compiler.figures import plural
-from compiler.mapping.records import PlacementMap
+from compiler.kinds.expand import clones_of, op_count, variables_like
+from compiler.kinds.records import AnyMap
+from compiler.mapping.records import MapClone, PlacementMap
 from compiler.report import refs
 from compiler.report.comparison.changes import change_lines
 from compiler.report.comparison.compare import Change
@@ -18,44 +22,42 @@ MISPLACED_SHOWN = 10
 """More misplaced ops than this are listed by scope."""
 
 
-def terminal_map(placement: PlacementMap, view: View) -> str:
+def terminal_map(placement: AnyMap, view: View) -> str:
     """Return the map as text, in lines of at most `view.width` characters unless names are longer."""
     blocks = [
         headline(placement),
         device_table(placement, view),
         fullness(placement, view),
-        step_time(placement, view),
+        step_time(placement, view) if isinstance(placement, PlacementMap) else [],
         assumptions(placement),
         matrix(placement, view),
-        misplaced(placement, view),
+        misplaced(placement, view) if isinstance(placement, PlacementMap) else [],
     ]
     return "\n".join("".join(f"{line}\n" for line in block) for block in blocks if block)
 
 
-def headline(placement: PlacementMap) -> list[str]:
+def headline(placement: AnyMap) -> list[str]:
     """Return a few lines that say what the map is of."""
     mode = placement.mode
-    counts = plural(len(placement.ops), "op"), plural(len(placement.variables), "variable")
-    listed = next((each.task for each in placement.workers if each.listed), None)
-    whose = (
-        ()
-        if listed is None
-        else (f"{plural(len(placement.workers), 'worker')}, of which {listed} is listed",)
-    )
+    counts = plural(op_count(placement), "op"), plural(len(variables_like(placement)), "variable")
+    workers = placement.workers if isinstance(placement, PlacementMap) else ()
+    listed = next((each.task for each in workers if each.listed), None)
+    whose = () if listed is None else (f"{plural(len(workers), 'worker')}, of which {listed} is listed",)
     lines = [
         f"{placement.spec.path}: {mode.update}, {mode.replication}, {mode.aggregate}, {mode.reduce}",
         ", ".join((*counts, *whose, f"TensorFlow {placement.tensorflow}")),
     ]
-    return lines + [_clones(placement, members, batch) for members, batch in _sorts_of_clones(placement)]
+    clones = clones_of(placement)
+    return lines + [_clones(clones, members, batch) for members, batch in _sorts_of_clones(clones)]
 
 
-def _sorts_of_clones(placement: PlacementMap) -> list[tuple[int, int]]:
+def _sorts_of_clones(clones: Sequence[MapClone]) -> list[tuple[int, int]]:
     """Return the different pairs of (devices of a clone, examples of a clone)."""
-    return list(dict.fromkeys((len(each.devices), each.batch) for each in placement.clones))
+    return list(dict.fromkeys((len(each.devices), each.batch) for each in clones))
 
 
-def _clones(placement: PlacementMap, members: int, batch: int) -> str:
-    clones = [each for each in placement.clones if (len(each.devices), each.batch) == (members, batch)]
+def _clones(everyone: Sequence[MapClone], members: int, batch: int) -> str:
+    clones = [each for each in everyone if (len(each.devices), each.batch) == (members, batch)]
     used = list(dict.fromkeys(device for clone in clones for device in clone.devices))
     several = len(clones) > 1
     return (
@@ -65,7 +67,7 @@ def _clones(placement: PlacementMap, members: int, batch: int) -> str:
     )
 
 
-def assumptions(placement: PlacementMap) -> list[str]:
+def assumptions(placement: AnyMap) -> list[str]:
     """Return lines about the sizes that the forecasts assume."""
     return [
         f"forecasts assume the size {each.size:,} for axis {each.axis} of `{each.input}` ({each.source})"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from attrs import evolve
 
@@ -9,12 +11,21 @@ from compiler.graph.assumed_sizes import forecast_memory
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.many_clones import map_many
+from compiler.kinds.counted import counted_ops
+from compiler.kinds.expand import expand, op_at
 from compiler.kinds.grid import NotAlikeError
 from compiler.kinds.layout import why_not
+from compiler.kinds.reading import read_map
+from compiler.kinds.records import KindMap
+from compiler.kinds.sets import Kinds
 from compiler.mapping.records import MapDevice, PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
-from compiler.report.text.terminal import terminal_map
+from compiler.report.choose import choose_counted, choose_ops
+from compiler.report.counted_scopes import CountedScopes, names_of
+from compiler.report.scopes import Scope, build
+from compiler.report.text.device_table import device_table
+from compiler.report.text.terminal import headline, terminal_map
 from compiler.report.view import View
 from tests.support import spec_of
 
@@ -78,18 +89,49 @@ ALIKE = {
 
 @pytest.mark.family(every=3)
 @pytest.mark.parametrize("name", ALIKE)
-def test_map_of_eight_clones_is_that_of_their_graph(name: str) -> None:
-    """Everything is equal, in the same order; so is what a view shows of it."""
+def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -> None:
+    """Everything is equal, in the same order; so is what a file says of it, and what views show."""
     plan = _plan(*ALIKE[name])
-    many = map_many(plan, least=8)
+    found = map_many(plan, least=8)
+    many = expand(found.placement)
     compiled = compile_graph(plan, seed=0)
     whole = map_placement(compiled, memory=forecast_memory(compiled))
     assert len(whole.clones) == 8
-    assert _without_steps(many.placement) == _without_steps(whole)
-    assert many.warnings == compiled.warnings
-    _compare_steps(many.placement, whole)
-    texts = [terminal_map(_without_steps(each), View(every_clone=True)) for each in (many.placement, whole)]
+    assert _without_steps(many) == _without_steps(whole)
+    assert found.warnings == compiled.warnings
+    _compare_steps(many, whole)
+    texts = [terminal_map(_without_steps(each), View(every_clone=True)) for each in (many, whole)]
     assert texts[0] == texts[1]
+    file = tmp_path / "placement.json"
+    file.write_text(found.placement.to_json())
+    assert read_map(file) == found.placement
+    assert headline(found.placement) == headline(whole)
+    assert device_table(found.placement, View()) == device_table(many, View())
+    _compare_scopes(found.placement, whole)
+    for glob in ("fc1/*", "*/fc2/MatMul", "clone_3/*", "input/*"):
+        chosen = choose_counted(found.placement, glob)
+        assert sum(each.count for each in chosen) == len(choose_ops(whole, glob)), glob
+
+
+def _compare_scopes(kinds: KindMap, whole: PlacementMap) -> None:
+    """Hold the tree of kinds against that of all ops, in which each op is put where its kind is."""
+    name, known = names_of(kinds), Kinds(kinds)
+    labels = {}
+    for kind, counted in zip(kinds.op_kinds, counted_ops(kinds), strict=True):
+        for member in known.members(kind.of):
+            labels[op_at(kind, known, *member).name] = name(counted)
+    tree = CountedScopes.of(counted_ops(kinds), name)
+    wanted = build(whole.ops, lambda op: labels[op.name], lambda op: op.requested)
+    pairs = list(zip(_scopes(tree.root), _scopes(wanted), strict=True))
+    for found, each in pairs:
+        assert found.path == each.path
+        assert found.total == each.total
+        for device in whole.devices:
+            assert tree.number(found, device.ref) == each.counts[device.ref]
+
+
+def _scopes(root: Scope) -> list[Scope]:
+    return sorted([root, *(scope for _, scope in root.walk(root.depth))], key=lambda scope: scope.path)
 
 
 def _without_steps(placement: PlacementMap) -> PlacementMap:
@@ -120,11 +162,11 @@ def _step(device: MapDevice) -> int:
 
 def test_servers_need_room_for_what_all_clones_send() -> None:
     """The gradients of the largest variable of a server are there together before they are summed."""
-    many = map_many(_plan(_cluster(16, 4), ON_SERVERS))
-    servers = [each for each in many.placement.devices if each.ref.startswith("ps")]
+    many = expand(map_many(_plan(_cluster(16, 4), ON_SERVERS)).placement)
+    servers = [each for each in many.devices if each.ref.startswith("ps")]
     received = {
         each.to_device: each.largest[0].bytes
-        for each in many.placement.transfers
+        for each in many.transfers
         if each.from_device == "worker[15].gpu[3]"
     }
     assert len(servers) == 2

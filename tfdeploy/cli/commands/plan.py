@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from compiler.graph.compiled import CompiledGraph
+    from compiler.kinds.records import AnyMap
     from compiler.mapping.records import PlacementMap
     from compiler.plan import Plan
     from compiler.report.view import View
@@ -34,7 +35,7 @@ class LoadedPlacement:
     A map from a file has no plan, and that of many clones that are alike has no graph.
     """
 
-    placement: PlacementMap = field(repr=False)
+    placement: AnyMap = field(repr=False)
     texts: Mapping[str, str] = field(repr=False)
     plan: Plan | None = field(default=None, repr=False)
     compiled: CompiledGraph | None = field(default=None, repr=False)
@@ -82,7 +83,9 @@ class LoadedPlacement:
 @click.option(
     "--depth", type=click.IntRange(min=1), help="The depth to which scopes are shown; default: what fits."
 )
-@click.option("--every-clone", is_flag=True, help="Show every clone, even if clones are alike.")
+@click.option(
+    "--every-clone", is_flag=True, help="Show every clone, even if clones are alike; also with --json."
+)
 @click.option(
     "--run-one-step",
     is_flag=True,
@@ -154,7 +157,7 @@ def command(
 
         _show_beneath(lay_beneath(_forecast(loaded), ran), as_json=as_json, color=common.color_output)
     elif as_json:
-        sys.stdout.write(loaded.placement.to_json())
+        sys.stdout.write((_expanded(loaded.placement) if every_clone else loaded.placement).to_json())
     elif html is None and dot is None and trace is None:
         from compiler.report.view import View
 
@@ -231,13 +234,26 @@ def _one_step(compiled: CompiledGraph, common: Common) -> dict[str, str]:
     return run_one_step(compiled)
 
 
-def _show(placement: PlacementMap, view: View, *, ops: bool) -> None:
-    if view.only_misplaced and not any(op.assigned for op in placement.ops):
+def _expanded(placement: AnyMap) -> PlacementMap:
+    from compiler.kinds.expand import expand
+
+    return expand(placement)
+
+
+def _has_run(placement: AnyMap) -> bool:
+    """Whether a step has shown where ops are; a map by kinds is made before anything runs."""
+    from compiler.kinds.records import KindMap
+
+    return not isinstance(placement, KindMap) and any(op.assigned for op in placement.ops)
+
+
+def _show(placement: AnyMap, view: View, *, ops: bool) -> None:
+    if view.only_misplaced and not _has_run(placement):
         raise click.UsageError("where ops really are is known only after a step: add --run-one-step")
     if ops:
         from compiler.report.text.oplist import op_list
 
-        for line in op_list(placement, view):
+        for line in op_list(_expanded(placement), view):
             say(line)
     else:
         from compiler.report.text.terminal import terminal_map
@@ -249,10 +265,10 @@ def _page(loaded: LoadedPlacement, ran: RunTrace | None) -> str:
     from tfdeploy.plan_page import plan_page
 
     time = loaded.time if ran is None else _forecast(loaded)
-    return plan_page(loaded.placement, loaded.texts, loaded.plan, loaded.compiled, time, ran)
+    return plan_page(_expanded(loaded.placement), loaded.texts, loaded.plan, loaded.compiled, time, ran)
 
 
-def _files_of_map(placement: PlacementMap) -> InputFiles:
+def _files_of_map(placement: AnyMap) -> InputFiles:
     """Return the spec that a map was made from, and what it includes and names as far as it can be read."""
     from pathlib import Path
 
@@ -268,7 +284,7 @@ def _graph(loaded: LoadedPlacement) -> str:
     from compiler.graph.inspect.step.ops import step_graph
     from compiler.report.dot import dot
 
-    return dot(loaded.placement, step_graph(loaded.compiled))
+    return dot(_expanded(loaded.placement), step_graph(loaded.compiled))
 
 
 def _timeline(loaded: LoadedPlacement) -> str:

@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from compiler.figures import size
-from compiler.mapping.records import LIMIT, PlacementMap
-from dsl.files.typed_json import BadRecord, read_record
+from compiler.kinds.counted import counted_ops
+from compiler.kinds.expand import devices_of, variables_like
+from compiler.kinds.expand import variables_of as all_variables
+from compiler.kinds.reading import read_map
+from dsl.files.typed_json import BadRecord
 from tfdeploy.lsp.documents.opened import absolute
 from tfdeploy.runtime.records.directory import RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from compiler.kinds.records import AnyMap
     from dsl import ir
     from tfdeploy.lsp.documents.opened import Document
 
@@ -80,20 +84,20 @@ def placed_by_rules(document: Document, spec: ir.Spec, folders: Iterable[Path]) 
     placement = _map(document, RunDirectory.of(spec).placement, folders)
     if placement is None or placement.spec.sha256 != own:
         return {}
-    refs = {each.device: each.ref for each in placement.devices}
+    refs = {each.device: each.ref for each in devices_of(placement)}
     sizes: dict[int, Counter[str]] = {}
     numbers: Counter[int] = Counter()
     ops: dict[int, Counter[str]] = {}
-    for variable in placement.variables:
+    for variable in all_variables(placement):
         line = variable.rule.line
         if line is not None and _is_file(variable.rule.file, document):
             numbers[line] += 1
             for device in variable.copies or (variable.device,):
                 sizes.setdefault(line, Counter())[refs.get(device, device)] += variable.bytes
-    for op in placement.ops:
-        line = op.rule.line
-        if line is not None and _is_file(op.rule.file, document):
-            ops.setdefault(line, Counter())[op.requested] += 1
+    for op in counted_ops(placement):
+        rule = op.op.rule
+        if rule.line is not None and _is_file(rule.file, document):
+            ops.setdefault(rule.line, Counter()).update(dict.fromkeys(op.devices, op.each))
     return {
         line: Placed(numbers[line], dict(sizes.get(line, {})), dict(ops.get(line, {})))
         for line in {*sizes, *ops}
@@ -109,17 +113,17 @@ def variables_of(document: Document, spec: ir.Spec, folders: Iterable[Path]) -> 
         folders: The folders in which runs may have been started, the likeliest first.
     """
     placement = _map(document, RunDirectory.of(spec).placement, folders)
-    return () if placement is None else tuple(each.name for each in placement.variables)
+    return () if placement is None else tuple(each.name for each in variables_like(placement))
 
 
 def _is_file(file: str | None, document: Document) -> bool:
     return file is not None and Path(file).name == Path(document.path).name
 
 
-def _map(document: Document, path: Path, folders: Iterable[Path]) -> PlacementMap | None:
+def _map(document: Document, path: Path, folders: Iterable[Path]) -> AnyMap | None:
     for folder in (*folders, Path(absolute(document.path)).parent):
         try:
-            return read_record(folder / path, PlacementMap, LIMIT)
+            return read_map(folder / path)
         except (OSError, BadRecord):
             continue
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 
+from compiler.kinds.records import AnyMap
 from compiler.mapping.records import PlacementMap, RuleRef
 from dsl import ir
 from dsl.files.regular import read_regular
@@ -51,7 +52,7 @@ def texts_of(spec: ir.Spec) -> dict[str, str]:
     return {each.name: each.text for each in sources}
 
 
-def texts_on_disk(placement: PlacementMap) -> dict[str, str]:
+def texts_on_disk(placement: AnyMap) -> dict[str, str]:
     """Return the text of the spec if the file still exists and is the one from which the map was made."""
     try:
         raw = read_regular(placement.spec.path)

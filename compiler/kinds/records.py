@@ -1,0 +1,210 @@
+"""The placement map of clones that are alike: `placement.json` of version 2, which does not grow with clones.
+
+What is the same for many clones or tasks is there once, with places in its texts for their numbers. Version 1
+has the records of each clone, and `compiler/kinds/expand.py` makes it of version 2.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from attrs import field, frozen
+
+from compiler.mapping.records import (
+    MapAssumption,
+    MapClone,
+    MapDevice,
+    MapMode,
+    MapOp,
+    MapSlot,
+    MapSpec,
+    MapTransfer,
+    MapVariable,
+    PlacementMap,
+    json_lines,
+)
+from dsl.files.typed_json import NAME, Count
+from dsl.shown import Shown
+
+KINDS_VERSION = "2.0"
+
+
+@frozen
+class MapGrid:
+    """The clones as a grid: equally many on each task, on devices of their own.
+
+    Attributes:
+        job: The job of the tasks that have clones, or None if all clones are on this machine.
+        kind: The kind of the clones' devices.
+        tasks: The number of tasks that have clones; 1 on this machine.
+        clones: The number of clones on each task.
+        devices: The number of devices of each clone.
+    """
+
+    job: str | None
+    kind: Literal["gpu", "cpu"]
+    tasks: Count
+    clones: Count
+    devices: Count
+
+
+@frozen
+class MapRange:
+    """Numbers from a first to a last one, both included."""
+
+    first: Count
+    last: Count
+
+
+@frozen
+class MapKind:
+    """A kind of things: for which tasks and clones they are there.
+
+    Attributes:
+        tasks: The tasks, or None for what is there once.
+        clones: The clones on each of these tasks, by their numbers on the task, or None for what the clones
+            of a task share.
+        count: How many of a thing there are.
+    """
+
+    tasks: MapRange | None
+    clones: MapRange | None
+    count: Count
+
+
+@frozen
+class DeviceKind:
+    """Devices that are alike.
+
+    Attributes:
+        of: The number of their kind.
+        like: What is true of each. Its texts have places for numbers.
+    """
+
+    of: Count
+    like: MapDevice
+
+
+@frozen
+class CloneKind:
+    """Towers that are alike.
+
+    Attributes:
+        of: The number of their kind.
+        like: What is true of each. Its texts have places for numbers, and `index` is that of the first.
+    """
+
+    of: Count
+    like: MapClone
+
+
+@frozen
+class CopyKind:
+    """Copies of a variable, one for each clone.
+
+    Attributes:
+        of: The number of their kind.
+        device: The name of the device of each, with places for numbers.
+    """
+
+    of: Count
+    device: str
+
+
+@frozen
+class SlotKind:
+    """Slots of a variable, or of its copies, that are alike.
+
+    Attributes:
+        of: The number of their kind.
+        like: What is true of each. Its texts have places for numbers.
+    """
+
+    of: Count
+    like: MapSlot
+
+
+@frozen
+class VariableKind:
+    """A variable.
+
+    Attributes:
+        like: The variable, without its copies and slots. Its texts are as they are.
+        copies: Its copies, if it is replicated.
+        slots: Its slots.
+    """
+
+    like: MapVariable
+    copies: tuple[CopyKind, ...]
+    slots: tuple[SlotKind, ...]
+
+
+@frozen
+class OpKind:
+    """Ops that are alike.
+
+    Attributes:
+        of: The number of their kind.
+        like: What is true of each. Its texts have places for numbers, and `clone` is that of the first.
+    """
+
+    of: Count
+    like: MapOp
+
+
+@frozen
+class TransferKind:
+    """Pairs of devices between which a step sends the same.
+
+    Attributes:
+        of: The number of their kind.
+        like: What is true of each. Its texts have places for numbers. `largest` may have more tensors than
+            version 1 has: the first five by size and name are the largest.
+    """
+
+    of: Count
+    like: MapTransfer
+
+
+@frozen
+class KindMap(Shown):
+    """The whole map, by kinds.
+
+    The numbers in texts are written as `{clone}`, `{task}` and so on, and braces are doubled. Things are in
+    the order of version 1, in which what is of one task or clone is repeated.
+
+    Attributes:
+        spec: The spec.
+        tensorflow: The version of TensorFlow.
+        mode: How the graph updates its weights.
+        grid: The tasks and clones.
+        kinds: What there is: single things, things of tasks, and things of clones.
+        device_kinds: The devices.
+        clone_kinds: The towers.
+        variable_kinds: The variables.
+        op_kinds: The ops.
+        transfer_kinds: What a step sends between devices.
+        assumptions: The sizes on which the bytes of steps and transfers rest.
+        format_version: The version of the format.
+    """
+
+    spec: MapSpec
+    tensorflow: str
+    mode: MapMode
+    grid: MapGrid
+    kinds: tuple[MapKind, ...]
+    device_kinds: tuple[DeviceKind, ...] = field(metadata={NAME: "devices"})
+    clone_kinds: tuple[CloneKind, ...] = field(metadata={NAME: "clones"})
+    variable_kinds: tuple[VariableKind, ...] = field(metadata={NAME: "variables"})
+    op_kinds: tuple[OpKind, ...] = field(repr=False, metadata={NAME: "ops"})
+    transfer_kinds: tuple[TransferKind, ...] = field(metadata={NAME: "transfers"})
+    assumptions: tuple[MapAssumption, ...] = ()
+    format_version: str = KINDS_VERSION
+
+    def to_json(self) -> str:
+        """Return the text of `placement.json`: format version first, one kind of ops in each line."""
+        return json_lines(self)
+
+
+AnyMap: TypeAlias = PlacementMap | KindMap
+"""A placement map, by clone or by kinds."""

@@ -1,0 +1,136 @@
+"""The ops of a placement map of any version as a tree of scopes, and their numbers on each device."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from attrs import define, field
+
+from compiler.kinds.counted import Counted
+from compiler.kinds.records import AnyMap, KindMap
+from compiler.kinds.sets import Kinds
+from compiler.kinds.templates import SUFFIX, Template
+from compiler.report import refs, scopes
+from compiler.report.scopes import Scope
+
+
+@define
+class CountedScopes:
+    """A tree of scopes, in which equal clones are one.
+
+    The scopes of a map by kinds are counted by sets of devices that have equally many ops.
+
+    Attributes:
+        root: The tree.
+    """
+
+    root: Scope = field(init=False)
+    _sets: dict[str, tuple[str, ...]] = field(factory=dict)
+    _keys: dict[tuple[str, ...], str] = field(factory=dict)
+    _of: dict[str, tuple[str, ...]] = field(init=False)
+
+    @classmethod
+    def of(cls, ops: Iterable[Counted], name: Callable[[Counted], str]) -> CountedScopes:
+        """Return the tree of ops.
+
+        Args:
+            ops: The ops.
+            name: Returns the name by which an op is put into the tree.
+        """
+        found = cls()
+        found.root = scopes.build(ops, name, found._key, lambda each: each.count)
+        keys: dict[str, list[str]] = defaultdict(list)
+        for key, devices in found._sets.items():
+            for ref in devices:
+                keys[ref].append(key)
+        found._of = {ref: tuple(each) for ref, each in keys.items()}
+        return found
+
+    def _key(self, op: Counted) -> str:
+        key = self._keys.get(op.devices)
+        if key is None:
+            key = self._keys[op.devices] = refs.label(op.devices)
+            self._sets[key] = op.devices
+        return key
+
+    def sort_of(self, ref: str) -> tuple[str, ...]:
+        """Return what devices have in common that have equally many ops in every scope."""
+        return self._of.get(ref, ())
+
+    def number(self, scope: Scope, ref: str) -> int:
+        """Return how many ops of a scope are on a device."""
+        return sum(scope.counts[key] // len(self._sets[key]) for key in self.sort_of(ref))
+
+
+def names_of(placement: AnyMap, *, every_clone: bool = False) -> Callable[[Counted], str]:
+    """Return a function that names ops for a tree: those of equal clones have one scope.
+
+    Args:
+        placement: The map.
+        every_clone: Whether every clone has a scope of its own. A map by kinds has to be expanded for that.
+    """
+    if isinstance(placement, KindMap):
+        return _KindNames(placement).of
+    named = scopes.op_name if every_clone else scopes.fold(placement)
+    return lambda each: named(each.op)
+
+
+@define
+class _KindNames:
+    """The names of kinds of ops: `clone_0..511/conv1/Conv2D`, `input/1..63/next`."""
+
+    placement: KindMap
+    kinds: Kinds = field(init=False)
+    labels: dict[int, str] = field(init=False)
+    scopes: dict[int, str] = field(init=False)
+    _known: dict[tuple[str, int | None], str] = field(factory=dict)
+    _spans: dict[tuple[int, int], str] = field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        placement = self.placement
+        self.kinds = Kinds(placement)
+        self.scopes = {each.of: f"{each.like.scope}/" for each in placement.clone_kinds}
+        inside: dict[int, list[str]] = {of: [] for of in self.scopes}
+        for each in placement.op_kinds:
+            scope = self.scopes.get(each.of)
+            if scope is not None and each.like.clone is not None and each.like.name.startswith(scope):
+                inside[each.of].append(each.like.name.removeprefix(scope))
+        alike: dict[frozenset[str], list[int]] = {}
+        for of, names in inside.items():
+            alike.setdefault(frozenset(names), []).append(of)
+        self.labels = {of: self._label(group) for group in alike.values() for of in group}
+
+    def _label(self, group: list[int]) -> str:
+        """Return the name of the scope of clones of several kinds."""
+        grid = self.kinds.numbers.grid
+        clones = [grid.number(*each) for of in group for each in self.kinds.members(of)]
+        return f"clone_{refs.span(clones)}/"
+
+    def of(self, op: Counted) -> str:
+        """Return the name for an op, or a kind of ops."""
+        key = (op.op.name, op.of)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = op.op.name if op.of is None else self._named(op.op.name, op.of)
+        return found
+
+    def _named(self, name: str, of: int) -> str:
+        scope = self.scopes.get(of)
+        if scope is not None and name.startswith(scope):
+            return self.labels[of] + self._ranged(name.removeprefix(scope), of)
+        return self._ranged(name, of)
+
+    def _ranged(self, text: str, of: int) -> str:
+        """Return one name for all of a kind, with ranges for the numbers that differ."""
+        parts = self.kinds.template(text).parts
+        return "".join([each if isinstance(each, str) else self._span(each, of) for each in parts])
+
+    def _span(self, what: int, of: int) -> str:
+        key = (what, of)
+        if key not in self._spans:
+            template = Template((what,))
+            texts = {template.at(self.kinds.numbers, *each) for each in self.kinds.members(of)}
+            start = "_" if what == SUFFIX else ""
+            self._spans[key] = start + refs.span(int(each.removeprefix("_")) for each in texts if each)
+        return self._spans[key]

@@ -9,7 +9,7 @@ These are plain classes, because as attrs records they would add 3 ms to the sta
 from __future__ import annotations
 
 from copy import copy
-from typing import Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 from dsl.source import Source, Span
 
@@ -314,9 +314,19 @@ Expr: TypeAlias = (
 
 
 class Attribute(Node):
-    """`name = value`, or `name, other = value`; `others` are the further names with their spans."""
+    """`name = value`, or `name, other = value`.
 
-    __slots__ = ("name", "name_span", "others", "value")
+    Attributes:
+        name: The name.
+        name_span: Where the name is written.
+        value: The expression.
+        others: The further names with their spans.
+        memory: What is remembered of it until the text is read again, by whoever reads it, or None.
+    """
+
+    __slots__ = ("memory", "name", "name_span", "others", "value")
+
+    memory: Any
 
     def __init__(
         self,
@@ -331,6 +341,7 @@ class Attribute(Node):
         self.name_span = name_span
         self.value = value
         self.others = others
+        self.memory = None
         self.span = span
 
     @property
@@ -414,3 +425,19 @@ class File:
         self.source = source
         self.items = items
         self.allowances = allowances
+
+
+def spans_in(value: object) -> list[Span]:
+    """Return all places in a node, or in nodes in tuples, each once."""
+    found: dict[int, Span] = {}
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Span):
+            found[id(each)] = each
+        elif isinstance(each, tuple):
+            waiting.extend(each)
+        elif isinstance(each, Node):
+            waiting.append(each.span)
+            waiting.extend(getattr(each, name) for name in type(each).__slots__ if name != "memory")
+    return list(found.values())

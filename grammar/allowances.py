@@ -24,16 +24,32 @@ if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
     from grammar.reports import Reports
 
+_SIGN = "tfdeploy:"
 _COMMENT = r"#[ \t]*tfdeploy:[ \t]*allow\(([^()\n]*)\)"
 _NAME = r"[^\s,]+"
 
 
-def allowances(source: Source, tokens: Sequence[Token], reports: Reports) -> tuple[Allowance, ...]:
-    """Return the lints that the comments of a text switch off, and report names that are not lints."""
-    if "tfdeploy:" not in source.text:
+def allowances(
+    source: Source,
+    tokens: Sequence[Token],
+    reports: Reports,
+    part: tuple[int, int] | None = None,
+) -> tuple[Allowance, ...]:
+    """Return the lints that the comments of a text switch off, and report names that are not lints.
+
+    Args:
+        source: The text.
+        tokens: The tokens of the text, or of the part.
+        reports: Collects the diagnostics.
+        part: Where a part of the text starts and ends of which alone the comments count. It consists of whole
+            lines, and has the token after each comment if there is one in the text.
+    """
+    start, end = part or (0, len(source.text))
+    if source.text.find(_SIGN, start, end) < 0:
         return ()
     known = {code.name for code in CODES.values() if is_lint(code.code)}
-    found = tuple(_found(source, [token for token in tokens if token.type != "NEWLINE"]))
+    significant = [token for token in tokens if token.type != "NEWLINE"]
+    found = tuple(_found(source, significant, start, end))
     for each in found:
         if each.name not in known:
             reports.add(lint.unknown_lint(each.name, each.span, nearest(each.name, known), sorted(known)))
@@ -57,19 +73,19 @@ def allowed(diagnostic: Diagnostic, given: Sequence[Allowance]) -> bool:
     )
 
 
-def _found(source: Source, tokens: list[Token]) -> Iterator[Allowance]:
+def _found(source: Source, tokens: list[Token], start: int, end: int) -> Iterator[Allowance]:
     starts = [token.start_pos or 0 for token in tokens]
-    for match in re.finditer(_COMMENT, source.text):
+    for match in re.compile(_COMMENT).finditer(source.text, start, end):
         after = bisect_right(starts, match.start())
         if after and (tokens[after - 1].end_pos or 0) > match.start():
             continue  # inside a string
         line = source.position(match.start()).line
-        if not after:
+        if not after and not start:
             covered = None
-        elif tokens[after - 1].end_line == line or after == len(tokens):
+        elif (after and tokens[after - 1].end_line == line) or after == len(tokens):
             covered = line
         else:
             covered = tokens[after].line
         for name in re.finditer(_NAME, match[1]):
-            start = match.start(1) + name.start()
-            yield Allowance(name[0], Span(source, start, start + len(name[0])), covered)
+            at = match.start(1) + name.start()
+            yield Allowance(name[0], Span(source, at, at + len(name[0])), covered)

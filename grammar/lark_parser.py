@@ -88,31 +88,36 @@ def _pattern() -> tuple[re.Pattern[str], frozenset[str]]:
     return pattern, lexer.ignore_types
 
 
-def lex(text: str, *, everything: bool = False) -> list[Token]:
-    """Return the tokens of a text, newlines included.
+def lex(
+    text: str, *, everything: bool = False, start: int = 0, end: int | None = None, line: int = 1
+) -> list[Token]:
+    """Return the tokens of a text or of some of its lines, newlines included.
 
     Every character is in a terminal, and only `NEWLINE` has a newline.
 
     Args:
         text: The text.
         everything: Whether comments and other white space are among the tokens.
+        start: Where the first of the lines starts.
+        end: Where the last of the lines ends; if it is None, at the end of the text.
+        line: The number of the first line.
     """
     pattern, ignored = _pattern()
     if everything:
         ignored = frozenset()
     found: list[Token] = []
-    line, line_start = 1, 0
-    for match in pattern.finditer(text):
+    line_start = start
+    for match in pattern.finditer(text, start, len(text) if end is None else end):
         kind = match.lastgroup
         if kind in ignored:
             continue
         token = _new(Token, match[0])
         token.type, token.value = kind, match[0]  # type: ignore[assignment] # each terminal is a group
-        token.start_pos, token.end_pos = start, end = match.span()
-        token.line, token.column = line, start - line_start + 1
+        token.start_pos, token.end_pos = first, last = match.span()
+        token.line, token.column = line, first - line_start + 1
         if kind == "NEWLINE":
-            line, line_start = line + 1, end
-        token.end_line, token.end_column = line, end - line_start + 1
+            line, line_start = line + 1, last
+        token.end_line, token.end_column = line, last - line_start + 1
         found.append(token)
     return found
 

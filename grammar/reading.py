@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dsl import ir
+    from grammar.kept.spec import KeptSpec
+    from grammar.lower.memory import Memory
 
 
 def read(
@@ -29,6 +32,7 @@ def read(
     changes: tuple[tuple[str, str], ...],
     text: str | None,
     texts: Mapping[str, str],
+    kept: KeptSpec | None = None,
     *,
     allow_python: bool,
 ) -> Reading:
@@ -39,9 +43,9 @@ def read(
     decoded = files.decoded(path, data)
     if not isinstance(decoded, str):
         return Reading(None, Diagnostics([decoded]), ())
-    source = Source(path, decoded)
+    source = Source(path, decoded) if kept is None else kept.source(os.path.abspath(path), path, decoded)  # noqa: PTH100 as in `files`
     reports = Reports()
-    gathered, spec = _within_reason(source, changes, texts, reports, allow_python=allow_python)
+    gathered, spec = _within_reason(source, changes, texts, reports, kept, allow_python=allow_python)
     allowances = () if gathered is None else gathered.allowances
     found = [each for each in reports.found if not allowed(each, allowances)]
     included = () if gathered is None else tuple(each.source for each in gathered.parsed)
@@ -59,14 +63,16 @@ def _within_reason(
     changes: tuple[tuple[str, str], ...],
     texts: Mapping[str, str],
     reports: Reports,
+    kept: KeptSpec | None,
     *,
     allow_python: bool,
 ) -> tuple[files.Files | None, ir.Spec | None]:
     """Return the files of a spec and its meaning, or None for what too many errors kept from being read."""
     gathered = None
     try:
-        gathered = files.gather(source, reports, texts)
-        return gathered, _spec(gathered, source, changes, reports, allow_python=allow_python)
+        gathered = files.gather(source, reports, texts, kept)
+        memory = None if kept is None else kept.memory
+        return gathered, _spec(gathered, source, changes, reports, memory, allow_python=allow_python)
     except TooManyError:
         return gathered, None
 
@@ -76,6 +82,7 @@ def _spec(
     source: Source,
     changes: tuple[tuple[str, str], ...],
     reports: Reports,
+    memory: Memory | None,
     *,
     allow_python: bool,
 ) -> ir.Spec | None:
@@ -86,7 +93,9 @@ def _spec(
             reports.add(file_errors.empty(source.name, start))
         return None
     items = overrides.apply(gathered.items, changes, reports)
-    lowered = lower(items, start, reports, allow_python=allow_python, all_read=gathered.complete)
+    lowered = lower(
+        items, start, reports, allow_python=allow_python, all_read=gathered.complete, memory=memory
+    )
     _report_all(CHECKS, lowered.facts, reports)
     if reports.has_errors:
         for file in gathered.parsed:

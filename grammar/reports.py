@@ -47,6 +47,11 @@ class Stretches:
         self._starts[low:high] = [start]
         self._ends[low:high] = [end]
 
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The ranges, each from its start to its end."""
+        return tuple(zip(self._starts, self._ends, strict=True))
+
     def touch(self, start: int, end: int) -> bool:
         """Whether any of the ranges overlaps the one from `start` to `end`."""
         at = bisect_right(self._ends, start)
@@ -159,6 +164,15 @@ class Reports:
         """Whether `span` overlaps a tainted part."""
         stretches = self._tainted.get(id(span.source))
         return stretches is not None and stretches.touch(span.start, max(span.end, span.start + 1))
+
+    def tainted_in(self, source: Source) -> tuple[tuple[int, int], ...]:
+        """Return where the tainted parts of `source` start and end."""
+        stretches = self._tainted.get(id(source))
+        return () if stretches is None else stretches.ranges
+
+    def is_distrusted(self, source: Source) -> bool:
+        """Whether the boundaries of the blocks of `source` are a guess."""
+        return id(source) in self._distrusted
 
     def in_source(self, source: Source) -> int:
         """Return the number of diagnostics that point into `source`."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dsl.source import Span
+    from grammar.lower.memory import Memory
     from grammar.reports import Reports
 
 
@@ -49,6 +50,7 @@ def lower(
     *,
     allow_python: bool = False,
     all_read: bool = True,
+    memory: Memory | None = None,
 ) -> Lowered:
     """Lower the items of a spec.
 
@@ -59,12 +61,13 @@ def lower(
         allow_python: Whether `python(...)` is allowed.
         all_read: Whether all included files could be read. If not, they may define names that seem to be
             missing.
+        memory: What is remembered of the last reading, or None if nothing is.
     """
     constants_ = [
         each for item in items if isinstance(item, syntax.Block) and item.kind == "let" for each in item.items
     ]
     lost = frozenset(name for item in (*items, *constants_) for name in lost_names(item))
-    context = Context(reports, lost=lost, allow_python=allow_python)
+    context = Context(reports, lost=lost, allow_python=allow_python, memory=memory)
     top, complete = _top(items, context)
     complete = complete and all_read
     if not complete:

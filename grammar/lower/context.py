@@ -9,6 +9,8 @@ from attrs import evolve, field, frozen
 
 from dsl import ir, syntax
 from dsl.source import Span
+from grammar.lower.memory import Memory
+from grammar.lower.notes import Notes
 from grammar.reports import Reports
 
 
@@ -20,33 +22,6 @@ class Bad:
 
 
 BAD: Final = Bad()
-
-
-@frozen
-class Notes:
-    """What lowering has found in the whole spec.
-
-    Attributes:
-        constants: The names of the constants that are used.
-        layers: The names of the `layer` blocks that are used.
-        patterns: All patterns of devices.
-        inputs: The inputs of the model.
-        splits: The splits of the data.
-        unknown: The names that are not defined.
-        incomplete: The `layer` blocks whose parameters are not all known.
-        doubtful: The names that may have been meant by something with an error; `layer` means any layer, and
-            `let` any
-        constant.
-    """
-
-    constants: set[str] = field(factory=set)
-    layers: set[str] = field(factory=set)
-    patterns: list[ir.DevicePattern] = field(factory=list)
-    inputs: list[ir.Binding] = field(factory=list)
-    splits: list[ir.Split] = field(factory=list)
-    unknown: set[str] = field(factory=set)
-    incomplete: set[str] = field(factory=set)
-    doubtful: set[str] = field(factory=set)
 
 
 @frozen
@@ -64,6 +39,7 @@ class Context:
         lost: The names that unreadable parts may define.
         allow_python: Whether `python(...)` is allowed.
         notes: What was found in the whole spec.
+        memory: What is remembered of the last reading, or None if nothing is.
     """
 
     reports: Reports
@@ -76,6 +52,7 @@ class Context:
     lost: frozenset[str] = frozenset()
     allow_python: bool = False
     notes: Notes = field(factory=Notes)
+    memory: Memory | None = None
 
     def within(self, **changes: Any) -> Context:
         """Return a copy of this context with other names in scope."""

@@ -34,7 +34,7 @@ _ENDS = {
     "LBRACKET": frozenset({"COMMA", "RBRACKET"}),
     "LBRACE": frozenset({"COMMA", "NEWLINE", "RBRACE"}),
 }
-_BOUNDARIES = frozenset({"LPAREN", "AGAIN", "LBRACKET", "LBRACE", "COMMA", "EQUALS", "_separator"})
+_BOUNDARIES = frozenset({"LPAREN", "AGAIN", "LBRACKET", "LBRACE", "COMMA", "EQUALS", "NEWLINE", "_separator"})
 _ARITHMETIC = frozenset({"PLUS", "STAR", "SLASH"})
 _STARTS = frozenset({"NAME", "STRING", "INTEGER", "FLOAT", "QUANTITY", "LBRACKET"})
 

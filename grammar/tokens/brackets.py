@@ -16,6 +16,8 @@ from grammar.tokens.braces import starts_item
 from grammar.tokens.bracket_tokens import BRACKET, CLOSER, OPENER, indent_of, made_after
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dsl.diagnostics import Diagnostic
     from dsl.source import Source
     from grammar.reports import Reports
@@ -28,9 +30,7 @@ _CONTINUATION = frozenset({"ARROW", "RPAREN", "RBRACKET"})
 def balanced(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
     """Return the tokens with every round and square bracket closed within its item."""
     out: list[Token] = []
-    start = 0
-    while start < len(tokens):
-        end = _end_of_item(tokens, start)
+    for start, end in _items(tokens):
         item = tokens[start:end]
         if not _matches(item):
             item = _Item(item, source, reports).mended()
@@ -38,8 +38,26 @@ def balanced(tokens: list[Token], source: Source, reports: Reports) -> list[Toke
                 reports.taint(Span(source, tokens[end].start_pos or 0, tokens[end].end_pos or 0))
         out.extend(item)
         out.extend(tokens[end : end + 1])
-        start = end + 1
     return out
+
+
+def all_match(tokens: list[Token]) -> bool:
+    """Whether every round and square bracket is closed in its item, so that `balanced` changes nothing."""
+    return all(_matches(tokens[start:end]) for start, end in _items(tokens))
+
+
+def last_indent(tokens: list[Token]) -> int:
+    """Return how deep the first token of the last item is indented, after which the next item is told."""
+    return indent_of(tokens[[start for start, _ in _items(tokens)][-1]])
+
+
+def _items(tokens: list[Token]) -> Iterator[tuple[int, int]]:
+    """Yield where items start and end; the newline or brace at the end is not in them."""
+    start = 0
+    while start < len(tokens):
+        end = _end_of_item(tokens, start)
+        yield start, end
+        start = end + 1
 
 
 def _end_of_item(tokens: list[Token], start: int) -> int:

@@ -25,7 +25,17 @@ _INSTEAD = {":": ("=", "EQUALS"), ";": (",", "COMMA")}
 
 def tokens(source: Source, reports: Reports) -> list[Token]:
     """Return the tokens of a text, with newlines, without comments and other white space."""
-    raw = lark_parser.lex(comments.without_foreign(source, reports))
+    return checked(lark_parser.lex(comments.without_foreign(source, reports)), source, reports)
+
+
+def checked(raw: list[Token], source: Source, reports: Reports) -> list[Token]:
+    """Return tokens without what the language does not have, which is reported.
+
+    Args:
+        raw: All tokens of a text, or of a part of it in which every block is whole.
+        source: The text.
+        reports: Collects the diagnostics.
+    """
     understood = habits.understood(context.marked(raw), source, reports)
     found = [
         token if _is_fine(token) else _CHECKS[token.type](token, _span(source, token), reports)

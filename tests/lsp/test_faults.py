@@ -16,6 +16,7 @@ from tfdeploy.lsp.settings import Settings
 if TYPE_CHECKING:
     import pytest
 
+    from grammar.kept.spec import KeptSpec
     from tfdeploy.lsp.documents.opened import Document
     from tfdeploy.lsp.reading.diagnostics import Findings
 
@@ -29,10 +30,10 @@ def test_a_fault_while_reading_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "text_document_publish_diagnostics", shown.append)
     examine = reader.examine
 
-    def failing(document: Document, texts: dict[str, str], settings: Settings) -> Findings:
+    def failing(document: Document, texts: dict[str, str], settings: Settings, kept: KeptSpec) -> Findings:
         if document.version == 1:
             raise ZeroDivisionError("a fault")
-        return examine(document, texts, settings)
+        return examine(document, texts, settings, kept)
 
     monkeypatch.setattr(reader, "examine", failing)
     uri = "file:///nowhere/spec.tfdeploy"

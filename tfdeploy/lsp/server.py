@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dsl import ir, syntax
+    from grammar.kept.spec import KeptSpec
     from tfdeploy.lsp.documents.opened import Document
     from tfdeploy.lsp.features.workspace import Symbols
     from tfdeploy.lsp.reading.diagnostics import Findings
@@ -52,7 +53,11 @@ class _Protocol(LanguageServerProtocol):
 
 @define
 class _State:
-    """What is known of an open document beside its text."""
+    """What is known of an open document beside its text.
+
+    What the last reading found has places that move when the next one begins, which is done in the thread of
+    the requests; so no request sees places of which some have moved.
+    """
 
     findings: Findings | None = None
     spec: ir.Spec | None = None
@@ -62,6 +67,7 @@ class _State:
     parsed: Document | None = None
     task: asyncio.Task[None] | None = None
     again: bool = False
+    kept: KeptSpec | None = None
 
 
 class SpecServer(LanguageServer):
@@ -140,14 +146,18 @@ class SpecServer(LanguageServer):
         from tfdeploy.lsp.reading import reader
 
         try:
+            texts = self.documents.texts
+            kept = state.kept = state.kept or reader.KeptSpec()
+            kept.move(texts)
             found = await loop.run_in_executor(
-                self._reader, reader.examine, document, self.documents.texts, self.settings
+                self._reader, reader.examine, document, texts, self.settings, kept
             )
             self.documents.note_includes(document, found.paths)
             if not state.again:
                 self._show(uri, reader.by_file(found, self.documents))
             names = await loop.run_in_executor(self._reader, reader.names, found)
         except Exception as fault:  # noqa: BLE001 a fault in one text must not end the server
+            state.kept = None
             message = f"{document.path} could not be read because of a fault of tfdeploy: {fault!r}"
             self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
             return

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
 
 from dsl import ir, schema, syntax
 from dsl.errors.meaning import names, references, types
 from dsl.errors.meaning import tensors as tensor_errors
 from dsl.schema import signatures
 from dsl.schema import types as kinds
+from grammar.lower import remembering
 from grammar.lower.blocks import once
 from grammar.lower.constants import RESERVED
 from grammar.lower.context import BAD
@@ -18,9 +21,10 @@ from grammar.lower.network import flows
 from grammar.lower.network.operations import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from dsl.source import Span
+    from grammar.lower.context import Context
     from grammar.lower.network.flows import Tensors
 
 
@@ -64,23 +68,36 @@ def _kind(value: syntax.Expr) -> str:
 
 
 def read(
-    items: Sequence[syntax.Attribute], tensors: Tensors, *, in_layer: bool
+    items: Sequence[syntax.Attribute], tensors: Tensors, layer: str | None
 ) -> tuple[ir.Binding, ...] | None:
     """Lower the bindings.
 
     Args:
         items: The bindings as written.
         tensors: The names in scope.
-        in_layer: Whether they are in a `layer` block.
+        layer: The name of the `layer` block that they are in, or None if they are in the model.
 
     Returns:
         The bindings, each after those that it needs, or None if there is an error.
     """
-    ordered = _ordered(items, tensors)
-    read_ = [_binding(item, tensors, in_layer=in_layer) for item in ordered or items]
+    needed = {id(item): _needed(item) for item in items}
+    ordered = _ordered(items, needed, tensors)
+    in_layer = layer is not None
+    scope = remembering.scope_of(layer or "", tensors.kinds, tensors.context)
+    read_ = []
+    for item in ordered or items:
+        if scope is None:
+            read_.append(_binding(item, tensors, in_layer=in_layer))
+            continue
+        lower = partial(_lowered, item, tensors, in_layer=in_layer)
+        read_.append(remembering.lowered(item, needed[id(item)], scope, tensors.context, lower))
     if ordered is None or any(binding is BAD for binding in read_):
         return None
     return tuple(read_)
+
+
+def _lowered(item: syntax.Attribute, tensors: Tensors, context: Context, *, in_layer: bool) -> Any:
+    return _binding(item, evolve(tensors, context=context), in_layer=in_layer)
 
 
 def _binding(item: syntax.Attribute, tensors: Tensors, *, in_layer: bool) -> Any:
@@ -174,14 +191,21 @@ def _input(call: syntax.Call, tensors: Tensors, *, in_layer: bool) -> Any:
     return ir.Input(given["dtype"], given["shape"], sizes, span=call.span)
 
 
-def _ordered(items: Sequence[syntax.Attribute], tensors: Tensors) -> list[syntax.Attribute] | None:
+def _ordered(
+    items: Sequence[syntax.Attribute], needed: Mapping[int, tuple[str, ...]], tensors: Tensors
+) -> list[syntax.Attribute] | None:
     """Sort bindings so that each comes after those that it needs; return None if they form a cycle."""
+
+    def first_names(item: syntax.Attribute) -> Iterator[str]:
+        """Return the first names of the bindings that a binding needs."""
+        return iter([by_name[name].name for name in needed[id(item)] if name in by_name])
+
     by_name = {name: item for item in items for name, _ in item.names}
     done: dict[str, syntax.Attribute] = {}
     fine = True
     for item in items:
         path = {item.name: None} if item.name not in done else {}
-        waiting = [_needed(item.value, by_name)] if path else []
+        waiting = [first_names(item)] if path else []
         while waiting:
             following = next((each for each in waiting[-1] if each not in done), None)
             if following is None:
@@ -196,13 +220,13 @@ def _ordered(items: Sequence[syntax.Attribute], tensors: Tensors) -> list[syntax
                 done.update({each: by_name[each] for each in circle})
             else:
                 path[following] = None
-                waiting.append(_needed(by_name[following].value, by_name))
+                waiting.append(first_names(by_name[following]))
     return list(done.values()) if fine else None
 
 
-def _needed(value: syntax.Expr, known: dict[str, syntax.Attribute]) -> Iterator[str]:
-    """Return the first names of the bindings that an expression needs."""
-    return iter([known[name].name for name in _names(value) if name in known])
+def _needed(item: syntax.Attribute) -> tuple[str, ...]:
+    """Return the names in the expression of a binding that other bindings may have."""
+    return tuple(_names(item.value)) if item.memory is None else item.memory.needed
 
 
 def _names(value: Any) -> Iterator[str]:  # noqa: C901 one for each kind of expression

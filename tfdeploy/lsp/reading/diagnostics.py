@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from dsl.diagnostics import Diagnostic
     from dsl.source import Source
+    from grammar.kept.spec import KeptSpec
     from tfdeploy.lsp.documents.opened import Document, Documents
     from tfdeploy.lsp.settings import Settings
 
@@ -47,19 +48,23 @@ class Findings:
         return tuple(absolute(each.name) for each in self.reading.sources if each.name != "--set")
 
 
-def examine(document: Document, texts: dict[str, str], settings: Settings) -> Findings:
+def examine(
+    document: Document, texts: dict[str, str], settings: Settings, kept: KeptSpec | None = None
+) -> Findings:
     """Read a document and check it, as `check` does.
 
     Args:
         document: The document.
         texts: The open texts by their absolute paths.
         settings: How it is read.
+        kept: What is kept of its last reading, or None to read all of it.
     """
     reading = grammar.read(
         document.path,
         settings.overrides,
         text=document.source.text,
         texts=texts,
+        kept=kept,
         allow_python=settings.allow_python,
     )
     return Findings(document, reading, tuple(diagnose(reading)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from grammar import lark_parser
 from grammar.cursor import parts_of_line
+from grammar.kept.spec import KeptSpec
 from tfdeploy.lsp.reading.diagnostics import by_file, examine
 from tfdeploy.lsp.reading.names import names_of
 
@@ -33,4 +34,4 @@ def names(findings: Findings) -> Names:
     return names_of(findings.reading.trees)
 
 
-__all__ = ["by_file", "examine", "names", "prepare"]
+__all__ = ["KeptSpec", "by_file", "examine", "names", "prepare"]

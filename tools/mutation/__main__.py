@@ -258,7 +258,7 @@ class Server:
         self.tree = _copy(FOLDER / f"tree-{index}")
         for path, text in marked.items():
             (self.tree / path).write_text(text, encoding="utf-8")
-        environment = {**os.environ, "PYTHONPATH": str(self.tree)}
+        environment = {**os.environ, "PYTHONPATH": str(self.tree), "OPENBLAS_NUM_THREADS": "1"}
         self._log = FOLDER / f"log-{index}.txt"
         self.process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("forking.py"))],

@@ -126,6 +126,12 @@ class Serving:
                 return True
         return None
 
+    def pytest_collectreport(self, report: Any) -> None:
+        """Raise if TensorFlow has started threads, without which a child cannot go on."""
+        threads = (Path(f"/proc/self/task/{each}/comm").read_text() for each in os.listdir("/proc/self/task"))  # noqa: PTH208 names alone
+        if any(each.startswith("tf_") for each in threads):
+            raise RuntimeError(f"TensorFlow computes something when {report.nodeid} is imported")
+
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Note the result of a test that is measured."""
         if self._measured is not None:

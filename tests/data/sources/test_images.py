@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -136,11 +137,11 @@ def test_a_cast_changes_no_pixel(reader: Any, resize: str) -> None:
     np.testing.assert_array_equal(found[0][1], expected)
 
 
-BROKEN = {
-    "empty file": (b"", "the file is empty"),
-    "text": (b"not an image at all", "this is neither a JPEG nor a PNG file, whatever its name"),
-    "cut off PNG": (png(7, 40, 60)[:-30], "the PNG file is damaged or was cut off: "),
-    "cut off JPEG": (jpeg(7)[:300], "the JPEG file is damaged or was cut off: "),
+BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
+    "empty file": (bytes, "the file is empty"),
+    "text": (lambda: b"not an image at all", "this is neither a JPEG nor a PNG file, whatever its name"),
+    "cut off PNG": (lambda: png(7, 40, 60)[:-30], "the PNG file is damaged or was cut off: "),
+    "cut off JPEG": (lambda: jpeg(7)[:300], "the JPEG file is damaged or was cut off: "),
 }
 
 
@@ -148,7 +149,7 @@ BROKEN = {
 def test_a_broken_image_is_located(reader: Any, kind: str) -> None:
     """The file that cannot be decoded is named, wherever it stands among the others."""
     content, message = BROKEN[kind]
-    write(reader.base / "pictures", **{f"c_{each}_png": png(each) for each in range(40)}, d_1_png=content)
+    write(reader.base / "pictures", **{f"c_{each}_png": png(each) for each in range(40)}, d_1_png=content())
     found = reader.fault(reader.call("images", "pictures", size=(4, 6)), wanted=WANTED)
     assert found.code == "TFD713"
     assert found.message.startswith(f"`{reader.base / 'pictures' / 'd' / '1.png'}`: {message}")

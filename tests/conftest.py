@@ -20,6 +20,7 @@ import pytest
 from hypothesis import settings
 
 from tfdeploy import progress
+from tfdeploy.runtime.start_tensorflow import without_scikit_learn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,14 +68,18 @@ def pytest_configure() -> None:
     os.environ.setdefault(progress.VARIABLE, progress.NEVER)
 
 
-def pytest_collection() -> None:
-    """Let nobody look for garbage while tests are collected: all that is made then stays."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Let nobody look for garbage while tests are collected, and Keras start as in a command.
+
+    All that is made meanwhile stays.
+    """
     gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    """Look for garbage again."""
-    gc.enable()
+    try:
+        with without_scikit_learn():
+            return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest itself leaves out what bears the marker

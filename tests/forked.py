@@ -164,9 +164,9 @@ def main() -> None:
 def _load() -> None:
     """Import what the processes will need."""
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    from tfdeploy.runtime.start_tensorflow import _silenced
+    from tfdeploy.runtime.start_tensorflow import _silenced, without_scikit_learn
 
-    with _silenced():
+    with _silenced(), without_scikit_learn():
         import keras
         import tensorflow as tf
     for package in ("dsl", "grammar", "compiler", "tfdeploy"):

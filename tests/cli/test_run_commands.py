@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,32 +17,50 @@ DIGITS = ROOT / "examples" / "digits.tfdeploy"
 CIFAR10 = ROOT / "examples" / "cifar10.tfdeploy"
 
 
-def tfdeploy(*arguments: str | Path, executed: bool = False) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process, which is forked unless it is to be `executed`."""
+SITE = """
+import atexit, pathlib, sys
+file = pathlib.Path(__file__).with_name("imported")
+atexit.register(lambda: file.write_text(" ".join(sorted({name.partition(".")[0] for name in sys.modules}))))
+"""
+"""What Python imports when it starts: it leaves the names of all packages that the process has imported."""
+
+
+def tfdeploy(*arguments: str | Path, site: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process, forked unless it is executed with the code of a folder `site`."""
     command = [sys.executable, "-m", "tfdeploy", *map(str, arguments)]
-    if executed:
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if site is not None:
+        (site / "sitecustomize.py").write_text(SITE)
+        env = {**os.environ, "PYTHONPATH": str(site)}
+        return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     return forked.run(command, cwd=ROOT, text=True)
 
 
 def test_an_executed_compile_and_run(tmp_path: Path) -> None:
-    """Without a terminal there are plain lines, the totals of the map, a summary, and last the result."""
+    """Without a terminal there are plain lines, the totals of the map, a summary, and last the result.
+
+    Scikit-learn, which Keras would import, is not.
+    """
+    site, run = tmp_path / "site", tmp_path / "run"
+    site.mkdir()
     done = tfdeploy(
         "compile-and-run",
         DIGITS,
         "--json",
         "--set",
-        f"train.directory={tmp_path}",
+        f"train.directory={run}",
         "--set",
         "train.steps=20",
         "--set",
         "train.log_every=10",
-        executed=True,
+        site=site,
     )
     assert (done.returncode, done.stderr) == (0, "")
+    imported = (site / "imported").read_text().split()
+    assert "keras" in imported
+    assert "sklearn" not in imported
     lines = done.stdout.splitlines()
     result = json.loads(lines[-1])
-    assert (result["status"], result["steps"], result["directory"]) == ("finished", 20, str(tmp_path))
+    assert (result["status"], result["steps"], result["directory"]) == ("finished", 20, str(run))
     assert any(line.startswith("cpu[0] ") for line in lines)
     assert [line.split("  ")[0] for line in lines if line.startswith("step ")] == [
         "step 10/20",

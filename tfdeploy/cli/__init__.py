@@ -23,7 +23,9 @@ def main() -> None:
     """Run `tfdeploy` with the arguments of this process and exit."""
     from tfdeploy.cli.faults import run
     from tfdeploy.cli.group import tfdeploy
+    from tfdeploy.own_process import own
 
+    own()
     run(tfdeploy, "tfdeploy")
 
 
@@ -31,5 +33,7 @@ def compile_and_run() -> None:
     """Run `compile-and-run`, the command that is also `tfdeploy compile-and-run`, and exit."""
     from tfdeploy.cli.faults import run
     from tfdeploy.cli.group import load
+    from tfdeploy.own_process import own
 
+    own()
     run(load("compile-and-run"), "compile-and-run")

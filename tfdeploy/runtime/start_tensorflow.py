@@ -11,9 +11,10 @@ import os
 import shutil
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING, Any
 
+from tfdeploy.own_process import is_owned
 from tfdeploy.runtime.proxies import except_loopback
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
 
         return tf
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", FATAL_ONLY)
-    with _silenced():
+    with _silenced(), without_scikit_learn() if is_owned() else nullcontext():
         import keras
         import tensorflow as tf
 
@@ -46,6 +47,25 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
         tf.config.list_physical_devices()  # some messages are written when TensorFlow looks for GPUs
     tf.get_logger().setLevel("ERROR")
     return tf
+
+
+@contextmanager
+def without_scikit_learn() -> Iterator[None]:
+    """Let Keras, if it is imported in the block, find scikit-learn not installed.
+
+    Keras imports it for wrappers that are of no use in a command, and this takes a third of the time in which
+    TensorFlow starts. The user's own code can import it afterwards.
+    """
+    name = "sklearn"
+    if name in sys.modules or "keras" in sys.modules:
+        yield
+        return
+    marked: dict[str, Any] = {name: None}  # as Python marks what cannot be imported
+    sys.modules.update(marked)
+    try:
+        yield
+    finally:
+        del sys.modules[name]
 
 
 @contextmanager

@@ -135,14 +135,15 @@ def parts_of_line(line: str) -> tuple[Part, ...]:
 
 
 @lru_cache(maxsize=20_000)
-def _is_balanced(row: tuple[Part, ...]) -> bool:
-    """Whether every bracket of a line has its partner in the line."""
+def _row(line: str) -> tuple[tuple[Part, ...], bool]:
+    """Return the tokens of a line without its comment, and whether its brackets are closed in the line."""
+    row = _without_comment(parts_of_line(line))
     depth = 0
     for part in row:
         depth += (part.kind in CLOSER) - (part.kind in OPENER)
         if depth < 0:
-            return False
-    return depth == 0
+            break
+    return row, depth == 0
 
 
 def cursor_at(text: str, offset: int) -> Cursor:
@@ -192,15 +193,17 @@ def _word(line: list[Part], column: int) -> str:
     return word
 
 
-def _rows_before(text: str, start: int) -> Iterator[tuple[Part, ...]]:
-    """Yield the tokens of the lines before an offset without comments, the last line first."""
+def _rows_before(text: str, start: int) -> Iterator[tuple[tuple[Part, ...], bool]]:
+    """Yield what `_row` returns of the lines before an offset, the last line first."""
     while start > 0:
         end = start - 1
         start = text.rfind("\n", 0, end) + 1
-        yield _without_comment(parts_of_line(text[start:end]))
+        yield _row(text[start:end])
 
 
-def _levels(line: list[Part], rows: Iterator[tuple[Part, ...]]) -> tuple[list[list[Part]], list[Part]]:
+def _levels(
+    line: list[Part], rows: Iterator[tuple[tuple[Part, ...], bool]]
+) -> tuple[list[list[Part]], list[Part]]:
     """Return the open brackets, innermost first, and the tokens that each has inside; then those around all.
 
     Of more brackets than the parser takes, the innermost are returned.
@@ -212,12 +215,13 @@ def _levels(line: list[Part], rows: Iterator[tuple[Part, ...]]) -> tuple[list[li
     backwards: list[Part] = []
     depth = 0
     complete = False  # whether what was read of this level begins with the start of an item
-    row: tuple[Part, ...] | list[Part] | None = line
-    while row is not None:
+    row: Sequence[Part] = line
+    balanced = False
+    while True:
         below = backwards[-1].kind if backwards else ""
         if row and row is not line and depth == 0:
             complete = complete or not (row[-1].kind in _CONTINUING or below in _CONTINUING)
-        if not (complete and depth == 0 and isinstance(row, tuple) and _is_balanced(row)):
+        if not (complete and depth == 0 and balanced):
             if row and row is not line:
                 backwards.append(Part("NEWLINE", "", 0))
             for part in reversed(row):
@@ -232,7 +236,10 @@ def _levels(line: list[Part], rows: Iterator[tuple[Part, ...]]) -> tuple[list[li
                 backwards.append(part)
             if openers and depth == 0 and row and row[0].text in ROOT and openers[-1].kind == "LBRACE":
                 break
-        row = next(rows, None)
+        following = next(rows, None)
+        if following is None:
+            break
+        row, balanced = following
     return [*levels, backwards[::-1]], openers
 
 

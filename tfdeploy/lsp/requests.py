@@ -203,13 +203,15 @@ def _variables(ls: SpecServer, document: Document) -> tuple[str, ...]:
 
 def _add_navigation(server: SpecServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_DEFINITION)
-    def definition(ls: SpecServer, params: types.DefinitionParams) -> list[types.Location]:
+    async def definition(ls: SpecServer, params: types.DefinitionParams) -> list[types.Location]:
+        await ls.settled(params.text_document.uri)
         document, _, names = ls.names(params.text_document.uri)
         offset = document.positions.offset(params.position)
         return features.navigation.definitions(document, names, offset, ls.documents)
 
     @server.feature(types.TEXT_DOCUMENT_REFERENCES)
-    def references(ls: SpecServer, params: types.ReferenceParams) -> list[types.Location]:
+    async def references(ls: SpecServer, params: types.ReferenceParams) -> list[types.Location]:
+        await ls.settled(params.text_document.uri)
         document, _, names = ls.names(params.text_document.uri)
         offset = document.positions.offset(params.position)
         with_definition = params.context.include_declaration
@@ -218,17 +220,22 @@ def _add_navigation(server: SpecServer) -> None:
         )
 
     @server.feature(types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
-    def highlight(ls: SpecServer, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight]:
+    async def highlight(
+        ls: SpecServer, params: types.DocumentHighlightParams
+    ) -> list[types.DocumentHighlight]:
+        await ls.settled(params.text_document.uri)
         document, _, names = ls.names(params.text_document.uri)
         return features.navigation.highlights(document, names, document.positions.offset(params.position))
 
     @server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)
-    def prepare_rename(ls: SpecServer, params: types.PrepareRenameParams) -> types.Range | None:
+    async def prepare_rename(ls: SpecServer, params: types.PrepareRenameParams) -> types.Range | None:
+        await ls.settled(params.text_document.uri)
         document, _, names = ls.names(params.text_document.uri)
         return features.navigation.renamable(document, names, document.positions.offset(params.position))
 
     @server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))
-    def rename(ls: SpecServer, params: types.RenameParams) -> types.WorkspaceEdit:
+    async def rename(ls: SpecServer, params: types.RenameParams) -> types.WorkspaceEdit:
+        await ls.settled(params.text_document.uri)
         document, trees, names = ls.names(params.text_document.uri)
         offset = document.positions.offset(params.position)
         try:
@@ -239,8 +246,10 @@ def _add_navigation(server: SpecServer) -> None:
 
 def _add_structure(server: SpecServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
-    def document_symbol(ls: SpecServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
-        return features.outline.symbols(ls.documents.at(params.text_document.uri))
+    async def document_symbol(
+        ls: SpecServer, params: types.DocumentSymbolParams
+    ) -> list[types.DocumentSymbol]:
+        return features.outline.symbols(await ls.settled(params.text_document.uri))
 
     @server.feature(types.WORKSPACE_SYMBOL)
     async def workspace_symbol(
@@ -249,31 +258,35 @@ def _add_structure(server: SpecServer) -> None:
         return await ls.symbols(params.query)
 
     @server.feature(types.TEXT_DOCUMENT_FOLDING_RANGE)
-    def folding_range(ls: SpecServer, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
-        return features.outline.folds(ls.documents.at(params.text_document.uri))
+    async def folding_range(ls: SpecServer, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
+        return features.outline.folds(await ls.settled(params.text_document.uri))
 
     @server.feature(types.TEXT_DOCUMENT_SELECTION_RANGE)
-    def selection_range(ls: SpecServer, params: types.SelectionRangeParams) -> list[types.SelectionRange]:
-        document = ls.documents.at(params.text_document.uri)
+    async def selection_range(
+        ls: SpecServer, params: types.SelectionRangeParams
+    ) -> list[types.SelectionRange]:
+        document = await ls.settled(params.text_document.uri)
         return features.outline.selections(
             document, [document.positions.offset(each) for each in params.positions]
         )
 
     @server.feature(types.TEXT_DOCUMENT_DOCUMENT_LINK)
-    def document_link(ls: SpecServer, params: types.DocumentLinkParams) -> list[types.DocumentLink]:
-        return features.outline.links(ls.documents.at(params.text_document.uri))
+    async def document_link(ls: SpecServer, params: types.DocumentLinkParams) -> list[types.DocumentLink]:
+        return features.outline.links(await ls.settled(params.text_document.uri))
 
     legend = types.SemanticTokensLegend(list(offers.TOKEN_TYPES), list(offers.TOKEN_MODIFIERS))
 
     @server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, legend)
-    def semantic_tokens(ls: SpecServer, params: types.SemanticTokensParams) -> types.SemanticTokens:
+    async def semantic_tokens(ls: SpecServer, params: types.SemanticTokensParams) -> types.SemanticTokens:
+        await ls.settled(params.text_document.uri)
         document, _, names = ls.names(params.text_document.uri)
         return features.colors.semantic_tokens(document, names)
 
     @server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, legend)
-    def semantic_tokens_range(
+    async def semantic_tokens_range(
         ls: SpecServer, params: types.SemanticTokensRangeParams
     ) -> types.SemanticTokens:
+        await ls.settled(params.text_document.uri)
         document, _, names = ls.names(params.text_document.uri)
         return features.colors.semantic_tokens(document, names, params.range)
 
@@ -286,8 +299,8 @@ def _add_hints(server: SpecServer) -> None:
         return features.hints.hints(document, trees, spec, _placed(ls, document), params.range)
 
     @server.feature(types.TEXT_DOCUMENT_CODE_LENS)
-    def code_lens(ls: SpecServer, params: types.CodeLensParams) -> list[types.CodeLens]:
-        return features.commands.lenses(ls.documents.at(params.text_document.uri))
+    async def code_lens(ls: SpecServer, params: types.CodeLensParams) -> list[types.CodeLens]:
+        return features.commands.lenses(await ls.settled(params.text_document.uri))
 
 
 def _add_commands(server: SpecServer) -> None:

@@ -161,6 +161,7 @@ class SpecServer(LanguageServer):
             message = f"{document.path} could not be read because of a fault of tfdeploy: {fault!r}"
             self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
             return
+        document.note_tree(found.reading.trees)
         state.findings, state.read = found, names
         state.spec = found.reading.spec or state.spec
 
@@ -190,10 +191,15 @@ class SpecServer(LanguageServer):
 
     async def read(self, uri: str) -> Findings:
         """Return the same as `findings`, and let other requests be answered while the text is being read."""
+        await self.settled(uri)
+        return self.findings(uri)
+
+    async def settled(self, uri: str) -> Document:
+        """Return a document when the reading that is under way is done, so that nothing is parsed twice."""
         state = self._states.get(self.documents.spec_with(self.documents.at(uri)).uri)
         if state is not None and state.task is not None and not state.task.done():
             await asyncio.wait([state.task])
-        return self.findings(uri)
+        return self.documents.at(uri)
 
     async def symbols(self, query: str) -> list[types.WorkspaceSymbol]:
         """Return the symbols of all specs of the workspace whose names contain some letters.

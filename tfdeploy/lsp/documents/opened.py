@@ -42,6 +42,7 @@ class Document:
     version: int
     text: str
     encoding: types.PositionEncodingKind | str = types.PositionEncodingKind.Utf16
+    _parsed: list[syntax.File] = field(factory=list, init=False)
 
     @cached_property
     def source(self) -> Source:
@@ -53,13 +54,20 @@ class Document:
         """Converts between offsets and positions."""
         return Positions(self.text, self.encoding)
 
-    @cached_property
+    @property
     def tree(self) -> syntax.File:
         """The syntax tree; without items if nothing could be parsed."""
         from grammar.parsing.parser import parse
         from grammar.reports import Reports
 
-        return parse(self.source, Reports()) or syntax.File(self.source)
+        if not self._parsed:
+            self._parsed.append(parse(self.source, Reports()) or syntax.File(self.source))
+        return self._parsed[0]
+
+    def note_tree(self, trees: Iterable[syntax.File]) -> None:
+        """Remember the syntax tree of the document, which is among some trees if it could be parsed."""
+        own = absolute(self.path)
+        self._parsed[:] = [each for each in trees if absolute(each.source.name) == own]
 
     def changed(self, version: int, changes: Sequence[types.TextDocumentContentChangeEvent]) -> Document:
         """Return the document after some changes, each of which applies to the result of the one before."""

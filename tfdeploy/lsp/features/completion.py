@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from attrs import define, field
@@ -159,6 +160,23 @@ def described(category: str, name: str, layers: Mapping[str, Function]) -> str |
 
 
 @define
+class _Offer:
+    """Something that is offered.
+
+    Attributes:
+        kind: What it is.
+        detail: What is shown beside it.
+        snippet: What is inserted in place of it, if that is more than its name.
+        data: Its category and name, by which its description is found.
+    """
+
+    kind: types.CompletionItemKind
+    detail: str
+    snippet: str | None
+    data: tuple[str, str] | None
+
+
+@define
 class _Offers:
     """Gathers what is offered, in order; what comes first is shown first."""
 
@@ -168,18 +186,24 @@ class _Offers:
     _names: Names
     _word: str
     _snippets: bool = field(kw_only=True)
-    _found: dict[str, types.CompletionItem] = field(factory=dict, init=False)
+    _found: dict[str, _Offer] = field(factory=dict, init=False)
 
     def items(self, range_: types.Range) -> list[types.CompletionItem]:
         """Return the items; each replaces the word that was typed so far."""
-        made = []
-        for number, item in enumerate(self._found.values()):
-            item.sort_text = f"{number:05}"
-            item.text_edit = types.TextEdit(range_, item.insert_text or item.label)
-            item.filter_text = item.label
-            item.insert_text = None
-            made.append(item)
-        return made
+        plain, snippet = types.InsertTextFormat.PlainText, types.InsertTextFormat.Snippet
+        return [
+            types.CompletionItem(
+                label,
+                kind=offer.kind,
+                detail=offer.detail or None,
+                sort_text=f"{number:05}",
+                filter_text=label,
+                insert_text_format=snippet if offer.snippet else plain,
+                text_edit=types.TextEdit(range_, offer.snippet or label),
+                data=None if offer.data is None else list(offer.data),
+            )
+            for number, (label, offer) in enumerate(self._found.items())
+        ]
 
     def add(
         self,
@@ -192,15 +216,7 @@ class _Offers:
         """Offer something, unless it is offered already."""
         if label in self._found:
             return
-        use = snippet if self._snippets and snippet is not None else None
-        self._found[label] = types.CompletionItem(
-            label,
-            kind=kind,
-            detail=detail or None,
-            insert_text=use,
-            insert_text_format=types.InsertTextFormat.Snippet if use else types.InsertTextFormat.PlainText,
-            data=None if data is None else list(data),
-        )
+        self._found[label] = _Offer(kind, detail, snippet if self._snippets else None, data)
 
     def fill(self, slot: Slot) -> None:  # noqa: C901, PLR0912 one for each kind of place
         """Offer everything that fits a place."""
@@ -311,10 +327,8 @@ class _Offers:
                     self.add(name, _KINDS[wanted], _line(use))
 
     def _keras(self, category: str) -> None:
-        for name in signatures.names(category):
-            found = function_of(name, Slot("value", Type("keras", of=category)), self._layers)
-            if found is not None:
-                self.add(name, _Kind.Class, f"{category} of Keras", _call(found), (f"keras:{category}", name))
+        for name, call in _calls(Slot("value", Type("keras", of=category)), category):
+            self.add(name, _Kind.Class, f"{category} of Keras", call, (f"keras:{category}", name))
         for function in schema.FUNCTIONS.get(category, ()):
             self.add(
                 function.name,
@@ -361,10 +375,8 @@ class _Offers:
         self._uses("shared")
         for name, function in self._layers.items():
             self.add(name, _Kind.Class, function.doc, _call(function), ("layer", name))
-        for name in signatures.names("layer"):
-            found = function_of(name, Slot("layer"), {})
-            if found is not None:
-                self.add(name, _Kind.Class, "layer of Keras", _call(found), ("layer", name))
+        for name, call in _calls(Slot("layer"), "layer"):
+            self.add(name, _Kind.Class, "layer of Keras", call, ("layer", name))
         self.add("repeat", _Kind.Function, "a step several times", "repeat(${1:2}, $0)", ("layer", "repeat"))
         self.add(
             "python", _Kind.Function, "a layer of a Python function", 'python("$0")', ("layer", "python")
@@ -432,6 +444,13 @@ def _call(function: Function) -> str:
         for at, each in enumerate(needed, 1)
     ]
     return f"{function.name}({', '.join(parts)}{'' if needed else '$0'})"
+
+
+@cache
+def _calls(slot: Slot, category: str) -> tuple[tuple[str, str], ...]:
+    """Return the names of all objects of Keras of a category, each with a call of it as a snippet."""
+    found = ((name, function_of(name, slot, {})) for name in signatures.names(category))
+    return tuple((name, _call(function)) for name, function in found if function is not None)
 
 
 def _escaped(text: str) -> str:

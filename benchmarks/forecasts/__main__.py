@@ -131,7 +131,7 @@ def _calibrate(model: str, seconds: float) -> Path:
     """Calibrate a model; return the file of its profile."""
     spec, profile = RESULTS / f"{model}.tfdeploy", RESULTS / f"{model}.profile.json"
     spec.write_text(calibrated(model).text, encoding="utf-8")
-    command = [sys.executable, "-m", "tfdeploy", "calibrate", str(spec), "--seconds", str(10 * seconds)]
+    command = [sys.executable, "-m", "tfdeploy", "calibrate", str(spec), "--seconds", str(8 * seconds)]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
     return profile

@@ -9,6 +9,7 @@ from textwrap import wrap
 from benchmarks.forecasts.measured import Compared, by_family, by_model, kendall_tau, quantile
 from compiler.figures import duration
 
+HEAD = "| layouts | number | median error | 95th | tau | tau beyond the noise | called best, against best |"
 BEGIN, END = "<!-- time: begin -->\n", "<!-- time: end -->\n"
 
 
@@ -35,7 +36,7 @@ def text(compared: list[Compared], where: str) -> str:
     errors = [abs(each.error) for each in compared]
     noise = [each.noise for each in compared]
     others = sum(each.others for each in compared) / max(1, len(compared))
-    models = len(list(by_model(compared)))
+    models, stated = len(list(by_model(compared))), _noise(compared)
     said = (
         f"Measured on {where}, by `python -m benchmarks.forecasts`: {len(compared)} layouts of {models} "
         "models. The profile of a model is that of two clones with `add_n`, and is made in processes of its "
@@ -43,6 +44,9 @@ def text(compared: list[Compared], where: str) -> str:
         "what counts is the lower quartile of the turns. An error is that of the forecast as a part of the "
         "measured time; the noise is how far the measurements before and after the calibration are apart. "
         f"Other work had {others:.0%} of the processors meanwhile. The order is that of a model's layouts. "
+        "Two layouts whose measured times differ by less than the median noise have no order that a "
+        "measurement could tell: Kendall's tau is given for all pairs, and for those that differ by more. "
+        "The column `95th` is the 95th percentile of the error. "
         "The best takes the least time for an example; the last column says how much longer that takes which "
         "is called best, for the model with the largest difference."
     )
@@ -54,11 +58,11 @@ def text(compared: list[Compared], where: str) -> str:
         _spread("error of the forecast", errors),
         _spread("difference between repeated measurements", noise),
         "",
-        "| layouts | number | median error | 95th percentile | Kendall's tau | called best, against best |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-        _figures("all", compared),
-        *(_figures(WORDS[family], same) for family, same in by_family(compared)),
-        *(_figures(model, same) for model, same in by_model(compared)),
+        HEAD,
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        _figures("all", compared, stated),
+        *(_figures(WORDS[family], same, stated) for family, same in by_family(compared)),
+        *(_figures(model, same, stated) for model, same in by_model(compared)),
         "",
         "| model | layout | forecast | measured | error | noise |",
         "| --- | --- | ---: | ---: | ---: | ---: |",
@@ -85,17 +89,18 @@ def summary(compared: list[Compared]) -> list[str]:
     families = [("all", compared), *by_family(compared)]
     return [
         f"{family}: {len(same)} layouts, median error {_error(same, 0.5):.1%}, 95th percentile "
-        f"{_error(same, 0.95):.1%}, tau {_tau(same):.2f}, best within {_best(same):.1%}"
+        f"{_error(same, 0.95):.1%}, tau {_tau(same):.2f}, beyond the noise "
+        f"{_tau(same, _noise(compared)):.2f}, best within {_best(same):.1%}"
         for family, same in families
         if same
     ]
 
 
-def _figures(what: str, same: list[Compared]) -> str:
+def _figures(what: str, same: list[Compared], noise: float) -> str:
     """Return a row about some layouts."""
     return (
         f"| {what} | {len(same)} | {_error(same, 0.5):.1%} | {_error(same, 0.95):.1%} | {_tau(same):.2f} "
-        f"| {_best(same):+.1%} |"
+        f"| {_tau(same, noise):.2f} | {_best(same):+.1%} |"
     )
 
 
@@ -103,14 +108,25 @@ def _error(same: list[Compared], part: float) -> float:
     return quantile([abs(each.error) for each in same], part)
 
 
-def _tau(same: list[Compared]) -> float:
-    """Return Kendall's tau of the order of layouts by time; only those of one model have an order."""
+def _tau(same: list[Compared], noise: float = 0.0) -> float:
+    """Return Kendall's tau of the order of layouts by time; only those of one model have an order.
+
+    Args:
+        same: The layouts.
+        noise: The part of the shorter time by which two measured times must differ to have an order.
+    """
     pairs = [
         pair
         for _, of_model in by_model(same)
         for pair in combinations([(each.forecast, each.measured) for each in of_model], 2)
+        if max(each[1] for each in pair) > (1 + noise) * min(each[1] for each in pair)
     ]
     return sum(kendall_tau(list(pair)) for pair in pairs) / len(pairs) if pairs else 1.0
+
+
+def _noise(compared: list[Compared]) -> float:
+    """Return the noise that the page states: the median of that of all layouts."""
+    return quantile([each.noise for each in compared], 0.5) if compared else 0.0
 
 
 def _best(same: list[Compared]) -> float:

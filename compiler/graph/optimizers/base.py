@@ -135,9 +135,12 @@ def dense(handle: tf.Tensor, gradient: tf.IndexedSlices) -> tf.Tensor:
     rows = unmerged(gradient, handle.device)
     shape = tf.raw_ops.VariableShape(input=handle, out_type=tf.int64)
     if rows is not None:
-        return tf.math.unsorted_segment_sum(rows.values, rows.indices, shape[0])
-    at = tf.cast(gradient.indices, tf.int64)[:, tf.newaxis]
-    return tf.scatter_nd(at, gradient.values, shape)
+        found = tf.math.unsorted_segment_sum(rows.values, rows.indices, shape[0])
+    else:
+        found = tf.scatter_nd(tf.cast(gradient.indices, tf.int64)[:, tf.newaxis], gradient.values, shape)
+    if handle.op.type == "VarHandleOp":
+        found.set_shape(tf.TensorShape(handle.op.get_attr("shape")))  # for the forecasts of time and bytes
+    return found
 
 
 def scatter_add(handle: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Operation:

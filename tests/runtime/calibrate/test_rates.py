@@ -54,4 +54,6 @@ def test_wide_times_come_from_the_other_process() -> None:
     assert wide["Relu"] == 0.0015
     assert wide["Identity"] is None
     assert profile.awake == 1.75
+    reads = evolve(FOUND, ops=(cost("IteratorGetNext", 0, 10**6, 1e-4),))
+    assert profile_of(reads, (), wide=reads).ops[0].wide is None  # it waits for a thread of its own
     assert profile_of(FOUND, ()).awake == 0

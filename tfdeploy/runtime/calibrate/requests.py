@@ -10,6 +10,9 @@ from dsl.schema.hardware import REACHED_BYTES, REACHED_FLOPS, TABLE
 LONG = 10e-6
 """The seconds from which on the time of an op is that of its work."""
 
+ALONE = ("IteratorGetNext",)
+"""The types of ops that are never divided among threads: these wait for a thread of their own."""
+
 CORE = TABLE["cpu"]
 
 
@@ -74,7 +77,9 @@ def profile_of(
         wide: The answer of a process with a thread for each core for each op, if there are several cores.
         hand_over: Another time for handing over an op.
     """
-    known = {_key(each): each.alone for each in wide.ops} if wide is not None else {}
+    known = (
+        {_key(each): each.alone for each in wide.ops if each.type not in ALONE} if wide is not None else {}
+    )
     ops = tuple(evolve(each, wide=known.get(_key(each))) for each in found.ops)
     return Profile(
         machine=found.machine,

@@ -108,6 +108,32 @@ def test_ops_of_micro_batches_run_several_times() -> None:
     assert seconds(spec) > 1.5 * seconds(once)
 
 
+TABLE = """
+tfdeploy = 1
+model "words" {
+  x = input(int32, [5])
+  y = input(int32, [])
+  logits = x -> Embedding(40, 8) -> GlobalAveragePooling1D() -> Dense(3)
+  loss = [y, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}
+devices { cpu = 1 }
+clones { batch = 4 }
+place { variables -> cpu[0] }
+"""
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_rows_of_a_table_are_those_of_all_micro_batches(rounds: int) -> None:
+    """The gradient of a table has a row for each look-up of a step, and its sum is as large as the table."""
+    update = f"update {{ optimizer = Momentum(0.1, momentum = 0.9), accumulate = {rounds} }}"
+    work = timed_step(compile_graph(make_plan(spec_of(TABLE + update))))
+    [summed] = [each for each in work.ops if each.signature.type == "UnsortedSegmentSum"]
+    assert summed.signature.inputs[0] == f"float32[{rounds * 4 * 5},8]"
+    assert summed.bytes == 4 * 8 * (rounds * 4 * 5 + 40) + rounds * 4 * 5 * 4 + 8
+    applied = [each for each in work.ops if each.signature.type.startswith("ResourceApply")]
+    assert any("float32[40,8]" in each.signature.inputs for each in applied)
+
+
 def seconds(spec: Any) -> float:
     """Return the forecast time of a step by the table of hardware."""
     found = forecast_time(compile_graph(make_plan(spec)), None)

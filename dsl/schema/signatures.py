@@ -123,6 +123,13 @@ def names(category: str) -> tuple[str, ...]:
 
 
 @cache
+def with_argument(category: str, argument: str) -> tuple[str, ...]:
+    """Return the sorted names of the objects of a category that take an argument, without aliases."""
+    found = {name: find(category, name) for name in sorted(_table()[category])}
+    return tuple(name for name, each in found.items() if each is not None and each.argument(argument))
+
+
+@cache
 def words(name: str) -> tuple[str, ...]:
     """Return a set of words of the table, such as `activation`, `padding` or `dtype`."""
     return tuple(_table()["words"][name])

@@ -98,9 +98,14 @@ def other_kind(kind: str, name: str, span: Span, found: str) -> Diagnostic:
 
 
 def unknown_argument(
-    callee: str, name: str, span: Span | None, near: str | None, known: Sequence[str]
+    callee: str,
+    name: str,
+    span: Span | None,
+    near: str | None,
+    known: Sequence[str],
+    others: Sequence[str] = (),
 ) -> Diagnostic:
-    """A keyword that a call does not take."""
+    """A keyword that a call does not take. `others` are calls of the same kind that alone take it."""
     takes = (
         f"{quoted(callee)} takes {alternatives(known, name)}"
         if known
@@ -116,10 +121,14 @@ def unknown_argument(
         f"{quoted(callee)} has no argument {quoted(name)}",
         span,
         text="unknown argument",
-        notes=similar("argument", near) or (takes,),
+        notes=similar("argument", near) or (takes, *_takers(name, others)),
         help=advice,
         fix=replacing(f"write {quoted(near)}", span, near) if near and span is not None else None,
     )
+
+
+def _takers(name: str, others: Sequence[str]) -> tuple[str, ...]:
+    return (f"{joined([quoted(each) for each in others])} take {quoted(name)}",) if others else ()
 
 
 _FROZEN = (

@@ -20,6 +20,9 @@ from grammar.lower.expressions.evaluate import described, evaluate, labels_of
 from grammar.lower.expressions.fitting import Place, fitted
 from grammar.lower.expressions.keras_functions import keras_function
 
+LAZY = "lazy"
+"""The argument of some optimizers that Keras does not have."""
+
 Reader: TypeAlias = "Callable[[syntax.Expr, Type, str], Any]"
 """Reads the value of an argument: what is written, the type of the place, and its name for messages."""
 
@@ -392,7 +395,10 @@ class _Binding:
         known = tuple(each.name for each in self._function.arguments)
         callee = self._call.callee.name
         near = nearest(name, [each for each in known if each not in self._given])
-        self._context.reports.add(references.unknown_argument(callee, name, span, near, known))
+        others: tuple[str, ...] = ()
+        if name == LAZY and signatures.find("optimizer", callee) is not None:
+            others = signatures.with_argument("optimizer", LAZY)
+        self._context.reports.add(references.unknown_argument(callee, name, span, near, known, others))
 
     def _too_many(self) -> None:
         if self._surplus:

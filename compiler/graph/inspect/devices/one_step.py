@@ -6,7 +6,8 @@ change and no data is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,26 +35,37 @@ def run_one_step(compiled: CompiledGraph) -> dict[str, str]:
     Returns:
         The full name of the device on which each op ran, by op name.
     """
-    graph = tf.Graph()
-    import_nodes(graph, compiled.graph.as_graph_def(), {})
-    with tf.compat.v1.Session(graph=graph, config=session_config(compiled.plan)) as session:
-        copy = _Copy(compiled, graph, session)
+    with StepCopy.of(compiled) as copy:
         copy.run([compiled.init_op])
         for pipe in (*compiled.train_inputs, compiled.evaluation.pipe):
             copy.start(pipe)
-        for fetches in (*_together(compiled), _step(compiled), _evaluation(compiled), _afterwards(compiled)):
+        for fetches in (
+            *before_a_step(compiled),
+            _step(compiled),
+            _evaluation(compiled),
+            _afterwards(compiled),
+        ):
             copy.run(fetches)
     return copy.assigned
 
 
 @define
-class _Copy:
+class StepCopy:
     """A copy of the graph, in which every op has the same name, and its session."""
 
     compiled: CompiledGraph = field(repr=False)
     graph: tf.Graph = field(repr=False)
     session: Any = field(repr=False)
     assigned: dict[str, str] = field(factory=dict, repr=False)
+
+    @classmethod
+    @contextmanager
+    def of(cls, compiled: CompiledGraph) -> Iterator[StepCopy]:
+        """Yield a copy of a graph, whose session is closed afterwards."""
+        graph = tf.Graph()
+        import_nodes(graph, compiled.graph.as_graph_def(), {})
+        with tf.compat.v1.Session(graph=graph, config=session_config(compiled.plan)) as session:
+            yield cls(compiled, graph, session)
 
     def run(self, fetches: Sequence[Any]) -> None:
         """Run ops and tensors given by those of the original, and note the devices on which they ran."""
@@ -63,12 +75,12 @@ class _Copy:
         self.session.run(own, options=options, run_metadata=metadata)
         self.assigned |= read_assigned(self.compiled.graph, metadata)
 
-    def start(self, pipe: InputPipe) -> None:
-        """Let an iterator give one made-up batch repeatedly."""
+    def start(self, pipe: InputPipe, batch: Mapping[str, Any] | None = None) -> None:
+        """Let an iterator give one batch of arrays repeatedly, a made-up one if none is given."""
         device = self.compiled.plan.tensorflow_device(pipe.placed.device)
         handle = iterator_resource(pipe.iterator)
         with self.graph.as_default(), tf.device(device):
-            data = tf.data.Dataset.from_tensors(made_up_batch(pipe)).repeat()
+            data = tf.data.Dataset.from_tensors(dict(batch or made_up_batch(pipe))).repeat()
             start = tf.raw_ops.MakeIterator(
                 dataset=variant_of(data),
                 iterator=self.graph.as_graph_element(handle.name),
@@ -99,7 +111,7 @@ def _step(compiled: CompiledGraph) -> list[Any]:
     return [each for each in wanted if each is not None]
 
 
-def _together(compiled: CompiledGraph) -> Iterator[list[Any]]:
+def before_a_step(compiled: CompiledGraph) -> Iterator[list[Any]]:
     """Yield what comes before the step of a worker with a graph of its own, as if it were the only worker."""
     exchange = compiled.exchange
     if exchange is not None:

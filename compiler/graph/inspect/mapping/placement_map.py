@@ -13,6 +13,7 @@ from compiler.compatibility import replication_of
 from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.inspect.mapping.cluster_map import widen
 from compiler.graph.inspect.mapping.explain import group_of
+from compiler.graph.inspect.mapping.given_batch import sizes_for
 from compiler.graph.inspect.step.transfers import list_transfers
 from compiler.graph.variables.variables import AVERAGE, GraphVariable
 from compiler.mapping.records import (
@@ -45,6 +46,8 @@ def map_placement(
     assigned: Mapping[str, str] | None = None,
     memory: Mapping[str, StepMemory] | None = None,
     time: MapTime | None = None,
+    *,
+    batch: Mapping[str, Any] | None = None,
 ) -> PlacementMap:
     """Return the placement map of a compiled graph.
 
@@ -55,6 +58,9 @@ def map_placement(
         memory: The peak of a step by the device's name in specs, as `forecast_step_memory` returns it.
             Without it the map has no memory of a step.
         time: The forecast of the time of a step, if there is one.
+        batch: The examples of a step of all towers, an array for each input. A step is run on a copy of the
+            graph, and transfers have the bytes of this step, also of rows that are looked up in tables in
+            pieces. It takes one graph for all towers.
     """
     assigned, memory, plan = assigned or {}, memory or {}, compiled.plan
     refs = {plan.tensorflow_device(each): each.ref for each in plan.topology.devices}
@@ -71,7 +77,7 @@ def map_placement(
         ),
         variables=tuple(_variable(compiled, each, rules) for each in compiled.variables.values()),
         ops=ops,
-        transfers=list_transfers(compiled),
+        transfers=list_transfers(compiled, sizes=None if batch is None else sizes_for(compiled, batch)),
         misplaced=tuple(each for each in ops if each.assigned not in (None, each.requested)),
         time=time,
         assumptions=tuple(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -22,7 +22,11 @@ COPIED_ELEMENTS = 16  # TensorFlow copies constants of up to so many elements in
 
 
 def list_transfers(
-    compiled: CompiledGraph, *, of_chief: bool = True, named: int | None = LARGEST
+    compiled: CompiledGraph,
+    *,
+    of_chief: bool = True,
+    named: int | None = LARGEST,
+    sizes: Mapping[str, int] | None = None,
 ) -> tuple[MapTransfer, ...]:
     """Return the number of tensors and bytes that one step sends, for each pair of devices.
 
@@ -33,12 +37,22 @@ def list_transfers(
         compiled: The graph.
         of_chief: Whether to include what only the chief runs, if each worker has a graph of its own.
         named: How many of the largest tensors are named; None for all.
+        sizes: The bytes of tensors whose sizes depend on the examples, by name, if they are known.
     """
     sent: dict[tuple[Device, Device], dict[str, int | None]] = {}
     for tensor, source, target in _Step(compiled, of_chief).crossings():
-        sent.setdefault((source, target), {})[tensor.name] = _assumed_bytes(compiled, tensor)
+        size = (sizes or {}).get(tensor.name)
+        size = _assumed_bytes(compiled, tensor) if size is None else size
+        sent.setdefault((source, target), {})[tensor.name] = size
     order = sorted(sent, key=lambda pair: (pair[0].ordinal, pair[1].ordinal))
     return tuple(_transfer(source, target, sent[source, target], named) for source, target in order)
+
+
+def tensors_without_size(compiled: CompiledGraph) -> list[Any]:
+    """Return the tensors that a step sends whose shapes depend on the examples, without those of strings."""
+    crossings = _Step(compiled).crossings()
+    found = {each.name: each for each, _, _ in crossings if not each.shape.is_fully_defined()}
+    return [each for each in found.values() if each.dtype != tf.string]
 
 
 @define

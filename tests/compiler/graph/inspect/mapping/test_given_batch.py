@@ -1,0 +1,122 @@
+"""Bytes of look-ups in pieces for a given batch, against NumPy and what TensorFlow has sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from compiler.graph.inspect.mapping.given_batch import sizes_for
+from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.step.transfers import list_transfers
+from tests.support import Training, spec_of
+
+WORDS = """
+tfdeploy = 1
+model "words" {
+  word = input(int32, [5])
+  label = input(int32, [])
+  logits = word -> Embedding(100, 8, name = "table") -> Flatten() -> Dense(3, name = "logits")
+  loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}
+devices { cpu = 3 }
+clones { count = 2, batch = 4 }
+place {
+  variables -> cpu[0]
+  variables("table/*") -> sharded(cpu[*])
+}
+update { optimizer = Adam(0.1, lazy = true) }
+train { seed = 7 }
+"""
+EDGES = [0, 34, 67, 100]
+ROW = 8 * 4
+
+
+@pytest.fixture(scope="module")
+def training() -> Iterator[tuple[Training, dict[str, np.ndarray]]]:
+    """A model with a table in three pieces, and a batch in which ids occur several times."""
+    generator = np.random.default_rng(3)
+    data = {
+        "word": generator.integers(0, 100, (8, 5)).astype(np.int32) // 7 * 7,
+        "label": generator.integers(0, 3, 8).astype(np.int32),
+    }
+    with Training(spec_of(WORDS), data) as made:
+        yield made, data
+
+
+def _sent_by_tensorflow(training: Training) -> dict[str, int]:
+    """Return the bytes of the tensors that one step has sent, by the names of ops with one output."""
+    metadata = tf.compat.v1.RunMetadata()
+    options = tf.compat.v1.RunOptions(
+        trace_level=tf.compat.v1.RunOptions.FULL_TRACE, output_partition_graphs=True
+    )
+    compiled = training.compiled
+    training.session.run([compiled.total_loss, compiled.train_op], options=options, run_metadata=metadata)
+    made = {
+        stats.node_name: stats.output
+        for device in metadata.step_stats.dev_stats
+        for stats in device.node_stats
+    }
+    found = {}
+    for node in (node for graph in metadata.partition_graphs for node in graph.node if node.op == "_Recv"):
+        name = re.sub(r"^edge_\d+_", "", node.attr["tensor_name"].s.decode())
+        if len(made.get(name, ())) == 1:
+            tensor = made[name][0].tensor_description
+            found[name] = prod(each.size for each in tensor.shape.dim) * tf.as_dtype(tensor.dtype).size
+    return found
+
+
+def test_bytes_of_look_ups_are_those_of_the_distinct_rows_of_a_batch(training: Any) -> None:
+    """For each tower and each piece, from NumPy; the same are sent in a real step."""
+    made, data = training
+    sent = list_transfers(made.compiled, named=None, sizes=sizes_for(made.compiled, data))
+    assert all(each.bytes_unknown == 0 for each in sent)
+    found = {tensor.name.removesuffix(":0"): tensor.bytes for each in sent for tensor in each.largest}
+    wanted = {}
+    for clone, home in enumerate((0, 1)):
+        ids = np.unique(data["word"][4 * clone : 4 * clone + 4])
+        assert len(ids) < 20
+        for piece in range(3):
+            rows = int(((EDGES[piece] <= ids) & (ids < EDGES[piece + 1])).sum())
+            if piece != home:  # what is on the device of the tower is not sent
+                wanted[f"clone_{clone}/table/GatherV2/rows/shard_{piece}"] = rows * ROW
+    rows = {name: size for name, size in found.items() if "/rows/shard_" in name}
+    assert rows == wanted
+    received = _sent_by_tensorflow(made)
+    assert {name: received[name] for name in wanted} == wanted
+    shared = found.keys() & received.keys()
+    assert any("radient" in name for name in shared)
+    assert {name: found[name] for name in shared} == {name: received[name] for name in shared}
+
+
+def test_a_map_of_a_batch_has_the_same_ops_and_no_unknown_sizes(training: Any) -> None:
+    """Without a batch, sizes that depend on it are counted as unknown."""
+    made, data = training
+    plain, given = map_placement(made.compiled), map_placement(made.compiled, batch=data)
+    assert sum(each.bytes_unknown for each in plain.transfers) > 0
+    assert sum(each.bytes_unknown for each in given.transfers) == 0
+    assert [each.tensors for each in plain.transfers] == [each.tensors for each in given.transfers]
+    assert (plain.ops, plain.variables) == (given.ops, given.variables)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"word": None}, "the batch has no array for the input 'word'"),
+        ({"label": 7}, "a step takes 8 examples or more, and 'label' has 7"),
+    ],
+)
+def test_a_batch_that_does_not_fit_is_refused(training: Any, change: dict[str, Any], words: str) -> None:
+    """The input is named."""
+    made, data = training
+    ((name, count),) = change.items()
+    batch = {each: array for each, array in data.items() if each != name or count is not None}
+    if count is not None:
+        batch[name] = batch[name][:count]
+    with pytest.raises(ValueError, match=re.escape(words)):
+        map_placement(made.compiled, batch=batch)

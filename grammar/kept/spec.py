@@ -37,6 +37,11 @@ class KeptSpec:
             if path in texts:
                 kept.move(kept.source_of(kept.name, texts[path]))
 
+    def prepare(self) -> None:
+        """Do what the next reading needs and can be done before it."""
+        for kept in self._texts.values():
+            kept.prepare()
+
     def source(self, path: str, name: str, text: str) -> Source:
         """Return the source of a text, which is that of the last reading if it has not changed.
 

@@ -155,7 +155,7 @@ class SpecServer(LanguageServer):
             self.documents.note_includes(document, found.paths)
             if not state.again:
                 self._show(uri, reader.by_file(found, self.documents))
-            names = await loop.run_in_executor(self._reader, reader.names, found)
+            names = await loop.run_in_executor(self._reader, reader.names, found, kept)
         except Exception as fault:  # noqa: BLE001 a fault in one text must not end the server
             state.kept = None
             message = f"{document.path} could not be read because of a fault of tfdeploy: {fault!r}"

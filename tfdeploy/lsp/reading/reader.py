@@ -23,12 +23,14 @@ def prepare() -> None:
     lark_parser.parser()
 
 
-def names(findings: Findings) -> Names:
-    """Return the names in the trees of what was read, after looking at what completion needs.
+def names(findings: Findings, kept: KeptSpec) -> Names:
+    """Return the names in the trees of what was read, after looking at what is needed next.
 
     Args:
         findings: What reading a document gave.
+        kept: What is kept for its next reading.
     """
+    kept.prepare()
     for line in findings.document.text.split("\n"):
         parts_of_line(line)  # which completion looks at, and which are kept
     return names_of(findings.reading.trees)

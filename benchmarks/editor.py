@@ -1,6 +1,6 @@
 """`python -m benchmarks.editor`: how long an editor waits for the language server, and its memory.
 
-A client starts the server, opens a spec and types in it. A keystroke counts from the message that tells of it
+A client starts the server, opens a spec, asks for its colours as editors do, and types in it. A keystroke counts from the message that tells of it
 to the diagnostics of its version. Beside the time that passes stands the processor time of the server, which
 says more if the machine is busy with other things. Specs are an example and made-up ones of 500 and 2,000
 lines.
@@ -160,6 +160,7 @@ def measure(text: str) -> dict[str, list[float]]:
     uri = "file:///spec.tfdeploy"
     client.tell("textDocument/didOpen", {"textDocument": _item(uri, text)})
     client.diagnostics(1)
+    client.ask("textDocument/semanticTokens/full", {"textDocument": {"uri": uri}})
     line = text[: text.index("  loss = [")].count("\n")
     typed = "  more = logits -> Dense(3)"
     keystrokes, completions, busy, answering = [], [], [], []

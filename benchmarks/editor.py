@@ -1,9 +1,9 @@
 """`python -m benchmarks.editor`: how long an editor waits for the language server, and its memory.
 
-A client starts the server, opens a spec, asks for its colours as editors do, and types in it. A keystroke counts from the message that tells of it
-to the diagnostics of its version. Beside the time that passes stands the processor time of the server, which
-says more if the machine is busy with other things. Specs are an example and made-up ones of 500 and 2,000
-lines.
+A client starts the server, opens a spec, asks for its colours as editors do, and types in it. A keystroke
+counts from the message that tells of it to the diagnostics of its version. Beside the time that passes stands
+the processor time of the server, which says more if the machine is busy with other things. Specs are an
+example and made-up ones of 500 and 2,000 lines.
 
 The server is made with pygls, which imports the types of the whole protocol. Beside the start of the server
 stands what this import alone takes, which no server made with pygls can go below.

@@ -112,7 +112,8 @@ def test_what_was_written_before_an_error_is_removed(
     ("arguments", "said"),
     [
         (("--template", "gtp"), "there is no template 'gtp'; there is a template with a similar name: gpt"),
-        (("spec.txt",), "'spec.txt' does not end in .tfdeploy"),
+        (("--template", "nothing"), "there is no template 'nothing'; `--list` names them"),
+        (("spec.txt",), "'spec.txt' does not end in .tfdeploy, as the name of every spec does"),
     ],
 )
 def test_wrong_arguments(command: Command, arguments: tuple[str, ...], said: str) -> None:

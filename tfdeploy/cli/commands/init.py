@@ -44,11 +44,11 @@ def command(common: Common, spec: Path | None, *, name: str, listing: bool) -> i
         return 0
     if name not in known:
         near = nearest(name, known)
-        hint = f"; there is a template with a similar name: {near}" if near else ""
+        hint = f"; there is a template with a similar name: {near}" if near else "; `--list` names them"
         raise click.UsageError(f"there is no template {name!r}{hint}")
     target = spec if spec is not None else Path(f"{name}{ENDING}")
     if target.suffix != ENDING:
-        raise click.UsageError(f"{str(target)!r} does not end in {ENDING}")
+        raise click.UsageError(f"{str(target)!r} does not end in {ENDING}, as the name of every spec does")
     _write(known[name], target)
     return 0
 

@@ -26,7 +26,7 @@ class Reading:
         diagnostics: All diagnostics, sorted by place: those of the spec first, then of included files, then
             of `--set`.
         sources: The texts that were read, in the same order.
-        trees: The syntax trees of the files that could be parsed, included ones first.
+        trees: The syntax trees of the files that could be parsed, that of the spec itself first.
     """
 
     spec: ir.Spec | None

@@ -62,8 +62,8 @@ class Files:
     """The files of a spec.
 
     Attributes:
-        parsed: The syntax trees of the files, included ones first.
-        items: The items of all files, in the same order.
+        parsed: The syntax trees of the files, that of the spec itself first.
+        items: The items of all files, those of included ones first.
         complete: Whether all included files could be read.
     """
 

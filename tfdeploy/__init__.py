@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic, RunError, SpecError
     from tfdeploy.api import SpecWarning, compile, evaluate, export, load, predict, run  # noqa: A004
     from tfdeploy.looking import diff, expand, forecast, plan, read_map, to_html, why
-    from tfdeploy.suggesting import suggest
+    from tfdeploy.suggesting.suggester import suggest
 
 _HOMES = {
     "Diagnostic": "dsl.diagnostics",
@@ -36,7 +36,7 @@ _HOMES = {
     "read_map": "tfdeploy.looking",
     "run": "tfdeploy.api",
     "session_config": "compiler.graph.session_options",
-    "suggest": "tfdeploy.suggesting",
+    "suggest": "tfdeploy.suggesting.suggester",
     "to_html": "tfdeploy.looking",
     "why": "tfdeploy.looking",
 }

@@ -10,7 +10,8 @@ from compiler.mapping.records import MapDevice, MapVariable, PlacementMap
 from compiler.report.text.fullness import pools
 from compiler.time.costs import Costs
 from compiler.time.forecast import StepForecast
-from compiler.time.work import StepWork
+from compiler.time.work import StepWork, crossings
+from compiler.topology import Device
 
 WORTH = 0.999
 """A placement is better if it comes to less than this part of the other one."""
@@ -123,6 +124,39 @@ def bound(goal: Goal, placement: PlacementMap, work: StepWork | None, costs: Cos
     if work.loops:
         return share / len(work.loops)
     return max(share, _longest(work, least))
+
+
+def least_time(work: StepWork, costs: Costs) -> float:
+    """Return a time that a simulation of a step is not below: that of its busiest GPU, machine or link.
+
+    Args:
+        work: The step.
+        costs: What its ops cost.
+    """
+    streams: dict[Device, float] = {}
+    threads = 0.0
+    known: dict[tuple[object, ...], tuple[float, float]] = {}
+    for op in work.ops:
+        key = (op.signature, op.device.kind, op.flops, op.bytes, op.times)
+        if key not in known:
+            cost = costs.of(op)
+            alone = cost.alone if work.on_gpu(op) else min(cost.alone, cost.wide * costs.cores)
+            known[key] = (cost.start, alone)
+        start, alone = known[key]
+        threads += start
+        if work.on_gpu(op):
+            streams[op.device] = streams.get(op.device, 0.0) + alone
+        else:
+            threads += alone
+    sizes = {(each.source, each.tensor): each.bytes for each in work.arrows}
+    links: dict[tuple[Device, Device], float] = {}
+    for source, tensor, target in crossings(work):
+        device = work.ops[source].device
+        seconds = costs.link(device, target).seconds(sizes[source, tensor])
+        links[device, target] = links.get((device, target), 0.0) + seconds
+        threads += 2 * costs.op_start  # the sending op, and the receiving one
+    machines = 1 if work.one_process or work.one_machine else len({each.host for each in work.devices})
+    return max((threads / costs.cores / machines, *streams.values(), *links.values()), default=0.0)
 
 
 def _longest(work: StepWork, seconds: list[float]) -> float:

@@ -11,10 +11,13 @@ from collections.abc import Mapping, Sequence
 
 from attrs import evolve
 
-from compiler.mapping.records import MapDevice, MapTransfer, PlacementMap
+from compiler.mapping.records import MapDevice, MapTransfer, MapVariable, PlacementMap
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import place_variables
 from compiler.plan import Plan, VariableInfo
+from compiler.suggest.steps.origin import Origin
+from compiler.suggest.steps.peaks import peaks
+from compiler.suggest.steps.written import Written, held_bytes
 from compiler.time.work import StepWork, crossings
 from compiler.topology import Device
 from dsl import ir
@@ -61,6 +64,73 @@ def moved_map(
             moved[ref][1] += sign * info.slot_bytes
     devices = tuple(_with(each, *moved[each.ref]) for each in placement.devices)
     return evolve(placement, devices=devices, transfers=_transfers(work))
+
+
+def written_map(placement: PlacementMap, origin: Origin, written: Written) -> PlacementMap:
+    """Return a map with the devices, variables and transfers of a step that was written.
+
+    Its ops are those of the old one. What the tensors of a step need on a device differs from the old one as it
+    does between the two steps, each in an order in which its ops could run.
+
+    Args:
+        placement: The map of the graph.
+        origin: Its step.
+        written: The step that was written.
+    """
+    before, after = _totals([each.held for each in origin.weights.values()]), held_bytes(written.placements)
+    peaks_before, peaks_after = peaks(origin.work), peaks(written.work)
+    devices = []
+    for each in placement.devices:
+        old, new = before.get(each.ref, (0, 0)), after.get(each.ref, (0, 0))
+        found = _with(each, new[0] - old[0], new[1] - old[1])
+        if found.step_bytes is not None and found.memory_bytes is not None:
+            more = max(-found.step_bytes, peaks_after[each.ref] - peaks_before[each.ref])
+            found = evolve(
+                found, step_bytes=found.step_bytes + more, memory_bytes=found.memory_bytes + more, largest=()
+            )
+        devices.append(found)
+    variables = _variables(placement, written)
+    return evolve(placement, devices=tuple(devices), variables=variables, transfers=_transfers(written.work))
+
+
+def _totals(held: Sequence[Mapping[str, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
+    """Return the sums of bytes by device."""
+    found: dict[str, tuple[int, int]] = {}
+    for each in held:
+        for ref, (variables, slots) in each.items():
+            old = found.get(ref, (0, 0))
+            found[ref] = (old[0] + variables, old[1] + slots)
+    return found
+
+
+def _variables(placement: PlacementMap, written: Written) -> tuple[MapVariable, ...]:
+    """Return the variables of a map with the places of a step that was written."""
+    known: dict[str, MapVariable] = {}
+    for each in placement.variables:
+        known.setdefault(each.name if each.shard is None else each.shard.of, each)
+    found = []
+    for placed in written.placements:
+        info, old = placed.info, known[placed.info.weight]
+        kinds = {each.name.removeprefix(f"{old.name}/").partition("/")[0]: each for each in old.slots}
+        homes = [each.ref for each in placed.copies] or [placed.slots.device.ref]
+        slots = tuple(
+            evolve(each, name=f"{info.name}/{kind}", device=home, bytes=info.slot_bytes // len(kinds))
+            for home in homes
+            for kind, each in kinds.items()
+        )
+        found.append(
+            evolve(
+                old,
+                name=info.name,
+                shape=info.shape,
+                bytes=info.bytes,
+                device=(placed.copies or (placed.placed.device,))[0].ref,
+                copies=tuple(each.ref for each in placed.copies),
+                slots=slots,
+                shard=None,
+            )
+        )
+    return tuple(found)
 
 
 def _with(device: MapDevice, variables: int, slots: int) -> MapDevice:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from attrs import frozen
+from attrs import field, frozen
 
 from compiler.figures import duration, plural, size
 from compiler.report.table import table
@@ -27,6 +27,8 @@ class Suggestion:
         compared: How many placements were compared without being built.
         estimate: What the times are from, if they are not measured.
         largest: What takes the most memory on each device or machine that is too small, as lines.
+        values: The values of attributes that are not those of the spec, by block and name, as text.
+        notes: What stays equal and what does not if other things than places change, as sentences.
     """
 
     path: str
@@ -39,6 +41,8 @@ class Suggestion:
     compared: int = 0
     estimate: str = ""
     largest: tuple[str, ...] = ()
+    values: Mapping[tuple[str, str], str] = field(factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def improved(self) -> bool:
@@ -54,10 +58,11 @@ def suggestion_text(found: Suggestion) -> str:
         lines.append(found.estimate)
     lines.append("")
     if found.improved:
-        lines += ["place {", *(f"  {rule}" for rule in found.rules), "}", ""]
+        lines += [*_blocks(found), ""]
     else:
         lines += ["none of them is better than the rules of the spec", ""]
     lines += table(_rows(found), left=2)
+    lines += ["", *found.notes] if found.notes else []
     value = found.after.value(found.goal)
     gap = f", {value / found.bound:.2f} times that" if found.bound > 0 else ""
     least, here = _written(found.goal, found.bound), _written(found.goal, value)
@@ -70,6 +75,17 @@ def suggestion_text(found: Suggestion) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _blocks(found: Suggestion) -> list[str]:
+    """Return the blocks of the spec with what changes in them, in the order of specs."""
+    lines = []
+    for kind in ("clones", "place", "update"):
+        items = [f"{name} = {value}" for (block, name), value in found.values.items() if block == kind]
+        items = [*found.rules] if kind == "place" else items
+        if items:
+            lines += [f"{kind} {{", *(f"  {each}" for each in items), "}"]
+    return lines
+
+
 def suggestion_json(found: Suggestion) -> str:
     """Return a suggestion as JSON: sizes in bytes, times in seconds."""
     value = found.after.value(found.goal)
@@ -78,6 +94,8 @@ def suggestion_json(found: Suggestion) -> str:
         "goal": str(found.goal),
         "improved": found.improved,
         "rules": list(found.rules),
+        "values": {f"{block}.{name}": value for (block, name), value in found.values.items()},
+        "notes": list(found.notes),
         "before": _figures(found.before),
         "after": _figures(found.after),
         "bound": found.bound,

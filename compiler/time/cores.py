@@ -13,6 +13,8 @@ def speeds(tasks: Sequence[Active], cores: int) -> list[float]:
     if len(tasks) == 1:
         return [1.0]
     demand = sum(each.demand for each in tasks)
+    if demand <= cores and all(each.crowding == 1.0 for each in tasks):
+        return [1.0] * len(tasks)  # nothing slows them
     share = min(1.0, cores / demand) if demand else 1.0
     others = max(1, cores - 1)
     used = min(demand, cores)

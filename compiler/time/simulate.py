@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
+from math import inf
 from typing import Any
 
 from attrs import define, field
@@ -42,7 +43,14 @@ _EPSILON = 1e-12
 
 def simulate(work: StepWork, costs: Costs) -> Simulated:
     """Return when each op of a step runs on machines with these costs."""
-    return _Simulation(work, costs).run()
+    found = _Simulation(work, costs).run()
+    assert found is not None
+    return found
+
+
+def simulate_until(work: StepWork, costs: Costs, until: float) -> Simulated | None:
+    """Return when each op of a step runs, or None if it takes longer than `until`, in seconds."""
+    return _Simulation(work, costs).run(until)
 
 
 @define(eq=False)
@@ -53,6 +61,7 @@ class _Simulation:
     order: int = 0
     events: list[tuple[float, int, Any]] = field(factory=list)
     active: list[list[Active]] = field(factory=list)  # of each machine
+    rates: list[list[float]] = field(factory=list)  # how fast these are now
     threads: list[list[Thread]] = field(factory=list)  # of each process
     bars: list[Bar] = field(factory=list)
     hops: list[Hop] = field(factory=list)
@@ -61,6 +70,7 @@ class _Simulation:
     waiting: dict[tuple[Device, Device], deque[tuple[Task, Send, Link]]] = field(factory=dict)
     hosts: dict[Host, int] = field(factory=dict)  # the numbers of processes
     op_costs: list[Cost] = field(factory=list)
+    on_gpu: list[bool] = field(factory=list)  # by op
     local: list[list[int]] = field(factory=list)  # by op: the ops on its device that wait for it
     sends: list[Send] = field(factory=list)
     sent: list[list[int]] = field(factory=list)  # by op: its sends
@@ -82,6 +92,7 @@ class _Simulation:
         self.machines = [0 if work.one_machine else at for at in range(len(hosts))]
         self.active = [[] for _ in range(len(hosts))]
         self.op_costs = [costs.of(op) for op in work.ops]
+        self.on_gpu = [work.on_gpu(op) for op in work.ops]
         self.local = [[] for _ in work.ops]
         self.sent = [[] for _ in work.ops]
         self.arrows_in = [0] * len(work.ops)
@@ -106,13 +117,13 @@ class _Simulation:
 
     # --- the course of time -------------------------------------------------------------------------------
 
-    def run(self) -> Simulated:
+    def run(self, until: float = inf) -> Simulated | None:
         loops = self.work.loops
         groups = loops or (tuple(range(len(self.work.ops))),)
         runs = [self._new_run(number, ops, ROUNDS if loops else 1) for number, ops in enumerate(groups)]
         for each in runs:
             self._start(each)
-        while True:
+        while self.now <= until:
             self._let_threads_work()
             ending, machine = self._next_end()
             if self.events and (ending is None or self.events[0][0] <= ending):
@@ -124,6 +135,8 @@ class _Simulation:
                 self._finish_tasks(machine)
             else:
                 break
+        else:
+            return None
         if any(each.left for each in runs):
             raise ValueError("some ops wait for each other in a circle")
         return self._result(runs)
@@ -169,15 +182,16 @@ class _Simulation:
         passed = to - self.now
         self.now = to
         if passed > 0:
-            for tasks in self.active:
-                for each, speed in zip(tasks, speeds(tasks, self.costs.cores), strict=True):
+            for tasks, rates in zip(self.active, self.rates, strict=True):
+                for each, speed in zip(tasks, rates, strict=True):
                     each.left -= passed * speed
 
     def _next_end(self) -> tuple[float | None, int]:
-        """Return when the next task ends, and on which machine."""
+        """Return when the next task ends, and on which machine; note how fast all of them are until then."""
         best, found = None, 0
-        for machine, tasks in enumerate(self.active):
-            for each, speed in zip(tasks, speeds(tasks, self.costs.cores), strict=True):
+        self.rates = [speeds(tasks, self.costs.cores) if tasks else [] for tasks in self.active]
+        for machine, (tasks, rates) in enumerate(zip(self.active, self.rates, strict=True)):
+            for each, speed in zip(tasks, rates, strict=True):
                 at = self.now + max(0.0, each.left) / speed
                 if best is None or at < best:
                     best, found = at, machine
@@ -192,9 +206,8 @@ class _Simulation:
     def _let_threads_work(self) -> None:
         """Give each thread that is neither idle nor at work its next task."""
         for pool in self.threads:
-            busy = {id(each.thread) for each in self.active[self.machines[pool[0].process]]}
             for thread in pool:
-                if not thread.idle and id(thread) not in busy:
+                if not (thread.idle or thread.busy):
                     self._take(thread)
 
     def _take(self, thread: Thread) -> None:
@@ -214,7 +227,7 @@ class _Simulation:
         if task is None:
             thread.idle, thread.last = True, None
             return
-        thread.idle = False
+        thread.idle, thread.busy = False, True
         seconds, demand, crowding = self._asks(task.op)
         waited = task.ready < self.now - _EPSILON and thread.last is not None
         after = thread.last if waited else task.cause
@@ -227,7 +240,7 @@ class _Simulation:
         if op >= len(self.work.ops):
             return 2 * self.costs.op_start, 1.0, 1.0  # the sending op, and the receiving one
         cost = self.op_costs[op]
-        if self.work.on_gpu(self.work.ops[op]):
+        if self.on_gpu[op]:
             return cost.start, 1.0, 1.0
         wall, demand = spread(cost, self.inner, self.costs.cores, self.costs.awake)
         crowding = max(1.0, cost.crowded / cost.alone) if cost.alone > 0 else 1.0
@@ -264,6 +277,8 @@ class _Simulation:
             ended = [min(self.active[machine], key=lambda each: each.left)]
         for each in ended:
             self.active[machine].remove(each)
+            if each.thread is not None:
+                each.thread.busy = False
             self._finished(each)
 
     def _finished(self, done: Active) -> None:
@@ -274,7 +289,7 @@ class _Simulation:
         if task.op >= len(self.work.ops):
             self._sent(task, thread)
             return
-        if self.work.on_gpu(self.work.ops[task.op]):
+        if self.on_gpu[task.op]:
             self._launched(done, thread)
             return
         bar = self._note(task, thread.number, done.start, self.now, done.began_after)
@@ -354,10 +369,10 @@ class _Simulation:
     def _ready(self, run: Run, targets: Sequence[int], bar: int, over: int | None) -> list[Task]:
         """Count an input of each target as there; return the targets that are now ready."""
         found = []
+        ops = self.work.ops
         for target in targets:
             run.waiting[target] -= 1
-            own = self.work.ops[self.bars[bar].op].device == self.work.ops[target].device
-            if self.work.ops[target].polls and own:
+            if ops[target].polls and ops[self.bars[bar].op].device == ops[target].device:
                 run.polled[target] = self.now
             if run.waiting[target] != 0:
                 continue
@@ -385,7 +400,7 @@ class _Simulation:
 
     def _is_short(self, op: int) -> bool:
         cost = self.op_costs[op]
-        return cost.alone < SHORT and not self.work.on_gpu(self.work.ops[op])
+        return cost.alone < SHORT and not self.on_gpu[op]
 
     def _one_less(self, run: Run) -> None:
         run.left -= 1

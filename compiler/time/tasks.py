@@ -30,6 +30,7 @@ class Thread:
     queue: deque[Task] = field(factory=deque)
     inline: deque[Task] = field(factory=deque)
     idle: bool = True
+    busy: bool = False  # a task of it is active
     waking: bool = False
     last: int | None = None  # the bar that it ran last
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 import grammar
 import tfdeploy
 from compiler.figures import duration
 from tests.cli.test_plan import SPEC
+from tfdeploy.runtime import plans
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Command
@@ -52,7 +55,7 @@ def test_better_rules_are_written_and_are_the_best_then(command: Command) -> Non
 def test_the_time_of_a_step_is_lower(command: Command) -> None:
     """A group is tried where that is asked, and a second search has the same result."""
     command.write("small.tfdeploy", SPEC)
-    arguments = ("suggest", "small.tfdeploy", "--groups", "2")
+    arguments = ("suggest", "small.tfdeploy", "--groups", "2", "--vary", "clones")
     done = command(*arguments)
     assert done.code == 0
     assert "times are estimates for the hardware `v100`" in done.out
@@ -60,14 +63,14 @@ def test_the_time_of_a_step_is_lower(command: Command) -> None:
     before, after = figure(done.out, "time of a step")
     assert before != after
     found = json.loads(command(*arguments, "--json").out)
-    printed = done.out[done.out.index("place {") : done.out.index("}\n")].splitlines()[1:]
+    printed = done.out[done.out.index("place {") :].partition("\n}")[0].splitlines()[1:]
     assert found["rules"] == [each.strip() for each in printed]
     (row,) = [each for each in done.out.splitlines() if each.startswith("time of a step")]
     assert row.split("  ")[-1].strip() == duration(found["after"]["seconds"])
     assert duration(found["before"]["seconds"]) in row
     assert f"{found['gap']:.2f} times that" in done.out
     assert found["after"]["bottleneck"] in done.out
-    here = tfdeploy.suggest(command.directory / "small.tfdeploy", groups=2)
+    here = tfdeploy.suggest(command.directory / "small.tfdeploy", groups=2, vary=["clones"])
     assert here.rules == tuple(found["rules"])
     assert here.after.seconds == found["after"]["seconds"]
     assert command.read("small.tfdeploy") == SPEC
@@ -80,7 +83,7 @@ def test_what_does_not_fit_is_named(command: Command) -> None:
     assert done.code == 1
     assert "nothing that was tried fits: " in done.out
     assert "more than there are" in done.out
-    assert "largest there, with slots: `hidden/kernel`" in done.out
+    assert "largest there, with slots: `logits/kernel/shard_1` (640 B), `hidden/kernel/shard_1`" in done.out
 
 
 def test_misuse_is_named(command: Command) -> None:
@@ -103,3 +106,75 @@ def test_misuse_is_named(command: Command) -> None:
     untimed = command("suggest", "small.tfdeploy")
     assert untimed.code == 2
     assert "give --for memory or --for balance" in untimed.err
+
+
+WIDE = """\
+tfdeploy = 1
+
+model "wide" {
+  image = input(float32, [300])
+  digit = input(int32, [])
+  logits = image -> Dense(600, activation = relu, name = "hidden") -> BatchNormalization() -> Dense(10)
+  loss = [digit, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}
+
+devices { gpu = 4, cpu = 1 }
+clones { batch = 8 }  # of each clone
+
+update { optimizer = Momentum(0.1, momentum = 0.9) }  # the usual one
+
+place {
+  # as by hand
+  clones -> gpu[*]
+  variables -> cpu[0]
+}
+"""
+
+
+def test_what_is_asked_for_is_varied_with_one_compile(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clones, sums and groups change, a step has as many examples, and only the graph of the spec is built."""
+    built = []
+    compiled = plans.graph_of
+    monkeypatch.setattr(plans, "graph_of", lambda *args, **more: built.append(1) or compiled(*args, **more))
+    command.write("wide.tfdeploy", WIDE)
+    done = command("suggest", "wide.tfdeploy", "--vary", "clones,aggregate,pack,groups", "--json", "--write")
+    assert done.code == 0
+    assert len(built) == 1
+    found = json.loads(done.out)
+    assert (found["built"], found["improved"]) == (1, True)
+    assert found["compared"] > 10
+    (note,) = [each for each in found["notes"] if each.startswith("a step has")]
+    assert note.startswith("a step has 32 examples as before: ")
+    assert "batch normalization takes its statistics from" in note
+    written = command.read("wide.tfdeploy")
+    assert "# of each clone" in written
+    assert "# the usual one" in written
+    assert "# as by hand" in written
+    plan = tfdeploy.plan(tfdeploy.load(command.directory / "wide.tfdeploy"))
+    assert plan.global_batch == 32
+    assert f"clones.batch = {plan.towers[0].batch}" in [
+        f"{key} = {value}" for key, value in found["values"].items()
+    ]
+
+
+def test_what_changes_the_training_is_not_varied(command: Command) -> None:
+    """With async updates the number of clones stays, and the output says why."""
+    command.write("alone.tfdeploy", WIDE.replace("update { ", "update { mode = async, "))
+    done = command("suggest", "alone.tfdeploy", "--vary", "clones,groups", "--for", "balance")
+    assert done.code == 0
+    assert "the number of clones is not varied: with `mode = async` it decides" in done.out
+    assert command("suggest", "alone.tfdeploy", "--vary", "luck").code == 2
+
+
+def test_rules_of_another_file_are_not_written(command: Command) -> None:
+    """If the rules are in an included file, the message says where, and nothing changes."""
+    at = WIDE.index("place {")
+    command.write("rules.tfdeploy", WIDE[at:])
+    spec = WIDE[:at].replace("tfdeploy = 1", 'tfdeploy = 1\ninclude = ["rules.tfdeploy"]')
+    command.write("parts.tfdeploy", spec)
+    done = command("suggest", "parts.tfdeploy", "--write")
+    assert done.code == 2
+    assert "the block `place` is in `rules.tfdeploy`, which `parts.tfdeploy` includes" in done.err
+    assert command.read("parts.tfdeploy") == spec

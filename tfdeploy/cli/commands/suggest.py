@@ -11,7 +11,18 @@ from tfdeploy.cli.options import common_options, offer, profile_option
 from tfdeploy.cli.terminal import say
 
 GOALS = ("step_time", "memory", "balance")
+VARIED = ("clones", "aggregate", "pack", "groups")
 DOES_NOT_FIT = 1
+
+
+def _parts(context: click.Context, option: click.Parameter, value: str) -> tuple[str, ...]:
+    """Return the parts of a spec that `--vary` names."""
+    del context
+    parts = tuple(dict.fromkeys(each.strip() for each in value.split(",") if each.strip()))
+    for each in parts:
+        if each not in VARIED:
+            raise click.BadParameter(f"{each!r} is not one of {', '.join(VARIED)}", param=option)
+    return parts
 
 
 @click.command()
@@ -30,6 +41,14 @@ DOES_NOT_FIT = 1
     metavar="N",
     help="Also try clones that have N devices each, over which the layers are split.",
 )
+@click.option(
+    "--vary",
+    metavar="PARTS",
+    default="",
+    callback=_parts,
+    help="What else may change, with commas: clones, aggregate, pack, groups. A step has as many examples as "
+    "before.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 @click.option("--write", is_flag=True, help="Write the rules into SPEC; all else in it stays as it is.")
 @profile_option
@@ -40,14 +59,16 @@ def command(
     *,
     goal: str,
     groups: int | None,
+    vary: tuple[str, ...],
     as_json: bool,
     write: bool,
     profile: str | None,
 ) -> int:
     """Search for placement rules of SPEC that are better, and print them.
 
-    Each placement that is tried is built and forecast as by `plan`; nothing runs. What is printed is never
-    worse than the rules of the spec. Exits with 1 if nothing that was tried fits the memory of the devices.
+    The graph of the spec is built once, and other placements are forecast from its step; nothing runs. What is
+    printed is never worse than the rules of the spec. Exits with 1 if nothing that was tried fits the memory of
+    the devices.
     """
     reading = read(spec, common)
     if reading.spec is None:
@@ -55,18 +76,19 @@ def command(
     from compiler.suggest.figures import Goal, NoForecastError
     from compiler.suggest.text import suggestion_json, suggestion_text
     from compiler.time.profile import find_profile
-    from tfdeploy.suggesting import Suggester
+    from tfdeploy.suggesting.suggester import CannotEditError, Suggester
 
     machine = find_profile(reading.spec.path, profile)
     suggester = Suggester(
         reading.spec,
-        reading.trees[-1],
+        reading.trees[0],
         Goal(goal),
         None if machine is None else machine.profile,
         common.overrides,
         common.allow_python,
         common.verbose,
         groups,
+        vary,
     )
     try:
         found, text = suggester.run()
@@ -76,6 +98,8 @@ def command(
             "GPUs; name theirs, or give --for memory or --for balance"
         )
         raise click.UsageError(message) from error
+    except CannotEditError as error:
+        raise click.UsageError(str(error)) from error
     say(suggestion_json(found) if as_json else suggestion_text(found), end="")
     if write and found.improved:
         replace_file(spec, text)

@@ -1,0 +1,516 @@
+"""A step put together by another plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from attrs import define, evolve, field, frozen
+
+from compiler.placement.rules import Rulebook
+from compiler.placement.variable_rules import pieces_of, place_variables
+from compiler.plan import Plan, Tower, VariableInfo, VariablePlacement
+from compiler.suggest.steps.origin import Origin, shape_text
+from compiler.suggest.steps.scaled import scaled
+from compiler.suggest.steps.sums import ALGORITHMS, Reduction, Value, Writer, sum_all
+from compiler.time.work import Arrow, Signature, StepWork, TimedOp
+from compiler.topology import Device
+from dsl.schema import function
+
+
+class NotWrittenError(Exception):
+    """The step of a plan cannot be written from that of the graph."""
+
+
+@frozen
+class Written:
+    """A step that was written.
+
+    Attributes:
+        work: The step.
+        placements: The places of the variables and their pieces.
+    """
+
+    work: StepWork = field(repr=False)
+    placements: tuple[VariablePlacement, ...] = field(repr=False)
+
+
+def write_step(origin: Origin, plan: Plan) -> Written:
+    """Return the step of another plan of the same model.
+
+    Args:
+        origin: The step of the graph.
+        plan: The plan. Its devices are those of the graph, and its rules name variables of the graph.
+
+    Raises:
+        SpecError: A variable cannot be placed by the rules.
+        NotWrittenError: The step cannot be written.
+    """
+    return _StepWriter(origin, plan).write()
+
+
+@define
+class _StepWriter:
+    """Writes the ops of a step in the order of the origin, and then what each waits for.
+
+    Attributes:
+        origin: The step of the graph.
+        plan: The plan.
+        book: Its rules.
+        placements: The places of all variables and pieces.
+        parts: The pieces of each weight; the weight itself if it is whole.
+        writer: Writes the ops.
+        at: The number of each op that was taken over, by its number in the origin and its clone.
+        copies: Where each op was taken from: its number there, its clone, and the part and copy that it
+            updates.
+        handles: The ops that hold a part: by weight, part and copy.
+        values: What each clone reads of each weight.
+        readers: The ops that read each part: by weight, part and copy.
+        sums: The summed gradient of each part at each copy, by weight.
+        chains: The ops that update each part and copy, by their number in the origin.
+        slices: The new values of the pieces of statistics, each with what it is cut from in the origin.
+    """
+
+    origin: Origin
+    plan: Plan
+    book: Rulebook = field(init=False)
+    placements: tuple[VariablePlacement, ...] = field(init=False)
+    parts: dict[str, list[VariablePlacement]] = field(factory=dict)
+    writer: Writer = field(factory=Writer)
+    at: dict[tuple[int, int | None], int] = field(factory=dict)
+    copies: list[tuple[int, int, int | None, tuple[str, int, int] | None]] = field(factory=list)
+    handles: dict[tuple[str, int, int], list[int]] = field(factory=dict)
+    values: dict[tuple[str, int], Value] = field(factory=dict)
+    readers: dict[tuple[str, int, int], list[int]] = field(factory=dict)
+    sums: dict[str, list[list[Value]]] = field(factory=dict)
+    chains: dict[int, list[int]] = field(factory=dict)
+    slices: dict[tuple[str, int], tuple[Arrow, Value]] = field(factory=dict)
+    _devices: dict[tuple[str, int], Device | None] = field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.book = Rulebook(self.plan.spec.place.rules, self.plan.topology)
+        infos: list[VariableInfo] = []
+        for weight in self.origin.weights.values():
+            infos += _infos(self.book, weight.info)
+        self.placements = place_variables(self.book, infos, self.plan.towers)
+        for each in self.placements:
+            self.parts.setdefault(each.info.weight, []).append(each)
+        for name in self.origin.sparse:
+            if len(self.parts[name]) > 1 or self.parts[name][0].copies:
+                raise NotWrittenError(f"the gradient of {name} is rows")
+        if any(each.parts for each in self.placements):
+            raise NotWrittenError("clones have parts of slots")
+
+    def write(self) -> Written:
+        """Write the step."""
+        origin, count = self.origin, len(self.plan.towers)
+        summed = False
+        last = max((ops[-1] for ops in origin.towers.values()), default=-1)
+        begun: set[tuple[str, int]] = set()
+        for number, op in enumerate(origin.work.ops):
+            if number in origin.handles or number in origin.other_handles:
+                owner = (
+                    origin.handles[number][0] if number in origin.handles else origin.other_handles[number]
+                )
+                if (owner, -1) not in begun:
+                    begun.add((owner, -1))
+                    self._hold(owner)
+            elif number in origin.read:
+                assert op.clone is not None
+                key = (origin.read[number], op.clone)
+                if op.clone < count and key not in begun:
+                    begun.add(key)
+                    self._read(*key)
+            elif number in origin.aggregates or number in origin.updates:
+                if not summed:
+                    self._sum()
+                    summed = True
+                owner = origin.updates.get(number, "")
+                if owner and (owner, -2) not in begun:
+                    begun.add((owner, -2))
+                    self._update(owner)
+            elif (clone := origin.clone_of(number)) is not None:
+                if clone < count:
+                    self._take(number, clone)
+            elif not self._of_missing_clone(number):
+                self._take(number, None)
+            if number == last:
+                for more in range(len(origin.plan.towers), count):
+                    self._more(more)
+        self._connect()
+        ops, arrows = self.writer.ops, [each for found in self.writer.arrows for each in found]
+        return Written(evolve(origin.work, ops=tuple(ops), arrows=tuple(arrows)), self.placements)
+
+    # --- clones -------------------------------------------------------------------------------------------
+
+    def _more(self, clone: int) -> None:
+        """Write a clone that the graph of the spec does not have, like one that it has."""
+        source = self._like(clone)
+        for name, clones in self.origin.reads.items():
+            if source in clones:
+                self._read(name, clone)
+        for number in self.origin.towers[source]:
+            self._take(number, clone)
+
+    def _like(self, clone: int) -> int:
+        """Return the clone of the graph that a clone is written from."""
+        known = len(self.origin.plan.towers)
+        return clone if clone < known else min(1, known - 1)
+
+    def _take(self, number: int, clone: int | None) -> None:
+        """Take over an op; `clone` is the clone that it is for."""
+        op, known = self.origin.work.ops[number], self.origin.ops[number]
+        if clone is not None:
+            old, new = self.origin.plan.towers[self._like(clone)], self.plan.towers[clone]
+            if old.batch != new.batch:
+                kept = [at for at, each in enumerate(self._inputs(number)) if each.source in self.origin.read]
+                whole = sum(self._inputs(number)[at].bytes for at in kept) + self.origin.made_whole(number)
+                op = scaled(op, old.batch, new.batch, kept, whole)
+            device = self._device(number, op, old, new)
+            name = op.name if old.scope == new.scope else _renamed(op.name, old, new)
+            if device != op.device or name != op.name:
+                op = evolve(op, device=device, clone=None if op.clone is None else clone, name=name)
+        elif known.follows in self.parts:
+            op = evolve(op, device=self.parts[known.follows][0].placed.device)
+        at = self.writer.add(op)
+        self.at[number, clone] = at
+        self.copies.append((at, number, clone, None))
+
+    def _inputs(self, number: int) -> list[Arrow]:
+        """Return the tensors that an op of the graph uses, in their order."""
+        return [each for each in self.origin.arrows[number] if each.tensor]
+
+    def _device(self, number: int, op: TimedOp, old: Tower, new: Tower) -> Device:
+        """Return the device of an op of a clone."""
+        known = self.origin.ops[number]
+        if known.follows in self.parts:
+            return self.parts[known.follows][0].placed.device
+        if known.fixed or op.device not in old.devices:
+            return op.device
+        inner = op.name.removeprefix(f"{old.scope}/") if old.scope else op.name
+        key = (inner, new.index)
+        if key not in self._devices:
+            placed = None
+            if inner.partition("/")[0] != "input":
+                placed = self.book.op(inner, new, forward_of(inner))
+            self._devices[key] = placed.device if placed is not None else None
+        return self._devices[key] or new.device
+
+    def _of_missing_clone(self, number: int) -> bool:
+        """Whether an op outside of the clones only takes from one that the plan does not have."""
+        count = len(self.plan.towers)
+        made = [self.origin.clone_of(each.source) for each in self.origin.arrows[number]]
+        clones = [each for each in made if each is not None]
+        return bool(clones) and min(clones) >= count
+
+    # --- variables ----------------------------------------------------------------------------------------
+
+    def _hold(self, owner: str) -> None:
+        """Write the ops that hold a weight and its slots."""
+        like = self.origin.held_by(owner)
+        for part, placement in enumerate(self.parts[owner]):
+            for slot, at in enumerate(like):
+                for copy, device in enumerate(_homes(placement)):
+                    place = device if placement.copies or slot == 0 else placement.slots.device
+                    number = self.writer.add(evolve(self.origin.work.ops[at], device=place))
+                    self.handles.setdefault((owner, part, copy), []).append(number)
+
+    def _read(self, owner: str, clone: int) -> None:
+        """Write how a clone reads a weight: as it is, or piece by piece."""
+        tower, info = self.plan.towers[clone], self.origin.weights[owner].info
+        name = tower.op_name(f"{owner}/read")
+        item = _item(info)
+        found = []
+        whole = len(self.parts[owner]) == 1
+        for part, placement in enumerate(self.parts[owner]):
+            copy = clone if placement.copies else 0
+            read = TimedOp(
+                name if whole else f"{name}/shard_{part}",
+                _READ,
+                _homes(placement)[copy],
+                0,
+                0,
+                clone=clone,
+                scope=owner,
+            )
+            at = self.writer.add(read)
+            self.writer.wait(at, self.handles[owner, part, copy][0])
+            self.readers.setdefault((owner, part, copy), []).append(at)
+            found.append(Value(at, f"{read.name}:0", read.device, info.dtype, placement.info.shape, item))
+        value = found[0]
+        if len(found) > 1:
+            value = self.writer.make(
+                "ConcatV2", name, tower.device, found, info.shape, constants=((),), clone=clone
+            )
+        self.values[owner, clone] = value
+
+    # --- gradients ----------------------------------------------------------------------------------------
+
+    def _sum(self) -> None:
+        """Write the sums of all gradients."""
+        call = self.plan.update.aggregate
+        if call.name not in ALGORITHMS:
+            raise NotWrittenError(call.name)
+        count, reductions, of = len(self.plan.towers), [], []
+        for owner in self._in_order():
+            made = [self._gradient(owner, clone) for clone in range(count)]
+            pieces = [[each] for each in made]
+            parts = self.parts[owner]
+            if len(parts) > 1:
+                shapes = [each.info.shape for each in parts]
+                pieces = [
+                    self.writer.split(f"aggregate/{owner}/clone_{clone}/cut", each, shapes)
+                    for clone, each in enumerate(made)
+                ]
+            for part, placement in enumerate(parts):
+                places = placement.copies or (self.book.updates(placement).device,)
+                values = tuple(each[part] for each in pieces)
+                reductions.append(Reduction(placement.info.name, values, places, len(reductions)))
+                of.append(owner)
+        signature = function("aggregation", call.name)
+        assert signature is not None
+        names = [each.name for each in signature.arguments]
+        options = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+        numbers = {name: value for name, value in options.items() if isinstance(value, int)}
+        totals = sum_all(self.writer, reductions, ALGORITHMS[call.name], numbers, self.plan.update.pack)
+        for owner, total in zip(of, totals, strict=True):
+            self.sums.setdefault(owner, []).append(total)
+
+    def _in_order(self) -> list[str]:
+        """Return the weights with gradients in the order in which the first clone makes these."""
+        found = self.origin.gradients
+        return sorted(found, key=lambda each: found[each][0].op)
+
+    def _gradient(self, owner: str, clone: int) -> Value:
+        info = self.origin.weights[owner].info
+        source = self._like(clone)
+        made = self.origin.gradients[owner].get(source)
+        if made is None or (made.op, clone) not in self.at:
+            raise NotWrittenError(f"the gradient of {owner} in clone {clone}")
+        at = self.at[made.op, clone]
+        item = _item(info)
+        return Value(at, made.tensor, self.writer.ops[at].device, info.dtype, info.shape, item)
+
+    # --- updates ------------------------------------------------------------------------------------------
+
+    def _update(self, owner: str) -> None:
+        """Write the ops that update a weight: for each part at each copy."""
+        weight = self.origin.weights[owner]
+        old = self._first_shape(owner)
+        if len(self.parts[owner]) > 1 and not weight.info.trainable:
+            self._cut_statistic(owner)
+        for part, placement in enumerate(self.parts[owner]):
+            for copy, device in enumerate(_homes(placement)):
+                for number in self.origin.chains.get(owner, ()):
+                    op = _resized(self.origin.work.ops[number], weight.info, old, placement.info.shape)
+                    home = self.origin.work.ops[number].device
+                    place = device if home == self._first_home(owner) else home
+                    at = self.writer.add(evolve(op, device=place))
+                    self.chains.setdefault(number, []).append(at)
+                    self.copies.append((at, number, None, (owner, part, copy)))
+
+    def _cut_statistic(self, owner: str) -> None:
+        """Write how the new value of a statistic is cut, where it is made."""
+        info = self.origin.weights[owner].info
+        chain = self.origin.chains.get(owner, [])
+        known = {*chain, *self.origin.held_by(owner)}
+        for arrow in (each for number in chain for each in self.origin.arrows[number]):
+            if arrow.source not in known and arrow.tensor and arrow.bytes == info.bytes:
+                for op, tensor, _ in self._sources(arrow, None, None):
+                    whole = Value(op, tensor, self.writer.ops[op].device, info.dtype, info.shape, _item(info))
+                    for part, placement in enumerate(self.parts[owner]):
+                        name = f"update/{placement.info.name}/cut"
+                        shape, axes = placement.info.shape, ((len(info.shape),),) * 3
+                        value = self.writer.make(
+                            "StridedSlice",
+                            name,
+                            whole.device,
+                            [whole],
+                            shape,
+                            constants=axes,
+                            work=prod(info.shape),
+                        )
+                        self.slices[owner, part] = (arrow, value)
+                return
+
+    def _first_home(self, owner: str) -> Device:
+        return self.origin.work.ops[self.origin.held_by(owner)[0]].device
+
+    def _first_shape(self, owner: str) -> tuple[int, ...]:
+        """Return the shape of the first part of a weight in the graph."""
+        weight = self.origin.weights[owner]
+        if weight.first == owner:
+            return weight.info.shape
+        book = Rulebook(self.origin.plan.spec.place.rules, self.origin.plan.topology)
+        return _infos(book, weight.info)[0].shape
+
+    # --- what waits for what ------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        """Write what the ops that were taken over wait for."""
+        for at, number, clone, part in self.copies:
+            before: set[int] = set()
+            for arrow in self.origin.arrows[number]:
+                for source, tensor, size in self._sources(arrow, clone, part):
+                    if tensor or source not in before:
+                        self.writer.wait(at, source, tensor, size)
+                    if not tensor:
+                        before.add(source)
+
+    def _sources(
+        self, arrow: Arrow, clone: int | None, part: tuple[str, int, int] | None
+    ) -> Sequence[tuple[int, str, int]]:
+        """Return what stands for the source of an arrow.
+
+        Args:
+            arrow: The arrow in the origin.
+            clone: The clone for which its target was taken over, or None.
+            part: The part and copy of a weight that its target updates, or None.
+        """
+        origin, source = self.origin, arrow.source
+        sliced = self.slices.get(part[:2]) if part is not None else None
+        if sliced is not None and (sliced[0].source, sliced[0].tensor) == (source, arrow.tensor):
+            return [(sliced[1].op, sliced[1].tensor, sliced[1].bytes)]
+        if source in origin.handles:
+            owner, slot = origin.handles[source]
+            key = part if part is not None and part[0] == owner else (owner, 0, 0)
+            return [(self.handles[key][slot], arrow.tensor, 0)]
+        if source in origin.read:
+            return self._read_sources(arrow, clone, part)
+        if source in origin.aggregates:
+            return self._summed(origin.sums.get(source), part)
+        if source in origin.updates:
+            return self._updated(arrow, part)
+        made = origin.clone_of(source)
+        if made is None:
+            found = self.at.get((source, None))
+            return [] if found is None else [(found, arrow.tensor, arrow.bytes)]
+        if part is not None and self._is_gradient(part[0], made, arrow):
+            return self._summed(part[0], part)
+        return self._of_clone(arrow, clone, made)
+
+    def _of_clone(self, arrow: Arrow, clone: int | None, made: int) -> Sequence[tuple[int, str, int]]:
+        """Return what stands for an op of a clone."""
+        own = clone is not None and made == self._like(clone)
+        found = self.at.get((arrow.source, clone if own else made))
+        if found is None:
+            return []
+        size = arrow.bytes
+        old, new = (
+            self.origin.plan.towers[made],
+            self.plan.towers[clone if own and clone is not None else made],
+        )
+        if old.batch != new.batch and size > _SMALL:
+            size = size * new.batch // old.batch
+        return [(found, arrow.tensor, size)]
+
+    def _read_sources(
+        self, arrow: Arrow, clone: int | None, part: tuple[str, int, int] | None
+    ) -> Sequence[tuple[int, str, int]]:
+        owner = self.origin.read[arrow.source]
+        if part is not None and part[0] == owner:
+            return [(each, "", 0) for each in self.readers.get(part, ())]
+        reader = clone if clone is not None else self.origin.work.ops[arrow.source].clone
+        value = self.values.get((owner, reader if reader is not None else 0))
+        if value is None:
+            return []
+        return [(value.op, value.tensor if arrow.tensor else "", value.bytes if arrow.tensor else 0)]
+
+    def _summed(self, owner: str | None, part: tuple[str, int, int] | None) -> Sequence[tuple[int, str, int]]:
+        if owner is None or owner not in self.sums:
+            return []
+        if part is not None and part[0] == owner:
+            value = self.sums[owner][part[1]][part[2]]
+            return [(value.op, value.tensor, value.bytes)]
+        return [(each[0].op, each[0].tensor, each[0].bytes) for each in self.sums[owner]]
+
+    def _updated(self, arrow: Arrow, part: tuple[str, int, int] | None) -> Sequence[tuple[int, str, int]]:
+        """Return what stands for an op of an update: that of the same part, or those of all."""
+        written = self.chains.get(arrow.source, [])
+        owner = self.origin.updates[arrow.source]
+        if part is None or part[0] != owner or not written:
+            return [(each, "", 0) for each in written]
+        placements, info = self.parts[owner], self.origin.weights[owner].info
+        size = arrow.bytes
+        if size == prod(self._first_shape(owner)) * _item(info):
+            size = placements[part[1]].info.bytes
+        return [(written[part[1] * len(_homes(placements[0])) + part[2]], arrow.tensor, size)]
+
+    def _is_gradient(self, owner: str, clone: int, arrow: Arrow) -> bool:
+        made = self.origin.gradients.get(owner, {}).get(clone)
+        return made is not None and (made.op, made.tensor) == (arrow.source, arrow.tensor)
+
+
+_READ = Signature("ReadVariableOp", ("resource[]",))
+_SMALL = 64
+"""The bytes up to which a tensor is taken to be a number or a shape, which does not grow with the batch."""
+
+
+def forward_of(inner: str) -> str | None:
+    """Return the op that a gradient op differentiates, as TensorFlow's names say it; None for other ops."""
+    head, _, rest = inner.partition("/")
+    if head != "gradients" or "_grad/" not in rest:
+        return None
+    return rest.partition("_grad/")[0]
+
+
+def _infos(book: Rulebook, info: VariableInfo) -> list[VariableInfo]:
+    """Return a weight as the rules of a book have it: whole, or its pieces."""
+    shards = pieces_of(book, info.name, info.shape, info.bytes)
+    if not shards:
+        return [info]
+    count = prod(info.shape)
+    return [
+        evolve(
+            info,
+            name=each.name,
+            shape=each.shape,
+            bytes=info.bytes * prod(each.shape) // count,
+            slot_bytes=info.slot_bytes * prod(each.shape) // count,
+            shard=each,
+        )
+        for each in shards
+    ]
+
+
+def _item(info: VariableInfo) -> int:
+    """Return the bytes of an element of a variable."""
+    return max(1, info.bytes // max(1, prod(info.shape)))
+
+
+def _homes(placement: VariablePlacement) -> tuple[Device, ...]:
+    """Return the devices of the copies of a variable or piece, or its own."""
+    return placement.copies or (placement.placed.device,)
+
+
+def _renamed(name: str, old: Tower, new: Tower) -> str:
+    inner = name.removeprefix(f"{old.scope}/") if old.scope else name
+    return new.op_name(inner)
+
+
+def _resized(op: TimedOp, info: VariableInfo, old: tuple[int, ...], new: tuple[int, ...]) -> TimedOp:
+    """Return an op on a part of a variable as one on a part of another shape."""
+    item, dtype = _item(info), info.dtype
+    before, after = shape_text(dtype, old), shape_text(dtype, new)
+    if before == after or before not in op.signature.inputs:
+        return op
+    inputs = tuple(after if each == before else each for each in op.signature.inputs)
+    ratio = prod(new) / prod(old)
+    rest = min(op.bytes, sum(each == f"{dtype}[]" for each in op.signature.inputs) * item)
+    return evolve(
+        op,
+        signature=evolve(op.signature, inputs=inputs),
+        flops=round(op.flops * ratio),
+        bytes=round((op.bytes - rest) * ratio) + rest,
+    )
+
+
+def held_bytes(placements: Sequence[VariablePlacement]) -> Mapping[str, tuple[int, int]]:
+    """Return the bytes of variables and of slots that each device holds."""
+    found: dict[str, list[int]] = {}
+    for each in placements:
+        for device in _homes(each):
+            found.setdefault(device.ref, [0, 0])[0] += each.info.bytes
+        for device in each.copies or (each.slots.device,):
+            found.setdefault(device.ref, [0, 0])[1] += each.info.slot_bytes
+    return {ref: (variables, slots) for ref, (variables, slots) in found.items()}

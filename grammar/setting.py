@@ -10,8 +10,8 @@ _INDENT = "  "
 def with_value(tree: syntax.File, kind: str, name: str, value: str) -> str:
     """Return the text of a spec in which an attribute of a block has a value.
 
-    A value that is there is replaced. Otherwise the attribute stands at the end of the block, which is added if
-    there is none.
+    A value that is there is replaced. Otherwise the attribute stands at the end of the block, which is added
+    if there is none.
 
     Args:
         tree: The spec.

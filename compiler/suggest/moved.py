@@ -69,8 +69,8 @@ def moved_map(
 def written_map(placement: PlacementMap, origin: Origin, written: Written) -> PlacementMap:
     """Return a map with the devices, variables and transfers of a step that was written.
 
-    Its ops are those of the old one. What the tensors of a step need on a device differs from the old one as it
-    does between the two steps, each in an order in which its ops could run.
+    Its ops are those of the old one. What the tensors of a step need on a device grows or shrinks in
+    proportion to what the two steps need there, each in an order in which its ops could run.
 
     Args:
         placement: The map of the graph.
@@ -84,13 +84,17 @@ def written_map(placement: PlacementMap, origin: Origin, written: Written) -> Pl
         old, new = before.get(each.ref, (0, 0)), after.get(each.ref, (0, 0))
         found = _with(each, new[0] - old[0], new[1] - old[1])
         if found.step_bytes is not None and found.memory_bytes is not None:
-            more = max(-found.step_bytes, peaks_after[each.ref] - peaks_before[each.ref])
-            found = evolve(
-                found, step_bytes=found.step_bytes + more, memory_bytes=found.memory_bytes + more, largest=()
-            )
+            step = _step_bytes(found.step_bytes, peaks_before[each.ref], peaks_after[each.ref])
+            memory = found.memory_bytes + step - found.step_bytes
+            found = evolve(found, step_bytes=step, memory_bytes=memory, largest=())
         devices.append(found)
     variables = _variables(placement, written)
     return evolve(placement, devices=tuple(devices), variables=variables, transfers=_transfers(written.work))
+
+
+def _step_bytes(step: int, before: int, after: int) -> int:
+    """Return what the tensors of a step need on a device, by what is known of the other step."""
+    return step * after // before if before else step + after
 
 
 def _totals(held: Sequence[Mapping[str, tuple[int, int]]]) -> dict[str, tuple[int, int]]:

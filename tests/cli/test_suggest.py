@@ -134,7 +134,7 @@ place {
 def test_what_is_asked_for_is_varied_with_one_compile(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clones, sums and groups change, a step has as many examples, and only the graph of the spec is built."""
+    """Clones, sums and groups change, a step has as many examples, and one graph is built."""
     built = []
     compiled = plans.graph_of
     monkeypatch.setattr(plans, "graph_of", lambda *args, **more: built.append(1) or compiled(*args, **more))

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def origin_of(compiled: CompiledGraph, work: StepWork | None) -> Origin | None:
     """Return the step of a graph taken apart, or None if it has parts that cannot be written anew.
 
-    These are updates that are no plain synchronous ones, statistics in pieces, and graphs of which each worker
-    has its own.
+    These are updates that are no plain synchronous ones, statistics in pieces, and graphs of which each
+    worker has its own.
 
     Args:
         compiled: The graph.

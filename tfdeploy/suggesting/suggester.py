@@ -87,8 +87,8 @@ class Tried:
 class Suggester:
     """Compares placements of one spec, and keeps the best.
 
-    The graph of the spec is built, and the steps of other placements are written from its step. Only placements
-    whose step cannot be written, as of updates that are not synchronous, are built.
+    The graph of the spec is built, and the steps of other placements are written from its step. Only
+    placements whose step cannot be written, as of updates that are not synchronous, are built.
 
     Attributes:
         spec: The spec as it is.
@@ -151,8 +151,9 @@ class Suggester:
             for item in tree.items:
                 if isinstance(item, syntax.Block) and item.kind in changed:
                     message = (
-                        f"the block `{item.kind}` is in `{tree.source.name}`, which `{self.tree.source.name}` "
-                        "includes; `suggest` changes blocks of the file itself only, so move it there"
+                        f"the block `{item.kind}` is in `{tree.source.name}`, which "
+                        f"`{self.tree.source.name}` includes; `suggest` changes blocks of the file itself "
+                        "only, so move it there"
                     )
                     raise CannotEditError(message)
 

@@ -117,7 +117,6 @@ class Origin:
         """Note for each op what it belongs to."""
         names = {each: name for name, weight in self.weights.items() for each in weight.handles}
         numbers = {each: at for weight in self.weights.values() for at, each in enumerate(weight.handles)}
-        firsts = {weight.first: name for name, weight in self.weights.items()}
         for at, (op, known) in enumerate(zip(self.work.ops, self.ops, strict=True)):
             if known.role == "variable":
                 if op.name in names:
@@ -134,7 +133,7 @@ class Origin:
             elif (clone := self.clone_of(at)) is not None:
                 self.towers.setdefault(clone, []).append(at)
             elif op.name.startswith("update/"):
-                self._sort_update(at, op.name.removeprefix("update/"), firsts)
+                self._sort_update(at, op.name.removeprefix("update/"))
 
     def clone_of(self, at: int) -> int | None:
         """Return the number of the clone in whose scope an op is, or that it belongs to; None for others."""
@@ -143,7 +142,7 @@ class Origin:
             return op.clone
         return self._scopes.get(op.name.partition("/")[0])
 
-    def _sort_update(self, at: int, name: str, firsts: Mapping[str, str]) -> None:
+    def _sort_update(self, at: int, name: str) -> None:
         owner = self._prefix(name, self.weights)
         if owner is None:
             return

@@ -14,7 +14,8 @@ _HELD = ("ReadVariableOp", "VarHandleOp")
 def peaks(work: StepWork) -> Mapping[str, int]:
     """Return the bytes of the peak of each device.
 
-    A tensor is on the device that makes it, and on each that it is sent to, until the last op there has used it.
+    A tensor is on the device that makes it, and on each that it is sent to, until the last op there has used
+    it.
 
     Args:
         work: The step.
@@ -24,26 +25,26 @@ def peaks(work: StepWork) -> Mapping[str, int]:
     sizes: dict[tuple[int, str, str], int] = {}
     users: dict[tuple[int, str, str], int] = {}
     used: list[list[tuple[int, str, str]]] = [[] for _ in work.ops]
+    made: list[list[tuple[int, str, str]]] = [[] for _ in work.ops]
     for each in work.arrows:
         after[each.source].append(each.target)
         waits[each.target] += 1
         source, there = work.ops[each.source], work.ops[each.target].device.ref
         if each.bytes and (source.device.ref != there or source.signature.type not in _HELD):
             key = (each.source, each.tensor, there)
+            if key not in sizes:
+                made[each.source].append(key)
             sizes[key] = each.bytes
             users[key] = users.get(key, 0) + 1
             used[each.target].append(key)
     alive = {each.ref: 0 for each in work.devices}
-    most, here = dict(alive), set()
+    most = dict(alive)
     ready = deque(at for at, count in enumerate(waits) if count == 0)
     while ready:
         at = ready.popleft()
-        for key in used[at]:
-            if key not in here:
-                here.add(key)
-                alive[key[2]] += sizes[key]
-        place = work.ops[at].device.ref
-        most[place] = max(most[place], alive[place])
+        for key in made[at]:
+            alive[key[2]] += sizes[key]
+            most[key[2]] = max(most[key[2]], alive[key[2]])
         for key in used[at]:
             users[key] -= 1
             if users[key] == 0:

@@ -97,21 +97,19 @@ class Writer:
             work: Its operations; by default one for each element of its result.
         """
         like = inputs[0]
-        about = {"device": device, "clone": clone, "scope": "/".join(name.split("/")[:2])}
+        scope = "/".join(name.split("/")[:2])
         extra = []
         for at, each in enumerate(constants):
-            made = TimedOp(
-                f"{name}/{at}", Signature("Const", (shape_text("int32", each),)), flops=0, bytes=0, **about
-            )
-            number = self.add(made)
+            signature = Signature("Const", (shape_text("int32", each),))
+            number = self.add(TimedOp(f"{name}/{at}", signature, device, 0, 0, clone=clone, scope=scope))
             extra.append(Value(number, f"{name}/{at}:0", device, "int32", each, _INT))
         result = Value(0, f"{name}:0", device, like.dtype, shape, like.item)
         size = sum(each.bytes for each in (*inputs, *extra)) + result.bytes if moves else 0
         count = (prod(shape) if work is None else work) if moves else 0
         signature = Signature(kind, tuple(each.text for each in (*inputs, *extra)))
-        number = self.add(TimedOp(name, signature, flops=count, bytes=size, **about))
-        for each in (*inputs, *extra):
-            self.wait(number, each.op, each.tensor, each.bytes)
+        number = self.add(TimedOp(name, signature, device, count, size, clone=clone, scope=scope))
+        for value in (*inputs, *extra):
+            self.wait(number, value.op, value.tensor, value.bytes)
         return evolve(result, op=number)
 
     def split(

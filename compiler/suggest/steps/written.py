@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 from attrs import define, evolve, field, frozen
@@ -85,6 +85,7 @@ class _StepWriter:
     sums: dict[str, list[list[Value]]] = field(factory=dict)
     chains: dict[int, list[int]] = field(factory=dict)
     slices: dict[tuple[str, int], tuple[Arrow, Value]] = field(factory=dict)
+    _begun: set[tuple[object, ...]] = field(factory=set)
     _devices: dict[tuple[str, int], Device | None] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -103,43 +104,42 @@ class _StepWriter:
 
     def write(self) -> Written:
         """Write the step."""
-        origin, count = self.origin, len(self.plan.towers)
-        summed = False
-        last = max((ops[-1] for ops in origin.towers.values()), default=-1)
-        begun: set[tuple[str, int]] = set()
-        for number, op in enumerate(origin.work.ops):
-            if number in origin.handles or number in origin.other_handles:
-                owner = (
-                    origin.handles[number][0] if number in origin.handles else origin.other_handles[number]
-                )
-                if (owner, -1) not in begun:
-                    begun.add((owner, -1))
-                    self._hold(owner)
-            elif number in origin.read:
-                assert op.clone is not None
-                key = (origin.read[number], op.clone)
-                if op.clone < count and key not in begun:
-                    begun.add(key)
-                    self._read(*key)
-            elif number in origin.aggregates or number in origin.updates:
-                if not summed:
-                    self._sum()
-                    summed = True
-                owner = origin.updates.get(number, "")
-                if owner and (owner, -2) not in begun:
-                    begun.add((owner, -2))
-                    self._update(owner)
-            elif (clone := origin.clone_of(number)) is not None:
-                if clone < count:
-                    self._take(number, clone)
-            elif not self._of_missing_clone(number):
-                self._take(number, None)
+        last = max((ops[-1] for ops in self.origin.towers.values()), default=-1)
+        for number in range(len(self.origin.work.ops)):
+            self._write(number)
             if number == last:
-                for more in range(len(origin.plan.towers), count):
-                    self._more(more)
+                for clone in range(len(self.origin.plan.towers), len(self.plan.towers)):
+                    self._more(clone)
         self._connect()
         ops, arrows = self.writer.ops, [each for found in self.writer.arrows for each in found]
-        return Written(evolve(origin.work, ops=tuple(ops), arrows=tuple(arrows)), self.placements)
+        return Written(evolve(self.origin.work, ops=tuple(ops), arrows=tuple(arrows)), self.placements)
+
+    def _write(self, number: int) -> None:
+        """Write what stands for an op of the graph, if that is not written yet."""
+        origin = self.origin
+        clone = origin.clone_of(number)
+        held = origin.handles[number][0] if number in origin.handles else origin.other_handles.get(number)
+        if held is not None:
+            self._once(("hold", held), self._hold, held)
+        elif number in origin.read:
+            assert clone is not None
+            if clone < len(self.plan.towers):
+                self._once(("read", origin.read[number], clone), self._read, origin.read[number], clone)
+        elif number in origin.aggregates or number in origin.updates:
+            self._once(("sum",), self._sum)
+            if number in origin.updates:
+                self._once(("update", origin.updates[number]), self._update, origin.updates[number])
+        elif clone is None:
+            if not self._of_missing_clone(number):
+                self._take(number, None)
+        elif clone < len(self.plan.towers):
+            self._take(number, clone)
+
+    def _once(self, key: tuple[object, ...], write: Callable[..., None], *about: object) -> None:
+        """Write something at its first op."""
+        if key not in self._begun:
+            self._begun.add(key)
+            write(*about)
 
     # --- clones -------------------------------------------------------------------------------------------
 
@@ -251,7 +251,8 @@ class _StepWriter:
         call = self.plan.update.aggregate
         if call.name not in ALGORITHMS:
             raise NotWrittenError(call.name)
-        count, reductions, of = len(self.plan.towers), [], []
+        count, of = len(self.plan.towers), []
+        reductions: list[Reduction] = []
         for owner in self._in_order():
             made = [self._gradient(owner, clone) for clone in range(count)]
             pieces = [[each] for each in made]
@@ -357,7 +358,7 @@ class _StepWriter:
                     if not tensor:
                         before.add(source)
 
-    def _sources(
+    def _sources(  # noqa: PLR0911 one for each kind of source
         self, arrow: Arrow, clone: int | None, part: tuple[str, int, int] | None
     ) -> Sequence[tuple[int, str, int]]:
         """Return what stands for the source of an arrow.
@@ -368,26 +369,31 @@ class _StepWriter:
             part: The part and copy of a weight that its target updates, or None.
         """
         origin, source = self.origin, arrow.source
-        sliced = self.slices.get(part[:2]) if part is not None else None
-        if sliced is not None and (sliced[0].source, sliced[0].tensor) == (source, arrow.tensor):
-            return [(sliced[1].op, sliced[1].tensor, sliced[1].bytes)]
+        if part is not None and self._is_sliced(arrow, part):
+            value = self.slices[part[:2]][1]
+            return [(value.op, value.tensor, value.bytes)]
         if source in origin.handles:
             owner, slot = origin.handles[source]
             key = part if part is not None and part[0] == owner else (owner, 0, 0)
             return [(self.handles[key][slot], arrow.tensor, 0)]
         if source in origin.read:
             return self._read_sources(arrow, clone, part)
-        if source in origin.aggregates:
-            return self._summed(origin.sums.get(source), part)
         if source in origin.updates:
             return self._updated(arrow, part)
         made = origin.clone_of(source)
-        if made is None:
-            found = self.at.get((source, None))
-            return [] if found is None else [(found, arrow.tensor, arrow.bytes)]
-        if part is not None and self._is_gradient(part[0], made, arrow):
+        if source in origin.aggregates:
+            return self._summed(origin.sums.get(source), part)
+        if part is not None and made is not None and self._is_gradient(part[0], made, arrow):
             return self._summed(part[0], part)
-        return self._of_clone(arrow, clone, made)
+        if made is not None:
+            return self._of_clone(arrow, clone, made)
+        found = self.at.get((source, None))
+        return [] if found is None else [(found, arrow.tensor, arrow.bytes)]
+
+    def _is_sliced(self, arrow: Arrow, part: tuple[str, int, int]) -> bool:
+        """Whether an arrow has the new value of a statistic that is in pieces."""
+        found = self.slices.get(part[:2])
+        return found is not None and (found[0].source, found[0].tensor) == (arrow.source, arrow.tensor)
 
     def _of_clone(self, arrow: Arrow, clone: int | None, made: int) -> Sequence[tuple[int, str, int]]:
         """Return what stands for an op of a clone."""

@@ -11,9 +11,12 @@ import pytest
 
 import grammar
 from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.memory.forecast import forecast_step_memory
 from compiler.graph.inspect.time.timed_step import timed_step
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
+from compiler.suggest.moved import written_map
 from compiler.suggest.steps.written import NotWrittenError, write_step
 from compiler.time.costs import choose_costs
 from compiler.time.forecast import forecast_step
@@ -110,6 +113,30 @@ def test_a_step_is_that_of_a_graph_that_is_built(source: str, target: str) -> No
     assert len(found.arrows) == len(wanted.arrows)
     assert sum(each.bytes for each in found.arrows) == sum(each.bytes for each in wanted.arrows)
     assert seconds(found) == pytest.approx(seconds(wanted), rel=1e-3)
+
+
+@pytest.mark.parametrize("target", ["sharded, packed", "copies, ring"])
+def test_the_map_of_a_written_step_is_that_of_a_graph(target: str) -> None:
+    """Variables, slots and what is sent are the same, and the memory of the fullest device is close."""
+    graph, work = built("whole")
+    origin = origin_of(graph, work)
+    assert origin is not None
+    before = map_placement(graph, memory=forecast_step_memory(graph))
+    found = written_map(before, origin, write_step(origin, plan_of(**KINDS[target])))
+    other = built(target)[0]
+    wanted = map_placement(other, memory=forecast_step_memory(other))
+    held = [
+        {each.ref: (each.variable_bytes, each.slot_bytes) for each in placement.devices}
+        for placement in (found, wanted)
+    ]
+    assert held[0] == held[1]
+    sent = [
+        {(each.from_device, each.to_device, each.bytes) for each in placement.transfers}
+        for placement in (found, wanted)
+    ]
+    assert sent[0] == sent[1]
+    fullest = [max(each.memory_bytes or 0 for each in placement.devices) for placement in (found, wanted)]
+    assert fullest[0] == pytest.approx(fullest[1], rel=0.2)
 
 
 @pytest.mark.parametrize("clones", ["gpu[0..1]", "gpu[0]"])

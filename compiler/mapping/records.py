@@ -158,16 +158,31 @@ class MapClone:
 
 
 @frozen
-class MapShard:
-    """A piece of a variable or of a slot.
+class MapSlot:
+    """A slot of a variable.
 
     Attributes:
-        of: The name of the whole variable or slot.
+        name: Its name.
+        bytes: Its size.
+        device: The name of its device.
+    """
+
+    name: str
+    bytes: Count
+    device: str
+
+
+@frozen
+class MapShard:
+    """A piece of a variable.
+
+    Attributes:
+        of: The name of the whole variable.
         number: The number of the piece, from 0.
         count: The number of all pieces.
-        axis: The axis along which it is cut.
+        axis: The axis along which the variable is cut.
         start: The index along the axis at which the piece begins.
-        whole: The shape in which the whole is cut: that of the variable, or a line of all elements.
+        whole: The shape of the whole variable.
         made_whole: Whether the first value is made whole on the device of piece 0, and cut there, because the
             initializer looks at the whole.
     """
@@ -179,23 +194,6 @@ class MapShard:
     start: Count
     whole: tuple[Count, ...]
     made_whole: bool = False
-
-
-@frozen
-class MapSlot:
-    """A slot of a variable.
-
-    Attributes:
-        name: Its name.
-        bytes: Its size.
-        device: The name of its device.
-        shard: The piece of a slot that it is, if the variable or the slot is cut, or None for a whole slot.
-    """
-
-    name: str
-    bytes: Count
-    device: str
-    shard: MapShard | None = None
 
 
 @frozen

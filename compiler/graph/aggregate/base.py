@@ -31,6 +31,7 @@ class Reduction:
             them. Algorithms that could work on any device use the devices in turn by it.
         owner: The number of the clone that alone needs the sum, if each clone needs that of its own part of a
             gradient; else None. The parts of all clones together are then reduced and scattered.
+        distinct: Whether the rows of each value have distinct indices.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Reduction:
     ledger: Ledger = field(repr=False)
     number: int = 0
     owner: int | None = None
+    distinct: bool = False
 
     @property
     def is_sparse(self) -> bool:
@@ -58,8 +60,8 @@ class Reduction:
             yield
 
     def add(self, placed: Placed, values: Sequence[Gradient], name: str) -> Gradient:
-        """Return the sum of `values`, made at `placed`; a single dense value is its own sum."""
-        if len(values) == 1 and not self.is_sparse:
+        """Return the sum of `values`, made at `placed`; a single value without equal rows is its own sum."""
+        if len(values) == 1 and (self.distinct or not self.is_sparse):
             return values[0]
         with self.at(placed):
             return sum_parts(values, name)

@@ -97,7 +97,8 @@ def _reduction(
         values.append(value)
     destinations = _destinations(assembly, variable, homes[number % len(homes)])
     owner = variable.copy if isinstance(variable, VariablePart) else None
-    return Reduction(name, values, homes, destinations, assembly.ledger, number, owner)
+    distinct = variable.info.shard is not None  # rows of equal index are summed before they are cut
+    return Reduction(name, values, homes, destinations, assembly.ledger, number, owner, distinct)
 
 
 def _home_of(assembly: Assembly, tower: StampedTower, part: int, weight: str) -> Placed:

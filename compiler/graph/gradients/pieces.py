@@ -9,6 +9,7 @@ import tensorflow as tf
 from compiler.graph.aggregate.base import Gradient
 from compiler.graph.aggregate.parts import merge_rows
 from compiler.graph.assembly import Assembly
+from compiler.graph.stamp.pieces import DealtRows
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.reasons import Placed
 from compiler.shards import Shard
@@ -47,27 +48,40 @@ def _cut(
     value = tower.gradient(part, weight)
     if not shards:
         return [value]
+    dealt = tower.dealt_rows(part, weight)
+    if dealt is not None and assembly.ledger.entries[dealt.distinct.op.name].device != home.device:
+        dealt = None  # what the look-up knows would have to be sent
     place = assembly.ledger.place(home, "aggregate")
     with place, tf.name_scope(f"{scope}/clone_{tower.tower.index}/"):
-        return cut_gradient(value, shards)
+        return cut_gradient(value, shards, dealt)
 
 
-def cut_gradient(value: Gradient, shards: Sequence[Shard]) -> list[Gradient]:
+def cut_gradient(value: Gradient, shards: Sequence[Shard], dealt: DealtRows | None = None) -> list[Gradient]:
     """Return the pieces of a gradient, made on the current device.
 
     Args:
         value: A tensor, or rows. The indices of pieces of rows are those within the piece, and distinct.
         shards: The pieces of the weight.
+        dealt: How the same rows were dealt to the pieces when they were looked up, if that is known. The
+            pieces already have the numbers of their rows then, which are not sent again.
     """
     axis, sizes = shards[0].axis, [each.size for each in shards]
     if not isinstance(value, tf.IndexedSlices):
         if shards[0].flat:
             value = tf.reshape(value, shards[0].cut_shape, name="line")
         return list(tf.split(value, sizes, axis, name="cut"))
-    rows = merge_rows(value)
+    if dealt is None:
+        rows = merge_rows(value)
+    else:
+        count = tf.size(dealt.distinct)
+        total = tf.math.unsorted_segment_sum(value.values, dealt.places, count)
+        rows = tf.IndexedSlices(total, dealt.distinct)
     if axis:
         parts = tf.split(rows.values, sizes, axis, name="cut")
         return [tf.IndexedSlices(each, rows.indices) for each in parts]
+    if dealt is not None:
+        values = tf.dynamic_partition(rows.values, dealt.owner, len(shards), name="values")
+        return [tf.IndexedSlices(*each) for each in zip(values, dealt.asked, strict=True)]
     dtype = rows.indices.dtype
     begins = tf.constant([each.start for each in shards], dtype)
     owner = tf.searchsorted(begins[1:], rows.indices, side="right", name="owner")

@@ -10,6 +10,7 @@ from attrs import evolve, field, frozen
 
 from compiler.graph.optimizers.base import Optimizer, Scalars
 from compiler.graph.tower.template import WeightInfo
+from compiler.topology import Device
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import optimizers, plan
@@ -87,14 +88,35 @@ class StepScalars:
     Attributes:
         groups: Those of each optimizer by the glob of its group, in the order of the spec.
         average_rate: How far moving averages move, if that changes from step to step.
+        home: The device on which the numbers are made.
     """
 
     groups: Mapping[str, Scalars]
     average_rate: tf.Tensor | None = None
+    home: Device | None = None
+    _constants: dict[tuple[int, str, Device], tf.Tensor] = field(factory=dict, repr=False)
 
-    def of(self, rule: Optimizer) -> Scalars:
-        """Return the numbers that the rule of a weight takes."""
-        return [*self.groups.values()][rule.group]
+    def of(self, rule: Optimizer, device: Device | None = None) -> Scalars:
+        """Return the numbers that the rule of a weight takes.
+
+        Args:
+            rule: The rule.
+            device: The device of the weight, which is the current one. If that is on another task than the
+                numbers, those that never change are made there, so that no step sends them.
+        """
+        numbers = [*self.groups.values()][rule.group]
+        if device is None or self.home is None or device.host == self.home.host:
+            return numbers
+        return {name: self._beside(rule.group, name, each, device) for name, each in numbers.items()}
+
+    def _beside(self, group: int, name: str, number: tf.Tensor, device: Device) -> tf.Tensor:
+        value, key = tf.get_static_value(number), (group, name, device)
+        if value is None:
+            return number
+        if key not in self._constants:
+            with tf.control_dependencies(None):
+                self._constants[key] = tf.constant(value, number.dtype, name=name)
+        return self._constants[key]
 
     @property
     def learning_rates(self) -> dict[str, tf.Tensor]:

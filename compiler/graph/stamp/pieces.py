@@ -23,6 +23,40 @@ INT32 = tf.int32.as_datatype_enum
 
 
 @frozen
+class DealtRows:
+    """How a look-up has dealt the distinct rows that it needs to the pieces of a table.
+
+    Attributes:
+        distinct: The numbers of the distinct rows, in the order in which they first occur.
+        places: For each row that is looked up, its place in `distinct`.
+        asked: The numbers, within its piece, of the rows that each piece is asked for.
+        owner: The number of the piece that has each of the distinct rows; None if each piece has a part of
+            every row.
+    """
+
+    distinct: tf.Tensor
+    places: tf.Tensor
+    asked: tuple[tf.Tensor, ...]
+    owner: tf.Tensor | None = None
+
+    @classmethod
+    def of(cls, graph: tf.Graph, name: str, source: CutSource) -> DealtRows:
+        """Return that of a look-up which `PieceWriter.look_up` has written.
+
+        Args:
+            graph: The graph.
+            name: The name of the gathered rows.
+            source: The pieces of the table.
+        """
+        find, pieces = graph.get_tensor_by_name, range(len(source.shards))
+        distinct, places = find(f"{name}/distinct:0"), find(f"{name}/distinct:1")
+        if source.shards[0].axis:
+            return cls(distinct, places, tuple(distinct for _ in pieces))
+        asked = tuple(find(f"{name}/asked:{each}") for each in pieces)
+        return cls(distinct, places, asked, find(f"{name}/owner:0"))
+
+
+@frozen
 class PieceWriter:
     """Writes the nodes that read a weight in pieces.
 

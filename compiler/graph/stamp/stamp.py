@@ -20,7 +20,7 @@ from compiler.graph.ledger import Entry, Ledger
 from compiler.graph.stamp.lookups import Lookup, Usage, input_types, runs_functions, usage_of
 from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatchWriter
 from compiler.graph.stamp.moment_exchange import JoinedExchange, received_names, write_exchanges
-from compiler.graph.stamp.pieces import PieceWriter
+from compiler.graph.stamp.pieces import DealtRows, PieceWriter
 from compiler.graph.stamp.places import Layout, TowerPlaces
 from compiler.graph.stamp.rows import RowTypes, write_cast, write_gather
 from compiler.graph.stamp.sources import CutSource, WeightSource
@@ -118,6 +118,26 @@ class StampedTower:
             return self.tensor(found.values)
         return tf.IndexedSlices(self.tensor(found.values), self.tensor(found.indices))
 
+    def dealt_rows(self, part: int, weight: str) -> DealtRows | None:
+        """Return how the rows of a gradient were dealt to the pieces of its weight when they were looked up.
+
+        Args:
+            part: The number of the part of the loss.
+            weight: The name of the weight.
+
+        Returns:
+            None if the gradient has other rows than those of a single look-up outside of a loop, or if the
+            weight is whole.
+        """
+        source, lookups = self.bindings.weights[weight], self.usage.by_weight(weight)
+        indices = self.template.losses[part].gradients[weight].indices
+        if not isinstance(source, CutSource) or self.accumulated is not None or len(lookups) != 1:
+            return None
+        lookup = self.usage.lookups[lookups[0]]
+        if indices is None or not _are_flattened(self.template, indices, lookup.indices):
+            return None
+        return DealtRows.of(self.graph, self.tower.op_name(lookup.gather), source)
+
     def reads(self, weight: str, shard: int | None = None) -> list[tf.Operation]:
         """Return the ops by which the tower reads a weight, or some of its rows.
 
@@ -137,6 +157,14 @@ class StampedTower:
             for each in self.usage.by_weight(weight)
         ]
         return [self.graph.get_operation_by_name(each) for each in names]
+
+
+def _are_flattened(template: Template, flat: str, tensor: str) -> bool:
+    """Whether the tensor `flat` of a template, which has one axis, has the elements of another in order."""
+    if flat == tensor:
+        return True
+    node = next(each for each in template.graph_def.node if each.name == flat.partition(":")[0])
+    return bool(node.op == "Reshape" and node.input[0] == tensor)
 
 
 def read_name(tower: Tower, weight: str) -> str:

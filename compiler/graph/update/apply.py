@@ -28,12 +28,13 @@ def step_scalars(assembly: Assembly) -> StepScalars:
     with tf.name_scope(f"{assembly.scope}/scalars/"):
         with assembly.ledger.place(assembly.step_place, "update"):
             step = assembly.read_step()
-        with assembly.ledger.place(assembly.rulebook.optimizer(), "update"):
+        home = assembly.rulebook.optimizer()
+        with assembly.ledger.place(home, "update"):
             groups, rate = assembly.rules.scalars(step), None
             averaging = assembly.plan.update.averaging
             if averaging is not None and averaging.warm_up:
                 rate = average_rate(averaging.decay, step)
-            return StepScalars(groups, rate)
+            return StepScalars(groups, rate, home.device)
 
 
 def apply_gradients(
@@ -79,7 +80,7 @@ def _apply(
             if slots_are_remote(variable, copy):
                 applied = apply_at_slots(assembly, variable, copy, value, scalars)
             else:
-                applied = rule.apply(handle, slots, value, scalars.of(rule))
+                applied = rule.apply(handle, slots, value, scalars.of(rule, variable.beside(copy).device))
         if variable.info.constraint is not None:
             applied = _constrain(variable, copy, applied)
         if copy == 0 and variable.average is not None:

@@ -17,6 +17,7 @@ from compiler.graph.gradients.unscale import gate_of, unscale
 from compiler.graph.gradients.weighting import own_inverses
 from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.update.apply import apply_gradients, update_statistics
+from compiler.graph.update.ends import join_ends
 
 
 @frozen
@@ -90,6 +91,7 @@ def count_update(assembly: Assembly, done: Sequence[tf.Operation], name: str = "
         done: The ops that come before.
         name: The name of the op.
     """
-    with assembly.ledger.place(assembly.step_place, "update"), tf.control_dependencies(done):
+    ends = join_ends(assembly, done)
+    with assembly.ledger.place(assembly.step_place, "update"), tf.control_dependencies(ends):
         one = tf.constant(1, tf.int64) if assembly.applied is None else tf.cast(assembly.applied, tf.int64)
         return tf.raw_ops.AssignAddVariableOp(resource=assembly.global_step.handle, value=one, name=name)

@@ -228,9 +228,8 @@ class Table:
     def read_all(self, scope: str, after: Sequence[Any] = (), first: Sequence[tf.Tensor] = ()) -> tf.Tensor:
         """Return all numbers as one vector, after those of `first`."""
         with self.at(scope, after):
-            parts = [tf.reshape(each, [-1]) for each in first]
-            parts += [tf.reshape(self.read(name), [-1]) for name in (*SINGLE, *PER_WORKER)]
-            return tf.concat(parts, 0, name="numbers")
+            single = tf.stack([*first, *map(self.read, SINGLE)])
+            return tf.concat([single, *map(self.read, PER_WORKER)], 0, name="numbers")
 
     def open(self, generation: tf.Tensor, step: tf.Tensor, examples: tf.Tensor) -> tf.Operation:
         """Return the op that begins a generation at a step."""
@@ -258,12 +257,21 @@ class Table:
         same = tf.equal(self.read("generation"), self.mine[0])
         return same & tf.equal(self.read("life")[self.worker], self.mine[1])
 
-    def claim(self, scope: str, after: Sequence[Any] = ()) -> tf.Tensor:
-        """Return [1 or 0, *state]: whether the worker may begin an update. Other claims wait meanwhile."""
-        with self.at(scope, after):
+    def claim(self, scope: str, after: Sequence[Any] | None = None) -> tf.Tensor:
+        """Return [1 or 0, *state]: whether the worker may begin an update. Other claims wait meanwhile.
+
+        Args:
+            scope: The scope of the ops.
+            after: The ops that end an update of the worker, which is then counted as done, unless its
+                generation is over; None if no update has been made.
+        """
+        with self.at(scope, after or ()):
             turn = take_turn(SCOPE, contested=True)
         with self.at(scope, turn.taken):
-            fine = self.is_current() & tf.equal(self.read("phase"), OPEN)
+            current = self.is_current()
+        counted = [] if after is None else self.count(scope, current)
+        with self.at(scope, counted or turn.taken):
+            fine = current & tf.equal(self.read("phase"), OPEN)
             fine &= self.read("begun") < self.read("limit")
             if self.staleness is not None:
                 done = self.read("done")
@@ -279,13 +287,13 @@ class Table:
         with self.at(scope, [ended]):
             return tf.identity(numbers, name="claimed")
 
-    def count(self, after: Sequence[tf.Operation]) -> tf.Operation:
-        """Return the op that counts an update of the worker as done, unless its generation is over."""
-        with self.at("count", after):
-            one = tf.cast(self.is_current(), tf.int64)
+    def count(self, scope: str, current: tf.Tensor) -> list[tf.Operation]:
+        """Return the ops that count an update of the worker as done if its generation is the current one."""
+        with self.at(scope):
+            one = tf.cast(current, tf.int64)
             step = self.step(one)
-        with self.at("count", step):
-            return self.add_own("done", one)
+        with self.at(scope, step):
+            return [self.add_own("done", one)]
 
     def step(self, one: Any) -> list[tf.Operation]:
         """Return ops that count a step and its examples if `one` is 1. Call it inside `at`."""

@@ -19,6 +19,7 @@ from compiler.graph.gradients.parts import join_parts
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.weighting import LossSum, inverse_weights
 from compiler.graph.update.apply import apply_gradients, assign_statistic, step_scalars
+from compiler.graph.update.ends import join_ends
 from compiler.graph.update.statistics import new_statistic
 from compiler.graph.update.step import Updates, applied_values, build_update
 from compiler.graph.variables.variables import GraphVariable
@@ -105,7 +106,7 @@ def _build_async(assembly: Assembly, plan: WorkerPlan, coordination: Coordinatio
     worker, table = plan.worker, coordination.table
     scalars = step_scalars(assembly)
     update = build_update(assembly, scalars, statistics=worker.is_chief)
-    step = table.claim("next", [table.count(update.done)])
+    step = table.claim("next", join_ends(assembly, update.done))
     width = REPORTED + len(plan.model.metrics)
     with table.at("reports"):
         report = tf.compat.v1.placeholder_with_default(tf.zeros((width,)), (width,), name="report")

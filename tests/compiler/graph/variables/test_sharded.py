@@ -16,6 +16,7 @@ from compiler.graph.inspect.devices.one_step import run_one_step
 from compiler.graph.inspect.devices.verify_placement import verify_placement
 from compiler.graph.inspect.mapping.explain import explain_placement
 from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.step.ops import step_ops
 from compiler.pipeline import make_plan
 from compiler.report.text.why_text import why_text
 from compiler.report.view import Ink
@@ -179,6 +180,31 @@ def test_a_table_that_is_also_the_output_layer_is_looked_up_and_read(tmp_path: P
     assert differs(cut, whole, str(tmp_path)) < 1e-5
 
 
+TWICE = """
+import keras
+
+class Twice(keras.layers.Layer):
+    def build(self, shape):
+        self.table = self.add_weight(shape=(100, 6), name="table")
+
+    def call(self, words):
+        first, second = words, words // 2
+        return keras.ops.take(self.table, first, axis=0) - 2 * keras.ops.take(self.table, second, axis=0)
+"""
+
+
+def test_a_table_that_is_looked_up_twice_gets_the_gradients_of_both(tmp_path: Path) -> None:
+    """Rows of both look-ups are summed, also those that only one of them has."""
+    (tmp_path / "twice.py").write_text(TWICE)
+    text = MODEL.format(rules=TABLE, optimizer="optimizer = SGD(0.1)", clones=2, batch=4, table="", dense="")
+    text = text.replace('Embedding(100, 6, name = "table")', 'python("twice:Twice", name = "table")')
+    cut, whole = (
+        grammar.read("test.tfdeploy", text=each, allow_python=True).spec
+        for each in (text, text.replace(TABLE, ONE))
+    )
+    assert differs(cut, whole, str(tmp_path)) < 1e-5
+
+
 @pytest.fixture(scope="module")
 def table() -> Iterator[Any]:
     """Return the graph of a model whose table is in three pieces, which are not on the clones' device."""
@@ -208,6 +234,24 @@ def test_each_piece_is_asked_once_for_the_rows_that_it_has(table: Any) -> None:
         own = np.unique(given[(given >= shard.start) & (given < shard.stop)])
         assert sorted(local + shard.start) == list(own)
         assert sent.shape == (len(own), 6)
+
+
+def test_the_gradient_goes_to_the_rows_that_the_look_up_has_asked_for(table: Any) -> None:
+    """Distinct rows are told apart once in a step, and their numbers are sent to each piece once."""
+    ops, entries = step_ops(table), table.ledger.entries
+    made = [each.type for each in ops if each.type in {"Unique", "UnsortedSegmentSum", "UpperBound"}]
+    assert sorted(made) == ["Unique", "UnsortedSegmentSum", "UpperBound"]
+    come = {
+        tensor.name
+        for op in ops
+        for tensor in op.inputs
+        if entries[op.name].device.ref == "cpu[2]"
+        and entries[tensor.op.name].device.ref == "cpu[0]"
+        and tensor.dtype.is_integer
+    }
+    assert come == {"table/GatherV2/asked:1"}
+    (update,) = (each for each in ops if each.name == "update/table/embeddings/shard_1/ResourceScatterNdSub")
+    assert update.inputs[1].op.inputs[0].name == "table/GatherV2/asked:1"
 
 
 def test_a_number_that_no_row_has_is_refused(table: Any) -> None:

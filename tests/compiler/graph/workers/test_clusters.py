@@ -9,6 +9,7 @@ from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.devices.one_step import run_one_step
 from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.step.ops import step_ops
 from compiler.graph.session_options import session_config
 from compiler.mapping.records import MapTransfer
 from compiler.pipeline import make_plan
@@ -37,7 +38,7 @@ place {{
   clones -> worker[*].cpu[*]
   {place}
 }}
-update {{ optimizer = Momentum(0.1, momentum = 0.9), {update} }}
+update {{ {update} }}
 train {{ seed = 7 }}
 """
 RESNET = ROOT / "examples" / "resnet50.tfdeploy"
@@ -54,6 +55,8 @@ def cluster(
     update: str = "mode = async",
 ) -> ir.Spec:
     """Return the spec of a small model on a cluster."""
+    if "optimizer" not in update:
+        update += ", optimizer = Momentum(0.1, momentum = 0.9)"
     return spec_of(
         MODEL.format(servers=servers, workers=workers, cpus=cpus, batch=batch, place=place, update=update)
     )
@@ -153,6 +156,44 @@ def test_a_worker_sends_the_sum_of_its_clones_once() -> None:
         sent = between(transfers, "worker", "ps")
         assert 3 * KERNELS <= sent <= 3 * (KERNELS + statistics + 128)
         assert between(transfers, "worker[0]", "worker[1]") == 0
+
+
+@pytest.mark.parametrize("update", ["mode = async", "mode = sync"])
+def test_a_task_tells_once_that_its_updates_are_done(update: str) -> None:
+    """What the first server waits for on each other server is one op, which every update there precedes."""
+    compiled = graph_of(cluster(servers=2, update=update))
+    entries = compiled.ledger.entries
+    told = {
+        before
+        for op in step_ops(compiled)
+        for before in op.control_inputs
+        if entries[op.name].device.ref == "ps[0].cpu[0]" and entries[before.name].device.ref == "ps[1].cpu[0]"
+    }
+    assert [each.type for each in told] == ["NoOp"]
+    elsewhere = {
+        op.name
+        for op in step_ops(compiled)
+        if op.type == "ResourceApplyKerasMomentum" and entries[op.name].device.ref == "ps[1].cpu[0]"
+    }
+    assert len(elsewhere) > 1
+    assert elsewhere <= {before.name for op in told for before in op.control_inputs}
+
+
+@pytest.mark.parametrize(("rate", "sent"), [("0.1", False), ("ExponentialDecay(0.1, 10, 0.5)", True)])
+def test_a_rate_that_never_changes_is_not_sent(rate: str, sent: bool) -> None:
+    """Servers have it as a constant; one that follows a schedule is sent to each of them."""
+    spec = cluster(update=f"mode = async, optimizer = Momentum({rate}, momentum = 0.9)")
+    compiled = graph_of(spec)
+    entries = compiled.ledger.entries
+    updates = [each for each in step_ops(compiled) if each.type == "ResourceApplyKerasMomentum"]
+    made = {
+        (
+            entries[op.name].device.ref,
+            entries[op.inputs[2].op.name].device.host != entries[op.name].device.host,
+        )
+        for op in updates
+    }
+    assert made == {("ps[0].cpu[0]", sent), ("ps[1].cpu[0]", sent)}
 
 
 def test_the_map_covers_all_tasks() -> None:

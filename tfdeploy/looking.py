@@ -97,7 +97,6 @@ def to_html(subject: Placed) -> str:
     from tfdeploy.plan_page import plan_page
 
     if isinstance(subject, PlacementMap | KindMap):
-        subject = expand(subject)
         return plan_page(subject, spec_lines.texts_on_disk(subject))
     graph = _graph_of(subject)
     from compiler.conditions.timing import time_of

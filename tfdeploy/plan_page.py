@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from compiler.graph.compiled import CompiledGraph
-    from compiler.mapping.records import PlacementMap
+    from compiler.kinds.records import AnyMap
     from compiler.plan import Plan
     from compiler.time.forecast import StepForecast
     from compiler.time.measured_trace import RunTrace
 
 
 def plan_page(
-    placement: PlacementMap,
+    placement: AnyMap,
     texts: Mapping[str, str],
     plan: Plan | None = None,
     compiled: CompiledGraph | None = None,

@@ -90,11 +90,20 @@ def op_at(kind: OpKind, kinds: Kinds, host: int, group: int) -> MapOp:
     def at(text: str) -> str:
         return kinds.template(text).at(kinds.numbers, host, group)
 
-    like, rule = kind.like, kind.like.rule
+    like = kind.like
     clone = None if like.clone is None else kinds.numbers.grid.number(host, group)
-    decided = None if rule.decided_by is None else at(rule.decided_by)
-    rule = evolve(rule, text=at(rule.text), decided_by=decided)
+    rule = rule_at(like.rule, kinds, host, group)
     return evolve(like, name=at(like.name), clone=clone, requested=at(like.requested), rule=rule)
+
+
+def rule_at(rule: RuleRef, kinds: Kinds, host: int, group: int) -> RuleRef:
+    """Return what placed one thing of a kind; the arguments are those of `op_at`."""
+    texts = [
+        None if each is None else kinds.template(each).at(kinds.numbers, host, group)
+        for each in (rule.text, rule.decided_by)
+    ]
+    assert texts[0] is not None
+    return evolve(rule, text=texts[0], decided_by=texts[1])
 
 
 def variables_of(placement: AnyMap) -> tuple[MapVariable, ...]:

@@ -71,14 +71,21 @@ def names_of(placement: AnyMap, *, every_clone: bool = False) -> Callable[[Count
         every_clone: Whether every clone has a scope of its own. A map by kinds has to be expanded for that.
     """
     if isinstance(placement, KindMap):
-        return _KindNames(placement).of
+        return KindNames(placement).of
     named = scopes.op_name if every_clone else scopes.fold(placement)
     return lambda each: named(each.op)
 
 
 @define
-class _KindNames:
-    """The names of kinds of ops: `clone_0..511/conv1/Conv2D`, `input/1..63/next`."""
+class KindNames:
+    """The names of kinds of ops: `clone_0..511/conv1/Conv2D`, `input/1..63/next`.
+
+    Attributes:
+        placement: The map.
+        kinds: Its kinds.
+        labels: The scope of the clones that are like those of a kind, by the number of the kind.
+        scopes: The scope of each clone of a kind, as a template with a slash, likewise.
+    """
 
     placement: KindMap
     kinds: Kinds = field(init=False)
@@ -99,13 +106,13 @@ class _KindNames:
         alike: dict[frozenset[str], list[int]] = {}
         for of, names in inside.items():
             alike.setdefault(frozenset(names), []).append(of)
-        self.labels = {of: self._label(group) for group in alike.values() for of in group}
+        self.labels = {of: self.label(group) for group in alike.values() for of in group}
 
-    def _label(self, group: list[int]) -> str:
+    def label(self, group: list[int]) -> str:
         """Return the name of the scope of clones of several kinds."""
         grid = self.kinds.numbers.grid
         clones = [grid.number(*each) for of in group for each in self.kinds.members(of)]
-        return f"clone_{refs.span(clones)}/"
+        return f"clone_{refs.span(clones)}"
 
     def of(self, op: Counted) -> str:
         """Return the name for an op, or a kind of ops."""
@@ -115,10 +122,15 @@ class _KindNames:
             found = self._known[key] = op.op.name if op.of is None else self._named(op.op.name, op.of)
         return found
 
+    def inner(self, op: Counted) -> str:
+        """Return the name for a kind of ops inside the scope of their clones."""
+        assert op.of is not None
+        return self._ranged(op.op.name.removeprefix(self.scopes[op.of]), op.of)
+
     def _named(self, name: str, of: int) -> str:
         scope = self.scopes.get(of)
         if scope is not None and name.startswith(scope):
-            return self.labels[of] + self._ranged(name.removeprefix(scope), of)
+            return f"{self.labels[of]}/{self._ranged(name.removeprefix(scope), of)}"
         return self._ranged(name, of)
 
     def _ranged(self, text: str, of: int) -> str:

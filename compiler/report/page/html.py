@@ -12,7 +12,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from compiler.mapping.records import PlacementMap
+from compiler.kinds.records import AnyMap
 from compiler.report.comparison.compare import Comparison
 from compiler.report.page.bundle import bundle
 from compiler.report.page.data.diff_data import Side, diff_data
@@ -21,7 +21,7 @@ from compiler.report.page.data.spec_lines import Lines
 from compiler.report.page.details import Details
 
 
-def html_page(placement: PlacementMap, lines: Lines, details: Details | None = None) -> str:
+def html_page(placement: AnyMap, lines: Lines, details: Details | None = None) -> str:
     """Return the page.
 
     Args:

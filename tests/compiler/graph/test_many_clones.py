@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -16,13 +18,15 @@ from compiler.kinds.expand import expand, op_at
 from compiler.kinds.grid import NotAlikeError
 from compiler.kinds.layout import why_not
 from compiler.kinds.reading import read_map
-from compiler.kinds.records import KindMap
+from compiler.kinds.records import AnyMap, KindMap
 from compiler.kinds.sets import Kinds
 from compiler.mapping.records import MapDevice, PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
 from compiler.report.choose import choose_counted, choose_ops
 from compiler.report.counted_scopes import CountedScopes, names_of
+from compiler.report.page.data.placement_data import page_data
+from compiler.report.page.details import Details
 from compiler.report.scopes import Scope, build
 from compiler.report.text.device_table import device_table
 from compiler.report.text.terminal import headline, terminal_map
@@ -108,6 +112,7 @@ def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -
     assert headline(found.placement) == headline(whole)
     assert device_table(found.placement, View()) == device_table(many, View())
     _compare_scopes(found.placement, whole)
+    assert _on_page(found.placement) == _on_page(whole) == {each.ref: each.ops for each in whole.devices}
     for glob in ("fc1/*", "*/fc2/MatMul", "clone_3/*", "input/*"):
         chosen = choose_counted(found.placement, glob)
         assert sum(each.count for each in chosen) == len(choose_ops(whole, glob)), glob
@@ -128,6 +133,22 @@ def _compare_scopes(kinds: KindMap, whole: PlacementMap) -> None:
         assert found.total == each.total
         for device in whole.devices:
             assert tree.number(found, device.ref) == each.counts[device.ref]
+
+
+def _on_page(placement: AnyMap) -> dict[str, int]:
+    """Return the number of ops of each device, by the trees and families of the page."""
+    data = page_data(placement, {}, Details())
+    found: Counter[int] = Counter({at: 0 for at, _ in enumerate(data["devices"])})
+
+    def count(node: list[Any]) -> None:
+        is_op = isinstance(node[1], int)
+        for device, _ in data["spots"][data["kinds"][node[1]][3]] if is_op else ():
+            found[device] += 1
+        for inner in node[4 if is_op else 1 :]:
+            count(inner if isinstance(inner, list) else data["families"][inner["family"]]["tree"])
+
+    count(data["tree"])
+    return {data["places"][at]: number for at, number in found.items()}
 
 
 def _scopes(root: Scope) -> list[Scope]:

@@ -265,7 +265,7 @@ def _page(loaded: LoadedPlacement, ran: RunTrace | None) -> str:
     from tfdeploy.plan_page import plan_page
 
     time = loaded.time if ran is None else _forecast(loaded)
-    return plan_page(_expanded(loaded.placement), loaded.texts, loaded.plan, loaded.compiled, time, ran)
+    return plan_page(loaded.placement, loaded.texts, loaded.plan, loaded.compiled, time, ran)
 
 
 def _files_of_map(placement: AnyMap) -> InputFiles:

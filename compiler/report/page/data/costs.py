@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from compiler.mapping.records import PlacementMap
+from compiler.kinds.records import AnyMap, KindMap
+from compiler.kinds.templates import escaped
 from compiler.report.page.details import Details
 
 Cost: TypeAlias = tuple[int, int, int, float]
@@ -24,8 +25,11 @@ def measures(details: Details) -> list[str]:
     return known if details.time is None else [*known, "time"]
 
 
-def op_costs(placement: PlacementMap, details: Details) -> Mapping[str, Cost]:
-    """Return the costs of ops by their names; an op that is missing holds nothing and costs nothing."""
+def op_costs(placement: AnyMap, details: Details) -> Mapping[str, Cost]:
+    """Return the costs of ops by their names; an op that is missing holds nothing and costs nothing.
+
+    The names are templates if the map is by kinds.
+    """
     held = _held(placement)
     times = _microseconds(details)
     work = details.work or (details.time.work if details.time is not None else None)
@@ -40,9 +44,15 @@ def op_costs(placement: PlacementMap, details: Details) -> Mapping[str, Cost]:
     return found
 
 
-def _held(placement: PlacementMap) -> dict[str, int]:
+def _held(placement: AnyMap) -> dict[str, int]:
     """Return the bytes of variables, their copies and their slots, by the names of the ops that hold them."""
     found: dict[str, int] = {}
+    if isinstance(placement, KindMap):
+        for kind in placement.variable_kinds:
+            name = escaped(kind.like.name)
+            found |= {name: kind.like.bytes, f"{name}/replica_{{clone}}": kind.like.bytes}
+            found |= {slot.like.name: slot.like.bytes for slot in kind.slots}
+        return found
     for each in placement.variables:
         found[each.name] = each.bytes
         found |= {f"{each.name}/replica_{copy}": each.bytes for copy in range(1, len(each.copies))}

@@ -55,7 +55,7 @@ def diff_data(before: Side, after: Side, found: Comparison) -> dict[str, Any]:
     places = Numbers({each.ref: at for at, each in enumerate(before.placement.devices)})
     for device in after.placement.devices:
         places.of(device.ref)
-    rules, files = Numbers(), Numbers()
+    rules, files, tensors = Numbers(), Numbers(), Numbers()
     reasons = [_reasons(each.placement) for each in sides]
     held = {each.name for each in found.variables}  # by ops of the same names
     changes = (*found.variables, *(each for each in found.ops if each.name not in held))
@@ -77,7 +77,7 @@ def diff_data(before: Side, after: Side, found: Comparison) -> dict[str, Any]:
                 "seconds": None if each.placement.time is None else each.placement.time.seconds,
                 "devices": device_data(each.placement),
                 "numbers": [places.of(device.ref) for device in each.placement.devices],
-                "transfers": transfer_data(each.placement, places),
+                "transfers": transfer_data(each.placement, places, tensors),
             }
             for each in sides
         ],

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from compiler.figures import plural
-from compiler.mapping.records import MapVariable, PlacementMap
+from compiler.kinds.expand import (
+    clones_of,
+    devices_of,
+    op_count,
+    transfers_of,
+    variables_like,
+    variables_of,
+)
+from compiler.kinds.records import AnyMap
+from compiler.mapping.records import MapTensor, MapVariable, PlacementMap
+from compiler.mapping.step_time import MapTime
 from compiler.report.page.data.costs import measures, op_costs
+from compiler.report.page.data.kind_families import kinds_data
 from compiler.report.page.data.model_data import model_data
 from compiler.report.page.data.numbers import Numbers
 from compiler.report.page.data.spec_lines import Lines
@@ -16,7 +29,7 @@ from compiler.report.page.details import Details
 from compiler.report.totals import device_totals
 
 
-def page_data(placement: PlacementMap, lines: Lines, details: Details) -> dict[str, Any]:
+def page_data(placement: AnyMap, lines: Lines, details: Details) -> dict[str, Any]:
     """Return the data that the page's scripts read.
 
     Args:
@@ -24,8 +37,14 @@ def page_data(placement: PlacementMap, lines: Lines, details: Details) -> dict[s
         lines: The lines of the spec that are shown.
         details: What is known beyond the map.
     """
-    tables = Tables(Numbers({each.ref: at for at, each in enumerate(placement.devices)}))
-    tree, families = tree_data(placement, tables, op_costs(placement, details))
+    tables = Tables(Numbers({each.ref: at for at, each in enumerate(devices_of(placement))}))
+    costs = op_costs(placement, details)
+    tree, families = (
+        tree_data(placement, tables, costs)
+        if isinstance(placement, PlacementMap)
+        else kinds_data(placement, tables, costs)
+    )
+    tensors = Numbers()
     model = None if details.model is None else model_data(details.model, tables.files)
     mode = placement.mode
     return {
@@ -33,15 +52,16 @@ def page_data(placement: PlacementMap, lines: Lines, details: Details) -> dict[s
         "facts": [
             f"{mode.update}, {mode.replication}, {mode.aggregate}, {mode.reduce}",
             plural(mode.clones, "clone"),
-            plural(len(placement.ops), "op"),
-            plural(len(placement.variables), "variable"),
+            plural(op_count(placement), "op"),
+            plural(len(variables_like(placement)), "variable"),
             f"TensorFlow {placement.tensorflow}",
             f"sha256 {placement.spec.sha256[:12]}",
         ],
         "devices": device_data(placement),
-        "clones": {each.index: each.scope for each in placement.clones},
-        "transfers": transfer_data(placement, tables.places),
-        "variables": {each.name: _variable(each, tables.places) for each in placement.variables},
+        "clones": {each.index: each.scope for each in clones_of(placement)},
+        "transfers": transfer_data(placement, tables.places, tensors),
+        "tensors": tensors.values(),
+        "variables": {each.name: _variable(each, tables.places) for each in variables_of(placement)},
         "measures": measures(details),
         "tree": tree,
         "families": families,
@@ -60,11 +80,17 @@ def page_data(placement: PlacementMap, lines: Lines, details: Details) -> dict[s
     }
 
 
-def _source(placement: PlacementMap) -> str:
-    return "" if placement.time is None else placement.time.source
+def _source(placement: AnyMap) -> str:
+    time = time_of(placement)
+    return "" if time is None else time.source
 
 
-def device_data(placement: PlacementMap) -> list[dict[str, Any]]:
+def time_of(placement: AnyMap) -> MapTime | None:
+    """Return the forecast of the time of a step; a map by kinds has none."""
+    return placement.time if isinstance(placement, PlacementMap) else None
+
+
+def device_data(placement: AnyMap) -> list[dict[str, Any]]:
     """Return the devices with what is on each of them."""
     totals = device_totals(placement)
     return [
@@ -85,24 +111,31 @@ def device_data(placement: PlacementMap) -> list[dict[str, Any]]:
             "out_unknown": totals[each.ref].out_unknown,
             "busy": totals[each.ref].busy,
         }
-        for each in placement.devices
+        for each in devices_of(placement)
     ]
 
 
-def transfer_data(placement: PlacementMap, places: Numbers) -> list[list[Any]]:
-    """Return the links between devices: `[from, to, tensors, bytes, unknown, largest, busy]`.
+_OF_CLONE = re.compile(r"clone_(\d+)(?=/)")
+
+
+def transfer_data(placement: AnyMap, places: Numbers, largest: Numbers) -> list[list[Any]]:
+    """Return the links between devices: `[from, to, tensors, bytes, unknown, largest, busy, clone]`.
 
     Args:
         placement: The map.
         places: Numbers for devices.
+        largest: Numbers for lists of the largest tensors, each `(name, bytes)`. Links of several clones have
+            the same list: `clone_{}` in a name is that of the link.
 
     Returns:
         The links. `unknown` is the number of tensors of unknown size, and `busy` the part of a step in which
-        the link carries something, from 0 to 1, or None if no time was forecast.
+        the link carries something, from 0 to 1, or None if no time was forecast. `clone` is the number of the
+        link's clone, or -1.
     """
     busy = {}
-    if placement.time is not None:
-        busy = {(each.from_device, each.to_device): each.busy for each in placement.time.links}
+    time = time_of(placement)
+    if time is not None:
+        busy = {(each.from_device, each.to_device): each.busy for each in time.links}
     return [
         [
             places.of(each.from_device),
@@ -110,11 +143,24 @@ def transfer_data(placement: PlacementMap, places: Numbers) -> list[list[Any]]:
             each.tensors,
             each.bytes,
             each.bytes_unknown,
-            [[tensor.name, tensor.bytes] for tensor in each.largest],
-            None if placement.time is None else round(busy.get((each.from_device, each.to_device), 0.0), 4),
+            shared[0],
+            None if time is None else round(busy.get((each.from_device, each.to_device), 0.0), 4),
+            shared[1],
         ]
-        for each in placement.transfers
+        for each in transfers_of(placement)
+        for shared in (_shared(each.largest, largest),)
     ]
+
+
+def _shared(tensors: Sequence[MapTensor], known: Numbers) -> tuple[int, int]:
+    """Return the number of a list of tensors, and that of the clone in their names."""
+    clones = {found[1] for each in tensors for found in _OF_CLONE.finditer(each.name)}
+    if len(clones) != 1:
+        return known.of(tuple((each.name, each.bytes) for each in tensors)), -1
+    (clone,) = clones
+    names = [_OF_CLONE.sub("clone_{}", each.name) for each in tensors]
+    listed = tuple((name, each.bytes) for name, each in zip(names, tensors, strict=True))
+    return known.of(listed), int(clone)
 
 
 def _variable(variable: MapVariable, places: Numbers) -> list[Any]:

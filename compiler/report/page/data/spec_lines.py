@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 
-from compiler.kinds.records import AnyMap
+from compiler.kinds.expand import variables_like
+from compiler.kinds.records import AnyMap, KindMap
 from compiler.mapping.records import PlacementMap, RuleRef
 from dsl import ir
 from dsl.files.regular import read_regular
@@ -18,13 +19,16 @@ AROUND = 3
 """The number of lines that are shown before and after that of a rule."""
 
 
-def rules_of(placement: PlacementMap) -> Iterable[RuleRef]:
-    """Return the different rules of a map."""
-    listed = [each.rule for each in placement.variables] + [each.rule for each in placement.ops]
+def rules_of(placement: AnyMap) -> Iterable[RuleRef]:
+    """Return the different rules of a map; the texts of a map by kinds may be templates."""
+    listed = [each.rule for each in variables_like(placement)]
+    ops = placement.op_kinds if isinstance(placement, KindMap) else ()
+    listed += [each.like.rule for each in ops]
+    listed += [each.rule for each in placement.ops] if isinstance(placement, PlacementMap) else []
     return dict.fromkeys(listed)
 
 
-def lines_of(placement: PlacementMap, texts: Mapping[str, str], spans: Iterable[Span] = ()) -> Lines:
+def lines_of(placement: AnyMap, texts: Mapping[str, str], spans: Iterable[Span] = ()) -> Lines:
     """Return the lines of the map's rules and of other places, and those around them.
 
     Args:

@@ -57,8 +57,14 @@ class Tables:
 
 
 @define
-class _Branch:
-    """Nested lists: `[name, child...]` for a scope, `[name, kind, rule, cost, child...]` for an op."""
+class Branch:
+    """Nested lists: `[name, child...]` for a scope, `[name, kind, rule, cost, child...]` for an op.
+
+    Attributes:
+        tables: The tables that the lists refer to.
+        root: The outermost scope.
+        nodes: All scopes and ops by their paths.
+    """
 
     tables: Tables
     root: list[Any] = field(init=False)
@@ -69,6 +75,7 @@ class _Branch:
         self.nodes = {"": self.root}
 
     def node(self, path: str) -> list[Any]:
+        """Return the list at a path, with those around it."""
         if path not in self.nodes:
             outer, _, name = path.rpartition("/")
             self.nodes[path] = [self.tables.names.of(name)]
@@ -76,6 +83,7 @@ class _Branch:
         return self.nodes[path]
 
     def put(self, path: str, kind: int, rule: RuleRef, cost: Cost) -> None:
+        """Add an op: its path, the number of its kind, what placed it, and what it costs."""
         tables = self.tables
         self.node(path)[1:1] = [kind, tables.rule(rule), tables.costs.of(cost)]
 
@@ -97,7 +105,7 @@ def tree_data(
     families = families_of(placement, costs)
     number_of = {clone: number for number, each in enumerate(families) for clone in each.clones}
     scopes = {each.index: each.scope for each in placement.clones}
-    branch, met = _Branch(tables), set()
+    branch, met = Branch(tables), set()
     for op in placement.ops:
         number = number_of.get(op.clone) if op.clone is not None else None
         if number is None or not op.name.startswith(f"{scopes[op.clone or 0]}/"):
@@ -109,7 +117,7 @@ def tree_data(
 
 
 def _family(family: Family, number: int, tables: Tables) -> dict[str, Any]:
-    branch = _Branch(tables)
+    branch = Branch(tables)
     own = zip(*family.spots, strict=True)  # the spots with the same number in each clone
     spots = [tables.spots.of((number, local, *map(tables.pair, pairs))) for local, pairs in enumerate(own)]
     for op, inner, local, cost in zip(family.ops, family.inner, family.locals, family.costs, strict=True):

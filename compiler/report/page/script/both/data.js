@@ -21,7 +21,7 @@ import { byId } from "./dom.js";
  * @property {number | null} busy
  */
 
-/** From, to, tensors, bytes, tensors of unknown size, the largest tensors, busy share. @typedef {[number, number, number, number, number, [string, number][], number | null]} Transfer */
+/** From, to, tensors, bytes, tensors of unknown size, the largest tensors, busy share, the clone in their names. @typedef {[number, number, number, number, number, number, number | null, number]} Transfer */
 /** Reason, text, file, line, column, what decided. @typedef {[string, string, number, number, number, string]} Rule */
 /** Type, role, clone, spot. @typedef {[string, string, number, number]} Kind */
 /** Bytes held, FLOPs, bytes read and written, microseconds. @typedef {[number, number, number, number]} Cost */
@@ -63,6 +63,7 @@ import { byId } from "./dom.js";
  * @property {Device[]} devices
  * @property {Record<string, string>} clones
  * @property {Transfer[]} transfers
+ * @property {[string, number][][]} tensors
  * @property {Record<string, Variable>} variables
  * @property {string[]} measures
  * @property {any[]} tree
@@ -84,6 +85,13 @@ export const page = JSON.parse(byId("data").textContent || "");
 
 /** @type {MapData} */
 export const data = page;
+
+/**
+ * The largest tensors of a link.
+ * @param {Transfer} link
+ * @returns {[string, number][]}
+ */
+export const largestOf = (link) => (data.tensors[link[5]] ?? []).map(([name, size]) => [name.replaceAll("clone_{}", `clone_${link[7]}`), size]);
 
 /** @param {number} at */
 export const placeName = (at) => data.places[at] ?? "";

@@ -1,7 +1,7 @@
 // The strip of devices, the table of devices, and what crosses: as a matrix and as a list.
 
 import { showDevice } from "../both/columns.js";
-import { data, placeName } from "../both/data.js";
+import { data, largestOf, placeName } from "../both/data.js";
 import { byId, make, makeFacts, makeWord } from "../both/dom.js";
 import { formatCount, formatShare, formatSize, plural } from "../both/format.js";
 import { choose, decode, decodeList, register, view, writeAddress } from "../both/state.js";
@@ -139,7 +139,7 @@ function drawTransferTable() {
   const rows = listed.slice(0, limits.transfers).map(([from, to, tensors, bytes, unknown, largest, busy]) => make("tr", {},
     make("td", { class: "name" }, placeName(from)),
     make("td", { class: "left name" }, placeName(to)),
-    largest.length ? make("td", {}, makeWord(formatCount(tensors), () => choose({ from, to }),
+    data.tensors[largest]?.length ? make("td", {}, makeWord(formatCount(tensors), () => choose({ from, to }),
       { "aria-label": `${plural(tensors, "tensor")} from ${placeName(from)} to ${placeName(to)}` })) : numberCell(formatCount(tensors)),
     make("td", {}, formatSize(bytes), makeShare(bytes / largestBytes)),
     numberCell(formatCount(unknown)),
@@ -204,12 +204,13 @@ export function explainDevice(number) {
  * @param {number} to
  */
 export function explainLink(from, to) {
-  const [, , tensors, bytes, unknown, largest, busy] = data.transfers.find((each) => each[0] === from && each[1] === to) ?? [0, 0, 0, 0, 0, [], null];
+  const link = data.transfers.find((each) => each[0] === from && each[1] === to);
+  const [, , tensors, bytes, unknown, , busy] = link ?? [0, 0, 0, 0, 0, 0, null];
   const known = `${plural(tensors, "tensor")}, ${formatSize(bytes)} a step`;
   showDetail(make("h2", {}, `From ${placeName(from)} to ${placeName(to)}`),
     make("p", {}, unknown ? `${known}, and ${unknown.toLocaleString("en-US")} of unknown size` : known),
     busy === null ? null : make("p", {}, `It carries something in ${formatShare(busy)} of the step.`),
-    ...listTensors("Largest tensors of a step", largest));
+    ...listTensors("Largest tensors of a step", link ? largestOf(link) : []));
 }
 
 function mark() {

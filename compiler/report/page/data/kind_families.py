@@ -1,0 +1,113 @@
+"""The ops of a map by kinds for the page: clones that are alike as families, and what recurs beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import define, field
+
+from compiler.kinds.counted import Counted, counted_ops
+from compiler.kinds.expand import rule_at
+from compiler.kinds.records import KindMap
+from compiler.kinds.sets import Kinds
+from compiler.report.counted_scopes import KindNames
+from compiler.report.page.data.costs import FREE, Cost
+from compiler.report.page.data.tree import FAMILY, NONE, Branch, Tables
+
+
+def kinds_data(
+    placement: KindMap, tables: Tables, costs: Mapping[str, Cost]
+) -> tuple[list[Any], list[dict[str, Any]]]:
+    """Return the tree, and the families of clones that are alike; both are as `tree_data` returns them.
+
+    What is there once for each task or clone, outside of the clones, is one op at several places.
+
+    Args:
+        placement: The map.
+        tables: The tables, which the tree is written into.
+        costs: What ops cost, by the templates of their names.
+    """
+    return _Writer(placement, tables, costs).data()
+
+
+@define
+class _Writer:
+    placement: KindMap
+    tables: Tables
+    costs: Mapping[str, Cost]
+    kinds: Kinds = field(init=False)
+    names: KindNames = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.names = KindNames(self.placement)
+        self.kinds = self.names.kinds
+
+    def data(self) -> tuple[list[Any], list[dict[str, Any]]]:
+        inside: dict[int, list[Counted]] = {of: [] for of in self.names.scopes}
+        ops = list(counted_ops(self.placement))
+        for op in ops:
+            if self._is_of_clone(op):
+                inside[op.of or 0].append(op)
+        alike: dict[object, list[int]] = {}
+        for of, own in inside.items():
+            alike.setdefault(tuple(self._look(each) for each in own), []).append(of)
+        groups = [group for group in alike.values() if sum(map(self._count, group)) > 1]
+        number_of = {of: number for number, group in enumerate(groups) for of in group}
+        branch, met = Branch(self.tables), set()
+        for op in ops:
+            number = number_of.get(op.of) if op.of is not None and self._is_of_clone(op) else None
+            if number is None:
+                self._put_single(branch, op)
+            elif number not in met:
+                met.add(number)
+                branch.root.append({"family": number})
+        families = [self._family(number, group, inside[group[0]]) for number, group in enumerate(groups)]
+        return branch.root, families
+
+    def _count(self, of: int) -> int:
+        return self.placement.kinds[of].count
+
+    def _is_of_clone(self, op: Counted) -> bool:
+        scope = self.names.scopes.get(op.of) if op.of is not None else None
+        return scope is not None and op.op.name.startswith(scope)
+
+    def _look(self, op: Counted) -> tuple[object, ...]:
+        each = op.op
+        return (each.name, each.type, each.role, each.rule, each.requested, self.costs.get(each.name, FREE))
+
+    def _put_single(self, branch: Branch, op: Counted) -> None:
+        assert op.of is not None
+        pairs = [self._pair(op.op.requested, *member) for member in self.kinds.members(op.of)]
+        clone = op.op.clone if op.op.clone is not None and op.count == 1 else NONE
+        spot = self.tables.spots.of((NONE, NONE, *pairs))
+        self._put(branch, self.names.of(op), op, self.tables.kinds.of((op.op.type, op.op.role, clone, spot)))
+
+    def _put(self, branch: Branch, path: str, op: Counted, kind: int) -> None:
+        rule = rule_at(op.op.rule, self.kinds, *next(self.kinds.members(op.of or 0)))
+        branch.put(path, kind, rule, self.costs.get(op.op.name, FREE))
+
+    def _pair(self, device: str, host: int, group: int) -> tuple[int, int]:
+        return self.tables.pair((self.kinds.template(device).at(self.kinds.numbers, host, group), None))
+
+    def _family(self, number: int, group: list[int], ops: list[Counted]) -> dict[str, Any]:
+        grid = self.kinds.numbers.grid
+        members = sorted(member for of in group for member in self.kinds.members(of))
+        devices = list(dict.fromkeys(op.op.requested for op in ops))
+        spots = {
+            device: self.tables.spots.of(
+                (number, local, *(self._pair(device, *member) for member in members))
+            )
+            for local, device in enumerate(devices)
+        }
+        label = self.names.label(group)
+        branch = Branch(self.tables)
+        for op in ops:
+            kind = self.tables.kinds.of((op.op.type, op.op.role, FAMILY, spots[op.op.requested]))
+            self._put(branch, self.names.inner(op), op, kind)
+        return {
+            "clones": [grid.number(*member) for member in members],
+            "label": label,
+            "tree": branch.root,
+            "spots": [spots[device] for device in devices],
+        }

@@ -344,6 +344,10 @@ class Attribute(Node):
         self.memory = None
         self.span = span
 
+    def changed(self, **parts: object) -> Self:
+        """Return a copy with other values of some attributes, of which nothing is remembered."""
+        return super().changed(**{"memory": None, **parts})
+
     @property
     def names(self) -> tuple[tuple[str, Span], ...]:
         """All names before the `=`, with their spans."""

@@ -144,3 +144,16 @@ def test_included_files_are_kept_too(tmp_path: Path, whole: list[str]) -> None:
         texts = {str(part): edited(inner, chosen) if number % 3 == 1 else inner}
         same(edited(text, chosen) if number % 3 == 2 else text, main, kept, texts)
     assert len(whole) < 40
+
+
+def test_what_is_set_from_outside_is_not_remembered() -> None:
+    """Bindings that `--set` changes are those of each reading, whatever was set in the one before."""
+    kept = KeptSpec()
+    units = []
+    for value in (None, "3", "4", None):
+        overrides = () if value is None else (("model.logits.Dense.units", value),)
+        spec = grammar.read("spec.tfdeploy", overrides, text=MODEL, kept=kept).spec
+        assert spec == grammar.read("spec.tfdeploy", overrides, text=MODEL).spec
+        assert spec is not None
+        units.append(str(spec.model.bindings[3]))
+    assert len(set(units)) == 3

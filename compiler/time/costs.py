@@ -2,8 +2,10 @@
 
 The time of an op whose signature is in the profile is what was measured. Otherwise it is estimated from ops
 of the same type in other sizes: between two sizes on a line, below the smallest in proportion, and above the
-largest in proportion too, but not by more than the work of the op takes at the rates of the core. If there is
-none of its type, it is what its work takes at these rates, by the roofline model of Williams, Waterman and
+largest in proportion too, but not by more than the work of the op takes at the rates of the core. Plain
+arithmetic, element by element, goes through memory equally fast whatever it computes, so an op of that kind
+that is larger than all of its type is compared with all of the kind. If there is none of its type, it is what
+its work takes at these rates, by the roofline model of Williams, Waterman and
 Patterson (2009): an op takes as long as its arithmetic or its memory takes, whichever is longer.
 """
 
@@ -24,6 +26,24 @@ from dsl.schema.hardware import Hardware
 
 LEAST = 2e-7
 """The shortest time of a run of an op that is estimated, in seconds."""
+
+PLAIN = frozenset(
+    (
+        "Add",
+        "AddN",
+        "AddV2",
+        "Maximum",
+        "Minimum",
+        "Mul",
+        "Neg",
+        "RealDiv",
+        "Relu",
+        "ReluGrad",
+        "Square",
+        "Sub",
+    )
+)
+"""The types of ops that are plain arithmetic, element by element."""
 
 _HALVES = ("float16", "bfloat16")
 
@@ -140,6 +160,7 @@ class ProfiledCosts:
     gpu: Hardware | None = None
     _exact: Mapping[Signature, OpCost] = field(init=False, repr=False)
     _scales: Mapping[str, _Scale] = field(init=False, repr=False)
+    _plain: _Scale | None = field(init=False, repr=False)
     _known: dict[Signature, Cost] = field(factory=dict, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -148,6 +169,8 @@ class ProfiledCosts:
         for each in self.profile.ops:
             by_type.setdefault(each.type, []).append(each)
         self._scales = {name: _Scale.of(found) for name, found in by_type.items()}
+        plain = [each for name in sorted(PLAIN & by_type.keys()) for each in by_type[name]]
+        self._plain = _Scale.of(plain) if plain else None
 
     @property
     def cores(self) -> int:
@@ -203,10 +226,17 @@ class ProfiledCosts:
             wide = exact.alone if exact.wide is None else exact.wide
             return Cost(exact.runs * self.op_start, exact.alone, exact.crowded, wide)
         roof = max(LEAST, op.flops / self.profile.flops_per_second, op.bytes / self.profile.bytes_per_second)
-        scale = self._scales.get(op.signature.type)
+        scale = self._scale(op)
         if scale is not None:
             return scale.cost(op, self.op_start, roof)
         return Cost(self.op_start, roof, roof, roof, estimated=True)
+
+    def _scale(self, op: TimedOp) -> _Scale | None:
+        """Return the times with which an op in a size that was not measured is compared."""
+        own, size = self._scales.get(op.signature.type), _size(op.flops, op.bytes)
+        if op.signature.type in PLAIN and (own is None or own.sizes[-1] < size):
+            return self._plain or own
+        return own
 
     def link(self, source: Device, target: Device) -> Link:
         """Return the link from one device to another."""

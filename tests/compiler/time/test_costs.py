@@ -55,6 +55,16 @@ def test_a_measured_op_costs_what_was_measured() -> None:
     assert ProfiledCosts(PROFILE).of(relu(1000, times=3)).alone == pytest.approx(30e-6)
 
 
+def test_plain_arithmetic_is_compared_with_its_kind() -> None:
+    """A sum that is larger than all sums takes what was measured in its size; a logarithm does not."""
+    small = evolve(PROFILE, ops=(*PROFILE.ops, measured("AddV2", 10, 1e-6), measured("Exp", 10**6, 1.0)))
+    costs = ProfiledCosts(small)
+    assert costs.of(relu(100_000, "AddV2")).alone == pytest.approx(1000e-6)
+    assert costs.of(relu(1000, "Sub")).alone == pytest.approx(10e-6)  # of which none was measured
+    assert costs.of(relu(5, "AddV2")).alone == pytest.approx(0.5e-6)
+    assert costs.of(relu(10**6, "Log")).alone == pytest.approx(8e6 / 1e9)
+
+
 @pytest.mark.parametrize(
     ("size", "expected"),
     [(10_000, 100e-6), (200_000, 2000e-6), (10_000_000, 1e-3 + 8e7 / 1e9), (500, 5e-6), (1, 0.2e-6)],

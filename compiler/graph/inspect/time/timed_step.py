@@ -41,6 +41,17 @@ _TOLD = (
 )
 """The attributes of ops on which their time depends."""
 
+_SIZED_BY_VALUES = (
+    "BroadcastTo",
+    "Fill",
+    "ScatterNd",
+    "Slice",
+    "StridedSlice",
+    "Tile",
+    "UnsortedSegmentSum",
+)
+"""The types of ops whose inputs have the shape of the result as a value, so that theirs do not tell it."""
+
 _OWN = ("forward", "gradient", "input", "metric")
 """The roles of ops that each worker with a graph of its own has on its own devices."""
 
@@ -185,6 +196,8 @@ def _signature(op: Any, shaped: Any) -> Signature:
     if op.type == "BiasAdd" and op.inputs[0].op.type in _CONVOLUTIONS:  # TensorFlow makes one op of both
         of = _signature(op.inputs[0].op, shaped.inputs[0].op)
         told.append(f"after {of.type}({', '.join(of.inputs)}; {of.detail})")
+    if op.type in _SIZED_BY_VALUES:
+        told.append(f"to {_shape_text(shaped.outputs[0])}")
     if not op.inputs and op.outputs:
         kinds = tuple(f"{each.dtype.name}{_shape_text(each)}" for each in shaped.outputs)
     return Signature(op.type, kinds, " ".join(told))

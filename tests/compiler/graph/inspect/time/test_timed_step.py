@@ -129,6 +129,7 @@ def test_rows_of_a_table_are_those_of_all_micro_batches(rounds: int) -> None:
     work = timed_step(compile_graph(make_plan(spec_of(TABLE + update))))
     [summed] = [each for each in work.ops if each.signature.type == "UnsortedSegmentSum"]
     assert summed.signature.inputs[0] == f"float32[{rounds * 4 * 5},8]"
+    assert summed.signature.detail == "to [40,8]"  # which is a value among its inputs
     assert summed.bytes == 4 * 8 * (rounds * 4 * 5 + 40) + rounds * 4 * 5 * 4 + 8
     applied = [each for each in work.ops if each.signature.type.startswith("ResourceApply")]
     assert any("float32[40,8]" in each.signature.inputs for each in applied)

@@ -74,9 +74,11 @@ def diff(before: Placed, after: Placed) -> Comparison:
     Raises:
         SpecError: If a graph cannot be built.
     """
+    from compiler.kinds.records import KindMap
     from compiler.report.comparison.compare import compare
 
-    return compare(placement_of(before), placement_of(after))
+    maps = [each if isinstance(each, KindMap) else placement_of(each) for each in (before, after)]
+    return compare(maps[0], maps[1])
 
 
 def to_html(subject: Placed) -> str:

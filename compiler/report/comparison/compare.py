@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from attrs import evolve, field, frozen
 
+from compiler.kinds.apart import apart
+from compiler.kinds.records import AnyMap
 from compiler.mapping.records import MapMode, MapOp, MapSpec, MapTransfer, PlacementMap
 from compiler.mapping.step_time import MapTime
 from compiler.report.scopes import clone_scopes, inner_name
@@ -130,22 +132,23 @@ class Comparison(Shown):
         return any(parts) or self.mode_before != self.mode_after
 
 
-def compare(before: PlacementMap, after: PlacementMap) -> Comparison:
+def compare(before: AnyMap, after: AnyMap) -> Comparison:
     """Return the differences between two maps.
 
     An op is identified by its clone, its name inside its tower, and its type. The only clone of one map,
     which has no scope, is clone 0 of the other.
     """
+    one, other = apart(before, after)
     return Comparison(
         spec_before=before.spec,
         spec_after=after.spec,
         mode_before=before.mode,
         mode_after=after.mode,
-        ops=tuple(_changed_ops(before, after)),
-        variables=tuple(_changed_variables(before, after)),
+        ops=tuple(_changed_ops(one, other)),
+        variables=tuple(_changed_variables(one, other)),
         devices=tuple(_changed_devices(before, after)),
-        links=tuple(_changed_links(before, after)),
-        time=_changed_time(before, after),
+        links=tuple(_changed_links(one, other)),
+        time=_changed_time(one, other),
     )
 
 
@@ -190,7 +193,7 @@ def _holders(placement: PlacementMap) -> dict[str, tuple[tuple[str, ...], int]]:
 # --- devices and links ------------------------------------------------------------------------------------
 
 
-def _changed_devices(before: PlacementMap, after: PlacementMap) -> Iterable[DeviceChange]:
+def _changed_devices(before: AnyMap, after: AnyMap) -> Iterable[DeviceChange]:
     old, new = device_totals(before), device_totals(after)
     for ref in _both(old, new):
         if _placed(old.get(ref)) != _placed(new.get(ref)):

@@ -104,7 +104,6 @@ def _side(
     common: Common, path: str, more: Pairs, option: str, profile: str | None, outputs: list[str]
 ) -> Side:
     """Return one of the placements; raises RunError for `outputs` that it is read from."""
-    from compiler.kinds.expand import expand
     from compiler.report.page.data.diff_data import Side
     from compiler.report.page.data.spec_lines import lines_of, texts_of, texts_on_disk
 
@@ -118,10 +117,10 @@ def _side(
             from tfdeploy.runtime.records.outputs import InputFiles
 
             require_apart(outputs, InputFiles.of(spec))
-        placement = expand(build_map(spec, common, profile=profile).placement)
+        placement = build_map(spec, common, profile=profile).placement
         settings = "".join(f", {name}={value}" for name, value in more)
         return Side(path + settings, placement, lines_of(placement, texts_of(spec)))
     if more:
         raise click.UsageError(f"{option} is for specs, and {path} is a placement map")
-    placement = expand(read_map(file))
+    placement = read_map(file)
     return Side(path, placement, lines_of(placement, texts_on_disk(placement)))

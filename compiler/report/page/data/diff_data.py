@@ -7,11 +7,14 @@ from typing import Any
 
 from attrs import asdict, frozen
 
+from compiler.kinds.apart import apart
+from compiler.kinds.expand import devices_of, op_count
+from compiler.kinds.records import AnyMap
 from compiler.mapping.records import MapOp, PlacementMap, RuleRef
 from compiler.report.comparison.changes import lines_of as scopes_of
 from compiler.report.comparison.compare import Change, Comparison
 from compiler.report.page.data.numbers import Numbers
-from compiler.report.page.data.placement_data import device_data, transfer_data
+from compiler.report.page.data.placement_data import device_data, time_of, transfer_data
 from compiler.report.page.data.spec_lines import Lines
 from compiler.report.scopes import clone_scopes, inner_name
 
@@ -34,7 +37,7 @@ class Side:
     """
 
     label: str
-    placement: PlacementMap
+    placement: AnyMap
     lines: Lines
 
 
@@ -52,11 +55,11 @@ def diff_data(before: Side, after: Side, found: Comparison) -> dict[str, Any]:
         of `places` and `rules`; and `left`, the number of ops that are not listed one by one.
     """
     sides = (before, after)
-    places = Numbers({each.ref: at for at, each in enumerate(before.placement.devices)})
-    for device in after.placement.devices:
+    places = Numbers({each.ref: at for at, each in enumerate(devices_of(before.placement))})
+    for device in devices_of(after.placement):
         places.of(device.ref)
     rules, files, tensors = Numbers(), Numbers(), Numbers()
-    reasons = [_reasons(each.placement) for each in sides]
+    reasons = [_reasons(each) for each in apart(before.placement, after.placement)]
     held = {each.name for each in found.variables}  # by ops of the same names
     changes = (*found.variables, *(each for each in found.ops if each.name not in held))
     listed = [_change(each, reasons, places, rules, files) for each in changes[:OPS]]
@@ -70,13 +73,13 @@ def diff_data(before: Side, after: Side, found: Comparison) -> dict[str, Any]:
             {
                 "label": each.label,
                 "facts": [
-                    f"{len(each.placement.ops):,} ops",
+                    f"{op_count(each.placement):,} ops",
                     f"{each.placement.mode.clones} clones",
                     f"sha256 {each.placement.spec.sha256[:12]}",
                 ],
-                "seconds": None if each.placement.time is None else each.placement.time.seconds,
+                "seconds": None if (time := time_of(each.placement)) is None else time.seconds,
                 "devices": device_data(each.placement),
-                "numbers": [places.of(device.ref) for device in each.placement.devices],
+                "numbers": [places.of(device.ref) for device in devices_of(each.placement)],
                 "transfers": transfer_data(each.placement, places, tensors),
             }
             for each in sides

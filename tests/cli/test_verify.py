@@ -14,7 +14,7 @@ from tfdeploy.cli.group import load
 from tfdeploy.runtime.verify import cases
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from click.testing import Result
 
@@ -263,6 +263,30 @@ def test_data_is_not_made_up_unasked(tmp_path: Path) -> None:
     result = verify(str(path), "--quick")
     assert result.return_value == 2
     assert "TFD701" in result.stderr
+
+
+@pytest.mark.parametrize("launch", [False, True])
+def test_a_quick_run_has_every_value_that_a_full_run_has(launch: bool) -> None:
+    """It has few cases, in which each mode has every aggregation, placement, layout and batch."""
+    from tfdeploy.api import load as load_spec
+    from tfdeploy.runtime.verify.cases import select_cases
+
+    spec = load_spec(EVERYTHING)
+    full, quick = (
+        select_cases(spec, sparse=False, pack=64, quick=each, launch=launch).cases for each in (False, True)
+    )
+    assert len(quick) < len(full) / 2
+    clones = {each.clones for each in quick}
+    assert clones == ({4} if launch else {2, 3})
+
+    def values(cases: Sequence[Case]) -> set[tuple[object, ...]]:
+        return {
+            (case.mode, value)
+            for case in cases
+            for value in (case.aggregate.name, case.variables, case.pack is None, case.batches, case.layout)
+        }
+
+    assert values(quick) == values([each for each in full if each.clones in clones])
 
 
 def test_every_combination_is_there() -> None:

@@ -47,6 +47,7 @@ def test_symbols_of_a_workspace(tmp_path: Path) -> None:
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
+    (tmp_path / "gone.tfdeploy").symlink_to("nowhere.tfdeploy")
     documents = Documents()
     shown = [documents.open((tmp_path / "shown.tfdeploy").as_uri(), 1, "let {\n  new_width = 8\n}\n")]
     symbols = Symbols()

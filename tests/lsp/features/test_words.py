@@ -8,6 +8,7 @@ from dsl.schema import BLOCKS, ROOT, function_names, signatures
 from tests.folders import EXAMPLES
 from tests.lsp.texts import SMALL, Opened, small
 from tfdeploy.lsp.features import completion, hover
+from tfdeploy.lsp.words import scope
 
 
 def offered(opened: Opened, *, snippets: bool = True) -> dict[str, str]:
@@ -26,6 +27,13 @@ def test_an_empty_text_is_offered_every_block() -> None:
     """All blocks and the two attributes at the top, with snippets that can be filled in."""
     assert set(offered(Opened("|"))) == {*ROOT, "tfdeploy", "include"}
     assert set(offered(Opened(f"{SMALL}\n|"))) & set(ROOT) == {"layer", "expect"}
+
+
+def test_devices_are_counted_by_numbers_and_constants() -> None:
+    """A number that is written out or has a name is known, and that of an expression is not."""
+    for written, number in (("4", 4), ("width", 8), ("2 * width", None)):
+        opened = Opened(SMALL.replace("cpu = 4", f"cpu = {written}"))
+        assert scope.devices_of(opened.trees, opened.names) == (scope.Devices(None, None, {"cpu": number}),)
 
 
 @pytest.mark.parametrize("block", sorted(BLOCKS))

@@ -212,6 +212,15 @@ def test_related_places_are_shown() -> None:
     assert [each.location.range.start for each in twice.related_information or ()] == [types.Position(3, 2)]
 
 
+def test_errors_in_what_is_set_are_shown_at_the_beginning() -> None:
+    """A value that the settings of the editor give is in no text."""
+    documents = Documents()
+    document = documents.open("untitled:spec", 1, SMALL)
+    settings = Settings(overrides=(("update.optimizer", "Nothing()"),))
+    (found,) = by_file(examine(document, documents.texts, settings), documents)[document.uri]
+    assert (found.code, found.range) == ("TFD404", types.Range(types.Position(0, 0), types.Position(0, 0)))
+
+
 def test_errors_in_included_files_are_shown_there(tmp_path: Path) -> None:
     """An included text counts as it is in the editor, and its errors have its own address."""
     main = SMALL.replace("tfdeploy = 1\n", 'tfdeploy = 1\ninclude = ["part.tfdeploy"]\n').replace(

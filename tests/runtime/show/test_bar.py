@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from tfdeploy.runtime.records.history import HistoryRecord
-from tfdeploy.runtime.show.console import BarReporter
+from tfdeploy.runtime.show.console import BarReporter, LineReporter
 from tfdeploy.runtime.show.reporting import StepRange
 
 TIME_LEFT = re.compile(r" (?:-:--:--|\d:\d\d:\d\d) ")
@@ -27,6 +27,13 @@ def test_the_time_that_is_left_is_there_however_little_room_there_is(width: int)
     assert TIME_LEFT.search(last)
     assert "step  5,050/21,940 " in last
     assert len(last.removeprefix("\x1b[2K").rstrip("\r")) <= width
+
+
+def test_a_line_says_how_long_a_run_waits_for_data() -> None:
+    """The share of the time is a percentage, and what can be done stands behind it."""
+    file = StringIO()
+    LineReporter(Console(file=file, width=120)).waiting(0.25, "add `cache`")
+    assert file.getvalue() == "waiting for data 25 % of the time: add `cache`\n"
 
 
 def test_figures_are_whole_where_there_is_little_room() -> None:

@@ -17,7 +17,12 @@ from compiler.graph.build import compile_graph
 from compiler.graph.inspect.memory.forecast import StepMemory, forecast_step_memory
 
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from compiler.graph.compiled import CompiledGraph
+    from compiler.plan import Plan
+
+    AnyPlan = TypeVar("AnyPlan", bound=Plan)
 
 _sized: WeakKeyDictionary[tf.Graph, CompiledGraph] = WeakKeyDictionary()
 
@@ -35,11 +40,20 @@ def with_assumed_sizes(compiled: CompiledGraph) -> CompiledGraph:
         return compiled
     found = _sized.get(compiled.graph)
     if found is None:
-        inputs = tuple(evolve(each, shape=each.assumed_shape, free=()) for each in plan.model.inputs)
-        sized = evolve(plan, model=evolve(plan.model, inputs=inputs))
+        sized = with_sizes(plan)
         base = str(Path(plan.spec.path).parent)
         found = _sized[compiled.graph] = compile_graph(sized, base=base, seed=compiled.seed)
     return found
+
+
+def with_sizes(plan: AnyPlan) -> AnyPlan:
+    """Return a plan with the sizes that forecasts assume, in place of those that are free.
+
+    Args:
+        plan: The plan.
+    """
+    inputs = tuple(evolve(each, shape=each.assumed_shape, free=()) for each in plan.model.inputs)
+    return evolve(plan, model=evolve(plan.model, inputs=inputs))
 
 
 def forecast_memory(compiled: CompiledGraph) -> dict[str, StepMemory]:

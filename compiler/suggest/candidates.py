@@ -18,7 +18,8 @@ def variable_rules(topology: Topology) -> tuple[str, ...]:
         sets = [(kind, len(topology.select(kind))) for kind in ("cpu", "gpu")]
     for name, count in sets:
         if count > 1:
-            targets += [f"balanced({name}[*])", f"sharded({name}[*])"]
+            spread = (f"balanced({name}[*])", f"sharded({name}[*])", f"round_robin({name}[*])")
+            targets += [*spread, f"{name}[0]"]
         elif count == 1:
             targets.append(f"{name}[0]")
     targets.append("replicated")

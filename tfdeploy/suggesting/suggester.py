@@ -184,13 +184,13 @@ class Suggester:
     def _simplest(self, best: Tried) -> Tried:
         """Return the placement without changes that make nothing better."""
         for changes in best.changes.parts():
-            without = self._compare(changes) if changes else self.first
+            without = self.compare(changes) if changes else self.first
             if without is not None and not best.figures.better_than(without.figures, self.goal):
                 return self._simplest(without)
         return best
 
     def _better_of(self, best: Tried, changes: Changes) -> Tried:
-        other = self._compare(changes, best)
+        other = self.compare(changes, best)
         return other if other is not None and other.figures.better_than(best.figures, self.goal) else best
 
     def _splits(self, first: Tried) -> Iterator[Changes]:
@@ -204,7 +204,7 @@ class Suggester:
         if "groups" in self.vary:
             bases += variations.groups(first.plan)
         for base in bases:
-            found = self._compare(base) if base else first
+            found = self.compare(base) if base else first
             if found is None:
                 continue
             yield base
@@ -229,7 +229,7 @@ class Suggester:
 
     # --- one placement ------------------------------------------------------------------------------------
 
-    def _compare(self, changes: Changes, best: Tried | None = None) -> Tried | None:
+    def compare(self, changes: Changes, best: Tried | None = None) -> Tried | None:
         """Return what a placement comes to; None if a check refuses it, or if it cannot be better.
 
         Args:
@@ -380,7 +380,12 @@ class Suggester:
         with busy("starting TensorFlow", plain=False):
             start_tensorflow(verbose=self.verbose)
         with busy(f"building placement {self.tried + 1} of {spec.model.name}"):
-            return graph_of(adapted(plan, verbose=self.verbose), verbose=self.verbose)
+            plan = adapted(plan, verbose=self.verbose)
+            if any(each.free for each in plan.model.inputs):
+                from compiler.graph.assumed_sizes import with_sizes
+
+                plan = with_sizes(plan)
+            return graph_of(plan, verbose=self.verbose)
 
     def _time(self, compiled: CompiledGraph) -> tuple[StepWork | None, Costs | None, StepForecast | None]:
         """Return the work of a step, what it costs, and the forecast of its time, if there can be one."""

@@ -95,6 +95,8 @@ def test_targets_depend_on_the_devices() -> None:
         "variables -> cpu[0]",
         "variables -> balanced(gpu[*])",
         "variables -> sharded(gpu[*])",
+        "variables -> round_robin(gpu[*])",
+        "variables -> gpu[0]",
         "variables -> replicated",
     )
     cluster = declare(ir.Devices(jobs=(ir.Job("ps", 2), ir.Job("worker", 2))), 0)

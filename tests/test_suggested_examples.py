@@ -1,0 +1,70 @@
+"""For the examples, no rules that people write by hand are better than those that `suggest` finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import grammar
+from compiler.suggest.changes import Changes
+from compiler.suggest.figures import Goal
+from tests.folders import ROOT
+from tfdeploy.suggesting.suggester import Suggester, Tried
+
+UNKNOWN = ("ner_tagger",)
+"""Examples without a forecast: unequal lengths are assumed for the words and the tags of a sentence."""
+
+EXAMPLES = sorted(each for each in (ROOT / "examples").rglob("*.tfdeploy") if each.stem not in UNKNOWN)
+SMALL = ("focal_loss", "quantile_regression")
+"""The examples that take the least time, which are tried in each run of the tests."""
+
+ON_FOUR = (("devices.gpu", "4"), ("devices.cpu", "2"), ("devices.kind", "v100"))
+BY_HAND = (
+    "variables -> cpu[0]",
+    "variables -> gpu[0]",
+    "variables -> gpu[3]",
+    "variables -> balanced(cpu[*])",
+    "variables -> balanced(gpu[*])",
+    "variables -> round_robin(gpu[*])",
+    "variables -> sharded(gpu[*])",
+    "variables -> replicated",
+)
+"""What the documentation shows for variables."""
+
+
+def suggester_for(path: Path) -> Suggester:
+    """Return the search for an example: on four GPUs, unless its devices are those of a cluster."""
+    spec = grammar.load(path, allow_python=True)
+    overrides = () if spec.devices.jobs else ON_FOUR
+    reading = grammar.read(path, overrides, allow_python=True)
+    assert reading.spec is not None, reading.diagnostics
+    return Suggester(reading.spec, reading.trees[0], Goal.STEP_TIME, None, overrides)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [each if each.stem in SMALL else pytest.param(each, marks=pytest.mark.full) for each in EXAMPLES],
+    ids=lambda path: path.stem,
+)
+def test_no_rules_by_hand_are_better(path: Path) -> None:
+    """By forecast, each of them takes at least as long, or cannot be built; everything has a place."""
+    suggester = suggester_for(path)
+    found, _ = suggester.run()
+    assert found.after.seconds is not None
+    assert suggester.first is not None
+    assert found.after.seconds <= suggester.first.figures.value(Goal.STEP_TIME)
+    compared = 0
+    for rule in BY_HAND:
+        other = suggester.compare(Changes({"variables": (rule,)}))
+        if other is not None:
+            compared += 1
+            assert placed(other) == placed(suggester.first), rule
+            assert found.after.missing <= other.figures.missing
+            assert found.after.seconds <= other.figures.value(Goal.STEP_TIME) * 1.001, rule
+    assert compared or suggester.spec.devices.jobs
+
+
+def placed(tried: Tried) -> set[str]:
+    """Return the variables that have a place, as wholes."""
+    return {each.name.partition("/shard_")[0] for each in tried.placement.variables}

@@ -9,6 +9,7 @@ import click
 from attrs import evolve
 
 from benchmarks.clusters.rates import run_clusters
+from benchmarks.clusters.server_memory import run_server_memory
 from benchmarks.contenders import CONTENDERS
 from benchmarks.figures import Figures
 from benchmarks.launches import run_launches
@@ -66,6 +67,9 @@ FULL_BUILDS = (
 @click.option(
     "--clusters", is_flag=True, help="Measure training on clusters alone; what else is in OUTPUT stays."
 )
+@click.option(
+    "--servers", is_flag=True, help="Measure the memory of servers alone; what else is in OUTPUT stays."
+)
 @click.option("--output", type=click.Path(path_type=Path), help="Folder of the results.")
 def main(
     *,
@@ -77,19 +81,22 @@ def main(
     turns: int | None,
     reading: bool,
     clusters: bool,
+    servers: bool,
     output: Path | None,
 ) -> None:
     """Run the benchmarks, and write `benchmarks.md`, `.json` and `.svg`.
 
     Without options this takes about 20 minutes and writes into `docs`. If options choose a part, the results
-    go into `benchmarks/results`; the parts on reading files and on clusters take a few minutes each, and are
-    updated in `docs`.
+    go into `benchmarks/results`; the parts on reading files, clusters and servers take a few minutes each,
+    and are updated in `docs`.
     """
     if reading:
         _renew(output or ROOT / "docs", readings=tuple(run_readings(turns=turns or READING_TURNS)))
     if clusters:
         _renew(output or ROOT / "docs", clusters=tuple(run_clusters(rounds or 3)))
-    if reading or clusters:
+    if servers:
+        _renew(output or ROOT / "docs", servers=tuple(run_server_memory(full=full)))
+    if reading or clusters or servers:
         return
     if models or contenders or towers or rounds or turns:
         chosen = _chosen(models or SMALL, towers or (4,), contenders or CONTENDERS, rounds or 1, turns or 5)
@@ -126,8 +133,15 @@ def _measure(races: tuple[Race, ...], builds: tuple[tuple[str, str, int], ...], 
     built = [run_build(*each) for each in builds]
     clusters = run_clusters() if launches else []
     readings = run_readings() if launches else []
+    servers = run_server_memory() if launches else ()
     return Results(
-        Machine.here(), tuple(raced), tuple(built), tuple(commands), tuple(clusters), tuple(readings)
+        Machine.here(),
+        tuple(raced),
+        tuple(built),
+        tuple(commands),
+        tuple(clusters),
+        tuple(readings),
+        tuple(servers),
     )
 
 

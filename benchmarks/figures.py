@@ -146,3 +146,28 @@ class Reading:
     date: str
     rates: tuple[float, ...] = field(converter=tuple)
     cpu: tuple[float, ...] = field(converter=tuple)
+
+
+@frozen
+class ServerMemory:
+    """The peak memory of the servers of a run.
+
+    Attributes:
+        optimizer: The optimizer.
+        own: The bytes of a server's piece with its slots.
+        fresh: The largest peak of a server that initialised, trained and saved the table, in bytes. The peak
+            of the same run with few rows is subtracted.
+        resumed: The largest peak of a server that restored the table, in bytes, with the same subtracted.
+        date: The day of the measurement.
+    """
+
+    optimizer: str
+    own: int
+    fresh: int
+    resumed: int
+    date: str
+
+    @property
+    def largest(self) -> float:
+        """The larger of the peaks over the bytes that a server keeps."""
+        return max(self.fresh, self.resumed) / self.own

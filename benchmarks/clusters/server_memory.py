@@ -12,16 +12,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
-from attrs import frozen
-
+from benchmarks.figures import ServerMemory
 from benchmarks.race.run import ROOT, environment
 
 COLUMNS = 64
 SERVERS = 2
 SLOTS = {"SGD(0.1)": 0, "Adagrad(0.1)": 1, "Adam(0.1, lazy = true)": 2}
 FEW_ROWS = 1000
+SIZE = 2 << 30
 PATIENCE = 1800
 SPEC = """
 tfdeploy = 1
@@ -48,24 +50,6 @@ train {{ steps = {steps}, seed = 1, summaries = none, directory = "run", checkpo
 """
 
 
-@frozen
-class ServerMemory:
-    """The peak memory of the servers of a run.
-
-    Attributes:
-        optimizer: The optimizer.
-        own: The bytes of a server's piece with its slots.
-        fresh: The largest peak of a server that initialised, trained and saved the table, in bytes. The peak
-            of the same run with few rows is subtracted.
-        resumed: The largest peak of a server that restored the table, in bytes, with the same subtracted.
-    """
-
-    optimizer: str
-    own: int
-    fresh: int
-    resumed: int
-
-
 def measure(size: int, optimizer: str) -> ServerMemory:
     """Return the peaks for a table.
 
@@ -76,7 +60,15 @@ def measure(size: int, optimizer: str) -> ServerMemory:
     rows = size // (4 * COLUMNS)
     few, many = (_peaks(each, optimizer) for each in (FEW_ROWS, rows))
     own = rows * COLUMNS * 4 * (1 + SLOTS[optimizer]) // SERVERS
-    return ServerMemory(optimizer, own, many[0] - few[0], many[1] - few[1])
+    return ServerMemory(
+        optimizer, own, many[0] - few[0], many[1] - few[1], datetime.now(UTC).date().isoformat()
+    )
+
+
+def run_server_memory(*, full: bool = False) -> Iterator[ServerMemory]:
+    """Yield the peaks for a table of 2 GiB: under gradient descent, in a full run under all optimizers."""
+    for optimizer in SLOTS if full else [*SLOTS][:1]:
+        yield measure(SIZE, optimizer)
 
 
 def _peaks(rows: int, optimizer: str) -> tuple[int, int]:

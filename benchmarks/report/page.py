@@ -49,6 +49,7 @@ def write_page(results: Results, folder: Path) -> None:
         _targets(results),
         _races(ratios),
         _clusters(results),
+        _servers(results),
         _readings(results),
         _builds(results),
         _launches(results),
@@ -135,6 +136,31 @@ def _clusters(results: Results) -> Iterator[str]:
         ratio = Spread.of([a / b for a, b in zip(each.ours, each.parameter_server, strict=True)])
         rows.append((each.model, f"{median(each.ours):.0f}", f"{median(each.parameter_server):.0f}", ratio))
     yield _table(("model", "steps per second", "of the strategy", "ratio"), rows)
+
+
+def _servers(results: Results) -> Iterator[str]:
+    """Yield the memory of servers that hold a large table in pieces."""
+    if not results.servers:
+        return
+    days = " and ".join(sorted({each.date for each in results.servers}))
+    yield "## Memory of servers\n"
+    yield (
+        "A table of 2 GiB on two servers is initialised, trained for a few steps, saved and exported; then "
+        "the run goes on, so that all is restored. Ratios are the largest peak of a server as the kernel "
+        "counts it, less that of the same run with 1,000 rows (Python, TensorFlow and the graph), over the "
+        "bytes of the server's own piece with its slots. Less is better. `python -m benchmarks --servers` "
+        f"measures this part alone. Measured on {days}.\n"
+    )
+    rows = [
+        (
+            f"`{each.optimizer}`",
+            f"{each.own >> 20:,} MiB",
+            f"{each.fresh / each.own:.2f}",
+            f"{each.resumed / each.own:.2f}",
+        )
+        for each in results.servers
+    ]
+    yield _table(("optimizer", "piece with slots", "trained and saved", "restored"), rows)
 
 
 def _days(results: Results) -> str:

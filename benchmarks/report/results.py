@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attrs import asdict, frozen
 
-from benchmarks.figures import ClusterRates, Figures, Launch, Reading
+from benchmarks.figures import ClusterRates, Figures, Launch, Reading, ServerMemory
 
 KIB_IN_GIB = 2**20
 
@@ -87,7 +87,7 @@ class Ratio:
 
 @frozen
 class Results:
-    """Figures of races, of builds alone, of commands, of clusters, and of reading files."""
+    """Figures of races, builds alone, commands, clusters, reading files, and the memory of servers."""
 
     machine: Machine
     races: tuple[Figures, ...] = ()
@@ -95,6 +95,7 @@ class Results:
     launches: tuple[Launch, ...] = ()
     clusters: tuple[ClusterRates, ...] = ()
     readings: tuple[Reading, ...] = ()
+    servers: tuple[ServerMemory, ...] = ()
 
     def to_json(self) -> str:
         """Return the results as JSON."""
@@ -111,6 +112,7 @@ class Results:
             tuple(Launch(**each) for each in found["launches"]),
             tuple(ClusterRates(**each) for each in found["clusters"]),
             tuple(Reading(**each) for each in found.get("readings", ())),
+            tuple(ServerMemory(**each) for each in found.get("servers", ())),
         )
 
     def raced(self, model: str, towers: int, contender: str) -> list[Figures]:
@@ -146,6 +148,10 @@ class Results:
         found = [each for each in self.clusters if each.model == model]
         pairs = [pair for each in found for pair in zip(each.ours, each.parameter_server, strict=True)]
         return Spread.of([ours / theirs for ours, theirs in pairs])
+
+    def held_by_servers(self) -> Spread | None:
+        """Return the peaks of servers over what they keep, optimizer by optimizer."""
+        return Spread.of([each.largest for each in self.servers])
 
     def launched(self, command: str, baseline: str) -> Spread | None:
         """Return the processor time of a command over that of another, run by run."""

@@ -96,6 +96,12 @@ TARGETS = (
         1.5,
         lambda results: results.on_cluster("table"),
     ),
+    Target(
+        "peak memory of a server with half of a table of 2 GiB, against its part with slots",
+        1.15,
+        lambda results: results.held_by_servers(),
+        at_most=True,
+    ),
     *(
         Target(
             f"examples per second, reading {files}, against the best pipeline written by hand",

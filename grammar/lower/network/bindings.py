@@ -194,34 +194,38 @@ def _input(call: syntax.Call, tensors: Tensors, *, in_layer: bool) -> Any:
 def _ordered(
     items: Sequence[syntax.Attribute], needed: Mapping[int, tuple[str, ...]], tensors: Tensors
 ) -> list[syntax.Attribute] | None:
-    """Sort bindings so that each comes after those that it needs; return None if they form a cycle."""
+    """Sort bindings so that each comes after those that it needs; return None if they form a cycle.
 
-    def first_names(item: syntax.Attribute) -> Iterator[str]:
-        """Return the first names of the bindings that a binding needs."""
-        return iter([by_name[name].name for name in needed[id(item)] if name in by_name])
+    Bindings are told apart by their position, because several may begin with the name that names nothing.
+    """
 
-    by_name = {name: item for item in items for name, _ in item.names}
-    done: dict[str, syntax.Attribute] = {}
+    def positions_needed(position: int) -> Iterator[int]:
+        return iter([position_of[name] for name in needed[id(items[position])] if name in position_of])
+
+    position_of = {
+        name: position for position, item in enumerate(items) for name, _ in item.names if name != UNNAMED
+    }
+    done: dict[int, None] = {}
     fine = True
-    for item in items:
-        path = {item.name: None} if item.name not in done else {}
-        waiting = [first_names(item)] if path else []
+    for start in range(len(items)):
+        path = {start: None} if start not in done else {}
+        waiting = [positions_needed(start)] if path else []
         while waiting:
             following = next((each for each in waiting[-1] if each not in done), None)
             if following is None:
                 waiting.pop()
-                name, _ = path.popitem()
-                done[name] = by_name[name]
+                done[path.popitem()[0]] = None
             elif following in path:
                 fine = False
-                circle = [*path][[*path].index(following) :]
-                spans = [by_name[each].name_span for each in circle]
-                tensors.context.reports.add(references.cycle("binding", circle, spans[0], spans[1:]))
-                done.update({each: by_name[each] for each in circle})
+                circle = [items[each] for each in [*path][[*path].index(following) :]]
+                spans = [each.name_span for each in circle]
+                names = [each.name for each in circle]
+                tensors.context.reports.add(references.cycle("binding", names, spans[0], spans[1:]))
+                done.update(dict.fromkeys(path))
             else:
                 path[following] = None
-                waiting.append(first_names(by_name[following]))
-    return list(done.values()) if fine else None
+                waiting.append(positions_needed(following))
+    return [items[position] for position in done] if fine else None
 
 
 def _needed(item: syntax.Attribute) -> tuple[str, ...]:

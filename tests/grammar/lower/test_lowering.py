@@ -150,6 +150,24 @@ def test_bindings_may_stand_in_any_order() -> None:
     assert [binding.name for binding in spec.model.bindings] == ["a", "b", "c"]
 
 
+def test_several_bindings_may_leave_their_first_output_unnamed() -> None:
+    """They are all kept, in an order in which each comes after what it needs."""
+    model = 'model "m" {\n' + "".join(
+        f"  {line}\n"
+        for line in (
+            "output = [h, c, last] -> Concatenate() -> Dense(1)",
+            "_, last = again -> GRU(2, return_state = true)",
+            "_, h, c = x -> LSTM(4, return_state = true)",
+            "again, _, _ = x -> LSTM(5, return_state = true)",
+            "x = input(float32, [5, 3])",
+        )
+    )
+    reading = grammar.read("spec.tfdeploy", text=f"tfdeploy = 1\n{model}}}\n")
+    assert reading.spec is not None, [each.message for each in reading.diagnostics]
+    names = [(each.name, *each.others) for each in reading.spec.model.bindings]
+    assert names == [("x",), ("again", "_", "_"), ("_", "last"), ("_", "h", "c")]
+
+
 def test_tensors_may_be_called_as_blocks_are() -> None:
     """A tensor called `model`, `gpu` or `data` does no harm."""
     bindings = "model = input(float32, [1])\n  gpu = model -> Dense(1)\n  output = gpu"

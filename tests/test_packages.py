@@ -17,6 +17,7 @@ from tests.folders import ROOT
 from tools.check_packages import differences
 
 LAYERS = ("dsl", "grammar", "compiler", "tfdeploy")
+PROGRAM = re.compile(r"python -m ((?:benchmarks|tools)(?:\.\w+)*)")
 
 
 def test_every_package_is_listed() -> None:
@@ -89,3 +90,18 @@ def test_the_architecture_names_every_room() -> None:
     for layer in LAYERS:
         for package in (ROOT / layer).glob("*/__init__.py"):
             assert f"{package.parent.name}/" in text, package.parent
+
+
+def test_every_program_of_the_documentation_can_be_run() -> None:
+    """What pages and docstrings call as `python -m` is a module, or a package that can be run."""
+    pages = [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("benchmarks/**/*.py"),
+        ROOT / "Makefile",
+    ]
+    named = {name for page in pages for name in PROGRAM.findall(page.read_text(encoding="utf-8"))}
+    assert {"benchmarks.forecasts", "benchmarks.placement", "tools.make_reference"} <= named
+    paths = [ROOT.joinpath(*name.split(".")) for name in named]
+    runnable = [each.with_suffix(".py").is_file() or (each / "__main__.py").is_file() for each in paths]
+    assert [path for path, found in zip(paths, runnable, strict=True) if not found] == []

@@ -158,31 +158,16 @@ class MapClone:
 
 
 @frozen
-class MapSlot:
-    """A slot of a variable.
-
-    Attributes:
-        name: Its name.
-        bytes: Its size.
-        device: The name of its device.
-    """
-
-    name: str
-    bytes: Count
-    device: str
-
-
-@frozen
 class MapShard:
-    """A piece of a variable.
+    """A piece of a variable or of a slot.
 
     Attributes:
-        of: The name of the whole variable.
+        of: The name of the whole variable or slot.
         number: The number of the piece, from 0.
         count: The number of all pieces.
-        axis: The axis along which the variable is cut.
+        axis: The axis along which it is cut.
         start: The index along the axis at which the piece begins.
-        whole: The shape of the whole variable.
+        whole: The shape in which the whole is cut: that of the variable, or a line of all elements.
         made_whole: Whether the first value is made whole on the device of piece 0, and cut there, because the
             initializer looks at the whole.
     """
@@ -194,6 +179,23 @@ class MapShard:
     start: Count
     whole: tuple[Count, ...]
     made_whole: bool = False
+
+
+@frozen
+class MapSlot:
+    """A slot of a variable.
+
+    Attributes:
+        name: Its name.
+        bytes: Its size.
+        device: The name of its device.
+        shard: The piece of a slot that it is, if the variable or the slot is cut, or None for a whole slot.
+    """
+
+    name: str
+    bytes: Count
+    device: str
+    shard: MapShard | None = None
 
 
 @frozen

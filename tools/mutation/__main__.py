@@ -144,7 +144,7 @@ class Attempts:
             for file in self._wanted:
                 self._measure(servers[0], file)
             with ThreadPoolExecutor(jobs) as pool:
-                return list(pool.map(self._attempt, self._own))
+                return list(pool.map(self._attempt, sorted(self._own, key=self._effort)))
         finally:
             for each in servers:
                 each.close()
@@ -185,6 +185,10 @@ class Attempts:
                     return word, tuple(tests)
                 tried += tests
         return ("missed" if tried else "unrun"), tuple(tried)
+
+    def _effort(self, mutant: Mutant) -> int:
+        """Return how many of the nearest tests make graphs. Those that make none are fast, and come first."""
+        return len(self._nearness.graphs.intersection(self._near(mutant)))
 
     def _near(self, mutant: Mutant) -> list[str]:
         return self._nearness.candidates(mutant.path)[:MOST_FILES]

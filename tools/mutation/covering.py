@@ -142,11 +142,13 @@ class Nearness:
         root: The folder of the project.
         imports: The names that each file of tests imports, and the modules that it imports them from.
         processes: The files whose tests start processes with TensorFlow, which takes seconds.
+        graphs: The files whose tests make graphs of TensorFlow, which takes a part of a second.
     """
 
     root: Path
     imports: dict[str, set[str]] = field(init=False, factory=dict)
     processes: set[str] = field(init=False, factory=set)
+    graphs: set[str] = field(init=False, factory=set)
 
     def __attrs_post_init__(self) -> None:
         """Read what the files of tests import."""
@@ -156,6 +158,8 @@ class Nearness:
             self.imports[path] = set(_imported(ast.parse(text)))
             if "forked" in text:
                 self.processes.add(path)
+            if "compiler.graph" in text or "tensorflow" in text:
+                self.graphs.add(path)
 
     def candidates(self, source: str) -> list[str]:
         """Return the files of tests, the nearest to a file of the source first."""

@@ -182,11 +182,15 @@ def _changed_variables(before: PlacementMap, after: PlacementMap) -> Iterable[Ch
 
 
 def _holders(placement: PlacementMap) -> dict[str, tuple[tuple[str, ...], int]]:
-    """Return devices and bytes of every variable and slot."""
+    """Return devices and bytes of every variable and slot; one that is in pieces has the devices of all."""
     found: dict[str, tuple[tuple[str, ...], int]] = {}
-    for each in placement.variables:
-        found[each.name] = (each.copies or (each.device,), each.bytes)
-        found |= {slot.name: ((slot.device,), slot.bytes) for slot in each.slots}
+    for variable in placement.variables:
+        held = [(variable.name, variable.shard, variable.copies or (variable.device,), variable.bytes)]
+        held += [(slot.name, slot.shard, (slot.device,), slot.bytes) for slot in variable.slots]
+        for name, shard, devices, size in held:
+            whole = name if shard is None else shard.of
+            before, total = found.get(whole, ((), 0))
+            found[whole] = ((*before, *devices), total + size)
     return found
 
 

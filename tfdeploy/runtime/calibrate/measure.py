@@ -58,7 +58,9 @@ STRETCHES = 3
 FEWEST = 2
 """The least number of steps of a stretch."""
 
-SLOWEST_HAND_OVER = 2e-4
+SLOWEST_HAND_OVER = 5e-5
+"""The longest time until a thread is awake, in seconds. What a step takes beyond that has other causes."""
+
 _HALVINGS = 10
 
 

@@ -17,6 +17,7 @@ from compiler.report.text.terminal import headline
 from compiler.report.view import View
 from tfdeploy.runtime.records.ownership import new_events_name
 from tfdeploy.runtime.session.faults import refused
+from tfdeploy.runtime.train.summaries_of_pieces import merged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,7 +111,7 @@ class Events:
         found = v1.Summary.FromString(summary)
         for each in found.value:
             each.tag = each.tag.removeprefix(SCOPE)
-        kept = [each for each in found.value if each.tag not in scalars]
+        kept = [each for each in merged(found.value) if each.tag not in scalars]
         if kept:
             writer.write(step=step, summary=v1.Summary(value=kept))
 

@@ -138,7 +138,7 @@ def _variable(compiled: CompiledGraph, variable: GraphVariable, rules: _Rules) -
         device=home.device.ref,
         copies=tuple(each.ref for each in variable.placement.copies),
         slots=tuple(
-            MapSlot(name, _size(slot), owner.slot_place(copy).device.ref)
+            MapSlot(name, _size(slot), owner.slot_place(copy).device.ref, _slot_shard(name, slot, owner))
             for name, slot, owner, copy in _slots(variable)
         ),
         rule=rules.of(home.reason),
@@ -159,6 +159,15 @@ def _shard(variable: GraphVariable) -> MapShard | None:
         return None
     whole = variable.info.initializer.made_whole
     return MapShard(shard.of, shard.number, shard.count, shard.axis, shard.start, shard.whole, whole)
+
+
+def _slot_shard(name: str, slot: Any, owner: GraphVariable) -> MapShard | None:
+    """Return the piece of a slot; None for a whole slot, and for one that has not the shape of its piece."""
+    shard = owner.info.shard
+    if shard is None or tuple(slot.shape.as_list()) != shard.shape:
+        return None
+    of = f"{shard.of}{name.removeprefix(shard.name)}"
+    return MapShard(of, shard.number, shard.count, shard.axis, shard.start, shard.cut_shape)
 
 
 def _slots(variable: GraphVariable) -> Iterator[tuple[str, Any, GraphVariable, int]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from attrs import evolve
 
+from compiler.mapping.records import MapShard, MapSlot
 from compiler.report.comparison.changes import LINES, Line, lines_of
 from compiler.report.comparison.compare import Change, compare
 from compiler.report.comparison.diff_json import diff_json
@@ -18,7 +19,7 @@ from tests.placement_maps import make_map, with_counts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from compiler.mapping.records import PlacementMap
+    from compiler.mapping.records import MapVariable, PlacementMap
 
 
 def with_kernels_apart(placement: PlacementMap) -> PlacementMap:
@@ -168,3 +169,30 @@ def test_everything_went_one_way() -> None:
     """Where all ops that moved are in one scope and went one way, the scope that holds them all is named."""
     moves = [change(f"a/b/c/op_{at}", None, "cpu[0]", "gpu[0]") for at in range(5)]
     assert lines_of(moves) == [Line("a/b/c/", 5, ("cpu[0]",), ("gpu[0]",))]
+
+
+def with_kernels_in_pieces(placement: PlacementMap) -> PlacementMap:
+    """Return the map with `logits/kernel` and its slot in two pieces, the second on GPU 0."""
+    variables: list[MapVariable] = []
+    for each in placement.variables:
+        if each.name != "logits/kernel":
+            variables.append(each)
+            continue
+        for at, device in enumerate(("cpu[0]", "gpu[0]")):
+            cut = MapShard(each.name, at, 2, 0, at * 5, each.shape)
+            name, half = f"{each.name}/shard_{at}", each.bytes // 2
+            slot = MapSlot(f"{name}/Adam", half, device, evolve(cut, of=f"{each.name}/Adam"))
+            variables.append(evolve(each, name=name, bytes=half, device=device, slots=(slot,), shard=cut))
+    return evolve(placement, variables=tuple(variables))
+
+
+def test_a_variable_that_is_cut_moves_to_the_devices_of_its_pieces() -> None:
+    """So does its slot: nothing vanishes, and nothing appears. Two maps with the same pieces are equal."""
+    whole = make_map()
+    cut = with_kernels_in_pieces(whole)
+    size = next(each.bytes for each in whole.variables if each.name == "logits/kernel")
+    assert compare(whole, cut).variables == tuple(
+        Change(name, name, None, ("cpu[0]",), ("cpu[0]", "gpu[0]"), size)
+        for name in ("logits/kernel", "logits/kernel/Adam")
+    )
+    assert compare(cut, cut).variables == ()

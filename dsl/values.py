@@ -32,6 +32,9 @@ UNITS: dict[str, tuple[Dimension, float]] = {
 EXAMPLES: dict[Dimension, str] = {"bytes": "16GiB", "seconds": "10min", "fraction": "10%"}
 NOUNS: dict[Dimension, str] = {"bytes": "a size", "seconds": "a duration", "fraction": "a percentage"}
 
+FEATURE = "feature(float32, [3])"
+"""How a tensor of the examples is written, for messages."""
+
 LARGEST_INTEGER = 2**63 - 1
 
 

@@ -22,6 +22,7 @@ from dsl.schema.types import (
     tensor,
     word,
 )
+from dsl.values import FEATURE
 
 
 @frozen
@@ -55,6 +56,7 @@ class Function:
         rest: The type of further keyword arguments, or None if there may be none.
         doc: The description for the reference.
         repeating: Whether there may be any number of further positional arguments.
+        tensor: An example of a further keyword argument if each names a tensor of the examples; else empty.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Function:
     rest: Type | None = None
     doc: str = ""
     repeating: bool = False
+    tensor: str = ""
 
     def argument(self, name: str) -> Argument | None:
         """Return the argument with this name, or None."""
@@ -96,12 +99,14 @@ SOURCES = (
         (_PATH,),
         either(string(), listing(string())),
         "rows of a CSV file; a keyword names a tensor, its value a column, a glob or a list of columns",
+        tensor='x = "column"',
     ),
     Function(
         "npz",
         (_PATH,),
         string(),
         "arrays of a NumPy archive; a keyword names a tensor and its value the array; default: all",
+        tensor='x = "array"',
     ),
     Function(
         "tfrecord",
@@ -111,6 +116,7 @@ SOURCES = (
         ),
         call("feature"),
         "records of tf.train.Example; a keyword names a tensor and its value is `feature(dtype, shape)`",
+        tensor=f"x = {FEATURE}",
     ),
     Function(
         "images",
@@ -149,6 +155,7 @@ SOURCES = (
         ),
         call("feature"),
         "random numbers; a keyword names a tensor and its value is `feature(dtype, shape, classes)`",
+        tensor=f"x = {FEATURE}",
     ),
     Function(
         "python",

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from attrs import frozen
 
 from dsl.errors.words import joined
-from dsl.values import EXAMPLES, Dimension
+from dsl.values import EXAMPLES, FEATURE, Dimension
 
 Kind: TypeAlias = Literal[
     "int",
@@ -91,7 +91,7 @@ class Type:
         if self.kind == "keras":
             noun = f"a call of {'an' if self.of[:1] in 'aeio' else 'a'} {self.of}" if self.of else "a call"
             return f"{noun} or a word" if self.words else noun
-        return _NOUNS[self.kind]
+        return _CALLS.get(self.of) or _NOUNS[self.kind]
 
 
 _NOUNS = {
@@ -104,6 +104,7 @@ _NOUNS = {
     "tensor": "the name of a tensor",
     "any": "a value",
 }
+_CALLS = {"feature": f"a call such as `{FEATURE}`"}
 _PLURALS = {"int": "whole numbers", "float": "numbers", "str": "strings", "tensor": "names of tensors"}
 
 

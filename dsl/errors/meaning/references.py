@@ -9,6 +9,7 @@ from dsl.errors.making import error, replacing
 from dsl.errors.meaning.names import similar
 from dsl.errors.words import alternatives, article, counted, joined, listed, options, quoted
 from dsl.source import Span
+from dsl.values import FEATURE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -79,16 +80,17 @@ def unknown_function(
         span,
         text=f"unknown {kind}",
         notes=similar(kind, near)
-        or (() if advice else _OF_KERAS.get(kind) or options(f"the {kind}s are", known, name)),
+        or (() if advice else _FORMS.get(kind) or options(f"the {kind}s are", known, name)),
         help=advice,
         fix=replacing(f"write {quoted(near)}", span, near) if near else None,
     )
 
 
-_OF_KERAS = {
+_FORMS = {
     "layer": ("a layer is a class of Keras, `applications.NAME`, or a `layer` block of this spec",),
     "loss": ("a loss is a class of Keras such as `MeanSquaredError`",),
     "metric": ("a metric is a class of Keras such as `MeanAbsoluteError`",),
+    "feature": (f"the tensors of the examples are written as in `x = {FEATURE}`",),
 }
 
 
@@ -195,14 +197,26 @@ def positional_after_keyword(span: Span) -> Diagnostic:
     )
 
 
-def missing_argument(callee: str, names: Sequence[str], span: Span) -> Diagnostic:
-    """Arguments that a call cannot do without."""
+def missing_argument(
+    callee: str, names: Sequence[str], span: Span, others: Sequence[str] = (), tensor: str = ""
+) -> Diagnostic:
+    """Arguments that a call cannot do without.
+
+    Args:
+        callee: The function.
+        names: The arguments that are missing, in their order.
+        span: Where the function is named.
+        others: All arguments of the function, in their order.
+        tensor: How a further keyword argument is written if it names a tensor; empty if none does.
+    """
     plural = "s" if len(names) > 1 else ""
     return error(
         "TFD406",
         f"{quoted(callee)} lacks the argument{plural} {listed(names)}",
         span,
         text=f"{listed(names)} {'are' if plural else 'is'} missing",
+        notes=(f"every keyword but {listed(others)} names a tensor of the examples",) if tensor else (),
+        help=f"write it as in `{callee}({names[0].upper()}, {tensor})`" if tensor else None,
     )
 
 

@@ -378,15 +378,17 @@ class _Binding:
         elif parameter is not None:
             value = self._value(argument, name, parameter.type)
         elif self._function.rest is not None:
-            value = self._value(argument, name, self._function.rest)
+            value = self._value(
+                argument, name, self._function.rest, "the tensor " * bool(self._function.tensor)
+            )
         else:
             self._unknown(name, name_span)
         self._given.setdefault(name, name_span)
         self._kwargs[name] = value
         self._kwarg_spans[name] = argument.value.span
 
-    def _value(self, argument: syntax.Argument, name: str, type: Type) -> Any:  # noqa: A002
-        what = f"`{name}` of `{self._call.callee.name}`"
+    def _value(self, argument: syntax.Argument, name: str, type: Type, kind: str = "") -> Any:  # noqa: A002
+        what = f"{kind}`{name}` of `{self._call.callee.name}`"
         if self._read is not None:
             return self._read(argument.value, type, what)
         return typed(argument.value, type, what, self._context)
@@ -421,6 +423,8 @@ class _Binding:
         if missing and doubtful:
             self._args.append(BAD)
         elif missing:
-            report = references.missing_argument(self._call.callee.name, missing, self._call.callee.span)
+            callee, function = self._call.callee, self._function
+            known = [each.name for each in function.arguments]
+            report = references.missing_argument(callee.name, missing, callee.span, known, function.tensor)
             self._context.reports.add(report)
             self._args.append(BAD)

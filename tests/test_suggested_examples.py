@@ -12,10 +12,7 @@ from compiler.suggest.figures import Goal
 from tests.folders import ROOT
 from tfdeploy.suggesting.suggester import Suggester, Tried
 
-UNKNOWN = ("ner_tagger",)
-"""Examples without a forecast: unequal lengths are assumed for the words and the tags of a sentence."""
-
-EXAMPLES = sorted(each for each in (ROOT / "examples").rglob("*.tfdeploy") if each.stem not in UNKNOWN)
+EXAMPLES = sorted((ROOT / "examples").rglob("*.tfdeploy"))
 SMALL = ("focal_loss", "quantile_regression")
 """The examples that take the least time, which are tried in each run of the tests."""
 

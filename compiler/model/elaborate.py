@@ -14,7 +14,7 @@ from weakref import ref
 
 from attrs import define, evolve, field
 
-from compiler.model.free_axes import free_axes, padding_of
+from compiler.model.free_axes import free_axes, padding_of, with_common_sizes
 from compiler.model.graph import (
     Argument,
     CallNode,
@@ -109,7 +109,7 @@ class _Builder:
         outputs = self._outputs(model, losses, scope)
         graph = ModelGraph(
             name=model.name,
-            inputs=tuple(self.inputs),
+            inputs=tuple(with_common_sizes(self.inputs, self.train)),
             layers=tuple(self.layers),
             calls=tuple(self.calls),
             losses=_distinct(losses),

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from attrs import evolve, frozen
 
-from compiler.model.graph import FreeAxis
+from compiler.model.graph import FreeAxis, InputNode
 from dsl import ir
 
 UNKNOWN = 128
 """The size that forecasts assume if nothing in the spec says more."""
+
+BY_DEFAULT = "the default; `assume` of the input changes it"
 
 
 @frozen
@@ -22,12 +24,14 @@ class Padding:
         size: The size to which all are filled, or None.
         multiple: The number of which their size is a multiple.
         boundaries: The largest lengths of the groups of `bucket`.
+        pads: The positions of the `pad` transforms that fill the tensor, among the transforms of the split.
     """
 
     value: float = 0
     size: int | None = None
     multiple: int = 1
     boundaries: tuple[int, ...] = ()
+    pads: frozenset[int] = frozenset()
 
 
 def padding_of(name: str, split: ir.Split | None) -> Padding:
@@ -38,14 +42,21 @@ def padding_of(name: str, split: ir.Split | None) -> Padding:
         split: The split, or None.
     """
     found = Padding()
-    for call in reversed(split.transforms if split is not None else ()):
+    transforms = split.transforms if split is not None else ()
+    for position, call in reversed([*enumerate(transforms)]):
         given = call.args[0] if call.args else call.kwargs.get("name")
         names = given if isinstance(given, tuple) else (given,)
         if call.name == "rename":
             name = str(call.kwargs.get(name, name))
         elif call.name == "pad" and name in names:
             size, multiple = _target(call.kwargs.get("to"))
-            found = evolve(found, value=_number(call.kwargs.get("value", 0)), size=size, multiple=multiple)
+            found = evolve(
+                found,
+                value=_number(call.kwargs.get("value", 0)),
+                size=size,
+                multiple=multiple,
+                pads=found.pads | {position},
+            )
         elif call.name == "bucket" and name in names:
             boundaries = call.kwargs.get("boundaries", call.args[1] if len(call.args) > 1 else ())
             sizes = boundaries if isinstance(boundaries, tuple) else ()
@@ -87,4 +98,33 @@ def _assumed(axis: int, padding: Padding) -> tuple[int, str]:
         largest = -(-max(padding.boundaries) // padding.multiple) * padding.multiple
         return largest, "the last of `boundaries`"
     rounded = -(-UNKNOWN // padding.multiple) * padding.multiple
-    return rounded, "the default; `assume` of the input changes it"
+    return rounded, BY_DEFAULT
+
+
+def with_common_sizes(inputs: Sequence[InputNode], split: ir.Split | None) -> list[InputNode]:
+    """Let inputs that one `pad` fills have the same sizes: words and their tags are equally long.
+
+    Args:
+        inputs: The inputs, each with the sizes that the spec gives for itself.
+        split: The training data, or None.
+
+    Returns:
+        The inputs. An axis with the default size has that of the first input that one of its `pad`s fills
+        too and for which the spec says more.
+    """
+    pads = {each.name: padding_of(each.name, split).pads for each in inputs}
+
+    def common(node: InputNode, free: FreeAxis) -> FreeAxis:
+        if free.source != BY_DEFAULT:
+            return free
+        for other in inputs:
+            for each in other.free if pads[other.name] & pads[node.name] else ():
+                if each.axis == free.axis and each.source != BY_DEFAULT:
+                    return evolve(
+                        free,
+                        assumed=each.assumed,
+                        source=f"that of `{other.name}`, which the same `pad` fills",
+                    )
+        return free
+
+    return [evolve(node, free=tuple(common(node, each) for each in node.free)) for node in inputs]

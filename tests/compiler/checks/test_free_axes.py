@@ -56,6 +56,25 @@ def test_the_assumed_size(shape: str, transforms: str, sizes: list[int], source:
     assert node.padding == (2 if "value" in transforms else 0)
 
 
+@pytest.mark.parametrize(
+    ("transforms", "size", "source"),
+    [
+        ("-> bucket(x, [8, 17]) -> pad([x, label])", 17, "that of `x`, which the same `pad` fills"),
+        ("-> bucket(x, [8, 17]) -> rename(y = label) -> pad([y, x]) -> rename(label = y)", 17, "that of `x`"),
+        ("-> bucket(x, [8, 17]) -> pad(x) -> pad(label)", 128, "the default"),
+    ],
+)
+def test_inputs_that_one_pad_fills_have_one_size(transforms: str, size: int, source: str) -> None:
+    """Labels of words are as long as the words, so the forecast of one tells the other."""
+    written = text(transforms=transforms).replace(
+        "label = input(float32, [1])", "label = input(float32, [none])"
+    )
+    (_, label) = elaborate(spec_of(written)).inputs
+    (axis,) = label.free
+    assert axis.assumed == size
+    assert axis.source.startswith(source)
+
+
 @pytest.mark.parametrize("shape", [SERIES, f"{SERIES}, assume = 20", "[none, none, 3], assume = [20, 30]"])
 def test_a_spec_is_written_as_it_was_read(shape: str, tmp_path: Path) -> None:
     """Free axes, assumed sizes, `pad` and `bucket` survive the way to text and back."""

@@ -325,7 +325,11 @@ def test_small_variables_have_fewer_pieces_and_the_map_says_why() -> None:
 @pytest.mark.parametrize(
     ("code", "said", "arguments"),
     [
-        ("TFD547", "`norm/gamma` has no axis 1", {"rules": "variables -> sharded(cpu[*], axis = 1)"}),
+        (
+            "TFD547",
+            "`norm/gamma` has no axis 1",
+            {"rules": 'variables("norm/*") -> sharded(cpu[*], axis = 1)'},
+        ),
         (
             "TFD548",
             "`Muon`",

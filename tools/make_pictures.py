@@ -10,6 +10,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -37,6 +39,11 @@ def start_spec() -> str:
     return (ROOT / "tfdeploy" / "templates" / "start.tfdeploy").read_text(encoding="utf-8")
 
 
+def digits_spec() -> str:
+    """Return the spec of the digits among the examples."""
+    return (ROOT / "examples" / "digits.tfdeploy").read_text(encoding="utf-8")
+
+
 def transformer_spec() -> str:
     """Return the spec of the transformer among the examples, its second half on a second GPU."""
     text = (ROOT / "examples" / "transformer.tfdeploy").read_text(encoding="utf-8")
@@ -57,6 +64,8 @@ class Screenshot:
         part: The part of the page that is scrolled to, by its id; empty for the beginning.
         settings: Attributes of the spec that are set, as pairs.
         against: If given, the page is that of the spec beside itself with these attributes set.
+        measured: Whether the spec is calibrated and run, and a step of the run is beneath the timeline. The
+            data is that of the examples.
     """
 
     spec: Callable[[], str]
@@ -66,6 +75,7 @@ class Screenshot:
     part: str = ""
     settings: tuple[tuple[str, str], ...] = ()
     against: tuple[tuple[str, str], ...] = ()
+    measured: bool = False
 
     def sources(self) -> list[bytes]:
         """Return everything that the picture depends on, save the graph that TensorFlow builds."""
@@ -85,7 +95,8 @@ class Screenshot:
         with tempfile.TemporaryDirectory(prefix="tfdeploy-pictures-") as folder:
             spec, page = Path(folder, "digits.tfdeploy"), Path(folder, "map.html")
             spec.write_text(self.spec(), encoding="utf-8")
-            page.write_text(self._page(spec).replace(f"{folder}/", ""), encoding="utf-8")
+            text = measured_page(spec, self.settings) if self.measured else self._page(spec)
+            page.write_text(text.replace(f"{folder}/", ""), encoding="utf-8")
             with start_browser(program, Path(folder, "profile")) as tab:
                 size = {"width": self.width, "height": self.height}
                 tab.call("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=1, mobile=False)
@@ -97,7 +108,7 @@ class Screenshot:
         file.write_bytes(base64.b64decode(taken["data"]))
 
     def _more(self) -> tuple[object, ...]:
-        return self.part, self.settings, self.against
+        return self.part, self.settings, self.against, *([True] if self.measured else [])
 
     def _page(self, path: Path) -> str:
         """Return the page of a spec, or of it beside itself with other settings."""
@@ -121,6 +132,21 @@ class Screenshot:
             )
         ]
         return diff_page(sides[0], sides[1], compare(sides[0].placement, sides[1].placement))
+
+
+def measured_page(spec: Path, settings: tuple[tuple[str, str], ...]) -> str:
+    """Return the page of a spec among the examples, with a step of a run beneath its forecast."""
+    shutil.copytree(ROOT / "examples" / "data" / "digits", spec.parent / "data" / "digits")
+    run, page = spec.parent / "run", spec.parent / "measured.html"
+    short = (("train.directory", str(run)), ("train.steps", "60"))
+    for words, more in (
+        (["calibrate", str(spec)], ()),
+        (["compile-and-run", str(spec), "--profile", "5"], short),
+        (["plan", str(spec), "--measured", str(run / "profile" / "trace.json"), "--html", str(page)], ()),
+    ):
+        changed = [word for name, value in (*settings, *more) for word in ("--set", f"{name}={value}")]
+        subprocess.run([sys.executable, "-m", "tfdeploy", *words, *changed], check=True, capture_output=True)
+    return page.read_text(encoding="utf-8")
 
 
 @frozen
@@ -171,6 +197,9 @@ PICTURES: dict[str, Screenshot | Curves] = {
         1000,
         "timeline-section",
         (("devices.kind", "v100"), ("devices.gpu", "2")),
+    ),
+    "measured.png": Screenshot(
+        digits_spec, "", 1280, 1000, "timeline-section", (("clones.batch", "256"),), measured=True
     ),
     "model.png": Screenshot(
         transformer_spec, "layer=4,encoder/multi_head_attention", 1280, 900, "model-section"

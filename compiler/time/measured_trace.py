@@ -14,6 +14,7 @@ from typing import Any
 from attrs import field, frozen
 
 from compiler.time.forecast import StepForecast
+from compiler.time.work import StepWork
 from dsl.files.typed_json import NAME, read_record
 
 LIMIT = 1 << 28
@@ -73,6 +74,11 @@ class RunTrace:
             for name, events in chosen.items()
         }
 
+    def length(self) -> float:
+        """Return the seconds from the first op to the end of the last one, in the step of median length."""
+        ends = (start + long for runs in self.typical_step().values() for start, long in runs)
+        return max(ends, default=0.0)
+
     def _of_ops(self) -> list[TraceEvent]:
         return [
             each
@@ -110,6 +116,30 @@ class OpTimes:
     @property
     def difference(self) -> float:
         """How much longer it was than forecast; negative if it was shorter."""
+        return self.measured - self.forecast
+
+
+@frozen
+class AlikeTimes:
+    """The same op of some clones together, or an op that is of no clone, in seconds of a step.
+
+    Attributes:
+        name: The name of that of them whose times differ most.
+        device: The device of this one.
+        ops: How many they are.
+        forecast: The forecast time of all.
+        measured: Their measured time; 0 if the trace has none of them.
+    """
+
+    name: str
+    device: str
+    ops: int
+    forecast: float
+    measured: float
+
+    @property
+    def difference(self) -> float:
+        """How much longer they took than forecast; negative if it was shorter."""
         return self.measured - self.forecast
 
 
@@ -160,3 +190,29 @@ def lay_beneath(forecast: StepForecast, trace: RunTrace) -> Beneath:
     ]
     found.sort(key=lambda each: (-abs(each.difference), each.name))
     return Beneath(trace.steps, tuple(found), sum(measured.values()))
+
+
+def join_alike(beneath: Beneath, work: StepWork) -> tuple[AlikeTimes, ...]:
+    """Return the times of ops with those of the same op of other clones, the largest differences first.
+
+    Args:
+        beneath: The ops with their times.
+        work: The step, which says of each op which clone it is of.
+    """
+    inner = {op.name: op.name if op.clone is None else op.name.partition("/")[2] for op in work.ops}
+    # The name of an op of a clone says the same only of ops of clones.
+    of_clones = {op.name for op in work.ops if op.clone is not None}
+    groups: dict[tuple[bool, str], list[OpTimes]] = defaultdict(list)
+    for each in beneath.ops:
+        groups[each.name in of_clones, inner[each.name]].append(each)
+    joined = [
+        AlikeTimes(
+            listed[0].name,
+            listed[0].device,
+            len(listed),
+            sum(each.forecast for each in listed),
+            sum(each.measured for each in listed),
+        )
+        for listed in groups.values()
+    ]
+    return tuple(sorted(joined, key=lambda each: (-abs(each.difference), each.name)))

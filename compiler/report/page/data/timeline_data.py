@@ -7,10 +7,13 @@ from typing import Any
 
 from compiler.report.page.data.numbers import Numbers
 from compiler.time.forecast import StepForecast
-from compiler.time.measured_trace import RunTrace, lay_beneath
+from compiler.time.measured_trace import RunTrace, join_alike, lay_beneath
 
 NAMED = 50
 """The most ops whose measured times are compared with the forecast in a table."""
+
+TOLD = 5
+"""The most ops, those of clones together, of which a sentence says how their times differ."""
 
 ROWS = 64
 """The most devices and the most links that have a row; the busiest are kept."""
@@ -29,7 +32,8 @@ def timeline_data(forecast: StepForecast, source: str, trace: RunTrace | None = 
         `rows`, each with its `label`, how `busy` it is (from 0 to 1), the number of its `lanes`, and its
         `bars`: `[name, lane, start, length, whether it is on the critical path, bytes or -1 for an op]`, in
         the order of their start. A device has a lane for each thread; a link has one. `measured` has the bars
-        of the trace, `[name, lane, start, length]`, in lanes of their own. A name is a number into `names`.
+        of the trace, `[name, lane, start, length]`, in lanes of their own, and `measured_busy` is the part
+        of the measured step in which they run (from 0 to 1). A name is a number into `names`.
         `left` is the number of rows that are left out. `beneath` compares op by op.
     """
     names = Numbers()
@@ -38,12 +42,12 @@ def timeline_data(forecast: StepForecast, source: str, trace: RunTrace | None = 
     busy |= {_way(each.from_device, each.to_device): each.busy for each in forecast.links}
     ran = {} if trace is None else _measured_bars(forecast, trace, names)
     kept = [*_busiest(devices, busy), *_busiest(links, busy)]
-    ends = [bar[2] + bar[3] for bars in ran.values() for bar in bars]
+    length = 0.0 if trace is None else round(trace.length() * 1e6, 3)
     whole = round(forecast.simulated.seconds * 1e6, 3)
     return {
         "seconds": forecast.seconds,
         "around": round(forecast.around * 1e6, 3),
-        "until": round(max([whole, *ends]), 3),
+        "until": max(whole, length),
         "estimate": forecast.estimate,
         "source": source,
         "rows": [
@@ -52,11 +56,12 @@ def timeline_data(forecast: StepForecast, source: str, trace: RunTrace | None = 
                 "busy": round(busy[label], 4),
                 **_in_lanes(devices.get(label) or links.get(label) or [], "bars", "lanes"),
                 **_in_lanes(ran.get(label, []), "measured", "measured_lanes"),
+                "measured_busy": _share(ran.get(label, []), length),
             }
             for label in kept
         ],
         "left": len(devices) + len(links) - len(kept),
-        "beneath": None if trace is None else _beneath(forecast, trace, names),
+        "beneath": None if trace is None else {"length": length, **_beneath(forecast, trace, names)},
         "names": names.values(),
     }
 
@@ -106,13 +111,36 @@ def _measured_bars(forecast: StepForecast, trace: RunTrace, names: Numbers) -> d
     return bars
 
 
+def _share(bars: Iterable[list[Any]], length: float) -> float:
+    """Return for how much of a length some bar runs; the bars are in the order of their start."""
+    until = covered = 0.0
+    for _, _, start, long in bars:
+        covered += max(0.0, start + long - max(start, until))
+        until = max(until, start + long)
+    return round(covered / length, 4) if length else 0.0
+
+
 def _beneath(forecast: StepForecast, trace: RunTrace, names: Numbers) -> dict[str, Any]:
+    """Return the sums, the ops that differ most, and `told`: `[name, device, ops, forecast, measured]`.
+
+    `share` is the part that the differences of what is told have in all differences, without their signs.
+    """
     found = lay_beneath(forecast, trace)
+    joined = [each for each in join_alike(found, forecast.work) if each.difference]
+    told = joined[:TOLD]
+    together = sum(abs(each.difference) for each in joined)
     return {
         "steps": found.steps,
         "forecast": found.forecast * 1e6,
         "measured": found.measured * 1e6,
         "unknown": found.unknown * 1e6,
+        # Clones that update by themselves are forecast for several updates at once, and traced for one.
+        "span": forecast.simulated.seconds * 1e6 if forecast.simulated.updates == 1 else None,
+        "share": sum(abs(each.difference) for each in told) / together if together else 0.0,
+        "told": [
+            [names.of(each.name), each.device, each.ops, each.forecast * 1e6, each.measured * 1e6]
+            for each in told
+        ],
         "ops": [
             [names.of(each.name), each.device, round(each.forecast * 1e6, 3), round(each.measured * 1e6, 3)]
             for each in found.ops[:NAMED]

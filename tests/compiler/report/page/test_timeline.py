@@ -31,6 +31,11 @@ PIXEL = """
   return [...pen.getImageData(Math.round(x * canvas.width), y, 1, 1).data];
 })
 """
+TOLD = (
+    "[...document.querySelectorAll('#beneath-told li')]"
+    ".map((each) => each.textContent.replaceAll('\u00a0', ' '))"
+)
+KEYS = "[...document.querySelectorAll('#timeline-keys .key')].map((each) => each.innerText)"
 ORANGE, BLUE, NOTHING = [168, 86, 10, 255], [36, 99, 194, 255], [0, 0, 0, 0]
 
 
@@ -47,11 +52,12 @@ def test_the_timeline_of_a_step(tab: Tab, tmp_path: Path) -> None:
         ["gpu[0]", "29% busy"],
         ["cpu[0] -> gpu[0]", "36% busy"],
     ]
+    assert tab.evaluate(KEYS) == ["on the critical path", "other ops", "other transfers"]
     assert tab.evaluate("document.getElementById('timeline-span').innerText") == "0 µs to 28.0 ms"
     for row, at, color in [(0, 9.5, ORANGE), (0, 20, NOTHING), (2, 19.5, ORANGE), (1, 19.5, NOTHING)]:
         assert tab.evaluate(f"{PIXEL}([{row}, {at / 28}, 4])") == color, (row, at)
     assert tab.evaluate(f"{PIXEL}([1, {24.8 / 28}, 4])") == ORANGE
-    assert tab.evaluate(f"{PIXEL}([0, {1 / 28}, 20])") == BLUE  # on the second thread, off the path
+    assert tab.evaluate(f"{PIXEL}([0, {1 / 28}, 18])") == BLUE  # on the second thread, off the path
     tab.click("#timeline canvas[data-row='2']")
     detail = tab.evaluate(DETAIL)
     assert detail.startswith(
@@ -66,12 +72,10 @@ def test_it_says_what_the_rows_do_not_show(tab: Tab, tmp_path: Path) -> None:
     """The step is longer than the rows by what it costs before its first op and after its last one."""
     about = "document.getElementById('timeline-about').innerText"
     tab.open(timed_page(tmp_path / "timed.html", around=0.0))
-    assert tab.evaluate(about).startswith(
-        "A step takes 28.0 ms, forecast by a.profile.json. Orange bars are "
-    )
+    assert tab.evaluate(about).startswith("A step takes 28.0 ms, forecast by a.profile.json. Keys in a row: ")
     tab.open(timed_page(tmp_path / "around.html", around=2e-3))
     said = "The rows do not show 2.00 ms of it, before its first op and after its last one."
-    assert tab.evaluate(about).startswith(f"A step takes 30.0 ms, forecast by a.profile.json. {said} Orange ")
+    assert tab.evaluate(about).startswith(f"A step takes 30.0 ms, forecast by a.profile.json. {said} Keys ")
     assert tab.evaluate("document.getElementById('timeline-span').innerText") == "0 µs to 28.0 ms"
 
 
@@ -130,16 +134,31 @@ def test_a_measured_step_beneath_the_forecast(tab: Tab, tmp_path: Path) -> None:
     tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
     page = timed_page(tmp_path / "timed.html", trace_of(tmp_path / "trace.json"))
     tab.open(page)
-    about = tab.evaluate("document.getElementById('beneath-about').innerText")
-    assert about.startswith(
-        "Measured in 2 steps: its ops took 23.0 ms together, forecast 20.0 ms, and 100 µs in ops"
+    assert tab.evaluate("document.getElementById('beneath-about').innerText") == (
+        "Measured in 2 steps: its ops took 23.0 ms together, forecast 20.0 ms, and 100 µs in ops that the "
+        "forecast leaves out. The step that is drawn took 24.0 ms from its first op to its last one, "
+        "forecast 28.0 ms. Ops take longer while they are traced. The largest differences, 100% of the "
+        "sum of all:"
     )
-    assert tab.evaluate(f"{CELL_TEXTS}('beneath')") == [
-        ["clone_0/conv1/Conv2D", "gpu[0]", "5.00 ms", "13.0 ms", "+8.00 ms"],
-        ["beside", "cpu[0]", "2.00 ms", "0 µs", "\N{MINUS SIGN}2.00 ms"],
-        ["input/IteratorGetNext", "cpu[0]", "10.0 ms", "8.00 ms", "\N{MINUS SIGN}2.00 ms"],
-        ["clone_0/conv1/Relu", "gpu[0]", "3.00 ms", "2.00 ms", "\N{MINUS SIGN}1.00 ms"],
+    assert tab.evaluate(TOLD) == [
+        "clone_0/conv1/Conv2D on gpu[0] took 13.0 ms, 8.00 ms longer than forecast (5.00 ms).",
+        "beside on cpu[0] is forecast to take 2.00 ms and did not run.",
+        "input/IteratorGetNext on cpu[0] took 8.00 ms, 2.00 ms shorter than forecast (10.0 ms).",
+        "clone_0/conv1/Relu on gpu[0] took 2.00 ms, 1.00 ms shorter than forecast (3.00 ms).",
     ]
+    assert tab.evaluate(f"{CELL_TEXTS}('beneath')") == [
+        ["clone_0/conv1/Conv2D\ngpu[0]", "5.00 ms", "13.0 ms", "+8.00 ms"],
+        ["beside\ncpu[0]", "2.00 ms", "0 µs", "\N{MINUS SIGN}2.00 ms"],
+        ["input/IteratorGetNext\ncpu[0]", "10.0 ms", "8.00 ms", "\N{MINUS SIGN}2.00 ms"],
+        ["clone_0/conv1/Relu\ngpu[0]", "3.00 ms", "2.00 ms", "\N{MINUS SIGN}1.00 ms"],
+    ]
+    busy = "[...document.querySelectorAll('#timeline .said')].map((each) => each.textContent)"
+    assert tab.evaluate(busy) == [
+        "36% busy33% busy as measured",
+        "29% busy67% busy as measured",
+        "36% busy",
+    ]
+    assert tab.evaluate(KEYS)[-1] == "a measured step, that of median length"
     grey = [95, 107, 122, 255]
     beneath = 16 + 2 + 3 + 1  # pixels from the top of a row with one lane
     assert tab.evaluate(f"{PIXEL}([1, {9 / 28}, {beneath}])") == grey
@@ -147,6 +166,10 @@ def test_a_measured_step_beneath_the_forecast(tab: Tab, tmp_path: Path) -> None:
     assert tab.evaluate(f"{PIXEL}([1, {7 / 28}, {beneath}])") == NOTHING
     assert tab.evaluate(f"{PIXEL}([1, {9 / 28}, 4])") == NOTHING  # of the forecast
     tab.click("#beneath tbody tr button")
+    assert tab.evaluate("location.hash") == "#bar=1,0,measured"
+    tab.click("#beneath-told li:nth-child(2) button")  # which was not measured
+    assert tab.evaluate("location.hash") == "#bar=0,1"
+    tab.click("#beneath-told li button")
     assert tab.evaluate("location.hash") == "#bar=1,0,measured"
     detail = tab.evaluate(DETAIL)
     assert detail.startswith(
@@ -162,3 +185,14 @@ def test_a_measured_step_beneath_the_forecast(tab: Tab, tmp_path: Path) -> None:
     tab.press("ArrowDown")
     assert tab.evaluate("location.hash") == "#bar=1,0,measured"
     assert tab.errors == []
+
+
+def test_a_name_of_many_parts_has_its_figures_in_sight(tab: Tab, tmp_path: Path) -> None:
+    """The names of ops break after a slash, so that no table or sentence is wider than a telephone."""
+    tab.call("Emulation.setDeviceMetricsOverride", width=390, height=900, deviceScaleFactor=1, mobile=True)
+    tab.open(timed_page(tmp_path / "timed.html", trace_of(tmp_path / "trace.json")))
+    for part in ("beneath", "beneath-told", "timeline"):
+        box = f"document.getElementById('{part}').parentElement"
+        assert tab.evaluate(f"{box}.scrollWidth <= {box}.clientWidth"), part
+    assert tab.evaluate("document.querySelectorAll('#beneath tbody tr:first-child wbr').length") == 2
+    tab.call("Emulation.clearDeviceMetricsOverride")

@@ -37,6 +37,21 @@ import { byId } from "./dom.js";
  * @property {Bar[]} bars
  * @property {number} measured_lanes
  * @property {MeasuredBar[]} measured
+ * @property {number} measured_busy
+ */
+
+/**
+ * Times in microseconds.
+ * @typedef {object} Beneath
+ * @property {number} steps
+ * @property {number} length of the measured step that is drawn
+ * @property {number | null} span of the forecast step, or null if it is of several updates
+ * @property {number} forecast
+ * @property {number} measured
+ * @property {number} unknown
+ * @property {number} share of what is told in all differences
+ * @property {[number, string, number, number, number][]} told name, device, number of ops, forecast, measured
+ * @property {[number, string, number, number][]} ops name, device, forecast, measured
  */
 
 /**
@@ -49,7 +64,7 @@ import { byId } from "./dom.js";
  * @property {Row[]} rows
  * @property {number} left
  * @property {string[]} names
- * @property {{ steps: number, forecast: number, measured: number, unknown: number, ops: [number, string, number, number][] } | null} beneath
+ * @property {Beneath | null} beneath
  */
 
 /** @typedef {{ clones: number[], label: string, tree: any[], spots: number[] }} Family */

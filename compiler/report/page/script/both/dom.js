@@ -79,6 +79,13 @@ export function makeFacts(...facts) {
 }
 
 /**
+ * Say what a colour means.
+ * @param {string} kind The class that has the colour.
+ * @param {string} text
+ */
+export const makeKey = (kind, text) => make("span", { class: "key" }, make("i", { class: kind, "aria-hidden": "true" }), text);
+
+/**
  * Let the Enter and the space key do what a click does, on what is no button of the browser.
  * @param {Element} element
  * @param {() => void} act

@@ -1,7 +1,7 @@
 // The strip of devices: boxes filled against their memory, and links as wide as their bytes, coloured by their time.
 
 import { isSum, listColumns } from "./columns.js";
-import { make, makeSvg, onPress } from "./dom.js";
+import { make, makeKey, makeSvg, onPress } from "./dom.js";
 import { formatShare, formatSize, plural } from "./format.js";
 
 /** @typedef {import("./data.js").Device} Device */
@@ -81,12 +81,6 @@ function makeKeys(side) {
   return [...keys, words, ...(timed ? [" Their colour is the share of the step in which they carry something: ",
     makeKey("hot0", `below ${shares[0]}`), ...shares.map((from, number) => makeKey(`hot${number + 1}`, `from ${from}`))] : [])];
 }
-
-/**
- * @param {string} kind
- * @param {string} text
- */
-const makeKey = (kind, text) => make("span", { class: "key" }, make("i", { class: kind, "aria-hidden": "true" }), text);
 
 /**
  * The bytes of a step between boxes, the widest first.

@@ -1,7 +1,7 @@
 // The timeline of a forecast step: a row for each device and link, with a measured step beneath, zoom, pan and keys.
 
 import { data } from "../both/data.js";
-import { byId, make, makeFacts, makeWord } from "../both/dom.js";
+import { byId, make, makeFacts, makeKey, makeWord } from "../both/dom.js";
 import { formatShare, formatSize, formatTime, plural } from "../both/format.js";
 import { choose, register, view, writeAddress } from "../both/state.js";
 import { explainOp, linkTo, showDetail } from "../map/explain.js";
@@ -44,11 +44,12 @@ function drawHead() {
   byId("timeline-section").hidden = !step;
   if (!step) return;
   const how = step.estimate ? `an estimate for the hardware ${step.source}` : `forecast by ${step.source}`;
-  const measured = step.beneath ? " Grey bars, beneath, are a measured step: that of median length." : "";
   const around = step.around ? `The rows do not show ${formatTime(step.around)} of it, before its first op and after its last one. ` : "";
   byId("timeline-about").textContent = `A step takes ${formatTime(step.seconds * 1e6)}, ${how}. ${around}`
-    + `Orange bars are on the critical path.${measured} Keys in a row: arrows go from bar to bar and from row to row, + and - zoom, `
+    + "Keys in a row: arrows go from bar to bar and from row to row, + and - zoom, "
     + "0 shows all, Shift with an arrow moves. With the mouse: drag, or turn the wheel with Ctrl.";
+  byId("timeline-keys").replaceChildren(makeKey("step", "on the critical path"), makeKey("variables", "other ops"),
+    makeKey("slots", "other transfers"), ...(step.beneath ? [makeKey("other", "a measured step, that of median length")] : []));
   /**
    * @param {string} text
    * @param {string} label
@@ -69,9 +70,15 @@ function makeRows() {
   const rows = step.rows.slice(0, span.rows).map((row, at) => {
     const words = `${row.label}: ${formatShare(row.busy)} busy`;
     const bars = row.measured.length ? `${plural(row.bars.length, "bar")}, ${row.measured.length} measured` : plural(row.bars.length, "bar");
+    const said = make("div", { class: "said" }, make("small", {}, `${formatShare(row.busy)} busy`));
+    if (row.measured_lanes) {
+      const ran = make("small", {}, makeKey("other", `${formatShare(row.measured_busy)} busy`), make("span", { class: "unseen" }, " as measured"));
+      said.append(ran);
+      said.style.setProperty("--forecast", `${forecastHeight(row) + GAP}px`);
+    }
     const canvas = make("canvas", { role: "img", tabindex: at === 0 ? 0 : -1, "data-row": at, "aria-label": `${words}, ${bars}` });
     canvas.style.height = `${rowHeight(row)}px`;
-    return make("li", {}, make("span", { class: "name" }, row.label), make("small", {}, `${formatShare(row.busy)} busy`), canvas);
+    return make("li", {}, make("span", { class: "name" }, row.label), said, canvas);
   });
   if (step.rows.length > rows.length) {
     const more = () => { span.rows = Infinity; makeRows(); draw(); };
@@ -356,20 +363,46 @@ function drawBeneath() {
   const beneath = step?.beneath;
   byId("beneath-section").hidden = !beneath;
   if (!step || !beneath) return;
+  const whole = beneath.span === null ? "" : ` The step that is drawn took ${formatTime(beneath.length)} from its first op to its last one, forecast ${formatTime(beneath.span)}.`;
+  const most = beneath.told.length ? ` The largest differences, ${formatShare(beneath.share)} of the sum of all:` : " No op differs.";
   byId("beneath-about").textContent = `Measured in ${plural(beneath.steps, "step")}: its ops took ${formatTime(beneath.measured)} together, `
     + `forecast ${formatTime(beneath.forecast)}`
-    + `${beneath.unknown ? `, and ${formatTime(beneath.unknown)} in ops that the forecast leaves out` : ""}. The largest differences:`;
-  const heads = ["op", "device", "forecast", "measured", "difference"];
-  const head = make("tr", {}, ...heads.map((each, at) => make("th", { scope: "col", class: at < 2 ? "left" : "" }, each)));
+    + `${beneath.unknown ? `, and ${formatTime(beneath.unknown)} in ops that the forecast leaves out` : ""}.${whole}`
+    + ` Ops take longer while they are traced.${most}`;
+  byId("beneath-told").replaceChildren(...beneath.told.map(makeTold));
+  const head = make("tr", {}, ...["op", "forecast", "measured", "difference"].map((each) => make("th", { scope: "col" }, each)));
   const rows = beneath.ops.map(([name, device, forecast, measured]) => {
     const path = step.names[name] ?? "";
     return make("tr", {},
-      make("td", { class: "name" }, makeWord(path, () => chooseOp(path, device), { class: "plain name" })),
-      make("td", { class: "left name" }, device),
+      make("td", {}, makeOpWord(path, device), make("small", { class: "name" }, device)),
       make("td", {}, formatTime(forecast)), make("td", {}, formatTime(measured)),
       make("td", {}, `${measured > forecast ? "+" : "\u2212"}${formatTime(Math.abs(measured - forecast))}`));
   });
   byId("beneath").replaceChildren(make("thead", {}, head), make("tbody", {}, ...rows));
+}
+
+/**
+ * The name of an op, which a narrow window breaks after a slash, as a way to its bar.
+ * @param {string} path
+ * @param {string} device
+ */
+function makeOpWord(path, device) {
+  const parts = path.split(/(?<=\/)/).flatMap((part, at) => (at ? [make("wbr", {}), part] : [part]));
+  return makeWord(make("span", {}, ...parts), () => chooseOp(path, device), { class: "plain name" });
+}
+
+/**
+ * A sentence about what differs, one op or the same op of some clones.
+ * @param {[number, string, number, number, number]} told
+ */
+function makeTold([name, device, ops, forecast, measured]) {
+  const path = step?.names[name] ?? "";
+  const [who, together] = ops > 1 ? [` and the same op of ${plural(ops - 1, "other clone")}`, " together"] : [` on ${device}`, ""];
+  const time = (/** @type {number} */ long) => formatTime(long).replace(" ", "\u00a0");
+  const away = `${time(Math.abs(measured - forecast))} ${measured > forecast ? "longer" : "shorter"} than forecast`;
+  const ran = measured ? `took ${time(measured)}${together}, ${away} (${time(forecast)})`
+    : `${ops > 1 ? "are" : "is"} forecast to take ${time(forecast)}${together} and did not run`;
+  return make("li", {}, makeOpWord(path, device), `${who} ${ran}.`);
 }
 
 /**

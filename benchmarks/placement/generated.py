@@ -209,6 +209,23 @@ def translation(layers: int, *, training: bool, accelerators: int, seed: int = 0
     return draw.input(accelerators)
 
 
+def tangle(count: int, reach: int, *, accelerators: int, seed: int = 0) -> dict[str, Any]:
+    """Return a graph without structure: each node reads from one to three of those right before it.
+
+    Args:
+        count: How many nodes it has.
+        reach: How many nodes before it a node may read from.
+        accelerators: How many accelerators there are.
+        seed: The seed of all chance.
+    """
+    draw = _drawing(seed)
+    for number in range(count):
+        near = range(max(0, number - reach), number)
+        inputs = draw.random.sample(near, min(len(near), draw.random.choice((1, 1, 2, 3))))
+        draw.node("any", draw.random.lognormvariate(0.0, 1.0), draw.random.lognormvariate(-1.0, 1.0), *inputs)
+    return draw.input(accelerators)
+
+
 GRAPHS: dict[str, Callable[[], dict[str, Any]]] = {
     "translation_training": lambda: translation(8, training=True, accelerators=6),
     "inception_inference": lambda: inception(15, training=False, accelerators=6),
@@ -218,5 +235,7 @@ GRAPHS: dict[str, Callable[[], dict[str, Any]]] = {
     "transformer12_training": lambda: transformer(12, training=True, accelerators=6),
     "transformer20_inference": lambda: transformer(20, training=False, accelerators=6),
     "transformer20_training": lambda: transformer(20, training=True, accelerators=6),
+    "tangle_inference": lambda: tangle(2000, 40, accelerators=6),
+    "wide_tangle_inference": lambda: tangle(2000, 1000, accelerators=6),
 }
 """The graphs of the table in docs/placement-search.md, by name."""

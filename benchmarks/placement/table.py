@@ -12,6 +12,7 @@ from attrs import frozen
 
 from benchmarks.placement.files import read_json, workload_of
 from benchmarks.placement.generated import GRAPHS
+from compiler.search.pieces import MOST_WORK
 from compiler.search.search import search
 
 PAGE = Path(__file__).parents[2] / "docs" / "placement-search.md"
@@ -47,6 +48,15 @@ pipeline. *Bound* is a max-load below which no placement is, and *gap* is how fa
 what the result could at most be improved by. *{LONG} times as long* is the max-load after {LONG} times as
 many cycles of the search. Seconds are those of the processor, on one core, without the start of Python; the
 result does not depend on them, because the search counts its steps and not the time.
+
+The search begins with the best split into consecutive pieces, which a dynamic program finds among prefixes of
+the graph. It improves the split by moves at falling temperatures, first of large parts and then of single
+operators. If branches are parallel, the number of prefixes grows exponentially with the branches. So a few of
+each size are looked at: those with the least to send, and as many that differ in their work. Each part of the
+search has a bound: if the dynamic program would have more than {MOST_WORK:,} numbers to compute, it looks at
+the prefixes of every second size only, or of every fourth, and so on; and if operators have many readers, or
+devices to be on, each of them is offered a new device less often. So a graph of 2,000 operators of any shape
+takes seconds. A wide graph takes no longer, but its placement may be further from the best one.
 """
 FOR_PUBLISHED = """\
 ## Published graphs
@@ -60,7 +70,9 @@ FOR_GENERATED = """\
 ## Made-up graphs
 
 These have the structure of known models and made-up costs (`benchmarks/placement/generated.py`), and show
-how the search does on larger graphs.
+how the search does on larger graphs. The tangles have no structure: each node reads from one to three of
+the 40 before it, or of the 1,000 before it, with costs that differ widely. No good placement of these is
+known; the bound does not count what has to be sent.
 """
 
 

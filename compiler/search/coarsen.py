@@ -9,10 +9,15 @@ the most expensive nets with it.
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 from attrs import frozen
 
 from compiler.search.problem import Integers, Problem, merge, numbered
+
+MOST_PAIRS = 250_000
+"""The most pairs of groups that share a net which are looked at to join groups once."""
 
 
 def coarsen(
@@ -79,7 +84,7 @@ class _Choice:
     Attributes:
         problem: The problem.
         limit: The time on an accelerator that a pair may have.
-        nets_of: The nets of each group.
+        nets_of: The nets of each group, without the largest ones if there are too many pairs of groups.
         seconds: The time of each group on an accelerator.
         bytes: The memory of each group.
         kinds: Groups with different kinds are not joined.
@@ -96,8 +101,12 @@ class _Choice:
     def of(cls, problem: Problem, limit: float, apart: Integers | None) -> _Choice:
         """Collect what is needed."""
         nets_of: list[list[int]] = [[] for _ in range(problem.size)]
-        for at, net in enumerate(problem.nets):
-            for group in net:
+        # What groups share in a net is the less, the more groups it has. So large nets are left out first.
+        ranked = sorted(range(len(problem.nets)), key=lambda at: (len(problem.nets[at]), at))
+        pairs = accumulate(len(problem.nets[at]) ** 2 for at in ranked)
+        few = [at for at, total in zip(ranked, pairs, strict=True) if total <= MOST_PAIRS]
+        for at in sorted(few):
+            for group in problem.nets[at]:
                 nets_of[group].append(at)
         labels = [0] * problem.size if apart is None else apart.tolist()
         kinds = list(zip(problem.supported.tolist(), labels, strict=True))

@@ -15,11 +15,13 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from compiler.search.prefixes import Prefixes, find_neighbours, find_prefixes
+from compiler.search.prefixes import Prefixes, find_neighbours, find_prefixes, find_wanted, net_members
 from compiler.search.problem import Floats, Integers, Problem
 
 REFINEMENTS = 2
 NEIGHBOURS = 1500  # prefixes that a refinement looks at
+MOST_WORK = 30_000_000  # numbers that a dynamic program computes; each takes a few nanoseconds
+MOST_WANTED = 60 * MOST_WORK  # from here on, so few prefixes would be left that one of each size does as well
 _HOST_BIT = 1
 
 
@@ -32,20 +34,64 @@ def split_into_pieces(problem: Problem, width: int, best: float = np.inf) -> Int
         best: The max-load of a placement that is known; only better ones are looked for.
 
     Returns:
-        The device of each group, or None if no such split is possible.
+        The device of each group; None if no such split is possible, or if the width is more than one and most
+        of the prefixes could not be looked at anyway.
     """
     prefixes = find_prefixes(problem, width)
+    if width > 1 and count_work(prefixes, best) > MOST_WANTED:
+        return None
+    prefixes = _affordable(prefixes, best)
     found = _best_split(prefixes, best)
     for _ in range(0 if prefixes.complete else REFINEMENTS):
         if found is None:
             break
         # With all that is near its cuts, the best split of the prefixes that were kept can be improved.
-        prefixes = find_neighbours(prefixes, found.cuts, NEIGHBOURS // max(1, len(found.cuts)))
+        near = find_neighbours(prefixes, found.cuts, NEIGHBOURS // max(1, len(found.cuts)))
+        prefixes = _affordable(near, found.load)
         finer = _best_split(prefixes, found.load)
         if finer is None or finer.load >= found.load:
             break
         found = finer
     return None if found is None else found.devices
+
+
+def _affordable(prefixes: Prefixes, best: float) -> Prefixes:
+    """Return as many of some prefixes as keep the dynamic program within `MOST_WORK`."""
+    while (work := count_work(prefixes, best)) > MOST_WORK:
+        # The work is about proportional to the square of the number of prefixes.
+        share = min(0.9, (MOST_WORK / work) ** 0.5)
+        prefixes = find_wanted(prefixes, int(share * (len(prefixes.members) - 2)))
+    return prefixes
+
+
+def count_work(prefixes: Prefixes, best: float) -> int:
+    """Return how many numbers the dynamic program computes at some prefixes.
+
+    For each pair of prefixes, the second of which contains the first, these are one for each state, one for
+    each word, and one for each net that either of them cuts.
+
+    Args:
+        prefixes: The prefixes.
+        best: The max-load of a placement that is known.
+    """
+    early, late = _earliest(prefixes, best), np.arange(len(prefixes.members))
+    cut = np.concatenate([[0], np.cumsum(prefixes.cut)])
+    each = prefixes.words.shape[1] + 2 * (prefixes.problem.accelerators + 1) + prefixes.cut
+    return int((cut[late] - cut[early]).sum() + ((late - early) * each).sum())
+
+
+def _earliest(prefixes: Prefixes, best: float) -> Integers:
+    """Return for each prefix the first one that the last piece of a split can begin at.
+
+    Prefixes are in the order of their time on an accelerator, so that those that begin too early are the
+    first ones.
+    """
+    problem = prefixes.problem
+    shortest = np.minimum(problem.seconds, problem.host_seconds) if problem.host else problem.seconds
+    if (shortest < problem.seconds).any():
+        return np.zeros(len(prefixes.members), dtype=np.int64)
+    seconds = prefixes.members.astype(np.float64) @ problem.seconds
+    return np.searchsorted(seconds, seconds - best)
 
 
 @frozen(eq=False)
@@ -110,11 +156,7 @@ def _fill(prefixes: Prefixes, best: float) -> _Table:
     sums = _Sums.of(prefixes)
     ended = ~prefixes.words
     rows = np.arange(states)
-    shortest = np.minimum(problem.seconds, problem.host_seconds) if problem.host else problem.seconds
-    # Prefixes are in the order of their time on an accelerator, so that those that begin too early are the
-    # first ones.
-    least = sums.seconds if (shortest == problem.seconds).all() else np.zeros(count)
-    earliest = np.searchsorted(least, least - best)
+    earliest = _earliest(prefixes, best)
     for last in range(1, count):
         early = int(earliest[last])
         first = early + np.nonzero(~(prefixes.words[early:last] & ended[last]).any(axis=1))[0]
@@ -168,10 +210,7 @@ class _Sums:
     def of(cls, prefixes: Prefixes) -> _Sums:
         """Compute the sums of all prefixes."""
         problem = prefixes.problem
-        has = np.zeros((problem.size, len(problem.nets)), dtype=np.float32)
-        for at, net in enumerate(problem.nets):
-            has[list(net), at] = 1.0
-        held = np.rint(prefixes.members.astype(np.float32) @ has).astype(np.int16)
+        held = np.rint(prefixes.members.astype(np.float32) @ net_members(problem)).astype(np.int16)
         pins = np.array([len(net) for net in problem.nets], dtype=np.int16)
         is_open = (held > 0) & (held < pins)
         which, nets = np.nonzero(is_open)

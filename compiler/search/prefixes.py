@@ -7,13 +7,13 @@ that differ in their work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
+from compiler.search.growth import grow
 from compiler.search.problem import Flags, Integers, Problem, merge, numbered
 
 
@@ -28,6 +28,8 @@ class Prefixes:
         the
             last is everything.
         words: The same as bits, 64 in a word.
+        cut: How many nets each prefix cuts.
+        wanted: If not all can be looked at, those with the smallest numbers should be.
         complete: Whether these are all prefixes there are.
     """
 
@@ -35,6 +37,8 @@ class Prefixes:
     problem: Problem
     members: Flags
     words: NDArray[np.uint64]
+    cut: Integers
+    wanted: Integers
     complete: bool
 
 
@@ -47,8 +51,30 @@ def find_prefixes(problem: Problem, width: int) -> Prefixes:
     """
     parts = _cycles(problem.size, problem.order)
     joined = merge(problem, parts)
-    sets, complete = _grow(joined, width)
-    return _ranked(parts, joined, sets, complete=complete)
+    levels, complete = grow(joined, width)
+    members, cut = (np.concatenate(each) for each in zip(*((a.members, a.cut) for a in levels), strict=True))
+    # The lowest bit that is set in a size is the larger, the fewer sizes share it.
+    sizes = members.sum(axis=1)
+    return _ranked(parts, joined, members, cut, -(sizes & -sizes), complete=complete)
+
+
+def find_wanted(prefixes: Prefixes, count: int) -> Prefixes:
+    """Return those of some prefixes that are wanted the most, with the empty one and that of everything.
+
+    Args:
+        prefixes: The prefixes.
+        count: How many to return of the others.
+    """
+    ranked = np.argsort(prefixes.wanted[1:-1], kind="stable")[:count] + 1
+    rows = np.concatenate([[0], np.sort(ranked), [len(prefixes.members) - 1]])
+    return evolve(
+        prefixes,
+        members=prefixes.members[rows],
+        words=prefixes.words[rows],
+        cut=prefixes.cut[rows],
+        wanted=prefixes.wanted[rows],
+        complete=prefixes.complete and len(rows) == len(prefixes.members),
+    )
 
 
 def find_neighbours(prefixes: Prefixes, middle: Iterable[int], count: int) -> Prefixes:
@@ -63,103 +89,109 @@ def find_neighbours(prefixes: Prefixes, middle: Iterable[int], count: int) -> Pr
         The prefixes nearby, the empty one, and that of everything.
     """
     problem = prefixes.problem
-    needs, readers = _needs(problem)
-    read_by = [sum(1 << each for each in others) for others in readers]
+    near = _Nearby.of(problem)
     whole = (1 << problem.size) - 1
-    found = {0: None, whole: None}
+    found = {0: 0, whole: 0}
     for row in middle:
         start = int.from_bytes(prefixes.words[row].tobytes(), "little")
-        near = {start: None}
-        for prefix in _near_first(near, count):
-            for group in range(problem.size):
-                bit = 1 << group
-                inside = prefix & bit
-                if not (read_by[group] & prefix if inside else needs[group] & ~prefix):
-                    near.setdefault(prefix ^ bit)
-        found |= dict.fromkeys(list(near)[:count])
-    return _ranked(prefixes.parts, problem, list(found), complete=False)
+        for distance, each in enumerate(near.find(start, count)):
+            found[each] = min(distance, found.get(each, distance))
+    words = prefixes.words.shape[1]
+    raw = b"".join(each.to_bytes(words * 8, "little") for each in found)
+    octets = np.frombuffer(raw, np.uint8).reshape(len(found), words * 8)
+    members = np.unpackbits(octets, axis=1, bitorder="little")[:, : problem.size].astype(bool)
+    held = members.astype(np.float32) @ net_members(problem)
+    sizes = np.array([len(net) for net in problem.nets], dtype=np.float32)
+    cut = ((held > 0) & (held < sizes)).sum(axis=1)
+    return _ranked(prefixes.parts, problem, members, cut, np.array(list(found.values())), complete=False)
 
 
-def _near_first(near: Mapping[int, None], count: int) -> Iterator[int]:
-    """Yield what is in a dictionary, and what is added to it meanwhile, until it has `count` entries."""
-    at = 0
-    pending = list(near)
-    while at < len(pending) and len(near) < count:
-        yield pending[at]
-        at += 1
-        pending += list(islice(near, len(pending), None))
+def net_members(problem: Problem) -> NDArray[np.float32]:
+    """Return for each group and net a one if the group is in the net, and otherwise a zero."""
+    has = np.zeros((problem.size, len(problem.nets)), dtype=np.float32)
+    for at, net in enumerate(problem.nets):
+        has[list(net), at] = 1.0
+    return has
 
 
-def _ranked(parts: Integers, joined: Problem, sets: list[int], *, complete: bool) -> Prefixes:
-    """Return sets of bits as prefixes in the order of their work."""
-    words = -(-max(joined.size, 1) // 64)
-    raw = b"".join(each.to_bytes(words * 8, "little") for each in sets)
-    octets = np.frombuffer(raw, np.uint8).reshape(len(sets), words * 8)
-    members = np.unpackbits(octets, axis=1, bitorder="little")[:, : joined.size].astype(bool)
-    work = members @ joined.seconds
-    ranked = np.lexsort((members.sum(axis=1), work))
-    return Prefixes(
-        parts, joined, members[ranked], octets.view(np.uint64).reshape(len(sets), words)[ranked], complete
-    )
+@frozen(eq=False)
+class _Nearby:
+    """What is needed to go from a prefix to its neighbours, which differ from it by one group.
 
-
-def _grow(problem: Problem, width: int) -> tuple[list[int], bool]:
-    """Return the prefixes as sets of bits, smallest first, and whether they are all."""
-    needs, readers = _needs(problem)
-    nets = [
-        (sum(1 << group for group in net), float(cost))
-        for net, cost in zip(problem.nets, problem.costs, strict=True)
-    ]
-    level: dict[int, tuple[int, ...]] = {0: tuple(group for group in range(problem.size) if not needs[group])}
-    seconds, work = problem.seconds.tolist(), {0: 0.0}
-    found = [0]
-    complete = True
-    for _ in range(problem.size):
-        larger: dict[int, tuple[int, ...]] = {}
-        grown_work: dict[int, float] = {}
-        for prefix, ready in level.items():
-            for group in ready:
-                grown = prefix | 1 << group
-                if grown not in larger:
-                    freed = [each for each in readers[group] if not needs[each] & ~grown]
-                    grown_work[grown] = work[prefix] + seconds[group]
-                    larger[grown] = (*(each for each in ready if each != group), *freed)
-        if len(larger) > width:
-            complete = False
-            larger = {each: larger[each] for each in _chosen(larger, width, nets, grown_work)}
-        level, work = larger, grown_work
-        found += level
-    return found, complete
-
-
-def _needs(problem: Problem) -> tuple[list[int], list[list[int]]]:
-    """Return the groups that come right before each group, as bits, and those that come right after it."""
-    needs = [0] * problem.size
-    readers: list[list[int]] = [[] for _ in range(problem.size)]
-    for first, second in sorted(problem.order):
-        needs[second] |= 1 << first
-        readers[first].append(second)
-    return needs, readers
-
-
-def _chosen(
-    prefixes: Iterable[int], width: int, nets: Sequence[tuple[int, float]], work: Mapping[int, float]
-) -> set[int]:
-    """Return the prefixes with the least to send, and as many that differ in their work, `width` in all.
-
-    The latter are those at equal steps in the order of their work, so that a piece can end wherever
-    devices are equally busy.
+    Attributes:
+        needs: The groups that come right before each group, as bits.
+        read_by: The groups that come right after each group, as bits.
+        touched: The groups that a group can make movable or not: itself, and those right before and after it.
     """
-    ranked = sorted(prefixes, key=lambda each: (_sent(each, nets), each))
-    kept, others = ranked[: width - width // 2], ranked[width - width // 2 :]
-    others.sort(key=lambda each: (work[each], each))
-    steps = width - len(kept)
-    return {*kept, *(others[(len(others) - 1) * at // max(steps - 1, 1)] for at in range(steps))}
+
+    needs: list[int]
+    read_by: list[int]
+    touched: list[list[int]]
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Nearby:
+        """Collect what is needed."""
+        needs, read_by = [0] * problem.size, [0] * problem.size
+        touched: list[list[int]] = [[group] for group in range(problem.size)]
+        for first, second in sorted(problem.order):
+            needs[second] |= 1 << first
+            read_by[first] |= 1 << second
+            touched[first].append(second)
+            touched[second].append(first)
+        return cls(needs, read_by, touched)
+
+    def find(self, start: int, count: int) -> list[int]:
+        """Return up to `count` prefixes, those that differ the least from one to start with.
+
+        Args:
+            start: The groups of this prefix, as bits.
+            count: How many to find, itself included.
+        """
+        near = {start: self._movable(start, range(len(self.needs)), ())}
+        pending = [start]
+        at = 0
+        # Which groups are movable is computed for those prefixes only that are gone on from.
+        origin: dict[int, tuple[int, int]] = {}
+        while at < len(pending) and len(pending) < count:
+            prefix = pending[at]
+            at += 1
+            if prefix in origin:
+                before, group = origin[prefix]
+                near[prefix] = self._movable(prefix, self.touched[group], near[before])
+            for group in near[prefix]:
+                other = prefix ^ 1 << group
+                if other != start and other not in origin:
+                    origin[other] = prefix, group
+                    pending.append(other)
+        return pending[:count]
+
+    def _movable(self, prefix: int, touched: Iterable[int], known: Iterable[int]) -> list[int]:
+        """Return which groups can be added to or taken from a prefix, ascending.
+
+        Args:
+            prefix: The prefix.
+            touched: The groups that are looked at.
+            known: Those of the other groups that are movable, and perhaps some of these.
+        """
+        movable = set(known).difference(touched)
+        for group in touched:
+            inside = prefix >> group & 1
+            if not (self.read_by[group] & prefix if inside else self.needs[group] & ~prefix):
+                movable.add(group)
+        return sorted(movable)
 
 
-def _sent(prefix: int, nets: Sequence[tuple[int, float]]) -> float:
-    """Return what the nets cost that a prefix cuts."""
-    return sum(cost for net, cost in nets if prefix & net and net & ~prefix)
+def _ranked(
+    parts: Integers, joined: Problem, members: Flags, cut: Integers, wanted: Integers, *, complete: bool
+) -> Prefixes:
+    """Return prefixes in the order of their work."""
+    ranked = np.lexsort((members.sum(axis=1), members @ joined.seconds))
+    octets = np.zeros((len(members), -(-max(joined.size, 1) // 64) * 8), dtype=np.uint8)
+    packed = np.packbits(members[ranked], axis=1, bitorder="little")
+    octets[:, : packed.shape[1]] = packed
+    return Prefixes(
+        parts, joined, members[ranked], octets.view(np.uint64), cut[ranked], wanted[ranked], complete
+    )
 
 
 def _cycles(count: int, edges: frozenset[tuple[int, int]]) -> Integers:

@@ -20,6 +20,9 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+MOST_ROUNDS = 50
+"""How often groups are joined because those that were joined before have become too long to separate."""
+
 
 @frozen(eq=False)
 class Problem:
@@ -175,7 +178,7 @@ def join_inseparable(problem: Problem, best: float) -> Integers:
 
     If two groups of a net are apart, an accelerator has one of them and not the other, and pays for that
     group and for the net. Nets for which this alone is more than `best` are joined, until no such net is
-    left.
+    left or `MOST_ROUNDS` have been gone through.
 
     Args:
         problem: The problem.
@@ -185,7 +188,7 @@ def join_inseparable(problem: Problem, best: float) -> Integers:
         The number of the joined group of each group, from 0 on.
     """
     parts = np.arange(problem.size)
-    while True:
+    for _ in range(MOST_ROUNDS):
         joined = merge(problem, parts)
         heavy = [
             net
@@ -193,8 +196,9 @@ def join_inseparable(problem: Problem, best: float) -> Integers:
             if cost + min(joined.seconds[group] for group in net) > best
         ]
         if not heavy:
-            return parts
+            break
         parts = numbered(_union(joined.size, heavy))[parts]
+    return parts
 
 
 def numbered(labels: Iterable[int]) -> Integers:

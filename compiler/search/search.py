@@ -27,6 +27,7 @@ WIDTHS = (8, 12)  # the least and the most prefixes of one size
 MOST_CYCLES = 3
 MOST_OFFERS = 50_000  # of a group to all replicas; one takes about 30 microseconds
 GROUPS_PER_CYCLE = 40
+MOST_WORK = 50_000  # of a cycle, in offers of a group that is in few nets and may be on few devices
 
 
 @frozen
@@ -181,13 +182,25 @@ def _run_cycle(
     if not fresh:
         starts[:, : REPLICAS // 2] = known[:, None]
     steps = [*((level.sweeps, level.ladder) for level in _LEVELS), (_FINEST_SWEEPS, _FINEST_LADDER)]
+    work = sum(sweeps * count_work(each) for (sweeps, _), each in zip(steps, problems[::-1], strict=False))
     while True:
         sweeps, ladder = steps.pop(0)
+        sweeps = max(1, int(sweeps * min(1.0, MOST_WORK / work)))
         found, loads = temper(problems.pop(), starts, scale, sweeps, ladder, random)
         ranked = _ranked(found, loads)
         if not joints:
             return np.asarray(ranked[:, 0])
         starts = ranked[joints.pop()]
+
+
+def count_work(problem: Problem) -> float:
+    """Return how long a sweep takes, in offers of a group that is in few nets and may be on few devices.
+
+    Every device in every replica adds a little to each offer, and again to each for each net.
+    """
+    states = (problem.accelerators + 1) * REPLICAS
+    pins = sum(len(net) for net in problem.nets)
+    return problem.size * (1 + states / 1000) + pins * states / 8000
 
 
 def _ranked(found: Integers, loads: Floats) -> Integers:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from attrs import asdict
 
 from compiler.figures import duration, plural, size
-from compiler.report.refs import label
+from compiler.report.comparison.diff_text import place_of
 from compiler.report.text.device_table import device_head, device_row
 from compiler.report.totals import Totals
 from dsl.shown import Summary, Table
@@ -54,8 +54,5 @@ def summary(comparison: Comparison) -> Summary:
 
 
 def _variable_row(change: Change) -> tuple[str, ...]:
-    return change.name, _place(change.before), _place(change.after), size(change.bytes)
-
-
-def _place(devices: tuple[str, ...]) -> str:
-    return label(devices) if devices else "(none)"
+    was, now = change.cuts
+    return change.name, place_of(change.before, was), place_of(change.after, now), size(change.bytes)

@@ -158,20 +158,37 @@ class MovedOp:
 
 
 @frozen
+class VariableCut:
+    """How a variable is cut into pieces.
+
+    Attributes:
+        axis: The axis along which it is cut.
+        starts: The index along the axis at which each piece begins.
+    """
+
+    axis: Count
+    starts: tuple[Count, ...]
+
+
+@frozen
 class MovedVariable:
-    """A variable that has other devices, or is in one of the placements only.
+    """A variable that has other devices or is cut otherwise, or is in one of the placements only.
 
     Attributes:
         name: Its name.
         bytes: Its size.
-        before: The devices of its copies in the first placement; null if it is not there.
+        before: The devices of its copies or pieces in the first placement; null if it is not there.
         after: The same for the second placement.
+        cut_before: How the first placement cuts it; null if it is whole or not there.
+        cut_after: The same for the second placement.
     """
 
     name: str
     bytes: Count
     before: tuple[str, ...] | None
     after: tuple[str, ...] | None
+    cut_before: VariableCut | None
+    cut_after: VariableCut | None
 
 
 @frozen

@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 
 from compiler.kinds.apart import apart
 from compiler.kinds.records import AnyMap
-from compiler.mapping.records import MapMode, MapOp, MapSpec, MapTransfer, PlacementMap
+from compiler.mapping.records import MapMode, MapOp, MapShard, MapSpec, MapTransfer, PlacementMap
 from compiler.mapping.step_time import MapTime
 from compiler.report.scopes import clone_scopes, inner_name
 from compiler.report.totals import Totals, device_totals
@@ -19,8 +19,21 @@ K = TypeVar("K", bound=Hashable)
 
 
 @frozen
+class Cut:
+    """How a variable or slot is cut into pieces.
+
+    Attributes:
+        axis: The axis along which it is cut.
+        starts: The index along the axis at which each piece begins.
+    """
+
+    axis: int
+    starts: tuple[int, ...]
+
+
+@frozen
 class Change:
-    """A thing that has moved, or that only one map has.
+    """A thing that has moved or is cut otherwise, or that only one map has.
 
     Attributes:
         name: Its name in the graph.
@@ -29,6 +42,8 @@ class Change:
         before: Its devices in the first map, several for a variable with copies; empty if the map lacks it.
         after: Its devices in the second map, likewise.
         bytes: Its size.
+        cut_before: How it is cut in the first map, or None if it is whole or not there.
+        cut_after: The same for the second map.
     """
 
     name: str
@@ -37,11 +52,23 @@ class Change:
     before: tuple[str, ...]
     after: tuple[str, ...]
     bytes: int = 0
+    cut_before: Cut | None = None
+    cut_after: Cut | None = None
 
     @property
     def moved(self) -> bool:
         """Whether both maps have it."""
         return bool(self.before and self.after)
+
+    @property
+    def cuts(self) -> tuple[str, str]:
+        """How both maps cut it, in words; empty unless they cut it in different ways."""
+        was, now = self.cut_before, self.cut_after
+        if was is None or now is None or was == now:
+            return "", ""
+        ranges = was.axis == now.axis
+        words = [f"axis {each.axis}{f' from {list(each.starts)}' * ranges}" for each in (was, now)]
+        return words[0], words[1]
 
 
 @frozen
@@ -175,22 +202,37 @@ def _by_key(placement: PlacementMap) -> dict[tuple[int | None, str, str], MapOp]
 def _changed_variables(before: PlacementMap, after: PlacementMap) -> Iterable[Change]:
     old, new = _holders(before), _holders(after)
     for name in _both(old, new):
-        was, bytes_was = old.get(name, ((), 0))
-        now, bytes_now = new.get(name, ((), 0))
+        was, now = old.get(name, _Held()), new.get(name, _Held())
         if was != now:
-            yield Change(name, name, None, was, now, bytes_now if now else bytes_was)
+            size = now.bytes if now.devices else was.bytes
+            yield Change(name, name, None, was.devices, now.devices, size, was.cut, now.cut)
 
 
-def _holders(placement: PlacementMap) -> dict[str, tuple[tuple[str, ...], int]]:
-    """Return devices and bytes of every variable and slot; one that is in pieces has the devices of all."""
-    found: dict[str, tuple[tuple[str, ...], int]] = {}
+@frozen
+class _Held:
+    """The devices of a variable or slot or of its pieces, its bytes, and how it is cut."""
+
+    devices: tuple[str, ...] = ()
+    bytes: int = 0
+    cut: Cut | None = None
+
+    def with_piece(self, shard: MapShard | None, devices: tuple[str, ...], size: int) -> _Held:
+        """Return the whole with one more piece, or with all of it if `shard` is None."""
+        cut = self.cut
+        if shard is not None:
+            cut = Cut(shard.axis, (*(cut.starts if cut is not None else ()), shard.start))
+        return _Held((*self.devices, *devices), self.bytes + size, cut)
+
+
+def _holders(placement: PlacementMap) -> dict[str, _Held]:
+    """Return what holds every variable and slot; one that is in pieces is held by the devices of all."""
+    found: dict[str, _Held] = {}
     for variable in placement.variables:
         held = [(variable.name, variable.shard, variable.copies or (variable.device,), variable.bytes)]
         held += [(slot.name, slot.shard, (slot.device,), slot.bytes) for slot in variable.slots]
         for name, shard, devices, size in held:
             whole = name if shard is None else shard.of
-            before, total = found.get(whole, ((), 0))
-            found[whole] = ((*before, *devices), total + size)
+            found[whole] = found.get(whole, _Held()).with_piece(shard, devices, size)
     return found
 
 

@@ -70,6 +70,8 @@ def _variable(change: Change) -> dict[str, Any]:
         "bytes": change.bytes,
         "before": list(change.before) or None,
         "after": list(change.after) or None,
+        "cut_before": None if change.cut_before is None else asdict(change.cut_before),
+        "cut_after": None if change.cut_after is None else asdict(change.cut_after),
     }
 
 

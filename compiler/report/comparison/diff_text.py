@@ -67,9 +67,11 @@ def _ops(title: str, changes: Sequence[Change], ink: Ink) -> list[str]:
 
 def _variables(changes: Sequence[Change], ink: Ink) -> Iterator[str]:
     """Yield lines about the variables and slots that moved, those with most bytes first."""
-    ways: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Change]] = {}
+    ways: dict[tuple[str, str], list[Change]] = {}
     for each in changes:
-        ways.setdefault((each.before, each.after), []).append(each)
+        sides = zip((each.before, each.after), each.cuts, strict=True)
+        was, now = (place_of(devices, cut) for devices, cut in sides)
+        ways.setdefault((was, now), []).append(each)
     if not ways:
         return
     total = sum(each.bytes for each in changes)
@@ -77,7 +79,7 @@ def _variables(changes: Sequence[Change], ink: Ink) -> Iterator[str]:
     ranked = sorted(ways.items(), key=lambda item: -sum(each.bytes for each in item[1]))
     for (before, after), members in ranked[:ROWS]:
         held = sum(each.bytes for each in members)
-        start = f"  {_place(before)} -> {_place(after)}  {size(held)} in {len(members):,}: "
+        start = f"  {before} -> {after}  {size(held)} in {len(members):,}: "
         yield start + _some([each.name for each in members], WIDTH - len(start))
     if len(ranked) > ROWS:
         yield f"  and {len(ranked) - ROWS} more ways"
@@ -93,8 +95,10 @@ def _some(names: Sequence[str], room: int) -> str:
     return ", ".join(shown)
 
 
-def _place(devices: tuple[str, ...]) -> str:
-    return refs.label(devices) if devices else "(none)"
+def place_of(devices: tuple[str, ...], cut: str) -> str:
+    """Return where a variable is, and how it is cut if that differs."""
+    place = refs.label(devices) if devices else "(none)"
+    return f"{place} along {cut}" if cut else place
 
 
 # --- devices ----------------------------------------------------------------------------------------------

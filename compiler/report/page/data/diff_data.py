@@ -97,14 +97,15 @@ def diff_data(before: Side, after: Side, found: Comparison) -> dict[str, Any]:
 
 
 def _reasons(placement: PlacementMap) -> Mapping[tuple[int | None, str], RuleRef]:
-    """Return what placed each op, by clone and name inside the clone, and each variable."""
+    """Return what placed each op, by clone and name inside the clone, and each whole variable."""
     scopes = clone_scopes(placement)
 
     def key(op: MapOp) -> tuple[int | None, str]:
         return op.clone, inner_name(op, scopes)
 
     found = {key(op): op.rule for op in placement.ops}
-    return {**found, **{(None, each.name): each.rule for each in placement.variables}}
+    wholes = ((each.name if each.shard is None else each.shard.of, each.rule) for each in placement.variables)
+    return {**found, **{(None, name): rule for name, rule in wholes}}
 
 
 def _change(
@@ -125,8 +126,9 @@ def _change(
     def numbers(refs: Iterable[str]) -> list[int]:
         return [places.of(each) for each in refs]
 
+    was, now = change.cuts
     return [
-        change.name,
+        f"{change.name} (along {was}, then along {now})" if was else change.name,
         numbers(change.before),
         numbers(change.after),
         rule(0) if change.before else NONE,

@@ -71,6 +71,17 @@ def test_each_clone_has_its_part_of_the_slots(clones: int) -> None:
     assert len(held) == clones
     assert sum(held) == total
     assert all(abs(each - total / clones) <= 0.01 * total / clones for each in held)
+    slots = {slot.name: slot.bytes for variable in whole.variables for slot in variable.slots}
+    parts = [each for variable in made.variables for each in variable.slots if each.shard is not None]
+    ends: dict[str, int] = {}
+    for each in parts:
+        cut = each.shard
+        assert cut is not None
+        before = slots[cut.of] * cut.start // cut.whole[cut.axis]
+        assert before == ends.get(cut.of, 0)  # where the part before it ends
+        ends[cut.of] = before + each.bytes
+    assert {name: slots[name] for name in ends} == ends
+    assert ends.keys() == {name for name in slots if name.endswith(("/Adam", "/Adam_1"))}
 
 
 def test_a_clone_is_sent_the_gradients_of_its_part_and_the_weights_of_the_others() -> None:

@@ -308,14 +308,23 @@ def test_why_names_the_pieces_of_a_variable(table: Any) -> None:
 
 
 def test_small_variables_have_fewer_pieces_and_the_map_says_why() -> None:
-    """Three rows make three pieces; a variable below the least size stays whole."""
-    compiled = compile_graph(make_plan(words("variables -> sharded(cpu[*], min_size = 100B)"), emulate=True))
+    """Three rows make three pieces; a variable below the least size stays whole. So do slots."""
+    few = "variables -> sharded(cpu[*], min_size = 100B)"
+    compiled = compile_graph(make_plan(words(few, optimizer="Momentum(0.1)"), emulate=True))
     found = {each.name: each for each in map_placement(compiled).variables}
     assert found["logits/bias"].fewer == "1 piece for 4 devices, because a piece has at least 100 B"
     assert (
         found["logits/kernel/shard_2"].fewer == "3 pieces for 4 devices, because a piece has at least 100 B"
     )
     assert found["table/embeddings/shard_3"].fewer is None
+    assert [each.shard for each in found["logits/bias"].slots] == [None]
+    cut = [each for each in found.values() if each.shard is not None and each.trainable]
+    assert len(cut) >= 3 + 4
+    for each in cut:
+        assert each.shard is not None
+        (slot,) = each.slots
+        assert (slot.device, slot.bytes) == (each.device, each.bytes)
+        assert slot.shard == evolve(each.shard, of=f"{each.shard.of}/Momentum", made_whole=False)
     whole = compile_graph(make_plan(words(ALL), emulate=True))
     bias = [each for each in map_placement(whole).variables if each.name.startswith("logits/bias")]
     assert [each.fewer for each in bias] == ["3 pieces for 4 devices, because it has 3 rows"] * 3

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from compiler.mapping.records import MapShard, MapSlot
 from compiler.report.comparison.changes import LINES, Line, lines_of
-from compiler.report.comparison.compare import Change, compare
+from compiler.report.comparison.compare import Change, Cut, compare
 from compiler.report.comparison.diff_json import diff_json
 from compiler.report.comparison.diff_text import diff_text
 from compiler.report.view import Ink
@@ -99,7 +99,14 @@ def test_diff_json() -> None:
         ]
     ]
     assert found["variables"] == [
-        {"name": name, "bytes": 20480, "before": ["cpu[0]"], "after": ["gpu[0]"]}
+        {
+            "name": name,
+            "bytes": 20480,
+            "before": ["cpu[0]"],
+            "after": ["gpu[0]"],
+            "cut_before": None,
+            "cut_after": None,
+        }
         for name in ("logits/kernel", "logits/kernel/Adam")
     ]
     assert [each["ref"] for each in found["devices"]] == ["cpu[0]", "gpu[0]"]
@@ -192,7 +199,36 @@ def test_a_variable_that_is_cut_moves_to_the_devices_of_its_pieces() -> None:
     cut = with_kernels_in_pieces(whole)
     size = next(each.bytes for each in whole.variables if each.name == "logits/kernel")
     assert compare(whole, cut).variables == tuple(
-        Change(name, name, None, ("cpu[0]",), ("cpu[0]", "gpu[0]"), size)
+        Change(name, name, None, ("cpu[0]",), ("cpu[0]", "gpu[0]"), size, None, Cut(0, (0, 5)))
         for name in ("logits/kernel", "logits/kernel/Adam")
     )
     assert compare(cut, cut).variables == ()
+
+
+def test_a_variable_that_is_cut_along_another_axis_differs() -> None:
+    """The devices are the same, so both sides say along which axis, or where along the same axis."""
+    cut = with_kernels_in_pieces(make_map())
+
+    def recut(axis: int, start: int) -> PlacementMap:
+        variables = []
+        for each in cut.variables:
+            if (shard := each.shard) is not None:
+                shard = evolve(shard, axis=axis, start=start * shard.number)
+            variables.append(evolve(each, shard=shard))
+        return evolve(cut, variables=tuple(variables))
+
+    axis = compare(cut, recut(1, 32))
+    assert axis.different
+    (change,) = axis.variables
+    assert (change.name, change.before, change.after) == ("logits/kernel", *[("cpu[0]", "gpu[0]")] * 2)
+    both = "cpu[0], gpu[0]"
+    assert f"  {both} along axis 0 -> {both} along axis 1  20.0 KiB in 1: logits/kernel\n" in diff_text(
+        axis, Ink()
+    )
+    (found,) = json.loads(diff_json(axis))["variables"]
+    assert (found["cut_before"], found["cut_after"]) == (
+        {"axis": 0, "starts": [0, 5]},
+        {"axis": 1, "starts": [0, 32]},
+    )
+    ranges = diff_text(compare(cut, recut(0, 7)), Ink())
+    assert f"{both} along axis 0 from [0, 5] -> {both} along axis 0 from [0, 7]" in ranges

@@ -25,6 +25,22 @@ SPECS = Path(__file__).parent / "specs"
 EVERYTHING = str(SPECS / "everything.tfdeploy")
 DIGITS = str(ROOT / "examples" / "digits.tfdeploy")
 
+IN_PIECES = """
+devices {
+  job "ps" { tasks = 2 }
+  job "worker" { tasks = 2 }
+}
+clones { batch = 8 }
+place {
+  clones -> worker[*].cpu[0]
+  variables -> replicated
+  slots -> sharded(clones)
+  variables("table/*") -> sharded(ps[*], axis = 1)
+}
+"""
+
+PIECES = (("sync", "sharded"), ("async", "sharded"), ("sync", cases.SLOTS_SHARDED))
+
 
 def verify(*arguments: str) -> Result:
     """Run the command in this process."""
@@ -58,9 +74,11 @@ def one_of_each(sampled: list[Case]) -> list[Case]:
 
 
 def one_of_each_mode(sampled: list[Case]) -> list[Case]:
-    """Keep one case of each mode in one graph and in several, and a ring."""
+    """Keep one case of each mode in one graph and in several, a ring, and variables and slots in pieces."""
     ring = next(each for each in sampled if (each.mode, each.aggregate.name) == ("sync", "ring"))
-    return [*{(each.mode, each.between): each for each in reversed(sampled)}.values(), ring]
+    pieces = [next(each for each in sampled if (each.mode, each.variables) == which) for which in PIECES]
+    kept = [*{(each.mode, each.between): each for each in reversed(sampled)}.values(), ring]
+    return kept + [each for each in pieces if each not in kept]
 
 
 @pytest.mark.slow
@@ -136,11 +154,16 @@ def test_statistics_of_each_clone_are_held_against_the_same_clones(monkeypatch: 
     "few", [one_of_each_mode, pytest.param(list, marks=pytest.mark.full)], ids=["few", "all"]
 )
 def test_a_cluster_of_processes_agrees(
-    monkeypatch: pytest.MonkeyPatch, few: Callable[[list[Case]], list[Case]]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, few: Callable[[list[Case]], list[Case]]
 ) -> None:
-    """Servers that are processes train in every way that goes together, one after the other."""
+    """Servers that are processes train in every way that goes together, one after the other.
+
+    The spec itself has a table in pieces on servers, and slots in pieces on clones.
+    """
     choose(monkeypatch, few)
-    result = verify(str(SPECS / "embedding.tfdeploy"), "--launch", "--quick", "--json", "--steps", "2")
+    path = tmp_path / "bag.tfdeploy"
+    path.write_text((SPECS / "embedding.tfdeploy").read_text() + IN_PIECES)
+    result = verify(str(path), "--launch", "--quick", "--json", "--steps", "2")
     assert result.return_value == 0, result.stdout
     found = json.loads(result.stdout)
     assert found["agrees"]
@@ -148,6 +171,9 @@ def test_a_cluster_of_processes_agrees(
     aggregates = {"add_n", "ring"} if few is one_of_each_mode else {"add_n", "tree", "ring", "shuffle"}
     assert {aggregate for mode, aggregate in kinds if mode == "sync"} >= aggregates
     assert {mode for mode, _ in kinds} == {"sync", "async", "local"}
+    placed = {(each["mode"], each["variables"]) for each in found["cases"]}
+    assert placed >= set(PIECES)
+    assert all(each["weights"] <= 1e-5 for each in found["cases"])
 
 
 def test_every_row_for_a_cluster_is_there() -> None:

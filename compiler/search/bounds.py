@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.search.problem import Problem, join_inseparable, merge
+from compiler.search.problem import Problem, join_inseparable, merge, unordered
 
 
 def lower_bound(problem: Problem, best: float) -> float:
@@ -18,7 +18,7 @@ def lower_bound(problem: Problem, best: float) -> float:
         problem: The problem.
         best: The max-load of the best placement that is known.
     """
-    joined = merge(problem, join_inseparable(problem, best))
+    joined = merge(unordered(problem), join_inseparable(problem, best))
     alone = joined.host_seconds if joined.host else np.full(joined.size, np.inf)
     best_alone = np.where(joined.supported, np.minimum(joined.seconds, alone), alone)
     return min(best, max(float(best_alone.max(initial=0.0)), _spread(joined)))

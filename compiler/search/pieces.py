@@ -37,10 +37,10 @@ def split_into_pieces(problem: Problem, width: int, best: float = np.inf) -> Int
         The device of each group; None if no such split is possible, or if the width is more than one and most
         of the prefixes could not be looked at anyway.
     """
-    prefixes = find_prefixes(problem, width)
-    if width > 1 and count_work(prefixes, best) > MOST_WANTED:
+    # The work is about proportional to the square of the width.
+    if width > 1 and width**2 * count_work(find_prefixes(problem, 1), best) > MOST_WANTED:
         return None
-    prefixes = _affordable(prefixes, best)
+    prefixes = _affordable(find_prefixes(problem, width), best)
     found = _best_split(prefixes, best)
     for _ in range(0 if prefixes.complete else REFINEMENTS):
         if found is None:

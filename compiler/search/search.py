@@ -17,7 +17,7 @@ from attrs import frozen
 from compiler.search.bounds import lower_bound
 from compiler.search.coarsen import coarsen
 from compiler.search.pieces import split_into_pieces
-from compiler.search.problem import Floats, Integers, Problem, gather, join_inseparable, merge
+from compiler.search.problem import Floats, Integers, Problem, gather, join_inseparable, merge, unordered
 from compiler.search.tempering import Ladder, temper
 from compiler.search.workload import Workload, measure_loads
 
@@ -27,7 +27,7 @@ WIDTHS = (8, 12)  # the least and the most prefixes of one size
 MOST_CYCLES = 3
 MOST_OFFERS = 50_000  # of a group to all replicas; one takes about 30 microseconds
 GROUPS_PER_CYCLE = 40
-MOST_WORK = 50_000  # of a cycle, in offers of a group that is in few nets and may be on few devices
+MOST_WORK = 40_000  # of a cycle, in offers of a group that is in few nets and may be on few devices
 
 
 @frozen
@@ -102,7 +102,7 @@ def search(
     best = _Best.among(problem, [_devices(problem, start) for start in starts])
     scale = best.load if best.missing == 0 else lower_bound(problem, float("inf"))
     parts = join_inseparable(problem, scale) if best.missing == 0 else np.arange(problem.size)
-    joined = merge(problem, parts)
+    joined = merge(unordered(problem), parts)
     random = np.random.default_rng(seed)
     cycles = effort * _cycles(joined)
     for cycle in range(cycles):

@@ -50,7 +50,7 @@ def load(
     if found.spec is None:
         raise SpecError(each for each in found.diagnostics if each.is_error)
     for each in found.diagnostics:
-        (warn or _as_python_warning)(each)
+        (warn or as_python_warning)(each)
     return found.spec
 
 
@@ -99,7 +99,7 @@ def compile(  # noqa: A001
 
     memory = forecast_if_needed(compiled)
     for each in warnings_of(compiled, memory):
-        (warn or _as_python_warning)(each)
+        (warn or as_python_warning)(each)
     require_expectations(compiled, memory, time_if_needed(compiled))
     return compiled
 
@@ -142,7 +142,7 @@ def run(
     from tfdeploy.runtime.show.reporting import Quiet
     from tfdeploy.runtime.train import start
 
-    chosen = reporter if reporter is not None else Quiet(_as_python_warning)
+    chosen = reporter if reporter is not None else Quiet(as_python_warning)
     options = RunOptions(emulate, resume, verbose, reporter=chosen)
     if emulate or not spec.devices.jobs:
         return start.run(spec, options)
@@ -272,7 +272,7 @@ def export(
         write_saved_model(trained, Path(folder))
 
 
-def _as_python_warning(warning: Diagnostic) -> None:
+def as_python_warning(warning: Diagnostic) -> None:
     """Issue a Python warning."""
     warnings.warn(SpecWarning(warning), stacklevel=3)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, TypeAlias
 
+from tfdeploy.api import as_python_warning as warn_of
 from tfdeploy.api import compile as compile_spec
 
 if TYPE_CHECKING:
@@ -74,30 +75,37 @@ def diff(before: Placed, after: Placed) -> Comparison:
     Raises:
         SpecError: If a graph cannot be built.
     """
-    from compiler.kinds.records import KindMap
     from compiler.report.comparison.compare import compare
 
-    maps = [each if isinstance(each, KindMap) else placement_of(each) for each in (before, after)]
-    return compare(maps[0], maps[1])
+    return compare(_any_map_of(before), _any_map_of(after))
 
 
-def to_html(subject: Placed) -> str:
+def to_html(subject: Placed | Comparison) -> str:
     """Return the page that `tfdeploy plan --html` writes: the placement map with the lines of the spec.
 
-    If the time of a step can be forecast, as in `forecast`, the page has its timeline.
+    If the time of a step can be forecast, as in `forecast`, the page has its timeline. The page of what
+    `diff` has found is that of `tfdeploy diff --html`, with both placements side by side.
 
     Args:
-        subject: A placement map, or a graph or a spec, whose map is made. For a map, the lines are shown if
-            the file of its spec has not changed.
+        subject: A placement map, or a graph or a spec, whose map is made, or a comparison. For a map and a
+            comparison, the lines are shown if the file of the spec has not changed.
 
     Raises:
         SpecError: If the graph cannot be built.
     """
     from compiler.kinds.records import KindMap
     from compiler.mapping.records import PlacementMap
+    from compiler.report.comparison.compare import Comparison
     from compiler.report.page.data import spec_lines
+    from dsl.ir import Spec
     from tfdeploy.plan_page import plan_page
 
+    if isinstance(subject, Comparison):
+        return _page_of_comparison(subject)
+    if isinstance(subject, Spec):
+        many = _many_of(subject)
+        if many is not None:
+            return plan_page(many[1], spec_lines.texts_of(subject), many[0])
     if isinstance(subject, PlacementMap | KindMap):
         return plan_page(subject, spec_lines.texts_on_disk(subject))
     graph = _graph_of(subject)
@@ -173,6 +181,71 @@ def placement_of(subject: Placed) -> PlacementMap:
     from compiler.conditions.timing import map_time
 
     return _placement_of(graph, map_time(graph))
+
+
+def _any_map_of(subject: Placed) -> AnyMap:
+    """Return the map itself, or that of a graph or a spec; that of many clones is by kinds."""
+    from compiler.kinds.records import KindMap
+    from dsl.ir import Spec
+
+    if isinstance(subject, KindMap):
+        return subject
+    many = _many_of(subject) if isinstance(subject, Spec) else None
+    return placement_of(subject) if many is None else many[1]
+
+
+def _many_of(spec: Spec) -> tuple[Plan, KindMap] | None:
+    """Return the plan and the map of many clones that are alike, or None if the graph of all has to be built.
+
+    That is so if the time of a step can be forecast, as on the command line.
+    """
+    from compiler.conditions.expect import check_expectations
+    from compiler.kinds.grid import NotAlikeError
+    from compiler.kinds.layout import why_not
+    from compiler.time.profile import find_profile
+    from dsl.diagnostics import SpecError
+    from tfdeploy.runtime.adapted import adapted
+    from tfdeploy.runtime.plans import many_of, plan_of
+
+    if find_profile(spec.path, None) is not None or spec.devices.kind is not None:
+        return None
+    plan = plan_of(spec)
+    if why_not(plan) is not None:
+        return None
+    plan = adapted(plan)
+    try:
+        found = many_of(plan)
+    except NotAlikeError:
+        return None
+    from compiler.conditions.capacity import has_limits, too_full
+
+    full = too_full(spec, found.placement) if has_limits(spec) else ()
+    for each in (*found.warnings, *full):
+        warn_of(each)
+    wrong = check_expectations(plan, found.placement)
+    if wrong:
+        raise SpecError(wrong)
+    return plan, found.placement
+
+
+def _page_of_comparison(found: Comparison) -> str:
+    """Return the page of two placements side by side; equal names of specs are told apart."""
+    from compiler.report.page.data.diff_data import Side
+    from compiler.report.page.data.spec_lines import lines_of, texts_on_disk
+    from compiler.report.page.html import diff_page
+
+    if found.maps is None:
+        raise ValueError("the comparison has no placement maps; `tfdeploy.diff` returns one that has them")
+    same = found.spec_before.path == found.spec_after.path
+    sides = [
+        Side(
+            f"{each.spec.path}, {word}" if same else each.spec.path,
+            each,
+            lines_of(each, texts_on_disk(each)),
+        )
+        for each, word in zip(found.maps, ("before", "after"), strict=True)
+    ]
+    return diff_page(sides[0], sides[1], found)
 
 
 def _placement_of(graph: CompiledGraph, time: MapTime | None) -> PlacementMap:

@@ -15,6 +15,7 @@ from rich.console import Console
 
 import tfdeploy
 from compiler.graph.compiled import CompiledGraph
+from compiler.kinds.records import KindMap
 from compiler.mapping.step_time import MapTime
 from compiler.report.comparison.compare import compare
 from dsl.shown import MOST_ROWS, Shown, Summary, Table
@@ -165,6 +166,39 @@ def test_to_html_is_the_page_of_plan(graph: CompiledGraph) -> None:
     assert 'variables(\\"y/bias\\") -\\u003e gpu[1]' in page
     placement = tfdeploy.map_placement(graph)
     assert tfdeploy.to_html(evolve(placement, spec=evolve(placement.spec, path="none"))) != page
+
+
+def test_a_comparison_has_the_page_of_diff(graph: CompiledGraph) -> None:
+    """Both placements are on it with what moved, and sides of the same name are told apart."""
+    placement = tfdeploy.map_placement(graph)
+    moved = evolve(placement, variables=tuple(evolve(each, device="gpu[0]") for each in placement.variables))
+    page = tfdeploy.to_html(tfdeploy.diff(placement, moved))
+    path = placement.spec.path
+    assert f'"label":"{path}, before"' in page
+    assert f'"label":"{path}, after"' in page
+    assert '["y/kernel",[' in page
+    renamed = evolve(moved, spec=evolve(moved.spec, path="other.tfdeploy"))
+    page = tfdeploy.to_html(tfdeploy.diff(placement, renamed))
+    assert '"label":"other.tfdeploy"' in page
+    with pytest.raises(ValueError, match="has no placement maps"):
+        tfdeploy.to_html(evolve(tfdeploy.diff(placement, moved), maps=None))
+
+
+def test_specs_of_many_clones_are_compared_and_shown_by_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on the command line: the graph of all clones is not built, and conditions are checked."""
+    from tfdeploy import looking
+
+    text = SPEC.replace("gpu = 2, cpu = 1", "cpu = 24")
+    text = text.replace('place { clones -> gpu[*], variables -> cpu[0], variables("y/bias") -> gpu[1] }', "")
+    monkeypatch.setattr(looking, "compile_spec", lambda *_: pytest.fail("the graph of all clones is built"))
+    spec = spec_of(text)
+    found = tfdeploy.diff(spec, spec)
+    assert not found.different
+    assert found.maps is not None
+    assert isinstance(found.maps[0], KindMap)
+    assert '"boxes":[["x"' in tfdeploy.to_html(spec)
+    with pytest.raises(tfdeploy.SpecError):
+        tfdeploy.to_html(spec_of(text + 'expect { ops(cpu[*], "*") == 0 }\n'))
 
 
 def test_to_html_simulates_the_step_once(monkeypatch: pytest.MonkeyPatch) -> None:

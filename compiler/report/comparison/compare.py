@@ -140,6 +140,7 @@ class Comparison(Shown):
     """All differences between two maps; `variables` includes slots.
 
     `time` is there if both maps have a forecast of time, and is no difference of the placement by itself.
+    `maps` are the two maps, which a page of the comparison draws.
     """
 
     spec_before: MapSpec
@@ -151,6 +152,7 @@ class Comparison(Shown):
     devices: tuple[DeviceChange, ...]
     links: tuple[LinkChange, ...]
     time: TimeChange | None = None
+    maps: tuple[AnyMap, AnyMap] | None = field(default=None, repr=False, eq=False)
 
     @property
     def different(self) -> bool:
@@ -176,6 +178,7 @@ def compare(before: AnyMap, after: AnyMap) -> Comparison:
         devices=tuple(_changed_devices(before, after)),
         links=tuple(_changed_links(one, other)),
         time=_changed_time(one, other),
+        maps=(before, after),
     )
 
 

@@ -46,9 +46,14 @@ def write_text(path: str, text: str) -> None:
 
 
 def write_page(path: str, page: str, *, open_page: bool) -> None:
-    """Write a page, and open it with the program that the desktop has for pages if that is wanted."""
+    """Write a page, and open it in a browser if that is wanted: in $BROWSER, or in that of the desktop."""
     write_text(path, page)
-    if open_page and click.launch(str(Path(path).absolute())) != 0:
+    if not open_page:
+        return
+    import webbrowser
+
+    # `click.launch` also says that all went well if the desktop's opener finds no browser.
+    if not webbrowser.open(Path(path).absolute().as_uri()):
         raise click.ClickException(
             f"no program opens pages here; {path} is written and can be opened by hand"
         )

@@ -29,9 +29,10 @@ def test_the_rate_of_each_group_is_recorded(project: Project, mode: str) -> None
     assert {each["learning_rates"]["logits/*"] for each in lines} == {0.25}
     rates = [each["learning_rates"]["*"] for each in lines]
     assert rates == sorted(rates, reverse=True)
-    assert 0.5 in rates
     assert rates[-1] <= 0.25
-    assert set(rates) <= {0.5, 0.25, 0.125}  # by step; clones that update alone are asked after their steps
+    assert set(rates) <= {0.5, 0.25, 0.125}
+    if mode == "sync":  # clones that update alone may go on for steps before they are asked
+        assert rates[0] == 0.5
     (curve,) = read_curves([project.run_directory], "learning_rate/*")
     assert [value for _, value in curve.points] == rates
     (events,) = (project.run_directory / "events" / "train").glob("events.out.*")

@@ -94,9 +94,17 @@ def test_published_results_are_reached(graph: str, published: float) -> None:
     assert max(measure_bytes(workload, found.places)) <= workload.capacity
 
 
-def test_a_second_search_has_the_same_result() -> None:
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "bert24_inference",
+        pytest.param("bert24_training", marks=pytest.mark.full),
+        pytest.param("gnmt_inference", marks=pytest.mark.full),
+    ],
+)
+def test_a_second_search_has_the_same_result(graph: str) -> None:
     """Nothing in a search is drawn, and nothing depends on time."""
-    workload = workload_of(read_json(PUBLISHED / "bert24_inference.json"))
+    workload = workload_of(read_json(PUBLISHED / f"{graph}.json"))
     assert search(workload) == search(workload)
 
 

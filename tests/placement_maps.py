@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from compiler.kinds.records import (
+from compiler.kinds.records.kind_map import (
     CloneKind,
     CopyKind,
     DeviceKind,

@@ -10,7 +10,7 @@ from tfdeploy.api import compile as compile_spec
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
-    from compiler.kinds.records import AnyMap, KindMap
+    from compiler.kinds.records.kind_map import AnyMap, KindMap
     from compiler.mapping.explanation import Explanation
     from compiler.mapping.records import PlacementMap
     from compiler.mapping.step_time import MapTime
@@ -93,7 +93,7 @@ def to_html(subject: Placed | Comparison) -> str:
     Raises:
         SpecError: If the graph cannot be built.
     """
-    from compiler.kinds.records import KindMap
+    from compiler.kinds.records.kind_map import KindMap
     from compiler.mapping.records import PlacementMap
     from compiler.report.comparison.compare import Comparison
     from compiler.report.page.data import spec_lines
@@ -151,7 +151,7 @@ def read_map(path: str | os.PathLike[str]) -> AnyMap:
         ValueError: If it is no placement map, or of a version that is not known.
         OSError: If the file cannot be read.
     """
-    from compiler.kinds import reading
+    from compiler.kinds.records import reading
 
     return reading.read_map(os.fspath(path))
 
@@ -162,7 +162,7 @@ def expand(placement: AnyMap) -> PlacementMap:
     Args:
         placement: The map. If it has these records, it is returned as it is.
     """
-    from compiler.kinds import expand as kinds
+    from compiler.kinds.expanding import expand as kinds
 
     return kinds.expand(placement)
 
@@ -172,7 +172,7 @@ def placement_of(subject: Placed) -> PlacementMap:
 
     A map by kinds is expanded.
     """
-    from compiler.kinds.records import KindMap
+    from compiler.kinds.records.kind_map import KindMap
     from compiler.mapping.records import PlacementMap
 
     if isinstance(subject, PlacementMap | KindMap):
@@ -185,7 +185,7 @@ def placement_of(subject: Placed) -> PlacementMap:
 
 def _any_map_of(subject: Placed) -> AnyMap:
     """Return the map itself, or that of a graph or a spec; that of many clones is by kinds."""
-    from compiler.kinds.records import KindMap
+    from compiler.kinds.records.kind_map import KindMap
     from dsl.ir import Spec
 
     if isinstance(subject, KindMap):
@@ -200,8 +200,8 @@ def _many_of(spec: Spec) -> tuple[Plan, KindMap] | None:
     That is so if the time of a step can be forecast, as on the command line.
     """
     from compiler.conditions.expect import check_expectations
-    from compiler.kinds.grid import NotAlikeError
-    from compiler.kinds.layout import why_not
+    from compiler.kinds.deployment.grid import NotAlikeError
+    from compiler.kinds.deployment.layout import why_not
     from compiler.time.profile import find_profile
     from dsl.diagnostics import SpecError
     from tfdeploy.runtime.adapted import adapted

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from compiler.graph.compiled import CompiledGraph
-    from compiler.kinds.records import AnyMap
+    from compiler.kinds.records.kind_map import AnyMap
     from compiler.plan import Plan
     from compiler.time.forecast import StepForecast
     from compiler.time.measured_trace import RunTrace

@@ -20,7 +20,7 @@ from dsl.errors.planning import plan as errors
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
-    from compiler.kinds.records import AnyMap
+    from compiler.kinds.records.kind_map import AnyMap
     from dsl import ir
     from dsl.diagnostics import Diagnostic
 

@@ -18,9 +18,9 @@ from compiler.figures import duration, plural, size
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.memory.forecast import StepMemory
-from compiler.kinds.counted import chosen_ops
-from compiler.kinds.expand import devices_of, transfers_of, variables_like, variables_of
-from compiler.kinds.records import AnyMap
+from compiler.kinds.expanding.counted import chosen_ops
+from compiler.kinds.expanding.expand import devices_of, transfers_of, variables_like, variables_of
+from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapDevice, MapTensor, PlacementMap
 from compiler.mapping.step_time import DeviceTime, MapTime
 from compiler.placement.rules import Rulebook

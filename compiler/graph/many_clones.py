@@ -16,14 +16,14 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.step.transfers import list_transfers
 from compiler.graph.tower.traces import Traces
-from compiler.kinds.counting import counted_names
-from compiler.kinds.expand import devices_of, expand
-from compiler.kinds.grid import Grid, NotAlikeError, Spot
-from compiler.kinds.grow import kinds_of
-from compiler.kinds.layout import FEW, MANY, MORE, grid_of, why_not, with_grid
-from compiler.kinds.memory import Peak, with_memory
-from compiler.kinds.patterns import Patterns
-from compiler.kinds.records import KindMap
+from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
+from compiler.kinds.deployment.layout import FEW, MANY, MORE, grid_of, why_not, with_grid
+from compiler.kinds.expanding.expand import devices_of, expand
+from compiler.kinds.growing.grow import kinds_of
+from compiler.kinds.growing.memory import Peak, with_memory
+from compiler.kinds.names.counting import counted_names
+from compiler.kinds.names.patterns import Patterns
+from compiler.kinds.records.kind_map import KindMap
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 from fnmatch import translate
 
-from compiler.kinds.counted import Counted, chosen_ops, counted_ops, single
-from compiler.kinds.records import AnyMap
+from compiler.kinds.expanding.counted import Counted, chosen_ops, counted_ops, single
+from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapOp, PlacementMap
 from compiler.report.scopes import clone_scopes, inner_name
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 
 from attrs import define, field
 
-from compiler.kinds.counted import Counted
-from compiler.kinds.records import AnyMap, KindMap
-from compiler.kinds.sets import Kinds
-from compiler.kinds.templates import SUFFIX, Template
+from compiler.kinds.expanding.counted import Counted
+from compiler.kinds.names.templates import SUFFIX, Template
+from compiler.kinds.records.kind_map import AnyMap, KindMap
+from compiler.kinds.records.sets import Kinds
 from compiler.report import refs, scopes
 from compiler.report.scopes import Scope
 

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from attrs import define, field
 
-from compiler.kinds.expand import clones_of
-from compiler.kinds.records import AnyMap
+from compiler.kinds.expanding.expand import clones_of
+from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapOp, PlacementMap
 from compiler.report import refs
 

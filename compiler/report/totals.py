@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from attrs import evolve, frozen
 
-from compiler.kinds.expand import devices_of
-from compiler.kinds.records import AnyMap
-from compiler.kinds.sets import Kinds
+from compiler.kinds.expanding.expand import devices_of
+from compiler.kinds.records.kind_map import AnyMap
+from compiler.kinds.records.sets import Kinds
 from compiler.mapping.records import PlacementMap
 from compiler.report.columns import Group
 

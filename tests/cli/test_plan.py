@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from attrs import evolve
 
-from compiler.kinds.expand import expand
+from compiler.kinds.expanding.expand import expand
 from tests.placement_maps import make_kinds, make_map
 
 if TYPE_CHECKING:

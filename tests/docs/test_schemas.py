@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
-from compiler.kinds.records import KindMap
+from compiler.kinds.records.kind_map import KindMap
 from compiler.mapping.records import PlacementMap
 from compiler.report.comparison.compare import compare
 from compiler.report.comparison.diff_json import diff_json

@@ -15,7 +15,7 @@ from rich.console import Console
 
 import tfdeploy
 from compiler.graph.compiled import CompiledGraph
-from compiler.kinds.records import KindMap
+from compiler.kinds.records.kind_map import KindMap
 from compiler.mapping.step_time import MapTime
 from compiler.report.comparison.compare import compare
 from dsl.shown import MOST_ROWS, Shown, Summary, Table

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.inspect.memory.forecast import StepMemory
-    from compiler.kinds.records import AnyMap
+    from compiler.kinds.records.kind_map import AnyMap
     from compiler.mapping.records import PlacementMap
     from compiler.mapping.step_time import MapTime
     from compiler.plan import Plan
@@ -117,8 +117,8 @@ def _building(name: str, clones: int, because: str | None) -> str:
 
 def _map_many(spec: ir.Spec, common: Common, *, emulate: bool) -> ShownMap | str:
     """Return the map of many clones that are alike, or why the graph of the spec has to be built."""
-    from compiler.kinds.grid import NotAlikeError
-    from compiler.kinds.layout import why_not
+    from compiler.kinds.deployment.grid import NotAlikeError
+    from compiler.kinds.deployment.layout import why_not
     from tfdeploy.runtime.adapted import adapted
     from tfdeploy.runtime.plans import many_of, plan_of
 

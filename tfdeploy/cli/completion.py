@@ -172,8 +172,8 @@ def names(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
 
 def _names_of_map(path: str) -> list[str]:
     """Return the names in the map at `path`, or in the run directory of the spec at `path`."""
-    from compiler.kinds.counted import counted_ops
-    from compiler.kinds.expand import variables_like
+    from compiler.kinds.expanding.counted import counted_ops
+    from compiler.kinds.expanding.expand import variables_like
     from tfdeploy.cli.maps import map_file, read_map
 
     file = map_file(path)

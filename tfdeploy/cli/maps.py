@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from compiler.kinds.records import AnyMap
+    from compiler.kinds.records.kind_map import AnyMap
 
 FILE = "placement.json"
 
@@ -26,7 +26,7 @@ def map_file(path: str) -> str | None:
 
 def read_map(path: str) -> AnyMap:
     """Return the placement map in the file `path`; OSError and click.ClickException end a command with 2."""
-    from compiler.kinds import reading
+    from compiler.kinds.records import reading
     from dsl.files.typed_json import BadRecord
 
     try:

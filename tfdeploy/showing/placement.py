@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from compiler.figures import duration, size
-from compiler.kinds.expand import variables_like
+from compiler.kinds.expanding.expand import variables_like
 from compiler.mapping.records import PlacementMap
 from compiler.report.text.device_table import device_head, device_row
 from compiler.report.text.step_time import origin
@@ -14,7 +14,7 @@ from compiler.report.totals import device_totals
 from dsl.shown import Summary, Table
 
 if TYPE_CHECKING:
-    from compiler.kinds.records import AnyMap
+    from compiler.kinds.records.kind_map import AnyMap
     from compiler.mapping.records import MapVariable
 
 

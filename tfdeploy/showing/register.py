@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.kinds.records import KindMap
+from compiler.kinds.records.kind_map import KindMap
 from compiler.mapping.explanation import Explanation
 from compiler.mapping.records import PlacementMap
 from compiler.plan import Plan

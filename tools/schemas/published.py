@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from compiler.kinds.records import KINDS_VERSION, KindMap
+from compiler.kinds.records.kind_map import KINDS_VERSION, KindMap
 from compiler.mapping.records import FORMAT_VERSION as MAP_VERSION
 from compiler.mapping.records import PlacementMap
 from compiler.report.comparison.diff_json import FORMAT_VERSION as DIFF_VERSION

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from attrs import evolve, field, frozen
 
-from compiler.kinds.apart import apart
-from compiler.kinds.records import AnyMap
+from compiler.kinds.expanding.apart import apart
+from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapMode, MapOp, MapShard, MapSpec, MapTransfer, PlacementMap
 from compiler.mapping.step_time import MapTime
 from compiler.report.scopes import clone_scopes, inner_name

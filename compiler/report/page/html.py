@@ -12,7 +12,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from compiler.kinds.records import AnyMap
+from compiler.kinds.records.kind_map import AnyMap
 from compiler.report.comparison.compare import Comparison
 from compiler.report.page.bundle import bundle
 from compiler.report.page.data.diff_data import Side, diff_data

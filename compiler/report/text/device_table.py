@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.figures import count, size, size_of_known
-from compiler.kinds.records import AnyMap
+from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import PlacementMap
 from compiler.report.columns import Group, first_that_fits
 from compiler.report.table import GAP, table, width_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from attrs import frozen
 
 from compiler.figures import size
-from compiler.kinds.expand import devices_of
-from compiler.kinds.records import AnyMap
+from compiler.kinds.expanding.expand import devices_of
+from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapDevice
 from compiler.report import refs
 from compiler.report.table import table

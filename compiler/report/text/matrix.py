@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from compiler.figures import count
-from compiler.kinds.expand import devices_of, expand
-from compiler.kinds.records import AnyMap
+from compiler.kinds.expanding.expand import devices_of, expand
+from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import PlacementMap
 from compiler.report import refs
 from compiler.report.choose import choose_counted

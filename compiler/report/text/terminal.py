@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.figures import plural
-from compiler.kinds.expand import clones_of, op_count, variables_like
-from compiler.kinds.records import AnyMap
+from compiler.kinds.expanding.expand import clones_of, op_count, variables_like
+from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapClone, PlacementMap
 from compiler.report import refs
 from compiler.report.comparison.changes import change_lines

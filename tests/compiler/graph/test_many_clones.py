@@ -13,13 +13,13 @@ from compiler.graph.assumed_sizes import forecast_memory
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.many_clones import map_many
-from compiler.kinds.counted import counted_ops
-from compiler.kinds.expand import expand, op_at
-from compiler.kinds.grid import NotAlikeError
-from compiler.kinds.layout import why_not
-from compiler.kinds.reading import read_map
-from compiler.kinds.records import AnyMap, KindMap
-from compiler.kinds.sets import Kinds
+from compiler.kinds.deployment.grid import NotAlikeError
+from compiler.kinds.deployment.layout import why_not
+from compiler.kinds.expanding.counted import counted_ops
+from compiler.kinds.expanding.expand import expand, op_at
+from compiler.kinds.records.kind_map import AnyMap, KindMap
+from compiler.kinds.records.reading import read_map
+from compiler.kinds.records.sets import Kinds
 from compiler.mapping.records import MapDevice, PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from compiler.graph.compiled import CompiledGraph
-    from compiler.kinds.records import AnyMap
+    from compiler.kinds.records.kind_map import AnyMap
     from compiler.mapping.records import PlacementMap
     from compiler.plan import Plan
     from compiler.report.view import View
@@ -235,14 +235,14 @@ def _one_step(compiled: CompiledGraph, common: Common) -> dict[str, str]:
 
 
 def _expanded(placement: AnyMap) -> PlacementMap:
-    from compiler.kinds.expand import expand
+    from compiler.kinds.expanding.expand import expand
 
     return expand(placement)
 
 
 def _has_run(placement: AnyMap) -> bool:
     """Whether a step has shown where ops are; a map by kinds is made before anything runs."""
-    from compiler.kinds.records import KindMap
+    from compiler.kinds.records.kind_map import KindMap
 
     return not isinstance(placement, KindMap) and any(op.assigned for op in placement.ops)
 

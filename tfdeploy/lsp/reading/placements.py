@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from compiler.figures import size
-from compiler.kinds.counted import counted_ops
-from compiler.kinds.expand import devices_of, variables_like
-from compiler.kinds.expand import variables_of as all_variables
-from compiler.kinds.reading import read_map
+from compiler.kinds.expanding.counted import counted_ops
+from compiler.kinds.expanding.expand import devices_of, variables_like
+from compiler.kinds.expanding.expand import variables_of as all_variables
+from compiler.kinds.records.reading import read_map
 from dsl.files.typed_json import BadRecord
 from tfdeploy.lsp.documents.opened import absolute
 from tfdeploy.runtime.records.directory import RunDirectory
@@ -21,7 +21,7 @@ from tfdeploy.runtime.records.directory import RunDirectory
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from compiler.kinds.records import AnyMap
+    from compiler.kinds.records.kind_map import AnyMap
     from dsl import ir
     from tfdeploy.lsp.documents.opened import Document
 

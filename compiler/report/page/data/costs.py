@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from compiler.kinds.records import AnyMap, KindMap
-from compiler.kinds.templates import escaped
+from compiler.kinds.names.templates import escaped
+from compiler.kinds.records.kind_map import AnyMap, KindMap
 from compiler.report.page.details import Details
 
 Cost: TypeAlias = tuple[int, int, int, float]

@@ -7,9 +7,9 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from compiler.kinds.apart import apart
-from compiler.kinds.expand import devices_of, op_count
-from compiler.kinds.records import AnyMap
+from compiler.kinds.expanding.apart import apart
+from compiler.kinds.expanding.expand import devices_of, op_count
+from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapOp, PlacementMap, RuleRef
 from compiler.report.comparison.changes import lines_of as scopes_of
 from compiler.report.comparison.compare import Change, Comparison

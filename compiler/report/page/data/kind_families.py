@@ -7,10 +7,10 @@ from typing import Any
 
 from attrs import define, field
 
-from compiler.kinds.counted import Counted, counted_ops
-from compiler.kinds.expand import rule_at
-from compiler.kinds.records import KindMap
-from compiler.kinds.sets import Kinds
+from compiler.kinds.expanding.counted import Counted, counted_ops
+from compiler.kinds.expanding.expand import rule_at
+from compiler.kinds.records.kind_map import KindMap
+from compiler.kinds.records.sets import Kinds
 from compiler.report.counted_scopes import KindNames
 from compiler.report.page.data.costs import FREE, Cost
 from compiler.report.page.data.tree import FAMILY, NONE, Branch, Tables

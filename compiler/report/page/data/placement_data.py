@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from compiler.figures import plural
-from compiler.kinds.expand import (
+from compiler.kinds.expanding.expand import (
     clones_of,
     devices_of,
     op_count,
@@ -15,7 +15,7 @@ from compiler.kinds.expand import (
     variables_like,
     variables_of,
 )
-from compiler.kinds.records import AnyMap
+from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapTensor, MapVariable, PlacementMap
 from compiler.mapping.step_time import MapTime
 from compiler.report.page.data.costs import measures, op_costs

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 
-from compiler.kinds.expand import variables_like
-from compiler.kinds.records import AnyMap, KindMap
+from compiler.kinds.expanding.expand import variables_like
+from compiler.kinds.records.kind_map import AnyMap, KindMap
 from compiler.mapping.records import PlacementMap, RuleRef
 from dsl import ir
 from dsl.files.regular import read_regular

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from compiler.kinds.grid import Grid, NotAlikeError
+from compiler.kinds.deployment.grid import Grid, NotAlikeError
 from compiler.plan import Plan
 from compiler.topology import PARAMETER_SERVER
 from dsl import ir

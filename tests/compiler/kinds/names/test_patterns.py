@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.kinds.counting import counted_names
-from compiler.kinds.grid import Grid, Spot
-from compiler.kinds.patterns import NotAlikeError, Numbers, Patterns
+from compiler.kinds.deployment.grid import Grid, Spot
+from compiler.kinds.names.counting import counted_names
+from compiler.kinds.names.patterns import NotAlikeError, Numbers, Patterns
 
 FEW, MANY = Grid("worker", "gpu", 2, 2), Grid("worker", "gpu", 64, 8)
 

@@ -7,9 +7,9 @@ from itertools import product
 
 from attrs import define, field
 
-from compiler.kinds.grid import Grid, Spot
-from compiler.kinds.records import KindMap, MapGrid, MapKind, MapRange
-from compiler.kinds.templates import INDEX, PLACE, TASK, Numbers, Template, parse
+from compiler.kinds.deployment.grid import Grid, Spot
+from compiler.kinds.names.templates import INDEX, PLACE, TASK, Numbers, Template, parse
+from compiler.kinds.records.kind_map import KindMap, MapGrid, MapKind, MapRange
 
 
 def grid_of_map(grid: MapGrid) -> Grid:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from attrs import frozen
 
-from compiler.kinds.grid import NotAlikeError
-from compiler.kinds.records import AnyMap, KindMap, MapKind, MapRange
-from compiler.kinds.sets import Kinds, numbers_of
-from compiler.kinds.templates import ORDINAL, TASK
+from compiler.kinds.deployment.grid import NotAlikeError
+from compiler.kinds.names.templates import ORDINAL, TASK
+from compiler.kinds.records.kind_map import AnyMap, KindMap, MapKind, MapRange
+from compiler.kinds.records.sets import Kinds, numbers_of
 from compiler.mapping.records import LIMIT, PlacementMap, RuleRef
 from dsl.files.regular import open_regular
 from dsl.files.typed_json import BadRecord, parse_record

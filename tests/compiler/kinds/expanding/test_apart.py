@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from compiler.kinds.apart import apart
-from compiler.kinds.expand import expand
-from compiler.kinds.records import KindMap
+from compiler.kinds.expanding.apart import apart
+from compiler.kinds.expanding.expand import expand
+from compiler.kinds.records.kind_map import KindMap
 from compiler.report.comparison.compare import compare
 from compiler.report.page.data.diff_data import Side, diff_data
 from tests.placement_maps import make_kinds

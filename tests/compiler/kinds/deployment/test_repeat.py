@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from compiler.kinds.grid import Grid, Spot
-from compiler.kinds.repeat import repeated
+from compiler.kinds.deployment.grid import Grid, Spot
+from compiler.kinds.deployment.repeat import repeated
 
 
 def test_tasks_are_outside_and_clones_inside() -> None:

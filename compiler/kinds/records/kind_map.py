@@ -1,7 +1,7 @@
 """The placement map of clones that are alike: `placement.json` of version 2, which does not grow with clones.
 
 What is the same for many clones or tasks is there once, with places in its texts for their numbers. Version 1
-has the records of each clone, and `compiler/kinds/expand.py` makes it of version 2.
+has the records of each clone, and `compiler/kinds/expanding/expand.py` makes it of version 2.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from attrs import frozen
 
-from compiler.kinds.expand import op_at
-from compiler.kinds.records import AnyMap, OpKind
-from compiler.kinds.sets import Kinds
+from compiler.kinds.expanding.expand import op_at
+from compiler.kinds.records.kind_map import AnyMap, OpKind
+from compiler.kinds.records.sets import Kinds
 from compiler.mapping.records import MapOp, PlacementMap
 
 Matches = Callable[[str], bool]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from compiler.kinds.expand import expand
-from compiler.kinds.reading import read_map
+from compiler.kinds.expanding.expand import expand
+from compiler.kinds.records.reading import read_map
 from dsl.files.typed_json import BadRecord
 from tests.placement_maps import make_kinds, make_map
 

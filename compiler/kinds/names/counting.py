@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from compiler.kinds.patterns import Counted
+from compiler.kinds.names.patterns import Counted
 
 _NUMBERED = re.compile(r"(.+)_(\d+)")
 

@@ -12,12 +12,12 @@ from heapq import nsmallest
 
 from attrs import evolve, frozen
 
-from compiler.kinds.grid import Grid, Spot
-from compiler.kinds.patterns import Patterns
-from compiler.kinds.records import DeviceKind, KindMap
-from compiler.kinds.sets import Kinds, spot_of_kind
-from compiler.kinds.templates import Numbers, escaped
-from compiler.kinds.tensors import LARGEST, largest_at, largest_of, named, orbits_of
+from compiler.kinds.deployment.grid import Grid, Spot
+from compiler.kinds.names.patterns import Patterns
+from compiler.kinds.names.templates import Numbers, escaped
+from compiler.kinds.names.tensors import LARGEST, largest_at, largest_of, named, orbits_of
+from compiler.kinds.records.kind_map import DeviceKind, KindMap
+from compiler.kinds.records.sets import Kinds, spot_of_kind
 from compiler.mapping.records import MapDevice, MapTensor
 
 

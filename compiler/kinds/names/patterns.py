@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 
 from attrs import define, evolve, field, frozen
 
-from compiler.kinds.grid import Grid, NotAlikeError, Spot
-from compiler.kinds.templates import CLONE, INDEX, LESS, PLACE, SUFFIX, TASK, Numbers, Template
+from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
+from compiler.kinds.names.templates import CLONE, INDEX, LESS, PLACE, SUFFIX, TASK, Numbers, Template
 
 _TOKEN = re.compile(
     r"/job_(?P<of_job>\w+?)/replica_0/task_(?P<of_task>\d+)/device_(?P<of_kind>CPU|GPU)_(?P<of_index>\d+)"

@@ -12,9 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import define, evolve, field
 
-from compiler.kinds.grid import Grid, NotAlikeError, Spot
-from compiler.kinds.patterns import Pattern, Patterns
-from compiler.kinds.records import (
+from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
+from compiler.kinds.deployment.repeat import which
+from compiler.kinds.names.patterns import Pattern, Patterns
+from compiler.kinds.names.templates import ORDINAL, escaped
+from compiler.kinds.names.tensors import largest_of, named, orbits_of
+from compiler.kinds.records.kind_map import (
     CloneKind,
     CopyKind,
     DeviceKind,
@@ -27,10 +30,7 @@ from compiler.kinds.records import (
     TransferKind,
     VariableKind,
 )
-from compiler.kinds.repeat import which
-from compiler.kinds.sets import Kinds
-from compiler.kinds.templates import ORDINAL, escaped
-from compiler.kinds.tensors import largest_of, named, orbits_of
+from compiler.kinds.records.sets import Kinds
 from compiler.mapping.records import (
     MapClone,
     MapOp,

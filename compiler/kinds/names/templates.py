@@ -11,7 +11,7 @@ from string import Formatter
 
 from attrs import define, field, frozen
 
-from compiler.kinds.grid import Grid, NotAlikeError
+from compiler.kinds.deployment.grid import Grid, NotAlikeError
 
 CLONE, TASK, PLACE, LESS, SUFFIX, INDEX = range(6)
 """What a place is for: see `NAMES`. From `INDEX` on there are the devices of the clone."""

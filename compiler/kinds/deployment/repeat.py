@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TypeAlias, TypeVar
 
-from compiler.kinds.grid import Grid, Spot
+from compiler.kinds.deployment.grid import Grid, Spot
 
 T = TypeVar("T")
 Placed: TypeAlias = tuple[Spot, T]

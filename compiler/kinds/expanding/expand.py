@@ -8,12 +8,12 @@ from typing import Protocol, TypeVar
 from attrs import define, evolve, field
 
 from compiler.collector import collector_paused
-from compiler.kinds.grid import Grid
-from compiler.kinds.records import AnyMap, CopyKind, KindMap, OpKind, TransferKind, VariableKind
-from compiler.kinds.repeat import repeated
-from compiler.kinds.sets import Kinds, spot_of_kind
-from compiler.kinds.templates import ORDINAL, Template
-from compiler.kinds.tensors import largest_at
+from compiler.kinds.deployment.grid import Grid
+from compiler.kinds.deployment.repeat import repeated
+from compiler.kinds.names.templates import ORDINAL, Template
+from compiler.kinds.names.tensors import largest_at
+from compiler.kinds.records.kind_map import AnyMap, CopyKind, KindMap, OpKind, TransferKind, VariableKind
+from compiler.kinds.records.sets import Kinds, spot_of_kind
 from compiler.mapping.records import (
     MapClone,
     MapDevice,

@@ -8,10 +8,10 @@ from itertools import pairwise, product
 
 from attrs import frozen
 
-from compiler.kinds.grid import Grid, Spot
-from compiler.kinds.patterns import Pattern, Patterns
-from compiler.kinds.repeat import which
-from compiler.kinds.templates import Numbers, Template
+from compiler.kinds.deployment.grid import Grid, Spot
+from compiler.kinds.deployment.repeat import which
+from compiler.kinds.names.patterns import Pattern, Patterns
+from compiler.kinds.names.templates import Numbers, Template
 from compiler.mapping.records import MapTensor
 
 LARGEST = 5

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from compiler.kinds.expand import expand
-from compiler.kinds.records import AnyMap, KindMap, OpKind, TransferKind
+from compiler.kinds.expanding.expand import expand
+from compiler.kinds.records.kind_map import AnyMap, KindMap, OpKind, TransferKind
 from compiler.mapping.records import PlacementMap
 
 

@@ -84,12 +84,30 @@ def test_the_rooms_that_the_architecture_names_are_there() -> None:
     assert [each for each in sorted(named) if not any((ROOT / room / each).exists() for room in rooms)] == []
 
 
+def rooms_of_the_architecture() -> dict[str, str]:
+    """Return the folders in the tree of `ARCHITECTURE.md`, each with what stands beside it."""
+    tree = re.findall(r"^```\n(.*?)^```", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE | re.DOTALL)[1]
+    rooms: dict[str, str] = {}
+    above: list[str] = []
+    for line in tree.splitlines():
+        found = re.match(r"( *)([a-z_]+)/ +(.*)", line)
+        if found is None:
+            rooms["/".join(above)] += f" {line.strip()}"
+            continue
+        above[len(found[1]) // 2 :] = [found[2]]
+        rooms["/".join(above)] = found[3]
+    return rooms
+
+
 def test_the_architecture_names_every_room() -> None:
-    """Every package stands in the tree of `ARCHITECTURE.md`, those of one subject with their parent."""
-    text = (ROOT / "ARCHITECTURE.md").read_text()
-    for layer in LAYERS:
-        for package in (ROOT / layer).glob("*/__init__.py"):
-            assert f"{package.parent.name}/" in text, package.parent
+    """Every package stands in the tree of `ARCHITECTURE.md`, or in the words beside its parent."""
+    rooms = rooms_of_the_architecture()
+    assert [each for each in rooms if not (ROOT / each).is_dir()] == []
+    packages = [each.parent for layer in LAYERS for each in (ROOT / layer).rglob("__init__.py")]
+    assert len(packages) > 80
+    for package in packages:
+        path = package.relative_to(ROOT)
+        assert str(path) in rooms or f"{path.name}/" in rooms.get(str(path.parent), ""), path
 
 
 def test_every_program_of_the_documentation_can_be_run() -> None:

@@ -21,7 +21,7 @@ from dsl.errors.planning import layer_state as state_errors
 from dsl.errors.planning import plan as plan_errors
 from dsl.files.regular import open_regular
 from dsl.ir.walk import steps_in
-from dsl.schema.functions import SOURCES
+from dsl.schema.data_functions import SOURCES
 from dsl.schema.layer_state import named_arguments
 from dsl.source import Span
 from dsl.suggest import nearest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl.errors.meaning import examples
-from dsl.schema.functions import RANDOM_TRANSFORMS
+from dsl.schema.data_functions import RANDOM_TRANSFORMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,17 +1,12 @@
 """The language as tables. Checks, completions and the reference pages are made from these tables.
 
 To add an attribute, add a row to `blocks.py` and a field of the same name to the record in `dsl/ir/`. To add
-a source, a transform or an aggregation, add a row to `functions.py`.
+a source or a transform, add a row to `data_functions.py`; to add an aggregation, add one to `functions.py`.
 """
 
+from dsl.schema.arguments import Argument, Function
 from dsl.schema.blocks import BLOCKS, ROOT, ROOT_ATTRIBUTES, Attribute, Block
-from dsl.schema.functions import (
-    FUNCTIONS,
-    Argument,
-    Function,
-    function,
-    function_names,
-)
+from dsl.schema.functions import FUNCTIONS, function, function_names
 from dsl.schema.placement import COMPARISONS, MEASURES, SELECTORS, TARGETS, measure, selector, target
 from dsl.schema.types import Type
 

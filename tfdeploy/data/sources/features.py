@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from dsl import ir
-from dsl.schema.functions import RESIZES
+from dsl.schema.data_functions import RESIZES
 from dsl.source import Span
 from tfdeploy.data.options import BOUNDS, DTYPES, INTEGERS, Field
 from tfdeploy.data.transforms.arguments import MISSING, Arguments, bind

@@ -12,7 +12,7 @@ from dsl.diagnostics import RunError
 from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
 from dsl.files.regular import strange_kind
-from dsl.schema.functions import RESIZES
+from dsl.schema.data_functions import RESIZES
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, Source
 from tfdeploy.data.sources.files import find_folder, name_of, natural_key, read_start, size_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from dsl.schema.functions import RESIZES
+from dsl.schema.data_functions import RESIZES
 
 FRACTIONS = (1, 2, 4, 8)
 """A JPEG decoder gives an image at one of these fractions of its size at less cost than the whole image."""

@@ -1,0 +1,298 @@
+"""The functions of a `data` block: sources and the tensors in them, transforms, and lengths of batches."""
+
+from __future__ import annotations
+
+from dsl.schema.arguments import Function, keyword, needs, takes
+from dsl.schema.types import (
+    ANY,
+    boolean,
+    call,
+    dtype,
+    either,
+    free_shape,
+    integer,
+    listing,
+    number,
+    shape,
+    string,
+    tensor,
+    word,
+)
+from dsl.values import FEATURE
+
+_PATH = needs("path", string(), "a file, or a glob of files, relative to the spec")
+
+RESIZES = ("bilinear", "area", "smooth", "crop")
+"""How an image can be resized; the first is the default."""
+
+SOURCES = (
+    Function(
+        "csv",
+        (_PATH,),
+        either(string(), listing(string())),
+        "rows of a CSV file; a keyword names a tensor, its value a column, a glob or a list of columns",
+        tensor='x = "column"',
+    ),
+    Function(
+        "npz",
+        (_PATH,),
+        string(),
+        "arrays of a NumPy archive; a keyword names a tensor and its value the array; default: all",
+        tensor='x = "array"',
+    ),
+    Function(
+        "tfrecord",
+        (
+            _PATH,
+            keyword("compression", word("none", "gzip", "zlib"), "none", "how the files are compressed"),
+        ),
+        call("feature"),
+        "records of tf.train.Example; a keyword names a tensor and its value is `feature(dtype, shape)`",
+        tensor=f"x = {FEATURE}",
+    ),
+    Function(
+        "images",
+        (
+            needs("path", string(), "a folder with a folder of JPEG and PNG files for each class"),
+            needs("size", listing(integer(low=1)), "height and width to which every image is resized"),
+            takes("channels", integer(1, 4), 3, "1 for grey, 3 for colour, 4 with transparency"),
+            keyword(
+                "classes",
+                either(listing(string()), optional=True),
+                None,
+                "the names of the folders, in the order of their labels",
+            ),
+            keyword("resize", word(*RESIZES), RESIZES[0], "how an image of another size is resized"),
+        ),
+        doc="tensors `image` (uint8) and `label` (int32, the number of the folder in alphabetical order)",
+    ),
+    Function(
+        "cifar10",
+        (_PATH,),
+        doc="files of the binary version; tensors `image` (uint8, 32 x 32 x 3) and `label`",
+    ),
+    Function(
+        "mnist",
+        (
+            needs("images", string(), "the idx file of the images"),
+            needs("labels", string(), "the idx file of the labels"),
+        ),
+        doc="tensors `image` (uint8, 28 x 28 x 1) and `label`",
+    ),
+    Function(
+        "synthetic",
+        (
+            needs("count", integer(low=1), "how many examples an epoch has"),
+            takes("seed", integer(0), 0, "the seed of the random numbers"),
+        ),
+        call("feature"),
+        "random numbers; a keyword names a tensor and its value is `feature(dtype, shape, classes)`",
+        tensor=f"x = {FEATURE}",
+    ),
+    Function(
+        "python",
+        (needs("function", string(), "`module:function`, which returns a tf.data dataset or a generator"),),
+        ANY,
+        "examples that a Python function makes from the keyword arguments",
+    ),
+)
+
+FEATURES = (
+    Function(
+        "feature",
+        (
+            needs("dtype", dtype(), "the type of the elements"),
+            takes(
+                "shape",
+                free_shape(),
+                (),
+                "the shape of one example; the first axis may be `none`, which `pad` fills",
+            ),
+            takes(
+                "classes",
+                integer(low=1, optional=True),
+                None,
+                "in `synthetic`: draw integers below this number",
+            ),
+            keyword(
+                "key",
+                string(optional=True),
+                None,
+                "its name in a `tfrecord`; default: the name of the tensor",
+            ),
+            keyword("encoding", word("list", "raw", "image"), "list", "how it is stored in a `tfrecord`"),
+            keyword(
+                "resize",
+                word(*RESIZES, optional=True),
+                None,
+                f"how images in a `tfrecord` are resized; default: `{RESIZES[0]}`",
+            ),
+        ),
+        doc="a tensor of the examples",
+    ),
+)
+
+_IMAGE = needs("name", tensor(), "which tensor: an image of shape `[height, width, channels]`")
+_RANDOM = either(number(0), listing(number()), optional=True)
+
+RANDOM_TRANSFORMS = ("random_crop", "random_flip", "random_color", "cutout", "mixup")
+"""The transforms that change each example at random, and so are for training only."""
+
+TRANSFORMS = (
+    Function(
+        "shuffle",
+        (
+            needs("buffer", integer(low=1), "from how many examples the next one is drawn"),
+            takes("seed", integer(0, optional=True), None, "a seed of its own; default: from `train.seed`"),
+        ),
+        doc="shuffles the examples anew in every epoch",
+    ),
+    Function("cache", doc="keeps the examples in memory after they have been read"),
+    Function("take", (needs("n", integer(low=1), "how many"),), doc="uses only the first examples"),
+    Function("skip", (needs("n", integer(low=1), "how many"),), doc="leaves out the first examples"),
+    Function(
+        "scale",
+        (
+            needs("name", tensor(), "which tensor"),
+            needs("factor", number(), "what it is multiplied by"),
+            takes("offset", number(), 0, "what is added after that"),
+        ),
+        doc="replaces the tensor by `factor * tensor + offset`",
+    ),
+    Function(
+        "reshape",
+        (
+            needs("name", tensor(), "which tensor"),
+            needs("shape", shape(), "its shape, without the batch axis"),
+        ),
+        doc="changes the shape of a tensor",
+    ),
+    Function(
+        "cast",
+        (needs("name", tensor(), "which tensor"), needs("dtype", dtype(), "the type of its elements")),
+        doc="changes the element type of a tensor",
+    ),
+    Function(
+        "one_hot",
+        (
+            needs("name", tensor(), "which tensor"),
+            needs("classes", integer(low=1), "how many classes there are"),
+        ),
+        doc="turns class numbers into one-hot vectors",
+    ),
+    Function(
+        "pad",
+        (
+            needs("name", either(tensor(), listing(tensor())), "which tensor, or a list of tensors"),
+            keyword(
+                "to",
+                either(integer(low=1), call("length")),
+                None,
+                "the size to which axes that are `none` are filled: a number, or `multiple_of(n)`; "
+                "default: that of the longest example of the batch",
+            ),
+            keyword("value", number(), 0, "what they are filled with; texts are filled with empty ones"),
+            keyword("truncate", boolean(), False, "whether longer examples than `to` are cut off"),
+        ),
+        doc="gives the examples of a batch the same size, where that of the tensor is `none`",
+    ),
+    Function(
+        "bucket",
+        (
+            needs("name", tensor(), "the tensor whose length counts: that of its first axis"),
+            needs("boundaries", listing(integer(low=1)), "the largest length in each group but the last"),
+        ),
+        doc="puts examples of about the same length into the same batch; comes before `pad`",
+    ),
+    Function(
+        "center_crop",
+        (_IMAGE, needs("size", listing(integer(low=1)), "height and width of the part")),
+        doc="keeps the middle of an image",
+    ),
+    Function(
+        "random_crop",
+        (
+            _IMAGE,
+            needs("size", listing(integer(low=1)), "height and width of the part"),
+            takes("pad", integer(0), 0, "how many rows and columns are put around the image first"),
+            keyword("fill", number(), 0, "the value of the pixels around the image"),
+        ),
+        doc="keeps a random part of an image; for training only",
+    ),
+    Function(
+        "random_flip",
+        (
+            _IMAGE,
+            takes("direction", word("horizontal", "vertical", "both"), "horizontal", "how it is mirrored"),
+        ),
+        doc="mirrors half of the images; for training only",
+    ),
+    Function(
+        "random_color",
+        (
+            _IMAGE,
+            keyword(
+                "brightness",
+                _RANDOM,
+                None,
+                "what is added, as a part of the range; `0.2` means `[-0.2, 0.2]`",
+            ),
+            keyword(
+                "contrast",
+                _RANDOM,
+                None,
+                "by what the distance of pixels from their mean is multiplied; `0.2` means `[0.8, 1.2]`",
+            ),
+            keyword(
+                "saturation",
+                _RANDOM,
+                None,
+                "by what the saturation is multiplied; `0.2` means `[0.8, 1.2]`",
+            ),
+            keyword(
+                "hue",
+                _RANDOM,
+                None,
+                "by what part of the circle of colours the hue is turned; `0.1` means `[-0.1, 0.1]`",
+            ),
+            keyword(
+                "range",
+                either(listing(number()), optional=True),
+                None,
+                "the lowest and highest number of a pixel; default: `[0, 255]` for `uint8`, else `[0, 1]`",
+            ),
+        ),
+        doc="changes light and colours of an image at random; for training only",
+    ),
+    Function(
+        "cutout",
+        (
+            _IMAGE,
+            needs(
+                "size",
+                either(integer(low=1), listing(integer(low=1))),
+                "the side of a square, or height and width",
+            ),
+            keyword("fill", number(), 0, "the value of the pixels that are covered"),
+        ),
+        doc="covers a rectangle around a random pixel of an image; for training only",
+    ),
+    Function(
+        "mixup",
+        (
+            needs("image", tensor(), "the tensor of the images"),
+            needs("label", tensor(), "the tensor of the labels: floats, such as one-hot vectors"),
+            takes("alpha", number(0, open=True), 0.2, "shares are drawn from Beta(alpha, alpha)"),
+        ),
+        doc="mixes each example with the next one; for training only",
+    ),
+    Function("rename", rest=tensor(), doc="`rename(new = old)` renames the tensor `old` to `new`"),
+)
+
+LENGTHS = (
+    Function(
+        "multiple_of",
+        (needs("n", integer(low=1), "the number"),),
+        doc="the smallest multiple of a number that the longest example of the batch fits into",
+    ),
+)

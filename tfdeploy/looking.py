@@ -200,32 +200,18 @@ def _many_of(spec: Spec) -> tuple[Plan, KindMap] | None:
     That is so if the time of a step can be forecast, as on the command line.
     """
     from compiler.conditions.expect import check_expectations
-    from compiler.kinds.deployment.grid import NotAlikeError
-    from compiler.kinds.deployment.layout import why_not
-    from compiler.time.profile import find_profile
     from dsl.diagnostics import SpecError
-    from tfdeploy.runtime.adapted import adapted
-    from tfdeploy.runtime.plans import many_of, plan_of
+    from tfdeploy.runtime.many_clones import map_by_kinds
 
-    if find_profile(spec.path, None) is not None or spec.devices.kind is not None:
+    found = map_by_kinds(spec)
+    if isinstance(found, str):
         return None
-    plan = plan_of(spec)
-    if why_not(plan) is not None:
-        return None
-    plan = adapted(plan)
-    try:
-        found = many_of(plan)
-    except NotAlikeError:
-        return None
-    from compiler.conditions.capacity import has_limits, too_full
-
-    full = too_full(spec, found.placement) if has_limits(spec) else ()
-    for each in (*found.warnings, *full):
+    for each in found.warnings:
         warn_of(each)
-    wrong = check_expectations(plan, found.placement)
+    wrong = check_expectations(found.plan, found.placement)
     if wrong:
         raise SpecError(wrong)
-    return plan, found.placement
+    return found.plan, found.placement
 
 
 def _page_of_comparison(found: Comparison) -> str:

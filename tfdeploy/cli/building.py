@@ -93,15 +93,22 @@ def build_map(
         SpecError: If the graph cannot be built.
         RunError: If the file is no profile.
     """
-    from compiler.time.profile import find_profile
+    from tfdeploy.runtime.many_clones import map_by_kinds
 
-    found: ShownMap | str = "the time of a step is forecast"
-    if find_profile(spec.path, profile) is None and spec.devices.kind is None:
-        found = _map_many(spec, common, emulate=emulate)
-    if isinstance(found, ShownMap):
-        return found
-    built = build(spec, common, emulate=emulate, forecast=True, profile=profile, because=found)
-    return ShownMap(built.compiled.plan, built.placement(), built.compiled, built.time)
+    found = map_by_kinds(
+        spec,
+        emulate=emulate,
+        verbose=common.verbose,
+        profile=profile,
+        start=lambda: start(common),
+        telling=busy,
+    )
+    if isinstance(found, str):
+        built = build(spec, common, emulate=emulate, forecast=True, profile=profile, because=found)
+        return ShownMap(built.compiled.plan, built.placement(), built.compiled, built.time)
+    if found.warnings:
+        show(found.warnings, common)
+    return ShownMap(found.plan, found.placement)
 
 
 TAKES_LONG = 32
@@ -113,34 +120,6 @@ def _building(name: str, clones: int, because: str | None) -> str:
     if because is None or clones <= TAKES_LONG:
         return f"building the graph of {name}"
     return f"building the graph of all {clones:,} clones of {name}, because {because}"
-
-
-def _map_many(spec: ir.Spec, common: Common, *, emulate: bool) -> ShownMap | str:
-    """Return the map of many clones that are alike, or why the graph of the spec has to be built."""
-    from compiler.kinds.deployment.grid import NotAlikeError
-    from compiler.kinds.deployment.layout import why_not
-    from tfdeploy.runtime.adapted import adapted
-    from tfdeploy.runtime.plans import many_of, plan_of
-
-    plan = plan_of(spec, emulate=emulate, verbose=common.verbose)
-    reason = why_not(plan)
-    if reason is not None:
-        return reason
-    start(common)
-    with busy(f"placing {len(plan.towers)} clones of {spec.model.name} that are alike"):
-        plan = adapted(plan, verbose=common.verbose)
-        try:
-            found = many_of(plan, verbose=common.verbose)
-        except NotAlikeError as fault:
-            return str(fault)
-        from compiler.conditions.capacity import has_limits, too_full
-
-        strange = found.warnings
-        if has_limits(spec):
-            strange = (*strange, *too_full(spec, found.placement))
-    if strange:
-        show(strange, common)
-    return ShownMap(plan, found.placement)
 
 
 def build(

@@ -1,0 +1,90 @@
+"""Decides whether the map of a spec is made by kinds of clones, without the graph of all of them."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+
+from compiler.kinds.deployment.grid import NotAlikeError
+from compiler.kinds.deployment.layout import why_not
+from compiler.time.profile import find_profile
+from tfdeploy.runtime.adapted import adapted
+from tfdeploy.runtime.plans import many_of, plan_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from compiler.kinds.records.kind_map import KindMap
+    from compiler.plan import Plan
+    from dsl import ir
+    from dsl.diagnostics import Diagnostic
+
+    Telling = Callable[[str], AbstractContextManager[None]]
+
+
+@frozen
+class MapByKinds:
+    """The placement map of many clones that are alike.
+
+    Attributes:
+        plan: The plan of all clones.
+        placement: The map.
+        warnings: The warnings about the spec.
+    """
+
+    plan: Plan = field(repr=False)
+    placement: KindMap = field(repr=False)
+    warnings: tuple[Diagnostic, ...]
+
+
+def _say_nothing(doing: str) -> AbstractContextManager[None]:
+    """Say nothing while something is done."""
+    del doing
+    return nullcontext()
+
+
+def map_by_kinds(
+    spec: ir.Spec,
+    *,
+    emulate: bool = False,
+    verbose: bool = False,
+    profile: str | None = None,
+    start: Callable[[], None] = lambda: None,
+    telling: Telling = _say_nothing,
+) -> MapByKinds | str:
+    """Return the map of the clones of a spec by kinds, or why the graph of all of them has to be built.
+
+    The reason is written after "because".
+
+    Args:
+        spec: The spec.
+        emulate: Whether every declared device is a logical CPU of this process.
+        verbose: Whether TensorFlow's own messages are shown.
+        profile: The file of a profile; by default the one beside the spec, if there is one.
+        start: Called before anything of TensorFlow is needed.
+        telling: Returns what is open while something takes long; it is given what that is.
+
+    Raises:
+        SpecError: If the spec does not fit its devices.
+        RunError: If the file is no profile.
+    """
+    if find_profile(spec.path, profile) is not None or spec.devices.kind is not None:
+        return "the time of a step is forecast"
+    plan = plan_of(spec, emulate=emulate, verbose=verbose)
+    reason = why_not(plan)
+    if reason is not None:
+        return reason
+    start()
+    with telling(f"placing {len(plan.towers)} clones of {spec.model.name} that are alike"):
+        plan = adapted(plan, verbose=verbose)
+        try:
+            found = many_of(plan, verbose=verbose)
+        except NotAlikeError as fault:
+            return str(fault)
+        from compiler.conditions.capacity import has_limits, too_full  # loads TensorFlow
+
+        full = too_full(spec, found.placement) if has_limits(spec) else ()
+    return MapByKinds(plan, found.placement, (*found.warnings, *full))

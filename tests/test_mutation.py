@@ -85,6 +85,21 @@ def test_a_fault_of_a_changed_file_is_another_fault() -> None:
     assert mutation._digest(one) != mutation._digest(evolve(one, text=f"{one.text}\n"))
 
 
+def test_other_files_change_nothing_of_what_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The faults of a file keep their places among the others when there are more files."""
+    monkeypatch.setattr(mutation, "ROOT", tmp_path)
+    (tmp_path / "compiler").mkdir()
+    (tmp_path / "compiler/old.py").write_text("numbers = [1, 2, 3, 4, 5, 6, 7, 8]\n")
+    before = mutation._sample(6, 1, "")
+    assert len({each.now for each in before}) == 6
+    assert mutation._sample(6, 2, "") != before
+    (tmp_path / "compiler/new.py").write_text("numbers = [11, 12, 13, 14]\n")
+    among = [each for each in mutation._sample(12, 1, "") if each.path == "compiler/old.py"]
+    assert among[:6] == before
+
+
 MODULE = """\
 from __future__ import annotations
 
@@ -148,10 +163,13 @@ def test_the_nearest_tests_come_first(tmp_path: Path) -> None:
         (tmp_path / "tests" / name).write_text(text)
     found = covering.Nearness(tmp_path).candidates("compiler/stamp/places.py")
     assert found == [f"tests/{name}" for name in texts]
+    nearness = covering.Nearness(tmp_path)
+    assert nearness.named("compiler/stamp/places.py") == {found[0], found[1], found[4]}
+    assert [nearness.slowness(each) for each in found] == [0, 0, 0, 0, 2]
 
 
-def test_what_is_known_of_tests_chooses_among_them(tmp_path: Path) -> None:
-    """The fastest test of each file comes first; tests that did not pass are left out."""
+def test_what_is_known_of_tests_chooses_among_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fastest of each file are chosen in turn, and run file by file; what did not pass is left out."""
     mutant = mutation.Mutant("compiler/a.py", 3, "1", "2", "")
     known = covering.Covering.of_sample(tmp_path, [mutant])
     assert known.of(("compiler/a.py", 3)) == []
@@ -161,7 +179,12 @@ def test_what_is_known_of_tests_chooses_among_them(tmp_path: Path) -> None:
     )
     known.seconds.write_text("".join(f"{json.dumps(each)}\n" for each in seconds.items()))
     known.add("x")
-    assert known.of(("compiler/a.py", 3)) == ["x::fast", "y::middle", "x::slow"]
+    assert known.of(("compiler/a.py", 3)) == ["x::fast", "x::slow", "y::middle"]
+    assert known.of(("compiler/a.py", 3), {"y"}) == ["y::middle", "x::fast", "x::slow"]
+    monkeypatch.setattr(covering, "MOST_SECONDS", 3.0)
+    assert known.of(("compiler/a.py", 3)) == ["x::fast", "y::middle"]
+    monkeypatch.setattr(covering, "MOST_TESTS", 1)
+    assert known.of(("compiler/a.py", 3)) == ["x::fast"]
     assert known.time_of(["x::fast", "y::middle"]) == 1.5
     assert covering.Covering.of_sample(tmp_path, [mutant]).measured == {"x"}
     other = mutation.Mutant("compiler/b.py", 3, "1", "2", "")

@@ -25,7 +25,6 @@ import ast
 import hashlib
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -126,7 +125,8 @@ class Attempts:
         self._covering = Covering.of_sample(FOLDER, sample)
         self._nearness = Nearness(ROOT)
         every = list(self._nearness.imports)
-        self._wanted = [each for each in every if any(each.startswith(start) for start in measure)]
+        wanted = [each for each in every if any(each.startswith(start) for start in measure)]
+        self._wanted = sorted(wanted, key=self._nearness.slowness)
         self._covering.forget(self._wanted)
         self._trees: Queue[Server] = Queue()
         self._measuring = Lock()
@@ -141,9 +141,8 @@ class Attempts:
         for each in servers:
             self._trees.put(each)
         try:
-            for file in self._wanted:
-                self._measure(servers[0], file)
             with ThreadPoolExecutor(jobs) as pool:
+                list(pool.map(self._measure_wanted, self._wanted))
                 return list(pool.map(self._attempt, sorted(self._own, key=self._effort)))
         finally:
             for each in servers:
@@ -176,8 +175,7 @@ class Attempts:
                     if file in self._covering.measured:
                         continue
                     self._measure(server, file)
-            known = self._covering.of((mutant.path, mutant.line))
-            tests = [each for each in known if each not in tried][: MOST_TESTS - len(tried)]
+            tests = [each for each in self._known(mutant) if each not in tried][: MOST_TESTS - len(tried)]
             if tests:
                 limit = LEAST + TIMES * self._covering.time_of(tests)
                 word = server.attempt(mutant, tests, limit, fresh=self._fresh)
@@ -186,12 +184,30 @@ class Attempts:
                 tried += tests
         return ("missed" if tried else "unrun"), tuple(tried)
 
-    def _effort(self, mutant: Mutant) -> int:
-        """Return how many of the nearest tests make graphs. Those that make none are fast, and come first."""
-        return len(self._nearness.graphs.intersection(self._near(mutant)))
+    def _effort(self, mutant: Mutant) -> tuple[bool, float]:
+        """Return what says how soon a fault is tried: first those with the fastest tests.
+
+        A fault of which no test is known comes after all others, by how many of the nearest make graphs.
+        """
+        tests = self._known(mutant)
+        if tests:
+            return False, self._covering.time_of(tests)
+        return True, len(self._nearness.graphs.intersection(self._near(mutant)))
+
+    def _known(self, mutant: Mutant) -> list[str]:
+        return self._covering.of((mutant.path, mutant.line), self._nearness.named(mutant.path))
 
     def _near(self, mutant: Mutant) -> list[str]:
         return self._nearness.candidates(mutant.path)[:MOST_FILES]
+
+    def _measure_wanted(self, file: str) -> None:
+        server = self._trees.get()
+        try:
+            server.measure(file, self._covering.seconds)
+        finally:
+            self._trees.put(server)
+        with self._measuring:
+            self._covering.add(file)
 
     def _measure(self, server: Server, file: str) -> None:
         server.measure(file, self._covering.seconds)
@@ -229,12 +245,24 @@ def _short(text: str) -> str:
 
 
 def _sample(count: int, seed: int, only: str) -> list[Mutant]:
-    """Choose faults over all files, each as likely as any other."""
-    files = sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
-    every = [each for file in files if only in str(file) for each in mutants_of(file, ROOT)]
-    random.Random(seed).shuffle(every)  # noqa: S311  # nothing is secret
-    made = (make() for make in every)
+    """Choose faults over all files, each as likely as any other.
+
+    Of files that do not change, the same faults are chosen again.
+    """
+    files = (file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
+    every = {
+        _rank(seed, file.relative_to(ROOT), number): make
+        for file in files
+        if only in str(file)
+        for number, make in enumerate(mutants_of(file, ROOT))
+    }
+    made = (every[rank]() for rank in sorted(every))
     return list(islice((each for each in made if each is not None), count))
+
+
+def _rank(seed: int, path: Path, number: int) -> bytes:
+    """Return a number drawn for a fault, which does not change as other files do."""
+    return hashlib.sha256(f"{seed} {path} {number}".encode()).digest()
 
 
 def _copy(tree: Path) -> Path:

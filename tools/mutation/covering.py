@@ -14,15 +14,16 @@ from __future__ import annotations
 import ast
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice, zip_longest
 from pathlib import Path, PurePosixPath
 
 from attrs import define, field
 
 from tools.mutation.mutants import Mutant
 
-MOST_TESTS = 12
-MOST_SECONDS = 20.0  # of processor time, for the tests of one fault
+MOST_TESTS = 40
+MOST_SECONDS = 10.0  # of processor time, for the tests of one fault
 MOST_FILES = 6  # of tests that are nearest to a fault
 MARK = """
 def _mutation_mark(number, _seen=set()):
@@ -106,28 +107,38 @@ class Covering:
             for path, lines in numbers.items()
         }
 
-    def of(self, place: tuple[str, int]) -> list[str]:
-        """Return the tests to run against a fault in this line: the fastest of each file of tests first."""
+    def of(self, place: tuple[str, int], near: Collection[str] = ()) -> list[str]:
+        """Return the tests to run against a fault in this line.
+
+        The fastest of each file of tests are chosen, in turn, until they take long enough. Those of a file
+        follow each other, since they share what is made once for the file.
+
+        Args:
+            place: The path and line of the fault.
+            near: The files of tests whose turn comes first.
+        """
         files: dict[str, list[str]] = defaultdict(list)
         passed = [test for test in self._tests[place] if test in self._seconds]
         for test in sorted(passed, key=self._seconds.__getitem__):
             files[test.split("::", 1)[0]].append(test)
-        queues = sorted(files.values(), key=lambda each: self._seconds[each[0]])
-        chosen: list[str] = []
+        order = sorted(files, key=lambda each: (each not in near, self._seconds[files[each][0]]))
+        chosen: dict[str, list[str]] = {each: [] for each in order}
         spent = 0.0
-        while any(queues) and len(chosen) < MOST_TESTS:
-            for queue in queues:
-                if queue and len(chosen) < MOST_TESTS:
-                    test = queue.pop(0)
-                    spent += self._seconds[test]
-                    if chosen and spent > MOST_SECONDS:
-                        return chosen
-                    chosen.append(test)
-        return chosen
+        for file, test in islice(_in_turn({each: files[each] for each in order}), MOST_TESTS):
+            if not spent or spent + self._seconds[test] <= MOST_SECONDS:
+                chosen[file].append(test)
+                spent += self._seconds[test]
+        return [test for tests in chosen.values() for test in tests]
 
     def time_of(self, tests: Sequence[str]) -> float:
         """Return the seconds of processor time that some tests take together."""
         return sum(self._seconds[each] for each in tests)
+
+
+def _in_turn(tests: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """Give the first of each file, then the second of each, and so on."""
+    for row in zip_longest(*tests.values()):
+        yield from ((file, test) for file, test in zip(tests, row, strict=True) if test is not None)
 
 
 def _lines(file: Path) -> list[str]:
@@ -160,6 +171,20 @@ class Nearness:
                 self.processes.add(path)
             if "compiler.graph" in text or "tensorflow" in text:
                 self.graphs.add(path)
+
+    def slowness(self, path: str) -> int:
+        """Return how slow the tests of a file are likely to be: 0, 1 with graphs, or 2 with processes."""
+        return 2 if path in self.processes else int(path in self.graphs)
+
+    def named(self, source: str) -> set[str]:
+        """Return the files of tests that have the name of a file of the source, or import it."""
+        own = PurePosixPath(source)
+        module = ".".join(own.with_suffix("").parts)
+        return {
+            path
+            for path, names in self.imports.items()
+            if module in names or PurePosixPath(path).stem == f"test_{own.stem}"
+        }
 
     def candidates(self, source: str) -> list[str]:
         """Return the files of tests, the nearest to a file of the source first."""

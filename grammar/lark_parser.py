@@ -18,7 +18,6 @@ Lark's own loops over tokens are general, and reading a text spends most of its 
 
 from __future__ import annotations
 
-import os
 from copy import copy
 from functools import cache
 from pathlib import Path
@@ -29,6 +28,8 @@ from attrs import frozen
 from lark.lexer import BasicLexer, Token
 from lark.parse_tree_builder import ParseTreeBuilder
 from lark.parsers.lalr_analysis import Shift
+
+from dsl.files.cached import cache_file
 
 if TYPE_CHECKING:
     import re
@@ -54,11 +55,11 @@ def parser() -> lark.Lark:
     Making it from the grammar takes longer than reading a spec does, so lark keeps its tables in the user's
     cache folder. It makes them again if the grammar, lark or Python has changed, or if the file is damaged.
     """
-    return build(_cache_file())
+    return build(cache_file("grammar"))
 
 
-def build(cache_file: str | None = None) -> lark.Lark:
-    """Make a parser from the grammar, or from the tables in `cache_file` if they are of the same grammar."""
+def build(kept: Path | None = None) -> lark.Lark:
+    """Make a parser from the grammar, or from the tables in the file `kept` if they are of that grammar."""
     return lark.Lark(
         GRAMMAR.read_text(encoding="utf-8"),
         parser="lalr",
@@ -66,18 +67,8 @@ def build(cache_file: str | None = None) -> lark.Lark:
         keep_all_tokens=True,
         maybe_placeholders=False,
         postlex=_KeepTerminals(),
-        cache=cache_file or False,
+        cache=False if kept is None else str(kept),
     )
-
-
-def _cache_file() -> str | None:
-    """Return the file in which lark keeps its tables, or None if the user has no folder for it."""
-    try:
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tfdeploy"
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):  # RuntimeError if there is no home
-        return None
-    return str(folder / "grammar") if os.access(folder, os.W_OK) else None
 
 
 @cache

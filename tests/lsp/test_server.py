@@ -98,19 +98,21 @@ def test_words_over_the_protocol(editor: Editor) -> None:
 
 
 def test_nothing_heavy_is_loaded() -> None:
-    """What the server answers with loads neither TensorFlow nor Keras."""
+    """What the server answers with loads neither TensorFlow nor Keras; then garbage is looked for again."""
     program = (
-        "import sys; from tests.lsp.texts import Opened, SMALL; from tfdeploy.lsp import server; "
+        "import gc, sys; gc.disable(); "
+        "from tests.lsp.texts import Opened, SMALL; from tfdeploy.lsp import server; "
         "from tfdeploy.lsp.features import completion, hover; "
         "from tfdeploy.lsp.reading.diagnostics import *; from tfdeploy.lsp.settings import Settings; "
         "o = Opened(SMALL.replace('-> Dense(10)', '-> |Dense(10)')); "
         "examine(o.document, {}, Settings()); "
         "hover.hover(o.document, o.trees, o.names, o.offset); "
         "completion.complete(o.document, o.trees, o.names, o.offset, snippets=True); "
-        "print(*{name.partition('.')[0] for name in sys.modules} & {'tensorflow', 'keras', 'numpy', 'rich'})"
+        "print(*{name.partition('.')[0] for name in sys.modules} & {'tensorflow', 'keras', 'numpy', 'rich'});"
+        " server._prepare(); print(gc.isenabled(), gc.get_freeze_count() > 10_000)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "\n"
+    assert done.stdout == "\nTrue True\n"
 
 
 def test_every_request_is_answered(editor: Editor) -> None:

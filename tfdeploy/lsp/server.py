@@ -90,12 +90,15 @@ class SpecServer(LanguageServer):
         self.runner = Runner()
         self._states: dict[str, _State] = {}
         self._reader = ThreadPoolExecutor(1, "reader")
+        self._prepared = False
         self._symbols: Symbols | None = None
         self._shown: dict[str, dict[str, list[types.Diagnostic]]] = {}
 
     def prepare(self) -> None:
         """Import the reader in its thread, so that it is there when a document is opened."""
-        self._reader.submit(_prepare)
+        if not self._prepared:
+            self._prepared = True
+            self._reader.submit(_prepare)
 
     # --- documents
 
@@ -104,6 +107,7 @@ class SpecServer(LanguageServer):
         self.documents.encoding = (
             self.server_capabilities.position_encoding or types.PositionEncodingKind.Utf16
         )
+        self.prepare()
         document = self.documents.open(uri, version, text)
         self.documents.find_specs_with(document)
         self._states[uri] = _State()
@@ -244,7 +248,7 @@ class SpecServer(LanguageServer):
 
 
 def _prepare() -> None:
-    """Import what reads specs.
+    """Import what reads specs, and begin to look for garbage, which the command has put off until now.
 
     All that is there afterwards stays for good, so that Python looks for garbage in it only once.
     """

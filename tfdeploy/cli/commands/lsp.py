@@ -21,14 +21,19 @@ def command(common: Common, *, stdio: bool) -> int:
 
     An editor starts this command and talks to it over standard input and output.
     """
-    gc.disable()  # what is imported stays for good, and looking for garbage in it takes a third of the time
+    # What is imported stays for good, and looking for garbage in it takes a third of the time. The server
+    # looks for garbage again when it has imported everything.
+    gc.disable()
+    from tfdeploy.lsp.compiled import compiled_before
+
+    with compiled_before():
+        import lsprotocol.types  # noqa: F401 the server imports it too; here its classes are made
     from tfdeploy.lsp.requests import create_server
     from tfdeploy.lsp.settings import Settings
 
     del stdio
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     server = create_server(Settings(common.overrides, common.allow_python))
-    gc.enable()
     with redirect_stdout(sys.stderr):  # whatever prints must not print between the messages
         server.start_io(stdout=answers)
     return 0

@@ -107,13 +107,13 @@ _ROWS = (
     Code("TFD515", "ops-elsewhere", "ops that TensorFlow put elsewhere than was asked", "run"),
     Code("TFD516", "without-effect", "an attribute that nothing uses"),
     Code("TFD520", "mode-and-placement", "a placement of variables that the update mode cannot use"),
-    Code("TFD521", "mode-and-aggregation", "an aggregation where nothing is summed"),
+    Code("TFD521", "mode-and-aggregation", "an aggregation, although no gradients are summed"),
     Code("TFD522", "meaningless-attribute", "an attribute that belongs to another update mode"),
     Code("TFD523", "aggregation-and-gradients", "an aggregation that cannot sum rows of a table", "plan"),
     Code("TFD524", "mode-and-numerics", "numerics that need all clones at one step"),
     Code("TFD525", "no-staleness", "a bound on staleness that lets no clone begin"),
-    Code("TFD526", "no-workers", "a graph for each worker where there are none"),
-    Code("TFD527", "random-numbers", "a model that draws random numbers where it must not", "plan"),
+    Code("TFD526", "no-workers", "a graph for each worker, although there are no workers"),
+    Code("TFD527", "random-numbers", "a model that cannot be verified because it draws random numbers", "plan"),
     Code("TFD528", "apart-in-graphs", "what only one graph of all workers can do"),
     # TFD53x: what `expect` asks for.
     Code("TFD531", "uneven-variables", "variables spread less evenly than expected", "plan"),
@@ -123,7 +123,7 @@ _ROWS = (
     Code("TFD535", "too-little-memory", "a device that needs more memory than the spec gives it", "plan"),
     Code("TFD536", "slow-step", "a step that takes longer than expected", "plan"),
     Code("TFD537", "idle-device", "a device that is less busy than expected", "plan"),
-    Code("TFD538", "time-unknown", "a condition on time where nothing was measured", "plan"),
+    Code("TFD538", "time-unknown", "a condition on time, although nothing was measured", "plan"),
     # TFD54x: workers with graphs of their own.
     Code("TFD541", "worker-without-clones", "a worker that has no clone to train"),
     Code("TFD542", "clones-on-server", "a clone on a task that only keeps variables"),
@@ -228,7 +228,7 @@ _ROWS = (
     Code(
         "TFD761", "no-such-task", "a task that the cluster lacks, or that nothing tells the place of", "run"
     ),
-    Code("TFD762", "cannot-listen", "a server that cannot be had where its task should be", "run"),
+    Code("TFD762", "cannot-listen", "a server that cannot listen at the address of its task", "run"),
     Code("TFD763", "task-missing", "a task of the cluster that does not answer", "run"),
     Code("TFD764", "wrong-task", "something else than the task that should answer", "run"),
     Code("TFD765", "other-spec", "tasks of one cluster with different specs", "run"),
@@ -242,9 +242,9 @@ _ROWS = (
     Code("TFD773", "no-progress", "a run of which nothing comes for a while", "run"),
     Code("TFD774", "collective-on-cluster", "TensorFlow's all-reduce between processes"),
     # TFD780 to TFD789: data and manifests of a cluster.
-    Code("TFD781", "in-process-source", "a source that needs Python where only servers read", "run"),
+    Code("TFD781", "in-process-source", "a source that needs Python, although servers read the data", "run"),
     Code(
-        "TFD785", "nothing-to-deploy", "a spec without jobs where manifests of its tasks are wanted", "plan"
+        "TFD785", "nothing-to-deploy", "a spec without jobs, which has no tasks to write manifests for", "plan"
     ),
     Code("TFD786", "no-such-replica", "a job that a TFJob has no replicas for", "plan"),
     Code("TFD787", "no-manifest-name", "a name that Kubernetes does not take", "plan"),

@@ -63,7 +63,7 @@ FOR_PUBLISHED = """\
 
 The graphs and costs are those of Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph
 Operators (NeurIPS 2020). *Published* is the best max-load of the authors' dynamic program, their local
-search from ten starts, PipeDream's algorithm, everything on one device, and an expert's split where there is
+search from ten starts, PipeDream's algorithm, everything on one device, and an expert's split if there is
 one.
 """
 FOR_GENERATED = """\

@@ -1,4 +1,4 @@
-"""What is varied where that is asked: clones, groups, aggregation and packing.
+"""What `suggest --vary` varies: clones, groups, aggregation and packing.
 
 The examples of a step stay as many as they are, because their number decides what is learnt. What changes
 nevertheless is said in a note.

@@ -33,7 +33,7 @@ def best_score(facts: Facts) -> Iterator[Diagnostic]:
         doc = "the best is found among the evaluations in the course of training"
         yield names.missing_attribute("evaluate_every", "`train`", train.spans["best"], doc)
     if not {"validation", "test"} & {each.name for each in facts.splits}:
-        doc = "the best is found by evaluating `validation`, or `test` where there is no other"
+        doc = "the best is found by evaluating `validation`, or `test` if there is no other"
         yield names.missing_attribute("validation", "`data`", train.spans["best"], doc)
 
 

@@ -96,7 +96,7 @@ _HARDWARE = (
     Attribute(
         "kind",
         word(*HARDWARE, optional=True),
-        "the hardware of the devices, for forecasts of time where nothing was measured",
+        "the hardware of the devices, for forecasts of time if nothing was measured",
     ),
 )
 

@@ -194,7 +194,7 @@ TRANSFORMS = (
             keyword("value", number(), 0, "what they are filled with; texts are filled with empty ones"),
             keyword("truncate", boolean(), False, "whether longer examples than `to` are cut off"),
         ),
-        doc="gives the examples of a batch the same size, where that of the tensor is `none`",
+        doc="gives the examples of a batch the same size, for a tensor with an axis of size `none`",
     ),
     Function(
         "bucket",

@@ -132,7 +132,7 @@ class Suggester:
         Raises:
             SpecError: The spec as it is cannot be built.
             NoForecastError: The goal is the time of a step, of which there is no forecast.
-        CannotEditError: What would change is in another file.
+            CannotEditError: What would change is in another file.
         """
         self._require_own_blocks()
         first = self.first = self._build(Changes(), keep=True)

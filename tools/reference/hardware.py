@@ -17,7 +17,7 @@ from tools.reference.markdown import NOTICE, table
 PAGE = f"""\
 # Hardware
 
-What `kind` in [`devices`](blocks.md#devices) can name. Where nothing was measured, the time of a step is estimated from
+What `kind` in [`devices`](blocks.md#devices) can name. If nothing was measured, the time of a step is estimated from
 these figures: an op takes as long as its arithmetic or its memory takes, whichever is longer. Ops are assumed to reach
 {REACHED_FLOPS:.0%} of the arithmetic and {REACHED_BYTES:.0%} of the memory that the makers name. Such an estimate says which of two
 layouts is faster more reliably than it says how fast either is; `plan` marks it. How to measure instead is in

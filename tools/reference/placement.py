@@ -17,9 +17,9 @@ a thing, the last one decides. A glob has `*` for any part of a name, `/` includ
 
 """
 DEFAULTS = """\
-Where no rule speaks:
+What no rule selects goes here:
 
-| what | goes to |
+| what | default device |
 | --- | --- |
 | clones | `gpu[*]`, or `cpu[*]` if there are no GPUs |
 | variables | `cpu[0]` |

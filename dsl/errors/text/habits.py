@@ -46,7 +46,7 @@ WORDS = {
 def foreign_comments(spans: Sequence[Span], edits: Sequence[Edit]) -> Diagnostic:
     """Report all comments of a file that start with `//` or `/*`.
 
-    `edits` make comments of this language of them; there are none where that cannot be done for all.
+    `edits` make comments of this language of them; there are none if one of them cannot be changed.
     """
     sign = spans[0].text[:2]
     return error(
@@ -148,7 +148,7 @@ ATTRIBUTES = {
     "trainable": _FREEZE,
     "dataset": "data stands in a block of its own: `data { train = csv(...) }`",
 }
-"""Where the language has what people look for as attributes of other blocks."""
+"""Attributes of other languages, each with what to write instead."""
 
 
 def foreign_word(word: str, span: Span) -> Diagnostic:

@@ -62,7 +62,7 @@ def unexpected_token(found: str, span: Span, expected: Sequence[str], advice: st
 
 
 def line_goes_on(before: Span, after: Span, *, wanting: bool) -> Diagnostic:
-    """An item that goes on in the next line; `wanting` where its first line asks for more."""
+    """An item that goes on in the next line; `wanting` says whether its first line is incomplete."""
     if wanting:
         arrow = before.text == "->"
         return error(

@@ -18,7 +18,7 @@ WHOLE = 5
 """A stretch of up to this many lines is shown whole; of a longer one, the first and the last line."""
 
 NEAR = 40
-"""Markers within this many columns before the primary one are kept in sight where a line is cut."""
+"""Markers within this many columns before the primary one are kept in sight if a line is cut."""
 
 
 def snippet(source: Source, marks: list[Mark], gutter: int) -> Iterator[list[Piece]]:

@@ -1,4 +1,4 @@
-"""Semantic tokens: what each word of a text is, where its look alone does not say it."""
+"""Semantic tokens: what each word of a text is, if that cannot be told from the word alone."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def argument(row: Argument, function: str) -> str:
 
 
 def function(known: Function, category: str = "") -> str:
-    """Describe a function: its signature, what it does, and its arguments where they are explained.
+    """Describe a function: its signature, what it does, and those of its arguments that are explained.
 
     Args:
         known: The function.

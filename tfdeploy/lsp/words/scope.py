@@ -25,7 +25,7 @@ class Devices:
     Attributes:
         job: The name of the job, or None for the machine itself.
         tasks: How many tasks the job has, if that is a plain number.
-        counts: How many devices of each kind there are, or None where this is not a plain number.
+        counts: How many devices of each kind there are, or None if this is not a plain number.
     """
 
     job: str | None

@@ -57,7 +57,7 @@ PARAMETER = Function(
     "parameter",
     (
         Argument("type", kinds.word(*flows.PARAMETER_TYPES), "the type of its value", required=True),
-        Argument("default", Type("any"), "its value where the layer is used without it"),
+        Argument("default", Type("any"), "its value if a use of the layer does not give one"),
     ),
     doc="a parameter of a layer block",
 )

@@ -158,9 +158,9 @@ class Case:
 def every_case(pack: int) -> Iterator[Case]:
     """Yield all combinations, also those that are not allowed; `pack` is the size of a bucket in bytes.
 
-    Each aggregation meets each placement, packed and not, for each number of clones, in `sync`; in `local`,
-    where the same sums average the copies, packing changes with the placement for 3 and 8 clones. Equal and
-    unequal batches take turns.
+    Each aggregation meets each placement, packed and not, for each number of clones, in `sync`. In
+    `local`, the same sums average the copies, so for 3 and 8 clones each placement is tried once, packed and
+    not by turns. Equal and unequal batches take turns.
     """
     for clones, splits in SPLITS.items():
         for number, (call, variables, packed) in enumerate(_sums(clones, pack)):

@@ -113,7 +113,7 @@ _ROWS = (
     Code("TFD524", "mode-and-numerics", "numerics that need all clones at one step"),
     Code("TFD525", "no-staleness", "a bound on staleness that lets no clone begin"),
     Code("TFD526", "no-workers", "a graph for each worker, although there are no workers"),
-    Code("TFD527", "random-numbers", "a model that cannot be verified because it draws random numbers", "plan"),
+    Code("TFD527", "random-numbers", "a model that `verify` refuses for its random numbers", "plan"),
     Code("TFD528", "apart-in-graphs", "what only one graph of all workers can do"),
     # TFD53x: what `expect` asks for.
     Code("TFD531", "uneven-variables", "variables spread less evenly than expected", "plan"),
@@ -243,9 +243,7 @@ _ROWS = (
     Code("TFD774", "collective-on-cluster", "TensorFlow's all-reduce between processes"),
     # TFD780 to TFD789: data and manifests of a cluster.
     Code("TFD781", "in-process-source", "a source that needs Python, although servers read the data", "run"),
-    Code(
-        "TFD785", "nothing-to-deploy", "a spec without jobs, which has no tasks to write manifests for", "plan"
-    ),
+    Code("TFD785", "nothing-to-deploy", "a spec without jobs, which has no tasks for manifests", "plan"),
     Code("TFD786", "no-such-replica", "a job that a TFJob has no replicas for", "plan"),
     Code("TFD787", "no-manifest-name", "a name that Kubernetes does not take", "plan"),
     # TFD9xx: the tool's own fault.

@@ -40,7 +40,12 @@ LARGEST_INTEGER = 2**63 - 1
 
 @frozen
 class Quantity:
-    """An `amount` in the base unit of its `dimension`."""
+    """A number with a unit.
+
+    Attributes:
+        amount: The number, in the base unit of the dimension.
+        dimension: What is measured.
+    """
 
     amount: float
     dimension: Dimension

@@ -47,7 +47,12 @@ EXAMPLES = 16  # batches that are made, and repeated
 
 @frozen
 class Coordinated:
-    """A strategy, and the coordinator that gives steps to its workers."""
+    """A strategy, and the coordinator that gives steps to its workers.
+
+    Attributes:
+        strategy: The tf.distribute.ParameterServerStrategy.
+        coordinator: The ClusterCoordinator.
+    """
 
     strategy: Any
     coordinator: Any

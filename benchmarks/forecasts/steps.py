@@ -31,6 +31,8 @@ class Steps:
     Attributes:
         compiled: The graph.
         target: The server at which the session is opened, or nothing for a session in this process alone.
+        session: The session.
+        warm: Whether the steps before the first measurement have been made.
     """
 
     compiled: CompiledGraph = field(repr=False)
@@ -117,6 +119,7 @@ class WorkerSteps:
     Attributes:
         steps: The session of the worker.
         group: The worker's view of all workers.
+        ended: Whether the worker is to take part in no more steps.
     """
 
     steps: Steps = field(repr=False)

@@ -25,7 +25,13 @@ PHOTOS, PHOTO, SIZE = 256, 256, 224
 
 @frozen
 class Files:
-    """A kind of files: what writes them into a folder, and who reads them in batches of `batch`."""
+    """A kind of files.
+
+    Attributes:
+        batch: The number of examples in a batch.
+        write: Writes the files into a folder.
+        readers: Returns what reads the files of a folder in batches, by the name of each contender.
+    """
 
     batch: int
     write: Callable[[Path], None]

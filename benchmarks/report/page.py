@@ -26,8 +26,8 @@ This page is written by `make bench`, which measures everything in one run; its 
 same model, optimizer, batches and data. Each has a process of its own; all of these are there at the same
 time and make steps in turn, so that whatever else the machine does falls on all alike. (The towers of
 ResNet-50 do not fit into memory together: there a process does all its turns before the next one starts.)
-Figures are ratios, the median and the range over turns, rounds or runs. Unless something else is said, a figure
-above 1 means that tfdeploy is better.
+Figures are ratios, the median and the range over turns, rounds or runs. Unless something else is said, a
+figure above 1 means that tfdeploy is better.
 """
 LIMITS = """\
 ## What was not measured

@@ -20,7 +20,16 @@ KIB_IN_GIB = 2**20
 
 @frozen
 class Machine:
-    """The machine and the day of the measurements; `memory` is in GiB."""
+    """The machine and the day of the measurements.
+
+    Attributes:
+        date: The day.
+        cores: The number of cores.
+        memory: The memory in GiB.
+        python: The version of Python.
+        tensorflow: The version of TensorFlow.
+        keras: The version of Keras.
+    """
 
     date: str
     cores: int
@@ -49,7 +58,13 @@ class Machine:
 
 @frozen
 class Spread:
-    """The median, the lowest and the highest of several ratios."""
+    """The median and the range of several ratios.
+
+    Attributes:
+        low: The lowest.
+        median: The median.
+        high: The highest.
+    """
 
     low: float
     median: float
@@ -87,7 +102,17 @@ class Ratio:
 
 @frozen
 class Results:
-    """Figures of races, builds alone, commands, clusters, reading files, and the memory of servers."""
+    """All figures of one run of the benchmarks.
+
+    Attributes:
+        machine: The machine and the day.
+        races: Rates of training.
+        builds: Times of compiling graphs, without training.
+        launches: Times of commands.
+        clusters: Rates of training on clusters.
+        readings: Rates of reading files.
+        servers: The memory of servers.
+    """
 
     machine: Machine
     races: tuple[Figures, ...] = ()

@@ -12,7 +12,14 @@ from benchmarks.report.results import Results, Spread
 
 @frozen
 class Target:
-    """A ratio that should be at least `bound`, or at most `bound` if `at_most` is set."""
+    """A ratio that should not be below, or not above, a bound.
+
+    Attributes:
+        what: What is compared, in words.
+        bound: The bound.
+        measured: Returns the ratio from the results, or None if it was not measured.
+        at_most: Whether the ratio should be at most the bound; otherwise it should be at least the bound.
+    """
 
     what: str
     bound: float

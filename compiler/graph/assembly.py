@@ -30,7 +30,7 @@ class Assembly:
         variables: The variables by name; a weight in pieces has one for each piece.
         global_step: The variable of the global step.
         step_place: The place of the global step.
-        optimizer: The update rule, or None if the spec has none.
+        rules: The update rule of each trainable weight, or None if the spec has no optimizer.
         towers: The stamped towers.
         scope: The name scope of the ops of the update.
         loss_scale: The dynamic scale of the loss, or None if the precision needs none. With a scale, a step

@@ -96,14 +96,24 @@ class LayerNode:
 
 @frozen
 class TensorAt:
-    """Stands for a tensor among the arguments of a call: `inputs[number]` of its CallNode."""
+    """Stands for a tensor among the arguments of a call.
+
+    Attributes:
+        number: The number of the tensor among the `inputs` of the CallNode.
+    """
 
     number: int
 
 
 @frozen
 class IndexSlice:
-    """`first:last:step` of an index."""
+    """`first:last:step` of an index, as in Python.
+
+    Attributes:
+        first: The first position, or None if it is left out.
+        last: The position after the last one, or None.
+        step: The step, or None.
+    """
 
     first: int | None
     last: int | None

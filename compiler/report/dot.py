@@ -39,7 +39,11 @@ class Node:
 
 @define
 class Flow:
-    """Tensors that are sent to another device between two nodes, by name, with their bytes."""
+    """What is sent to another device between two nodes.
+
+    Attributes:
+        tensors: The bytes of each tensor by its name; None if its size is not known.
+    """
 
     tensors: dict[str, int | None] = field(factory=dict)
 

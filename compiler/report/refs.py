@@ -12,7 +12,14 @@ _REF = re.compile(r"(?:(?P<job>\w+)\[(?P<task>\d+)\]\.)?(?P<kind>\w+)\[(?P<index
 
 @frozen
 class Ref:
-    """The parts of a device's name; `task` is 0 for devices of this machine, which have no job."""
+    """The parts of a device's name.
+
+    Attributes:
+        job: The job, or nothing for a device of this machine.
+        task: The number of the task in its job; 0 for a device of this machine.
+        kind: `cpu` or `gpu`.
+        index: The number among the devices of this kind on the task.
+    """
 
     job: str
     task: int

@@ -13,7 +13,11 @@ Style = Literal["bold", "dim", "red", "yellow", "cyan"]
 
 @frozen
 class Ink:
-    """Styles text if `color` is wanted."""
+    """Styles text.
+
+    Attributes:
+        color: Whether text is styled; without it, all text is returned as it is.
+    """
 
     color: bool = False
 

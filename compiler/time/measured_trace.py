@@ -23,7 +23,14 @@ LIMIT = 1 << 28
 
 @frozen
 class TraceEvent:
-    """An event of a trace: only complete events (`X`) of ops are looked at. Times are microseconds."""
+    """An event of a trace in Chrome's format.
+
+    Attributes:
+        ph: The phase; only complete events (`X`) are looked at.
+        dur: The duration in microseconds.
+        args: What the event says about its op.
+        ts: The start in microseconds.
+    """
 
     ph: str
     dur: float = 0.0
@@ -33,7 +40,11 @@ class TraceEvent:
 
 @frozen
 class RunTrace:
-    """The trace of some steps of a run."""
+    """The trace of some steps of a run.
+
+    Attributes:
+        events: The events, in the order of the file.
+    """
 
     events: tuple[TraceEvent, ...] = field(metadata={NAME: "traceEvents"}, repr=False)
 

@@ -166,7 +166,12 @@ def profile_beside(spec: str) -> Path:
 
 @frozen
 class FoundProfile:
-    """A profile and the file that it was read from."""
+    """A profile and the file that it was read from.
+
+    Attributes:
+        path: The file.
+        profile: The profile.
+    """
 
     path: str
     profile: Profile = field(repr=False)

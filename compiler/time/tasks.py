@@ -12,7 +12,15 @@ from compiler.topology import Device
 
 @define(eq=False)
 class Send:
-    """Hands a tensor of an op to the ops on another device that wait for it."""
+    """Hands a tensor of an op to the ops on another device that wait for it.
+
+    Attributes:
+        source: The device of the op.
+        target: The device of the ops that wait.
+        tensor: The name of the tensor.
+        size: Its bytes.
+        targets: The numbers of the ops that wait.
+    """
 
     source: Device
     target: Device
@@ -23,24 +31,43 @@ class Send:
 
 @define(eq=False)
 class Thread:
-    """A thread of the pool of a process."""
+    """A thread of the pool of a process.
+
+    Attributes:
+        process: The number of the process.
+        number: The number of the thread in the pool.
+        queue: The tasks that were given to the thread; a thread without work may take the last of them.
+        inline: The tasks that the thread itself does next, which no other thread takes.
+        idle: Whether the thread has nothing to do, and sleeps.
+        busy: Whether a task of the thread is active.
+        waking: Whether the thread has been woken, and has not begun to look for work.
+        last: The number of the bar that the thread ran last.
+    """
 
     process: int
     number: int
     queue: deque[Task] = field(factory=deque)
     inline: deque[Task] = field(factory=deque)
     idle: bool = True
-    busy: bool = False  # a task of it is active
+    busy: bool = False
     waking: bool = False
-    last: int | None = None  # the bar that it ran last
+    last: int | None = None
 
 
 @define(eq=False)
 class Task:
-    """An op of one run that is to be executed."""
+    """An op of one run that is to be executed.
+
+    Attributes:
+        run: The run.
+        op: The number of the op; numbers from the number of ops on are those of sends.
+        ready: The time in seconds at which its last input was there.
+        cause: The number of the bar that made this input, or None if the op waits for nothing.
+        over: The number of the hop that brought this input from another device, or None.
+    """
 
     run: Run
-    op: int  # or, from the number of ops on, a send
+    op: int
     ready: float
     cause: int | None = None
     over: int | None = None
@@ -48,21 +75,42 @@ class Task:
 
 @define(eq=False)
 class Active:
-    """A task on a thread, or, without one, a tensor that a link carries or the start of a run."""
+    """A task on a thread, or, without one, a tensor that a link carries or the start of a run.
+
+    Attributes:
+        task: The task, or None for the start of a run.
+        thread: The thread, or None.
+        start: The time in seconds at which it began.
+        left: The seconds that it still takes if nothing else uses the machine.
+        demand: The cores that it uses if nothing else does.
+        crowding: How many times as long it takes if all cores are busy with other tasks.
+        began_after: The number of the bar after which it could begin, or None.
+        ended: What is done at its end if there is no thread.
+    """
 
     task: Task | None
     thread: Thread | None
     start: float
-    left: float  # seconds, at full speed
+    left: float
     demand: float
     crowding: float
     began_after: int | None
-    ended: Callable[[], None] = lambda: None  # what follows if there is no thread
+    ended: Callable[[], None] = lambda: None
 
 
 @define(eq=False)
 class Run:
-    """One run of a graph by a session: a step, or an update of one clone."""
+    """One run of a graph by a session: a step, or an update of one clone.
+
+    Attributes:
+        ops: The numbers of the ops that it runs.
+        waiting: For each op of the graph, the number of inputs that are not there yet.
+        left: How many of the ops have not ended.
+        number: The number of the run among those that go on at the same time.
+        rounds: How often the run is still to be made, the current round included.
+        done: The times in seconds at which its rounds ended.
+        polled: For each op that polls, the time in seconds at which it began to.
+    """
 
     ops: Sequence[int]
     waiting: list[int]
@@ -70,4 +118,4 @@ class Run:
     number: int
     rounds: int
     done: list[float] = field(factory=list)
-    polled: dict[int, float] = field(factory=dict)  # when an op that polls began to
+    polled: dict[int, float] = field(factory=dict)

@@ -84,7 +84,13 @@ class Flow(Node):
 
 @frozen
 class Slice(Node):
-    """`first:last:step` of an index; each is None if it was left out."""
+    """`first:last:step` of an index, as in Python.
+
+    Attributes:
+        first: The first position, or None if it was left out.
+        last: The position after the last one, or None.
+        step: The step, or None.
+    """
 
     first: Value = None
     last: Value = None
@@ -98,7 +104,12 @@ class Rest(Node):
 
 @frozen
 class Index(Node):
-    """`x[:, 0]`: a part of a tensor, by NumPy's rules; the first axis is that of the batch."""
+    """`x[:, 0]`: a part of a tensor, by NumPy's rules.
+
+    Attributes:
+        tensor: The tensor.
+        parts: A number, a slice or `...` for each axis, in the order of axes; the first is that of the batch.
+    """
 
     tensor: Expr
     parts: tuple[Value | Slice | Rest, ...]
@@ -106,7 +117,13 @@ class Index(Node):
 
 @frozen
 class Operation(Node):
-    """`a + b` or `ops.softmax(x, axis = -1)`: a function of `keras.ops`, called by its name there."""
+    """`a + b` or `ops.softmax(x, axis = -1)`: a call of a function of `keras.ops`.
+
+    Attributes:
+        function: The name of the function in `keras.ops`; that of `a + b` is `add`.
+        args: The positional arguments.
+        kwargs: The keyword arguments by name.
+    """
 
     function: str
     args: tuple[Operand, ...] = ()
@@ -122,7 +139,8 @@ Operand: TypeAlias = "Expr | Value"
 class Weight(Node):
     """`token = weight([1, 64], initializer = zeros)`: a trainable tensor that no layer owns.
 
-    `call` has the arguments. The shape among them is without the batch axis: all examples get the same value.
+    Attributes:
+        call: The arguments. The shape among them is without the batch axis: all examples get the same value.
     """
 
     call: Call

@@ -121,14 +121,22 @@ class DeviceSet(Node):
 
 @frozen
 class Balanced(Node):
-    """`balanced(devices)`: the largest variable goes first, to the device with the fewest bytes so far."""
+    """`balanced(devices)`: each variable, the largest first, goes to the device with the fewest bytes so far.
+
+    Attributes:
+        devices: The devices that the variables are spread over.
+    """
 
     devices: DeviceSet
 
 
 @frozen
 class RoundRobin(Node):
-    """`round_robin(devices)`: variables go to one device after the other, in the order of creation."""
+    """`round_robin(devices)`: variables go to one device after the other, in the order of creation.
+
+    Attributes:
+        devices: The devices, in this order.
+    """
 
     devices: DeviceSet
 
@@ -189,7 +197,12 @@ Target: TypeAlias = (
 
 @frozen
 class Rule(Node):
-    """A placement rule, `selector -> target`."""
+    """A placement rule, `selector -> target`.
+
+    Attributes:
+        selector: What is placed.
+        target: Where it is placed.
+    """
 
     selector: Selector
     target: Target

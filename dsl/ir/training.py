@@ -12,7 +12,12 @@ from dsl.source import Span
 
 @frozen
 class Averaging:
-    """The moving averages of the weights: the part that an update leaves of one, and whether it warms up."""
+    """The moving averages of the weights.
+
+    Attributes:
+        decay: The share of the old average that each update keeps, between 0 and 1.
+        warm_up: Whether the first updates keep less, so that the first weights are forgotten sooner.
+    """
 
     decay: float
     warm_up: bool = False
@@ -20,7 +25,13 @@ class Averaging:
 
 @frozen
 class OptimizerRule(Node):
-    """The optimizer of the weights whose names match a glob, unless a rule before it matches them."""
+    """The optimizer of the weights whose names match a glob, unless a rule before it matches them.
+
+    Attributes:
+        pattern: The glob.
+        optimizer: The optimizer.
+        name_span: Where the glob is written, or None.
+    """
 
     pattern: str
     optimizer: Call
@@ -31,7 +42,8 @@ class OptimizerRule(Node):
 class Update(Block):
     """How the gradients of the clones become new weights.
 
-    `pack` is in bytes. There is one `optimizer` for all weights, or `groups` of weights with their own.
+    The attributes are those of the block `update`, which `dsl/schema/blocks.py` describes. `pack` is in
+    bytes. There is one `optimizer` for all weights, or `groups` of weights with their own.
     """
 
     mode: Literal["sync", "async", "local"] = "sync"
@@ -71,7 +83,12 @@ class Update(Block):
 
 @frozen
 class Every(Node):
-    """A period: a count of steps, or a time in seconds."""
+    """A period: a count of steps, or a time.
+
+    Attributes:
+        steps: The number of steps, or None.
+        seconds: The time in seconds, or None.
+    """
 
     steps: int | None = None
     seconds: float | None = None
@@ -92,9 +109,10 @@ class PartWeights(Node):
 
 @frozen
 class Train(Block):
-    """How long to train, and what to keep of it. `task_timeout` is in seconds.
+    """How long to train, and what to keep of it.
 
-    `part_weights` are the rules of the block `weights`, in order; a later one holds over an earlier one.
+    The attributes are those of the block `train`, which `dsl/schema/blocks.py` describes. `task_timeout` is
+    in seconds. `part_weights` are the rules of the block `weights`; the last one that matches applies.
     """
 
     steps: int | None = None

@@ -43,10 +43,18 @@ def label_of(text: str) -> str:
 
 @frozen
 class Deployment:
-    """A run on Kubernetes. Making one checks that every task can be had; raises SpecError.
+    """A run on Kubernetes. Making one raises a SpecError if it cannot have every task.
 
-    `runs` and `data` are PersistentVolumeClaims; without one for the data it is in the image. `namespace`
-    None is that of whoever applies the manifests.
+    Attributes:
+        spec: The spec.
+        image: The container image of the tasks.
+        name: The name of the run, from which those of all resources are made.
+        runs: The PersistentVolumeClaim for the run directories.
+        data: The PersistentVolumeClaim for the data, or None if the data is in the image.
+        kind: The kind of resource that runs the tasks.
+        namespace: The namespace, or None for that of whoever applies the manifests.
+        port: The port of each task.
+        flags: Further arguments of `compile-and-run`.
     """
 
     spec: ir.Spec

@@ -104,6 +104,8 @@ class Suggester:
         compared: How many placements have been compared without that.
         origin: The step of the spec, or None if steps cannot be written from it.
         costs: What ops cost, or None if that is not known.
+        compiled: The graph of the spec as it is, once it is built.
+        first: The placement of the spec as it is, once it is built.
     """
 
     spec: ir.Spec = field(repr=False)

@@ -56,9 +56,16 @@ OF_A_FILE = 4.0  # for which the tests of a file are run to see which lines they
 
 @frozen
 class Verdict:
-    """What became of a fault: `seen`, `hung`, `missed`, or `unrun` if no test runs its line.
+    """What became of a fault.
 
-    `digest` tells the fault and the rest of its file apart from every other.
+    Attributes:
+        digest: A digest of the fault and of the rest of its file.
+        path: The file.
+        line: The line.
+        was: The code before the fault.
+        now: The code with the fault.
+        verdict: `seen`, `hung`, `missed`, or `unrun` if no test runs its line.
+        tests: The tests that it was tried against.
     """
 
     digest: str

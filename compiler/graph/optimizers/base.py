@@ -27,6 +27,8 @@ class Optimizer:
     """An update rule.
 
     Attributes:
+        SLOTS: The suffixes of the names of its slots, in the order in which `apply` gets them.
+        FUSED: Whether one op does a dense update without weight decay.
         settings: Keras's optimizer object, which is only read for its hyperparameters.
         learning_rate: A number, or a function of the global step such as a Keras schedule.
         decays: Whether the weights that it updates decay by `weight_decay`, if the settings have one.
@@ -35,7 +37,6 @@ class Optimizer:
 
     SLOTS: ClassVar[tuple[str, ...]] = ()
     FUSED: ClassVar[bool] = True
-    """Whether one op does a dense update without weight decay."""
 
     settings: Any
     learning_rate: Any

@@ -10,7 +10,11 @@ from attrs import frozen
 
 @frozen
 class Turn:
-    """The turn of an update at a variable. Ops that must exclude other updates come after `taken`."""
+    """The turn of an update at a variable.
+
+    Attributes:
+        taken: The ops that take the mutex. Ops that must exclude other updates run after these.
+    """
 
     taken: tuple[tf.Operation, ...] = ()
     _lock: Any = None

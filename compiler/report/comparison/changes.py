@@ -53,7 +53,13 @@ class Line:
 
 @frozen
 class Way:
-    """What changes are counted by: the clone, and the devices before and after."""
+    """What the changes that are counted together have in common.
+
+    Attributes:
+        clone: The number of the clone of the ops, or None for ops of no clone.
+        before: The names of their devices before.
+        after: The names of their devices after.
+    """
 
     clone: int | None
     before: tuple[str, ...]

@@ -137,10 +137,19 @@ class TimeChange:
 
 @frozen
 class Comparison(Shown):
-    """All differences between two maps; `variables` includes slots.
+    """All differences between two maps.
 
-    `time` is there if both maps have a forecast of time, and is no difference of the placement by itself.
-    `maps` are the two maps, which a page of the comparison draws.
+    Attributes:
+        spec_before: The spec of the first map.
+        spec_after: The spec of the second map.
+        mode_before: The modes of the first map, such as its aggregation.
+        mode_after: The modes of the second map.
+        ops: The ops that differ.
+        variables: The variables and slots that differ.
+        devices: The devices with other contents, or of one map only.
+        links: The pairs of devices between which a step sends something else.
+        time: The times of a step, if both maps have a forecast. They alone make no difference of placements.
+        maps: The two maps, which a page of the comparison draws.
     """
 
     spec_before: MapSpec

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 @frozen(slots=False, eq=False)
 class Excerpt(Source):
-    """One line of a large data file, which knows its number there; positions are those of the whole file."""
+    """One line of a large data file. Its positions are those of the whole file.
+
+    Attributes:
+        number: The number of the line in the file, counted from 1.
+    """
 
     number: int = 1
 
@@ -43,9 +47,13 @@ class Excerpt(Source):
 
 @frozen
 class Where:
-    """A place in the data: `path` as the user can open it and `place` in words (`row 18`).
+    """A place in the data.
 
-    `span` points into the file itself if that is text, `call` at the source in the spec.
+    Attributes:
+        path: The file, as the user can open it.
+        place: The place in the file in words, such as `row 18`; nothing for the whole file.
+        span: The place in the file itself if that is text, or None.
+        call: The source in the spec that reads the file, or None.
     """
 
     path: str

@@ -30,9 +30,14 @@ if TYPE_CHECKING:
 
 @frozen
 class LoadedPlacement:
-    """A placement map, the texts of the spec that it points into, and what was built and forecast for it.
+    """A placement map, and what was read, built and forecast for it.
 
-    A map from a file has no plan, and that of many clones that are alike has no graph.
+    Attributes:
+        placement: The map.
+        texts: The text of each file of the spec, by the name that the map has for it.
+        plan: The plan, or None if the map is from a file.
+        compiled: The graph; None for a map from a file, or of many clones that are alike.
+        time: The forecast of the time of a step, or None.
     """
 
     placement: AnyMap = field(repr=False)

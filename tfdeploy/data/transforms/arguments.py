@@ -22,7 +22,14 @@ MISSING = object()
 
 @frozen
 class Arguments:
-    """The arguments of `call`; `values` are those of its parameters, `others` further keywords."""
+    """The arguments of a transform.
+
+    Attributes:
+        call: The transform as the spec has it.
+        values: The values of its parameters by name, defaults included.
+        others: The values of further keyword arguments by name.
+        spans: Where each argument is written, by name; an argument with its default has none.
+    """
 
     call: ir.Call
     values: Mapping[str, ir.Value]

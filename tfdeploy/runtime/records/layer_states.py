@@ -26,7 +26,12 @@ LIMIT = 1 << 30
 
 @frozen
 class Numbers:
-    """An array of numbers; `shape` is empty for a single number."""
+    """An array of numbers.
+
+    Attributes:
+        shape: The shape, which is empty for a single number.
+        values: The numbers, with the last axis changing fastest.
+    """
 
     shape: tuple[int, ...]
     values: tuple[float, ...]
@@ -71,7 +76,11 @@ class LayerRecord:
 
 @frozen
 class LayerStates:
-    """The content of the file: what each layer has learnt, by its path in the model."""
+    """The content of the file.
+
+    Attributes:
+        layers: What each layer has learnt from the data, by its path in the model.
+    """
 
     layers: Mapping[str, LayerRecord]
 

@@ -38,9 +38,15 @@ _SHARD = re.compile(r"data-(?P<number>\d{5})-of-(?P<count>\d{5})", re.ASCII)
 class Manifest:
     """What a checkpoint is of.
 
-    `examples` were consumed since the start of the run, `seed` is that of the run, `files` holds the sizes
-    in bytes. `index_sha256` is the digest of the index, and `sha256` that of this record without itself; the
-    manifests of earlier versions have neither.
+    Attributes:
+        step: The global step.
+        examples: The number of examples that were consumed since the start of the run.
+        spec_sha256: The digest of the spec.
+        seed: The seed of the run.
+        time: When the checkpoint was written.
+        files: The sizes of its files in bytes.
+        index_sha256: The digest of the index, or None in manifests of earlier versions.
+        sha256: The digest of this record without itself, or None in manifests of earlier versions.
     """
 
     step: Count
@@ -61,7 +67,12 @@ class Manifest:
 
 @frozen
 class Checkpoint:
-    """A checkpoint on the disk; TensorFlow knows it by its `prefix`."""
+    """A checkpoint on the disk.
+
+    Attributes:
+        prefix: The path that its files begin with, by which TensorFlow knows it.
+        manifest: What it is of.
+    """
 
     prefix: Path
     manifest: Manifest
@@ -74,7 +85,13 @@ class Checkpoint:
 
 @frozen
 class BrokenCheckpoint:
-    """A checkpoint that is not whole, and why."""
+    """A checkpoint that is not whole.
+
+    Attributes:
+        prefix: The path that its files begin with.
+        step: Its global step.
+        reason: What is wrong with it, in words.
+    """
 
     prefix: Path
     step: int
@@ -83,7 +100,11 @@ class BrokenCheckpoint:
 
 @frozen
 class Store:
-    """The folder `checkpoints/` of a run directory."""
+    """The folder `checkpoints/` of a run directory.
+
+    Attributes:
+        directory: The folder.
+    """
 
     directory: Path
 

@@ -84,7 +84,13 @@ class Options:
 
 @frozen
 class Outcome:
-    """The outcome of one case, and the seconds that it has taken."""
+    """The outcome of one case.
+
+    Attributes:
+        case: The case.
+        differences: How far its results are from those of the reference.
+        seconds: The time that it has taken.
+    """
 
     case: Case
     differences: Differences
@@ -93,7 +99,16 @@ class Outcome:
 
 @define
 class Verification:
-    """Verifies one spec; `selected` has the cases, and the reasons why others are not allowed."""
+    """Verifies one spec.
+
+    Attributes:
+        spec: The spec.
+        options: What is verified, and how.
+        setup: What the trials of all cases have in common.
+        selected: The cases, and the reasons why other combinations are not allowed.
+        weights: The names of the weights that are compared.
+        depends_on_clones: Whether results depend on how examples are spread over clones.
+    """
 
     spec: ir.Spec = field(repr=False)
     options: Options = field(factory=Options)

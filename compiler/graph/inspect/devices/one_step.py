@@ -51,7 +51,14 @@ def run_one_step(compiled: CompiledGraph) -> dict[str, str]:
 
 @define
 class StepCopy:
-    """A copy of the graph, in which every op has the same name, and its session."""
+    """A copy of the graph, in which every op has the same name, and its session.
+
+    Attributes:
+        compiled: The graph that was copied.
+        graph: The copy.
+        session: A session of the copy, which is open as long as the context of `of`.
+        assigned: The full names of the devices on which ops ran, by op name.
+    """
 
     compiled: CompiledGraph = field(repr=False)
     graph: tf.Graph = field(repr=False)

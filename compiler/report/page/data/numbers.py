@@ -10,7 +10,11 @@ from attrs import define, field
 
 @define
 class Numbers:
-    """Numbers for values, in the order in which they are first seen."""
+    """Numbers for values, in the order in which they are first seen.
+
+    Attributes:
+        given: The number of each value that has been seen.
+    """
 
     given: dict[Hashable, int] = field(factory=dict)
 

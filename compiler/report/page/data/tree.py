@@ -19,10 +19,17 @@ FAMILY = -2
 
 @define
 class Tables:
-    """What the tree refers to by number: names, (type, role, clone, spot), rules, costs, files, spots.
+    """What the tree refers to by number.
 
-    A spot is a list of (device, device on which the op ran): one pair for an op by itself, and one for each
-    clone of a family.
+    Attributes:
+        places: The devices.
+        names: The parts of the names of ops.
+        kinds: What ops have in common: type, role, clone and the number of the spot.
+        rules: What placed ops: the reason, the text of the rule, and its file, line and column.
+        costs: What ops cost.
+        files: The names of the files of the spec.
+        spots: The devices of ops: pairs of the device that was asked for and the one on which the op ran, one
+            pair for an op by itself, and one for each clone of a family.
     """
 
     places: Numbers

@@ -42,8 +42,13 @@ MEMBER_FAULTS = (EOFError, OSError, RuntimeError, ValueError, struct.error, zipf
 class Array:
     """An array of an archive.
 
-    `offset` is where its numbers begin in the file, None if TensorFlow cannot read them there. `stored`
-    is the dtype on disk, which may be of the other byte order; `columns_first` is NumPy's Fortran order.
+    Attributes:
+        name: The name.
+        dtype: The dtype of the examples, by TensorFlow's name.
+        shape: The shape of the whole array; the first axis counts examples.
+        stored: The dtype on disk, which may be of the other byte order.
+        columns_first: Whether the numbers are in the order that NumPy calls Fortran's.
+        offset: The byte of the file at which its numbers begin, or None if TensorFlow cannot read them there.
     """
 
     name: str
@@ -66,7 +71,12 @@ class Array:
 
 @frozen(eq=False)
 class Archive:
-    """The archive at `path`; `call` is the source in the spec."""
+    """An archive of NumPy arrays.
+
+    Attributes:
+        path: The file.
+        call: The source in the spec, or None.
+    """
 
     path: Path
     call: Span | None

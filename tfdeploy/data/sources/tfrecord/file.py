@@ -27,7 +27,7 @@ CUT_OFF = "the file ends within it"
 
 @frozen(eq=False)
 class RecordFile:
-    """The file at `path`; `compression` is none, gzip or zlib, `call` the source in the spec."""
+    """A TFRecord file; `call` is the source in the spec."""
 
     path: Path
     compression: str

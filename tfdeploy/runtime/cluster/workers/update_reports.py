@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 @define
 class UpdateReporter:
-    """Makes updates of a worker that are reported, as often as steps are logged."""
+    """Makes updates of a worker that are reported, as often as steps are logged.
+
+    Attributes:
+        group: The worker's view of all workers.
+    """
 
     group: WorkerGroup = field(repr=False)
     _told_at: int = field(default=0, init=False)  # updates of the worker
@@ -52,7 +56,11 @@ class UpdateReporter:
 
 @define
 class UpdateReports:
-    """The reports of the other workers, each of which is returned once."""
+    """The reports of the other workers, each of which is returned once.
+
+    Attributes:
+        group: The worker's view of all workers.
+    """
 
     group: WorkerGroup = field(repr=False)
     _seen: dict[int, float] = field(factory=dict, init=False)

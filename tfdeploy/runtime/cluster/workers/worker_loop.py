@@ -34,7 +34,16 @@ if TYPE_CHECKING:
 
 @define
 class WorkerLoop:
-    """A worker's training; `stream` is the whole of the training data, of which it reads its part."""
+    """The training of a worker that has a graph of its own.
+
+    Attributes:
+        compiled: The graph of the worker.
+        stream: The training data of all workers, of which this one reads its share.
+        target: The server at which the session is opened.
+        stop: The signals at which the run stops.
+        reporter: What is told of the run in the terminal.
+        activity: What the run is doing, for the watchdog.
+    """
 
     compiled: CompiledGraph = field(repr=False)
     stream: Stream = field(repr=False)

@@ -10,13 +10,16 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.folders import ROOT
-from tools.check_packages import differences
+from tools import project_urls
+from tools.check_packages import differences, missing_urls
 
 LAYERS = ("dsl", "grammar", "compiler", "tfdeploy")
+SOURCE = "https://github.com/Some-One/copy"
 PROGRAM = re.compile(r"python -m ((?:benchmarks|tools)(?:\.\w+)*)")
 
 
@@ -50,23 +53,95 @@ def test_the_lock_has_what_the_project_asks_for() -> None:
 
 @pytest.mark.full
 def test_packages_have_every_file_of_the_folders_and_no_other(tmp_path: Path) -> None:
-    """In the sdist and in the wheel that is built of it; that a missing file is noticed is shown as well."""
+    """In the sdist and in the wheel that is built of it, with the addresses of the project in both.
+
+    That a missing file or address is noticed is shown as well.
+    """
     for name in (*LAYERS, "examples/zoo"):
         shutil.copytree(
             ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
         )
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
+    assert project_urls.main([SOURCE, "--project", str(tmp_path / "pyproject.toml")]) == 0
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", "dist", "."]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     sdist, wheel = sorted((tmp_path / "dist").iterdir(), key=lambda each: each.suffix)
     assert (sdist.suffix, wheel.suffix) == (".gz", ".whl")
     assert (differences(sdist, tmp_path), differences(wheel, tmp_path)) == ([], [])
+    assert (missing_urls(sdist, tmp_path), missing_urls(wheel, tmp_path)) == ([], [])
+    project = tmp_path / "pyproject.toml"
+    project.write_text(project.read_text().replace(f'"{SOURCE}"', '"https://example.org"'))
+    lacking = ["Source, https://example.org"]
+    assert (missing_urls(sdist, tmp_path), missing_urls(wheel, tmp_path)) == (lacking, lacking)
     (tmp_path / "tfdeploy" / "later.css").touch()
     (tmp_path / "examples" / "zoo" / "gpt.tfdeploy").unlink()
     expected = ["- tfdeploy/later.css", "+ tfdeploy/templates/zoo/gpt.tfdeploy"]
     assert (differences(sdist, tmp_path), differences(wheel, tmp_path)) == (expected, expected)
+
+
+def test_the_addresses_of_a_release_are_those_of_its_repository(tmp_path: Path) -> None:
+    """They are written into the metadata that packages are built from, beside all that it had before."""
+    project = tmp_path / "pyproject.toml"
+    shutil.copy(ROOT / "pyproject.toml", project)
+    before = tomllib.loads(project.read_text())
+    assert project_urls.main([f"{SOURCE}.git", "--project", str(project)]) == 0
+    after = tomllib.loads(project.read_text())
+    assert after["project"].pop("urls") == {
+        "Documentation": "https://some-one.github.io/copy/",
+        "Source": SOURCE,
+        "Issues": f"{SOURCE}/issues",
+        "Changelog": f"{SOURCE}/blob/HEAD/CHANGELOG.md",
+    }
+    assert after == before
+    (script,) = [each for each in release_steps("build") if "tools.project_urls" in each]
+    assert script == 'python -m tools.project_urls "$GITHUB_SERVER_URL/$GITHUB_REPOSITORY"'
+    assert release_steps("build").index(script) < release_steps("build").index("make package")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["https://example.org/copy"], "say where they are with --documentation"),
+        (["https://example.org/copy", "--documentation", "docs"], "'docs' is not an address"),
+        (["git@github.com:some/copy"], "say where they are"),
+        (
+            ["http://github.com/a/b", "--documentation", "https://example.org"],
+            "is not an address that begins",
+        ),
+        (['https://github.com/a/b"', "--documentation", "https://example.org"], "is not an address"),
+    ],
+)
+def test_what_is_no_address_is_not_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    """The message says what is wrong, and the file is as it was."""
+    project = tmp_path / "pyproject.toml"
+    shutil.copy(ROOT / "pyproject.toml", project)
+    with pytest.raises(SystemExit, match="2"):
+        project_urls.main([*arguments, "--project", str(project)])
+    assert said in capsys.readouterr().err
+    assert project.read_text() == (ROOT / "pyproject.toml").read_text()
+
+
+def test_addresses_are_not_written_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A project that has addresses keeps them."""
+    project = tmp_path / "pyproject.toml"
+    shutil.copy(ROOT / "pyproject.toml", project)
+    given = ["https://example.org/a", "--documentation", "https://example.org/b", "--project", str(project)]
+    assert project_urls.main(given) == 0
+    text = project.read_text()
+    with pytest.raises(SystemExit, match="2"):
+        project_urls.main(given)
+    assert "the project has addresses already" in capsys.readouterr().err
+    assert project.read_text() == text
+
+
+def release_steps(job: str) -> list[str]:
+    """Return the commands of a job of the workflow that makes releases."""
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    return [each["run"] for each in workflow["jobs"][job]["steps"] if "run" in each]
 
 
 def test_the_readme_stands_on_its_own() -> None:

@@ -3,11 +3,12 @@
 The sdist is installed by pip, and the wheel by the two programs that the README names, pipx and uv. With each
 a model is trained. `make package` runs this, and leaves what is built in `build/packages/`. It fails if a
 file of the project's packages is missing from what was built, or another one is in it, which an editable
-install cannot show.
+install cannot show, and if the metadata lacks an address of the project.
 """
 
 from __future__ import annotations
 
+import email
 import os
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import tomllib
 import zipfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -47,6 +49,9 @@ def main() -> int:
         different = differences(package, ROOT)
         if different:
             sys.exit(f"{package.name} is not what the folders have:\n" + "\n".join(different))
+        missing = missing_urls(package, ROOT)
+        if missing:
+            sys.exit(f"{package.name} lacks addresses of the project:\n" + "\n".join(missing))
         with tempfile.TemporaryDirectory(prefix="tfdeploy-package-") as folder:
             install = with_tools if package.suffix == ".whl" else with_pip
             for program in install(package, Path(folder)):
@@ -77,6 +82,29 @@ def differences(package: Path, root: Path) -> list[str]:
         there = {str(each) for each in names if each.parts[0] in FOLDERS}
     missing, foreign = sorted(wanted - there), sorted(there - wanted)
     return [*(f"- {each}" for each in missing), *(f"+ {each}" for each in foreign)]
+
+
+def missing_urls(package: Path, root: Path) -> list[str]:
+    """Return the addresses that `pyproject.toml` has and the metadata of a package has not.
+
+    Args:
+        package: The sdist or the wheel.
+        root: The folder of the project.
+    """
+    if package.suffix == ".whl":
+        with zipfile.ZipFile(package) as archive:
+            (name,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+            text = archive.read(name)
+    else:
+        with tarfile.open(package) as tar:
+            (member,) = (each for each in tar if PurePosixPath(each.name).parts[1:] == ("PKG-INFO",))
+            file = tar.extractfile(member)
+            assert file is not None
+            text = file.read()
+    there = email.message_from_bytes(text).get_all("Project-URL", [])
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [f"{name}, {address}" for name, address in project.get("urls", {}).items()]
+    return [each for each in wanted if each not in there]
 
 
 def with_pip(package: Path, folder: Path) -> Iterator[Path]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests import forked
 from tfdeploy import progress
 from tfdeploy.runtime.start_tensorflow import without_scikit_learn
 
@@ -76,10 +77,17 @@ def pytest_collection() -> Iterator[None]:
     """
     gc.disable()
     try:
-        with without_scikit_learn():
+        with without_scikit_learn(), forked.to_be_forked():
             return (yield)
     finally:
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtestloop() -> Iterator[None]:
+    """Fork the process that forks others while none of TensorFlow's threads is there."""
+    forked.fork_nursery()
+    return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest itself leaves out what bears the marker
@@ -154,10 +162,9 @@ def _freeze() -> None:
 @pytest.fixture
 def forked_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork the tasks that a launcher in this process starts; one in a forked process does so by itself."""
-    from tests.forked import AS_SUBPROCESS
     from tfdeploy.runtime.launch import task_processes
 
-    monkeypatch.setattr(task_processes, "subprocess", AS_SUBPROCESS)
+    monkeypatch.setattr(task_processes, "subprocess", forked.AS_SUBPROCESS)
 
 
 @pytest.fixture

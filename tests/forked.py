@@ -1,11 +1,14 @@
 """Processes of Python that have TensorFlow loaded when they start: forked, rather than executed.
 
 Importing TensorFlow and Keras costs some seconds of a processor, and tests of clusters and of signals start a
-hundred processes. So one process, the nursery, imports both and runs nothing of TensorFlow: it has one thread
-and can be forked. `Popen` is `subprocess.Popen` for commands of this Python, except that the nursery forks
-the process. It is a child of the process that asked for it: that one has declared itself a subreaper, and the
-process in between ends. What it starts through `tfdeploy.runtime.launch` is forked as well, by a nursery of
-its own.
+hundred processes. So one process, the nursery, has imported both and runs nothing of TensorFlow: it has one
+thread and can be forked. It is itself forked from the process that runs tests, when that one has collected
+them and run none. If none of them imports TensorFlow, the nursery is executed when it is first needed.
+
+`Popen` is `subprocess.Popen` for commands of this Python, except that the nursery forks the process. It is a
+child of the process that asked for it: that one has declared itself a subreaper, and the process in between
+ends. What it starts through `tfdeploy.runtime.launch` is forked as well, by a nursery of its own. When its
+command is over it ends as Python does, except that what is left is not taken apart.
 
 What only an executed process can show (which files it imports, settings that Python or TensorFlow read while
 they start, what is printed before anything else) is tested with `subprocess.Popen`.
@@ -15,10 +18,12 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import faulthandler
 import fcntl
 import gc
 import importlib
 import json
+import logging
 import os
 import pkgutil
 import runpy
@@ -28,10 +33,15 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+import traceback
+import weakref
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SET_CHILD_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 LARGEST = 1 << 17  # bytes of a request; most of it is the environment
@@ -79,6 +89,68 @@ def nursery() -> Nursery:
     atexit.register(process.wait)
     atexit.register(ours.close)  # before the wait, which it ends
     return _NURSERIES[0]
+
+
+@contextmanager
+def to_be_forked() -> Iterator[None]:
+    """Let TensorFlow, if it is imported in the block, read the settings of forked processes."""
+    before = {name: os.environ.get(name) for name in SETTINGS}
+    os.environ |= SETTINGS
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def fork_nursery() -> None:
+    """Fork the nursery from this process, unless it lacks TensorFlow or has started some of its threads."""
+    if _NURSERIES or not {"tensorflow", "keras"} <= sys.modules.keys() or _native_threads() > 0:
+        return
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    installed = _installed()
+    pid = os.fork()
+    if pid == 0:
+        with _leaving():
+            high = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, HIGH)
+            os.closerange(3, HIGH)
+            _forget_the_tests()
+            _serve(socket.socket(fileno=high), installed)
+    theirs.close()
+    _adopt()
+    _NURSERIES.append(Nursery(ours))
+    atexit.register(os.waitpid, pid, 0)
+    atexit.register(ours.close)  # before the wait, which it ends
+
+
+def _native_threads() -> int:
+    """Return how many threads this process has that are not Python's."""
+    return len(os.listdir("/proc/self/task")) - threading.active_count()  # noqa: PTH208 names alone
+
+
+def _installed() -> list[str]:
+    """Return where a new process of Python looks for modules, apart from PYTHONPATH and its folder."""
+    code = "import json, sys; print(json.dumps(sys.path[1:]))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    return [each for each in json.loads(done.stdout) if each not in _python_path()]
+
+
+def _forget_the_tests() -> None:
+    """Take back what pytest has changed of Python in a process that is forked from it."""
+    faulthandler.disable()
+    atexit._clear()
+    weakref.finalize._registry.clear()  # type: ignore[attr-defined]
+    weakref.finalize._registered_with_atexit = False  # type: ignore[attr-defined]
+    atexit.register(logging.shutdown)
+    logging.root.handlers.clear()
+    sys.meta_path[:] = [each for each in sys.meta_path if not type(each).__module__.startswith("_pytest.")]
+    sys.excepthook = sys.__excepthook__
+    sys.unraisablehook = sys.__unraisablehook__
+    threading.excepthook = threading.__excepthook__
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
 
 
 def _adopt() -> None:
@@ -148,36 +220,89 @@ def words_of(pid: int) -> list[str]:
 
 
 def main() -> None:
-    """Load everything and fork; what is forked leaves the loop and runs its command as Python would."""
-    connection: socket.socket | None = socket.socket(fileno=int(sys.argv[1]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the processes
+    """Load everything and fork, in a process that has been executed for that."""
+    connection = socket.socket(fileno=int(sys.argv[1]))
     installed = [each for each in sys.path[1:] if each not in _python_path()]
+    _import_tensorflow()
+    with _leaving():
+        _serve(connection, installed)
+
+
+def _serve(connection: socket.socket, installed: list[str]) -> None:
+    """Fork; what is forked leaves the loop and runs its command as Python would.
+
+    `installed` is where Python looks for modules apart from PYTHONPATH.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the processes
     _load()
     gc.freeze()
-    while connection is not None:
-        request = _next(connection)
-        connection = _nursery_of_its_own(request)
+    asked: socket.socket | None = connection
+    while asked is not None:
+        request = _next(asked)
+        asked = _nursery_of_its_own(request)
     _become(request)
     _run(request["command"], installed)
 
 
-def _load() -> None:
-    """Import what the processes will need."""
+@contextmanager
+def _leaving() -> Iterator[None]:
+    """End the process after the block, or an exception in it, as Python does after a program."""
+    code = 0
+    try:
+        yield
+    except KeyboardInterrupt:
+        traceback.print_exc()
+        code = -signal.SIGINT
+    except SystemExit as error:
+        code = _exit_code(error)
+    except BaseException:  # noqa: BLE001 whatever a program ends with
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            code = 120
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+def _exit_code(error: SystemExit) -> int:
+    """Return the exit code that an exception stands for; what is neither a number nor nothing is printed."""
+    if error.code is None or isinstance(error.code, int):
+        return (error.code or 0) & 0xFF
+    print(error.code, file=sys.stderr)  # noqa: T201 as Python does
+    return 1
+
+
+def _import_tensorflow() -> None:
+    """Import TensorFlow and Keras as a command does."""
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     from tfdeploy.runtime.start_tensorflow import _silenced, without_scikit_learn
 
     with _silenced(), without_scikit_learn():
         import keras
         import tensorflow as tf
+
+        del keras, tf
+
+
+def _load() -> None:
+    """Import what else the processes will need."""
+    import tensorflow as tf
+
     for package in ("dsl", "grammar", "compiler", "tfdeploy"):
         for each in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             if not each.name.endswith(("__main__", ".launch.child")):
                 importlib.import_module(each.name)
-    del sys.path[0], keras
     tf.get_logger().setLevel("ERROR")  # as `start_tensorflow` does
     task_processes = importlib.import_module("tfdeploy.runtime.launch.task_processes")
     vars(task_processes)["subprocess"] = AS_SUBPROCESS
-    assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"  # noqa: PTH208 names alone
+    assert _native_threads() == 0, "a process with threads cannot be forked"
 
 
 def _next(connection: socket.socket) -> dict[str, Any]:
@@ -229,7 +354,7 @@ def _become(request: dict[str, Any]) -> None:
         os.dup2(each, at)
         os.close(each)
     sys.stdin = os.fdopen(0)
-    sys.stdout = os.fdopen(1, "w", 1 if os.isatty(1) else -1, errors=sys.stdout.errors, closefd=False)
+    sys.stdout = os.fdopen(1, "w", 1 if os.isatty(1) else -1, errors=sys.__stdout__.errors, closefd=False)
     sys.stderr = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
     os.environ.clear()
     os.environ.update(request["environment"])
@@ -247,10 +372,7 @@ def _python_path() -> list[str]:
 
 
 def _run(command: list[str], installed: list[str]) -> None:
-    """Run a command of Python: `-m MODULE`, `-c CODE` or a file.
-
-    `installed` is where Python looks for modules apart from PYTHONPATH.
-    """
+    """Run a command of Python: `-m MODULE`, `-c CODE` or a file."""
     sys.argv = command[1:] if command[0].startswith("-") else command
     first = {"-m": os.getcwd(), "-c": ""}.get(command[0], str(Path(command[0]).resolve().parent))  # noqa: PTH109
     sys.path[:] = [first, *_python_path(), *installed]

@@ -16,7 +16,7 @@ Host: TypeAlias = tuple[str | None, int]
 """The process that owns a device: its job (None for this machine) and its task."""
 
 
-@frozen
+@frozen(cache_hash=True)
 class Device:
     """One device.
 

@@ -135,24 +135,17 @@ def least_time(work: StepWork, costs: Costs) -> float:
     """
     streams: dict[Device, float] = {}
     threads = 0.0
-    known: dict[tuple[object, ...], tuple[float, float]] = {}
     for op in work.ops:
-        key = (op.signature, op.device.kind, op.flops, op.bytes, op.times)
-        if key not in known:
-            cost = costs.of(op)
-            alone = cost.alone if work.on_gpu(op) else min(cost.alone, cost.wide * costs.cores)
-            known[key] = (cost.start, alone)
-        start, alone = known[key]
-        threads += start
+        cost = costs.of(op)
+        threads += cost.start
         if work.on_gpu(op):
-            streams[op.device] = streams.get(op.device, 0.0) + alone
+            streams[op.device] = streams.get(op.device, 0.0) + cost.alone
         else:
-            threads += alone
-    sizes = {(each.source, each.tensor): each.bytes for each in work.arrows}
+            threads += min(cost.alone, cost.wide * costs.cores)
     links: dict[tuple[Device, Device], float] = {}
-    for source, tensor, target in crossings(work):
+    for (source, _, target), size in crossings(work).items():
         device = work.ops[source].device
-        seconds = costs.link(device, target).seconds(sizes[source, tensor])
+        seconds = costs.link(device, target).seconds(size)
         links[device, target] = links.get((device, target), 0.0) + seconds
         threads += 2 * costs.op_start  # the sending op, and the receiving one
     machines = 1 if work.one_process or work.one_machine else len({each.host for each in work.devices})

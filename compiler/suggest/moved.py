@@ -78,7 +78,7 @@ def written_map(placement: PlacementMap, origin: Origin, written: Written) -> Pl
         written: The step that was written.
     """
     before, after = _totals([each.held for each in origin.weights.values()]), held_bytes(written.placements)
-    peaks_before, peaks_after = peaks(origin.work), peaks(written.work)
+    peaks_before, peaks_after = origin.peaks, peaks(written.work)
     devices = []
     for each in placement.devices:
         old, new = before.get(each.ref, (0, 0)), after.get(each.ref, (0, 0))
@@ -149,11 +149,10 @@ def _with(device: MapDevice, variables: int, slots: int) -> MapDevice:
 
 
 def _transfers(work: StepWork) -> tuple[MapTransfer, ...]:
-    sizes = {(each.source, each.tensor): each.bytes for each in work.arrows}
     sent: dict[tuple[str, str], list[int]] = {}
-    for source, tensor, target in crossings(work):
+    for (source, tensor, target), size in crossings(work).items():
         if tensor:
-            sent.setdefault((work.ops[source].device.ref, target.ref), []).append(sizes[source, tensor])
+            sent.setdefault((work.ops[source].device.ref, target.ref), []).append(size)
     return tuple(
         MapTransfer(*pair, tensors=len(found), bytes=sum(found), bytes_unknown=0)
         for pair, found in sorted(sent.items())

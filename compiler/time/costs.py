@@ -273,6 +273,7 @@ class TableCosts:
     cores: int
     setting: Setting = Setting()
     estimate: bool = field(default=True, init=False)
+    _known: dict[tuple[object, ...], Cost] = field(factory=dict, init=False, repr=False)
 
     @property
     def step_start(self) -> float:
@@ -301,7 +302,15 @@ class TableCosts:
 
     def of(self, op: TimedOp) -> Cost:
         """Return the cost of an op."""
-        if self.setting.is_gpu(op.device):
+        on_gpu = self.setting.is_gpu(op.device)
+        key = (op.signature, on_gpu, op.flops, op.bytes, op.times)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._look_up(op, on_gpu=on_gpu)
+        return found
+
+    def _look_up(self, op: TimedOp, *, on_gpu: bool) -> Cost:
+        if on_gpu:
             assert self.gpu is not None  # `choose_costs` has seen to it
             return _by_table(op, self.gpu)
         found = _by_table(op, self.cpu)

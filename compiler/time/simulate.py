@@ -62,7 +62,11 @@ class _Simulation:
     events: list[tuple[float, int, Any]] = field(factory=list)
     active: list[list[Active]] = field(factory=list)  # of each machine
     rates: list[list[float]] = field(factory=list)  # how fast these are now
+    since: list[float] = field(factory=list)  # by machine: until when it is known what these have left
+    ends: list[float] = field(factory=list)  # by machine: when the next of these ends
+    changed: set[int] = field(factory=set)  # the machines of which that has to be found anew
     threads: list[list[Thread]] = field(factory=list)  # of each process
+    free: list[Thread] = field(factory=list)  # those that may take a task now
     bars: list[Bar] = field(factory=list)
     hops: list[Hop] = field(factory=list)
     streams: dict[Device, tuple[float, int | None]] = field(factory=dict)
@@ -91,6 +95,9 @@ class _Simulation:
         self.threads = [[Thread(at, each) for each in range(threads)] for at in range(len(hosts))]
         self.machines = [0 if work.one_machine else at for at in range(len(hosts))]
         self.active = [[] for _ in range(len(hosts))]
+        self.rates = [[] for _ in range(len(hosts))]
+        self.since = [0.0] * len(hosts)
+        self.ends = [inf] * len(hosts)
         self.op_costs = [costs.of(op) for op in work.ops]
         self.on_gpu = [work.on_gpu(op) for op in work.ops]
         self.local = [[] for _ in work.ops]
@@ -100,12 +107,12 @@ class _Simulation:
 
     def _connect(self) -> None:
         """Note for each op what it tells: ops on its device, and once for each device what crosses to it."""
-        ops = self.work.ops
+        devices = [each.device for each in self.work.ops]
         known: dict[tuple[int, str, Device], int] = {}
         for arrow in self.work.arrows:
-            source, target = ops[arrow.source].device, ops[arrow.target].device
+            source, target = devices[arrow.source], devices[arrow.target]
             self.arrows_in[arrow.target] += 1
-            if source == target:
+            if source is target or source == target:
                 self.local[arrow.source].append(arrow.target)
                 continue
             key = (arrow.source, arrow.tensor, target)
@@ -125,21 +132,22 @@ class _Simulation:
             self._start(each)
         while self.now <= until:
             self._let_threads_work()
-            ending, machine = self._next_end()
-            if self.events and (ending is None or self.events[0][0] <= ending):
-                at, _, event = heappop(self.events)
-                self._advance(at)
+            self._look_ahead()
+            ending = min(self.ends)
+            if self.events and self.events[0][0] <= ending:
+                self.now, _, event = heappop(self.events)
                 event()
-            elif ending is not None:
-                self._advance(ending)
-                self._finish_tasks(machine)
+            elif ending < inf:
+                self.now = ending
+                self._finish_tasks(self.ends.index(ending))
             else:
                 break
         else:
             return None
         if any(each.left for each in runs):
             raise ValueError("some ops wait for each other in a circle")
-        return self._result(runs)
+        found = self._result(runs)
+        return found if self.work.loops or found.seconds <= until else None
 
     def _result(self, runs: Sequence[Run]) -> Simulated:
         if not self.work.loops:
@@ -174,28 +182,35 @@ class _Simulation:
             for thread in pool:
                 if thread.queue:
                     thread.idle = False
+                    self.free.append(thread)
                 else:
                     self._wake(thread)
 
-    def _advance(self, to: float) -> None:
-        """Let time pass: what runs has less left."""
-        passed = to - self.now
-        self.now = to
+    def _let_time_pass(self, machine: int) -> None:
+        """Note what the tasks of a machine have left now, before others come or some go."""
+        passed = self.now - self.since[machine]
         if passed > 0:
-            for tasks, rates in zip(self.active, self.rates, strict=True):
-                for each, speed in zip(tasks, rates, strict=True):
-                    each.left -= passed * speed
+            for each, speed in zip(self.active[machine], self.rates[machine], strict=True):
+                each.left -= passed * speed
+        self.since[machine] = self.now
+        self.changed.add(machine)
 
-    def _next_end(self) -> tuple[float | None, int]:
-        """Return when the next task ends, and on which machine; note how fast all of them are until then."""
-        best, found = None, 0
-        self.rates = [speeds(tasks, self.costs.cores) if tasks else [] for tasks in self.active]
-        for machine, (tasks, rates) in enumerate(zip(self.active, self.rates, strict=True)):
-            for each, speed in zip(tasks, rates, strict=True):
-                at = self.now + max(0.0, each.left) / speed
-                if best is None or at < best:
-                    best, found = at, machine
-        return best, found
+    def _let_run(self, machine: int, task: Active) -> None:
+        """Let a machine run another task."""
+        self._let_time_pass(machine)
+        self.active[machine].append(task)
+        self.rates[machine].append(0.0)  # until `_look_ahead` finds it
+
+    def _look_ahead(self) -> None:
+        """Find how fast tasks are now, and which ends next, on the machines where others run than before."""
+        for machine in self.changed:
+            tasks = self.active[machine]
+            rates = self.rates[machine] = speeds(tasks, self.costs.cores) if tasks else []
+            self.ends[machine] = min(
+                (self.now + max(0.0, each.left) / speed for each, speed in zip(tasks, rates, strict=True)),
+                default=inf,
+            )
+        self.changed.clear()
 
     def _at(self, when: float, event: Any) -> None:
         self.order += 1
@@ -205,10 +220,12 @@ class _Simulation:
 
     def _let_threads_work(self) -> None:
         """Give each thread that is neither idle nor at work its next task."""
-        for pool in self.threads:
-            for thread in pool:
-                if not (thread.idle or thread.busy):
-                    self._take(thread)
+        if len(self.free) > 1:
+            self.free.sort(key=lambda each: (each.process, each.number))
+        for thread in self.free:
+            if not (thread.idle or thread.busy):
+                self._take(thread)
+        self.free.clear()
 
     def _take(self, thread: Thread) -> None:
         """Let a thread take its next task, or have nothing to do."""
@@ -231,8 +248,8 @@ class _Simulation:
         seconds, demand, crowding = self._asks(task.op)
         waited = task.ready < self.now - _EPSILON and thread.last is not None
         after = thread.last if waited else task.cause
-        self.active[self.machines[thread.process]].append(
-            Active(task, thread, self.now, seconds, demand, crowding, after)
+        self._let_run(
+            self.machines[thread.process], Active(task, thread, self.now, seconds, demand, crowding, after)
         )
 
     def _asks(self, op: int) -> tuple[float, float, float]:
@@ -254,6 +271,7 @@ class _Simulation:
             def looks() -> None:
                 thread.waking = False
                 thread.idle = False
+                self.free.append(thread)
 
             self._at(self.now + self.costs.hand_over, looks)
 
@@ -272,13 +290,16 @@ class _Simulation:
     # --- ops ----------------------------------------------------------------------------------------------
 
     def _finish_tasks(self, machine: int) -> None:
+        self._let_time_pass(machine)
         ended = [each for each in self.active[machine] if each.left <= _EPSILON]
         if not ended:
             ended = [min(self.active[machine], key=lambda each: each.left)]
         for each in ended:
-            self.active[machine].remove(each)
+            at = self.active[machine].index(each)
+            del self.active[machine][at], self.rates[machine][at]
             if each.thread is not None:
                 each.thread.busy = False
+                self.free.append(each.thread)
             self._finished(each)
 
     def _finished(self, done: Active) -> None:
@@ -330,6 +351,9 @@ class _Simulation:
         self.streams[device] = (end, bar)
         self._tell(task, thread, bar, self.local[task.op])
         run, sends = task.run, self.sent[task.op]
+        if not (sends or self.work.loops):
+            self._one_less(run)  # nothing follows on its end
+            return
 
         def arrived() -> None:
             process = self.processes[task.op]
@@ -394,9 +418,7 @@ class _Simulation:
     def _begin(self, process: int, then: Callable[[], None]) -> None:
         """Let a process run a graph again, which takes cores before its first op."""
         seconds, cores = self.costs.step_start, self.costs.start_cores
-        self.active[self.machines[process]].append(
-            Active(None, None, self.now, seconds, cores, 1.0, None, then)
-        )
+        self._let_run(self.machines[process], Active(None, None, self.now, seconds, cores, 1.0, None, then))
 
     def _is_short(self, op: int) -> bool:
         cost = self.op_costs[op]
@@ -452,7 +474,7 @@ class _Simulation:
         ends = (ended,) if machines[0] == machines[1] else (ended, _nothing)
         for machine, end in zip(machines, ends, strict=False):
             cores = link.processors / len(ends)
-            self.active[machine].append(Active(task, None, self.now, taken, cores, 1.0, None, end))
+            self._let_run(machine, Active(task, None, self.now, taken, cores, 1.0, None, end))
 
     def _arrived(self, task: Task, send: Send, hop: int | None, thread: Thread | None) -> None:
         assert task.cause is not None

@@ -10,7 +10,7 @@ from attrs import evolve, field, frozen
 from compiler.topology import Device
 
 
-@frozen
+@frozen(cache_hash=True)
 class Signature:
     """All that the time of an op depends on: ops with equal signatures take equally long.
 
@@ -119,14 +119,15 @@ class StepWork:
         return evolve(self, ops=ops)
 
 
-def crossings(work: StepWork) -> frozenset[tuple[int, str, Device]]:
-    """Return what crosses from device to device: the index of an op, its tensor, and the other device.
+def crossings(work: StepWork) -> dict[tuple[int, str, Device], int]:
+    """Return the bytes of what crosses to another device, by the index of an op, its tensor, and that device.
 
     A tensor that several ops of a device use is sent there once.
     """
-    ops = work.ops
-    return frozenset(
-        (each.source, each.tensor, ops[each.target].device)
-        for each in work.arrows
-        if ops[each.source].device != ops[each.target].device
-    )
+    devices = [each.device for each in work.ops]
+    found: dict[tuple[int, str, Device], int] = {}
+    for each in work.arrows:
+        source, target = devices[each.source], devices[each.target]
+        if source is not target and source != target:
+            found[each.source, each.tensor, target] = each.bytes
+    return found

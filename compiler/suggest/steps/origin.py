@@ -9,6 +9,7 @@ from functools import cache
 from attrs import define, field, frozen
 
 from compiler.plan import Plan, VariableInfo
+from compiler.suggest.steps.peaks import peaks
 from compiler.time.work import Arrow, StepWork
 
 _READS = re.compile(r"/read(/shard_\d+|/axis|/line|/line/axis|/shape)?$")
@@ -102,6 +103,7 @@ class Origin:
     _scopes: dict[str, int] = field(factory=dict, repr=False)
     _held: dict[str, list[int]] = field(factory=dict, repr=False)
     _gradient_bytes: dict[int, int] = field(factory=dict, repr=False)
+    _peaks: Mapping[str, int] | None = field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._scopes = {each.scope: each.index for each in self.plan.towers if each.scope}
@@ -166,6 +168,13 @@ class Origin:
             if found in names:
                 return found
         return None
+
+    @property
+    def peaks(self) -> Mapping[str, int]:
+        """The bytes of the peak of each device in the step."""
+        if self._peaks is None:
+            self._peaks = peaks(self.work)
+        return self._peaks
 
     def held_by(self, owner: str) -> list[int]:
         """Return the ops that hold the first piece or copy of a weight, and its slots."""

@@ -26,11 +26,14 @@ def peaks(work: StepWork) -> Mapping[str, int]:
     users: dict[tuple[int, str, str], int] = {}
     used: list[list[tuple[int, str, str]]] = [[] for _ in work.ops]
     made: list[list[tuple[int, str, str]]] = [[] for _ in work.ops]
+    names = {each: each.ref for each in work.devices}
+    refs = [names[each.device] for each in work.ops]
     for each in work.arrows:
         after[each.source].append(each.target)
         waits[each.target] += 1
-        source, there = work.ops[each.source], work.ops[each.target].device.ref
-        if each.bytes and (source.device.ref != there or source.signature.type not in _HELD):
+        there = refs[each.target]
+        held = work.ops[each.source].signature.type in _HELD
+        if each.bytes and (not held or refs[each.source] != there):
             key = (each.source, each.tensor, there)
             if key not in sizes:
                 made[each.source].append(key)

@@ -103,14 +103,14 @@ class Writer:
             signature = Signature("Const", (shape_text("int32", each),))
             number = self.add(TimedOp(f"{name}/{at}", signature, device, 0, 0, clone=clone, scope=scope))
             extra.append(Value(number, f"{name}/{at}:0", device, "int32", each, _INT))
-        result = Value(0, f"{name}:0", device, like.dtype, shape, like.item)
-        size = sum(each.bytes for each in (*inputs, *extra)) + result.bytes if moves else 0
-        count = (prod(shape) if work is None else work) if moves else 0
+        elements = prod(shape)
+        size = sum(each.bytes for each in (*inputs, *extra)) + elements * like.item if moves else 0
+        count = (elements if work is None else work) if moves else 0
         signature = Signature(kind, tuple(each.text for each in (*inputs, *extra)))
         number = self.add(TimedOp(name, signature, device, count, size, clone=clone, scope=scope))
         for value in (*inputs, *extra):
             self.wait(number, value.op, value.tensor, value.bytes)
-        return evolve(result, op=number)
+        return Value(number, f"{name}:0", device, like.dtype, shape, like.item)
 
     def split(
         self, name: str, value: Value, shapes: Sequence[tuple[int, ...]], clone: int | None = None

@@ -212,7 +212,7 @@ class _StepWriter:
             for slot, at in enumerate(like):
                 for copy, device in enumerate(_homes(placement)):
                     place = device if placement.copies or slot == 0 else placement.slots.device
-                    number = self.writer.add(evolve(self.origin.work.ops[at], device=place))
+                    number = self.writer.add(_on(self.origin.work.ops[at], place))
                     self.handles.setdefault((owner, part, copy), []).append(number)
 
     def _read(self, owner: str, clone: int) -> None:
@@ -306,7 +306,7 @@ class _StepWriter:
                     op = _resized(self.origin.work.ops[number], weight.info, old, placement.info.shape)
                     home = self.origin.work.ops[number].device
                     place = device if home == self._first_home(owner) else home
-                    at = self.writer.add(evolve(op, device=place))
+                    at = self.writer.add(_on(op, place))
                     self.chains.setdefault(number, []).append(at)
                     self.copies.append((at, number, None, (owner, part, copy)))
 
@@ -487,6 +487,11 @@ def _item(info: VariableInfo) -> int:
 def _homes(placement: VariablePlacement) -> tuple[Device, ...]:
     """Return the devices of the copies of a variable or piece, or its own."""
     return placement.copies or (placement.placed.device,)
+
+
+def _on(op: TimedOp, device: Device) -> TimedOp:
+    """Return an op on a device."""
+    return op if op.device is device else evolve(op, device=device)
 
 
 def _renamed(name: str, old: Tower, new: Tower) -> str:

@@ -103,6 +103,7 @@ class _Reader:
     needed: Collection[str]
     ops: list[Any] = field(factory=list, repr=False)
     numbers: dict[str, int] = field(factory=dict, repr=False)
+    signatures: dict[Signature, Signature] = field(factory=dict, repr=False)
     shaped: Any = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -140,7 +141,7 @@ class _Reader:
         moves = op.type not in PASSED_ON
         return TimedOp(
             name=op.name,
-            signature=_signature(op, shaped),
+            signature=self._one_of_each(_signature(op, shaped)),
             device=entry.device,
             flops=flops(op.type, inputs, outputs, transposed=transposed),
             bytes=sum(tensor_bytes(each) or 0 for each in moved) + _variable_bytes(op) if moves else 0,
@@ -151,6 +152,10 @@ class _Reader:
             enters=self._mutex(op) if op.type == "MutexLock" else "",
             leaves=self._mutex(op.inputs[0].op) if op.type == "ConsumeMutexLock" else "",
         )
+
+    def _one_of_each(self, signature: Signature) -> Signature:
+        """Return the same record for equal signatures, which are compared often."""
+        return self.signatures.setdefault(signature, signature)
 
     def _mutex(self, lock: Any) -> str:
         """Return the name of the mutex that an op locks; each device has its own by a name."""

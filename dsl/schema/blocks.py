@@ -176,7 +176,8 @@ BLOCKS: dict[str, Block] = {
                 Attribute(
                     "intra_op_threads",
                     integer(1, 4096, optional=True),
-                    "threads for one op on a CPU; default: the number of cores divided among the towers",
+                    "threads for one op on a CPU; default: the number of cores divided among the towers, or "
+                    "among the tasks of a machine",
                 ),
                 Attribute(
                     "inter_op_threads",

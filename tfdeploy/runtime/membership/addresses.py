@@ -80,6 +80,11 @@ class Cluster:
         """Return the `host:port` of a task; raises KeyError or IndexError if there is no such task."""
         return self.jobs[task.job][task.index]
 
+    def beside(self, task: Task) -> tuple[Task, ...]:
+        """Return the tasks on the machine of a task, also itself: those whose addresses have its host."""
+        host = _host(self.address(task))
+        return tuple(each for each in self.tasks if _host(self.address(each)) == host)
+
     @property
     def chief(self) -> Task:
         """The first task of the first job that is no parameter server; of `ps` if there is no other."""
@@ -126,6 +131,10 @@ class Membership:
     def others(self) -> tuple[Task, ...]:
         """Every task but this process's own."""
         return tuple(each for each in self.cluster.tasks if each != self.task)
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0]
 
 
 def chief_job(jobs: Mapping[str, object]) -> str:

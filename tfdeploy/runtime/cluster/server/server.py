@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import os
 import socket
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,7 +13,7 @@ from dsl.diagnostics import RunError, SpecError
 from dsl.errors.running import cluster as errors
 from tfdeploy.runtime.cluster.server.binding import BindingError, listening_addresses, listening_at
 from tfdeploy.runtime.cluster.server.identity import Answer, Identity, ServerIdentity, ask
-from tfdeploy.runtime.membership.addresses import Membership
+from tfdeploy.runtime.membership.addresses import PARAMETER_SERVER, Cluster, Membership, Task
 from tfdeploy.runtime.proxies import LOOPBACK
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def serve_task(spec: ir.Spec, membership: Membership) -> Server:
         job_name=task.job,
         task_index=task.index,
         protocol="grpc",
-        default_session_config=server_config(spec, task.job),
+        default_session_config=server_config(spec, task, cluster),
     )
     try:
         server = _listening(definition, host, port)
@@ -145,23 +146,50 @@ def loopback_server(config: Any) -> Any:
         return tf.distribute.Server({"localhost": [f"{LOOPBACK}:0"]}, job_name="localhost", config=config)
 
 
-def server_config(spec: ir.Spec, job_name: str) -> Any:
-    """Return the ConfigProto of a server: the devices of its job, and the session options of the spec."""
+def server_config(spec: ir.Spec, task: Task, cluster: Cluster) -> Any:
+    """Return the ConfigProto of a server: the devices of its job, and the session options of the spec.
+
+    Tasks on one machine share its cores. A thread that looks for work for a while before it sleeps takes a
+    core from another task then, so threads sleep at once.
+
+    Args:
+        spec: The spec.
+        task: The task of the server.
+        cluster: The addresses of all tasks.
+    """
     import tensorflow as tf
 
     devices = spec.devices
-    job = next(each for each in devices.jobs if each.name == job_name)
+    job = next(each for each in devices.jobs if each.name == task.job)
     config = tf.compat.v1.ConfigProto(
         device_count={"CPU": max(job.cpu, 1), "GPU": job.gpu},
         allow_soft_placement=devices.soft_placement,
         log_device_placement=devices.log_placement,
-        intra_op_parallelism_threads=devices.intra_op_threads or 0,
+        intra_op_parallelism_threads=_intra_op_threads(devices, job, task, cluster),
         inter_op_parallelism_threads=devices.inter_op_threads or 0,
     )
+    config.experimental.disable_thread_spinning = len(cluster.beside(task)) > 1
     config.gpu_options.allow_growth = devices.allow_growth
     if devices.visible is not None:
         config.gpu_options.visible_device_list = ",".join(str(each) for each in devices.visible)
     return config
+
+
+def _intra_op_threads(devices: ir.Devices, job: ir.Job, task: Task, cluster: Cluster) -> int:
+    """Return how many threads of a server may work on one op; 0 leaves that to TensorFlow.
+
+    The parameter servers of a machine work at the same time, and so do its workers. Each of them gets its
+    share of the cores.
+    """
+    from compiler.graph.session_options import cores
+
+    if devices.intra_op_threads is not None:
+        return devices.intra_op_threads
+    serves = task.job == PARAMETER_SERVER
+    alike = [each for each in cluster.beside(task) if (each.job == PARAMETER_SERVER) == serves]
+    if len(alike) == 1 or job.gpu or os.environ.get("TF_NUM_INTRAOP_THREADS"):
+        return 0
+    return max(1, cores() // len(alike))
 
 
 def _require_gpus(spec: ir.Spec, membership: Membership, found: tuple[str, ...]) -> None:

@@ -100,6 +100,12 @@ class Training:
         self.start = start
         self.session.run(start)
 
+    def restart(self) -> Self:
+        """Give all variables their first values again, and begin the examples again."""
+        self.session.run(self.compiled.init_op)
+        self.session.run(self.start)
+        return self
+
     def steps(self, count: int) -> list[float]:
         """Do `count` steps; return the total loss before each."""
         fetches = [self.compiled.total_loss, self.compiled.train_op]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -70,12 +71,20 @@ def _keras_object(module: Any, name: str, written: str) -> Any:
     return eval(f"module.{name}({arguments})", {"module": module})  # noqa: S307 the tables of this folder
 
 
-def test_every_loss_and_metric_has_the_value_that_it_has_in_keras() -> None:
-    """All in one model: metrics of the whole batch, and losses as the mean over two clones."""
-    factors = {name: 1.0 + number / 16 for number, name in enumerate(LOSSES)}
+def _every_other(table: Mapping[str, str], first: int) -> dict[str, str]:
+    """Return every second entry of a table, from the first or from the second on."""
+    return dict(list(table.items())[first::2])
+
+
+@pytest.mark.family(every=2)
+@pytest.mark.parametrize("first", range(2))
+def test_every_loss_and_metric_has_the_value_that_it_has_in_keras(first: int) -> None:
+    """Half of them in one model: metrics of the whole batch, and losses as the mean over two clones."""
+    losses, metrics = _every_other(LOSSES, first), _every_other(METRICS, first)
+    factors = {name: 1.0 + number / 16 for number, name in enumerate(losses)}
     text = LEARNING.format(
-        losses=" + ".join(f"{factors[name]} * ({written})" for name, written in LOSSES.items()),
-        metrics="\n".join(f"    of_{name} = {written}" for name, written in METRICS.items()),
+        losses=" + ".join(f"{factors[name]} * ({written})" for name, written in losses.items()),
+        metrics="\n".join(f"    of_{name} = {written}" for name, written in metrics.items()),
     )
     random = np.random.default_rng(5)
     kind = random.permutation(np.arange(16) % 4).astype(np.int32)
@@ -105,14 +114,14 @@ def test_every_loss_and_metric_has_the_value_that_it_has_in_keras() -> None:
         for at, half in enumerate(fetched["halves"])
     ]
     total = 0.0
-    for name, written in LOSSES.items():
+    for name, written in losses.items():
         target, prediction, of, arguments = _compared(written)
         loss = _keras_object(keras.losses, of, arguments)
         values = [float(loss(half[target], half[prediction])) for half in halves]
         total += factors[name] * (sum(values) if loss.reduction == "sum" else sum(values) / 2)
     assert float(fetched["loss"]) == pytest.approx(total, rel=1e-5)
     whole = {key: np.concatenate([half[key] for half in halves]) for key in halves[0]}
-    for name, written in METRICS.items():
+    for name, written in metrics.items():
         target, prediction, of, arguments = _compared(written)
         metric = _keras_object(keras.metrics, of, arguments)
         metric.update_state(whole[target], whole[prediction])
@@ -122,26 +131,29 @@ def test_every_loss_and_metric_has_the_value_that_it_has_in_keras() -> None:
         )
 
 
-def test_every_optimizer_schedule_and_object_of_a_weight_trains() -> None:
+@pytest.mark.family(every=2)
+@pytest.mark.parametrize("first", range(2))
+def test_every_optimizer_schedule_and_object_of_a_weight_trains(first: int) -> None:
     """Layers beside each other, each with another object: predictions, penalties and limits are Keras's."""
     lines, groups = [], []
-    for name, written in OPTIMIZERS.items():
+    regularizers, constraints = _every_other(REGULARIZERS, first), _every_other(CONSTRAINTS, first)
+    for name, written in _every_other(OPTIMIZERS, first).items():
         lines.append(f'x -> Dense(3, name = "optimizer_{name}")')
         groups.append(f'"optimizer_{name}/*" -> {written}')
-    for name, written in SCHEDULES.items():
+    for name, written in _every_other(SCHEDULES, first).items():
         lines.append(f'x -> Dense(3, name = "schedule_{name}")')
         groups.append(f'"schedule_{name}/*" -> SGD({written})')
-    for name, written in REGULARIZERS.items():
+    for name, written in regularizers.items():
         lines.append(f'x -> Dense(3, kernel_regularizer = {written}, name = "regularizer_{name}")')
     lines.append('x -> Dense(3, kernel_regularizer = l1, name = "word_of_a_regularizer")')
-    for name, written in INITIALIZERS.items():
+    for name, written in _every_other(INITIALIZERS, first).items():
         layer = "Conv1D(4, 6" if name == "STFT" else "Dense(3"  # a kernel of frequencies is that of windows
         source = "sound -> " if name == "STFT" else "x -> "
         end = " -> Flatten()" if name == "STFT" else ""
         lines.append(f'{source}{layer}, kernel_initializer = {written}, name = "initializer_{name}"){end}')
-    for name, written in CONSTRAINTS.items():
+    for name, written in constraints.items():
         lines.append(f'x -> Dense(3, kernel_constraint = {written}, name = "constraint_{name}")')
-    for name, written in ACTIVATIONS.items():
+    for name, written in _every_other(ACTIVATIONS, first).items():
         lines.append(f'x -> Dense(4, activation = {written}, name = "activation_{name}")')
     text = OBJECTS.format(lines=",\n    ".join(lines), groups="\n    ".join(groups))
     random = np.random.default_rng(6)
@@ -173,14 +185,14 @@ def test_every_optimizer_schedule_and_object_of_a_weight_trains() -> None:
             _keras_object(
                 keras.regularizers,
                 name,
-                REGULARIZERS[name].partition("(")[2][:-1].replace("columns", "'columns'"),
+                regularizers[name].partition("(")[2][:-1].replace("columns", "'columns'"),
             )(tf.constant(before[f"regularizer_{name}/kernel"]))
         )
-        for name in REGULARIZERS
+        for name in regularizers
     ]
     terms.append(0.01 * float(np.abs(before["word_of_a_regularizer/kernel"]).sum()))
     assert float(penalty) == pytest.approx(sum(terms), rel=1e-5)
-    for name, written in CONSTRAINTS.items():
+    for name, written in constraints.items():
         constraint = _keras_object(keras.constraints, name, written.partition("(")[2][:-1])
         kernel = after[f"constraint_{name}/kernel"]
         np.testing.assert_allclose(constraint(kernel), kernel, rtol=1e-5, atol=1e-6, err_msg=name)

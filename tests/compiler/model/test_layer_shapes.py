@@ -109,10 +109,15 @@ def compare(call: ir.Call, shapes: list[tuple[int, ...]]) -> tuple[int, ...] | N
 
 
 @pytest.mark.filterwarnings(r"ignore:[\s\S]*softmax over axis")  # which is of size 1 in some of these stacks
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(shape=SHAPES, calls=st.lists(CALLS, min_size=1, max_size=3))
-def test_stacks_of_layers_have_the_shapes_of_keras(shape: tuple[int, ...], calls: list[ir.Call]) -> None:
+@pytest.mark.parametrize("count", [50, pytest.param(300, marks=pytest.mark.full)])
+def test_stacks_of_layers_have_the_shapes_of_keras(count: int) -> None:
     """What is called wrong is refused by Keras, and what is known is what Keras gives."""
+    many = settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck))
+    many(given(shape=SHAPES, calls=st.lists(CALLS, min_size=1, max_size=3))(compare_stack))()
+
+
+def compare_stack(shape: tuple[int, ...], calls: list[ir.Call]) -> None:
+    """Hold layers against Keras, each on what the one before it gives."""
     keras.utils.set_random_seed(0)
     now: tuple[int, ...] | None = shape
     for call in calls:

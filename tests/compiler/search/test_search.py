@@ -83,7 +83,11 @@ def test_the_measure_gives_the_published_figures(graph: str, expert: str, load: 
 
 @pytest.mark.parametrize(
     ("graph", "published"),
-    [("bert24_inference", 17.778), ("bert24_training", 39.943), ("gnmt_inference", 31.783)],
+    [
+        ("bert24_inference", 17.778),
+        ("bert24_training", 39.943),
+        pytest.param("gnmt_inference", 31.783, marks=pytest.mark.full),
+    ],
 )
 def test_published_results_are_reached(graph: str, published: float) -> None:
     """No published algorithm has a lower max-load, and the bound is below what was found."""

@@ -190,11 +190,12 @@ def test_any_string_survives(text: str) -> None:
     assert spec.train.directory == text
 
 
-def test_mutated_specs() -> None:
+@pytest.mark.parametrize("count", [50, pytest.param(200, marks=pytest.mark.full)])
+def test_mutated_specs(count: int) -> None:
     """A spec with one change that is still good survives the way to text and back."""
     texts = [path.read_text(encoding="utf-8") for path in SPECS]
     done = 0
-    for text in mutants(texts, 100, seed=3):
+    for text in mutants(texts, count, seed=3):
         if grammar.read("test.tfdeploy", text=text, allow_python=True).spec is not None:
             shown(text)
             done += 1

@@ -102,6 +102,7 @@ def _keras_step(before: dict[str, Any], arrays: dict[str, Any]) -> tuple[dict[st
             [],
             [],
         ],
+        run_eagerly=True,
     )
     heavy, places = arrays["heavy"], arrays["places"]
     by_class = np.array([0.5, 3, 1], np.float32)[arrays["kind"].argmax(-1)]
@@ -191,7 +192,10 @@ update {{ optimizer = SGD(0.3) }}
         variable.assign(before[variable.path])
     made = getattr(keras.losses, name)(from_logits=True)
     twin.compile(
-        keras.optimizers.SGD(0.3), made, weighted_metrics=[getattr(keras.metrics, accuracy)(name="right")]
+        keras.optimizers.SGD(0.3),
+        made,
+        weighted_metrics=[getattr(keras.metrics, accuracy)(name="right")],
+        run_eagerly=True,
     )
     scores = twin.train_on_batch(
         arrays["x"], arrays["label"], class_weight={0: 1.0, 1: 5.0}, return_dict=True

@@ -30,7 +30,7 @@ model "tagger" {{
   tags = input(int32, [none])
   mood = input(float32, [1])
   table = words -> Embedding(20, 4, mask_zero = true, name = "table")
-  states = table -> Bidirectional(LSTM(3, return_sequences = true), name = "lstm")
+  states = table -> {states}
   attended = {attended}
   y = attended -> Dense(5, name = "tag")
   size = states -> GlobalAveragePooling1D() -> Dense(1, name = "size")
@@ -56,6 +56,7 @@ place {{
 update {{ optimizer = SGD(0.5) }}
 train {{ seed = 7 }}
 """
+STATES = 'Bidirectional(LSTM(3, return_sequences = true), name = "lstm")'
 ATTENDED = '[states, states] -> MultiHeadAttention(2, 3, name = "attention")'
 
 
@@ -80,11 +81,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def tagger(
-    clones: int = 1, batch: Any = BATCH, place: str = "", attended: str = ATTENDED, **overrides: str
+    clones: int = 1,
+    batch: Any = BATCH,
+    place: str = "",
+    states: str = STATES,
+    attended: str = ATTENDED,
+    **overrides: str,
 ) -> ir.Spec:
     """Return the spec of a model that gives every word a tag, and guesses at the sentence."""
     written = list(batch) if isinstance(batch, tuple) else batch
-    text = TEXT.format(clones=clones, batch=written, place=place, attended=attended)
+    text = TEXT.format(clones=clones, batch=written, place=place, states=states, attended=attended)
     return spec_of(text, **overrides)
 
 
@@ -173,9 +179,9 @@ def test_one_tower_is_keras() -> None:
             variable.assign(before[name])
         (pipe,) = run.compiled.train_inputs
         fetches = [pipe.batch, run.compiled.total_loss, run.compiled.train_op]
-        steps = [run.session.run(fetches)[:2] for _ in range(3)]
+        steps = [run.session.run(fetches)[:2] for _ in range(2)]
         found = run.session.run({name: run.compiled.saved[name] for name in names})
-    assert [batch["words"].shape for batch, _ in steps] == [(8, 12), (8, 11), (8, 12)]
+    assert [batch["words"].shape for batch, _ in steps] == [(8, 12), (8, 11)]
     tags = plain.model.get_layer("tag").output
     model = keras.Model(plain.model.inputs[0], [tags, plain.model.get_layer("size").output])
     entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -188,7 +194,7 @@ def test_one_tower_is_keras() -> None:
 
 def test_a_clone_that_draws_several_batches_fills_them_up() -> None:
     """Clones that update alone with unequal batches join batches of different sizes of the file."""
-    spec = tagger(2, (2, 6), attended="states", update__mode="async")
+    spec = tagger(2, (2, 6), states="Dense(6)", attended="states", update__mode="async")
     with Run(spec) as run:
         graph = run.compiled.graph
         found = [graph.get_tensor_by_name(f"input/clone_1/{name}:0") for name in ("words", "tags")]

@@ -93,6 +93,7 @@ def test_keras_keeps_its_own_precision() -> None:
 # --- loss scaling -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [

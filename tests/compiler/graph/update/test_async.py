@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import numpy as np
@@ -187,20 +187,21 @@ def test_clones_in_turn_are_one_tower_on_their_batches(optimizer: str, batch: An
 
 
 def _in_turn(data: dict[str, Any], sizes: tuple[int, ...], optimizer: str) -> dict[str, Any]:
-    """Train a single tower of each size on its stretches of the data, handing the weights to and fro."""
-    state: dict[str, Any] | None = None
-    at = 0
-    for _ in range(4):
-        for size in sizes:
-            piece = {name: array[at : at + size] for name, array in data.items()}
-            at += size
+    """Train a single tower for each clone on its stretches of the data, handing the weights to and fro."""
+    state: dict[str, Any] = {}
+    starts = np.cumsum([0, *sizes])
+    with ExitStack() as stack:
+        towers = []
+        for size, start in zip(sizes, starts, strict=False):
+            rows = [turn * sum(sizes) + start + at for turn in range(4) for at in range(size)]
             spec = classifier(clones=1, batch=size, optimizer=optimizer, model__regularize="L2(1e-2)")
-            with Training(spec, piece) as one:
-                if state is not None:
-                    one.assign(state)
-                one.steps(1)
-                state = one.values()
-    assert state is not None
+            own = {name: array[rows] for name, array in data.items()}
+            towers.append(stack.enter_context(Training(spec, own)))
+        for _ in range(4):
+            for tower in towers:
+                tower.assign(state)
+                tower.steps(1)
+                state = tower.values()
     return state
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -77,55 +78,72 @@ def test_clones_train_apart_and_are_averaged(sizes: tuple[int, ...], *, slots: b
     assert found["global_step"] == STEPS
 
 
-@pytest.mark.family(every=3)
-@pytest.mark.parametrize("aggregate", ["tree", "hierarchical", "ring", "shuffle", "collective"])
-def test_every_aggregation_averages_alike(aggregate: str) -> None:
-    """What joins the copies does not change what they come to, packed or not."""
-    data = examples(24 * STEPS)
-    with Training(local(4, (9, 5, 6, 4)), data) as training:
+@pytest.fixture(scope="module")
+def added() -> dict[str, Any]:
+    """What four clones come to whose copies are simply added."""
+    with Training(local(4, (9, 5, 6, 4)), examples(24 * STEPS)) as training:
         training.steps(STEPS)
-        expected = published(training)
-    for pack in ({}, {"update__pack": "2KiB"}):
-        with Training(local(4, (9, 5, 6, 4), update__aggregate=aggregate, **pack), data) as training:
-            training.steps(STEPS)
-            assert largest_difference(published(training), expected) < 1e-4
+        return published(training)
 
 
-def test_copies_are_equal_after_an_averaging_and_only_then() -> None:
-    """After step 2 every clone has the same weights bit for bit, after step 3 weights of its own."""
+@pytest.mark.family(every=5)
+@pytest.mark.parametrize("aggregate", ["tree", "hierarchical", "shuffle", "ring", "collective"])
+@pytest.mark.parametrize("pack", [{}, {"update__pack": "2KiB"}], ids=["alone", "packed"])
+def test_every_aggregation_averages_alike(
+    aggregate: str, pack: dict[str, str], added: dict[str, Any]
+) -> None:
+    """What joins the copies does not change what they come to, packed or not."""
+    spec = local(4, (9, 5, 6, 4), update__aggregate=aggregate, **pack)
+    with Training(spec, examples(24 * STEPS)) as training:
+        training.steps(STEPS)
+        assert largest_difference(published(training), added) < 1e-4
+
+
+@pytest.fixture(scope="module")
+def graph() -> Iterator[Training]:
+    """A graph of three clones, which each test that has it starts anew."""
     with Training(local(3, 8), examples(24 * 3)) as training:
-        copies = training.compiled.variables["logits/kernel"].copies
-        training.steps(2)
-        first, *others = training.session.run(copies)
-        assert all(np.array_equal(first, each) for each in others)
-        training.steps(1)
-        first, *others = training.session.run(copies)
-        assert not any(np.array_equal(first, each) for each in others)
+        yield training
 
 
-def test_evaluation_reads_the_mean_and_changes_no_copy() -> None:
+@pytest.fixture
+def three(graph: Training) -> Training:
+    """Three clones before their first step."""
+    return graph.restart()
+
+
+def test_copies_are_equal_after_an_averaging_and_only_then(three: Training) -> None:
+    """After step 2 every clone has the same weights bit for bit, after step 3 weights of its own."""
+    copies = three.compiled.variables["logits/kernel"].copies
+    three.steps(2)
+    first, *others = three.session.run(copies)
+    assert all(np.array_equal(first, each) for each in others)
+    three.steps(1)
+    first, *others = three.session.run(copies)
+    assert not any(np.array_equal(first, each) for each in others)
+
+
+def test_evaluation_reads_the_mean_and_changes_no_copy(three: Training) -> None:
     """Publishing writes the mean of the copies where evaluation reads, and training goes on unmoved."""
-    data = examples(24 * 3)
     runs = []
     for publish in (False, True):
-        with Training(local(3, 8), data) as training:
-            for _ in range(3):
-                training.steps(1)
-                if publish:
-                    published(training)
-            copies = training.session.run(training.compiled.variables["logits/kernel"].copies)
-            runs.append((copies, published(training)["logits/kernel"]))
+        three.restart()
+        for _ in range(3):
+            three.steps(1)
+            if publish:
+                published(three)
+        copies = three.session.run(three.compiled.variables["logits/kernel"].copies)
+        runs.append((copies, published(three)["logits/kernel"]))
     assert np.array_equal(runs[0][0], runs[1][0])
     assert runs[1][1] == pytest.approx(np.mean(runs[1][0], axis=0), abs=1e-6)
 
 
-def test_all_copies_go_on_from_a_checkpoint() -> None:
+def test_all_copies_go_on_from_a_checkpoint(three: Training) -> None:
     """What was saved is given to every clone."""
-    with Training(local(3, 8), examples(24)) as training:
-        training.steps(1)
-        saved = published(training)
-        training.assign(saved)
-        copies = training.session.run(training.compiled.variables["logits/kernel"].copies)
+    three.steps(1)
+    saved = published(three)
+    three.assign(saved)
+    copies = three.session.run(three.compiled.variables["logits/kernel"].copies)
     assert all(np.array_equal(each, saved["logits/kernel"]) for each in copies)
 
 

@@ -32,6 +32,7 @@ def trained(wanted: Any) -> dict[str, Any]:
         return training.values()
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("optimizer", ["Adam(0.01)", "Adagrad(0.1)", "Adafactor(0.1)"])
 def test_weights_slots_and_averages_are_the_same_bit_for_bit(optimizer: str) -> None:
     """Whether slots are with their variable or elsewhere, after steps everything has the same bits."""

@@ -29,14 +29,14 @@ TURNS = [
         aggregate,
         pack,
         id=f"{aggregate.partition('(')[0]}-{'packed' if pack else 'alone'}",
-        marks=() if bool(pack) == bool(number % 2) else pytest.mark.full,
     )
-    for number, aggregate in enumerate(AGGREGATIONS)
+    for aggregate in AGGREGATIONS
     for pack in (ALONE, PACKED)
 ]
-"""Aggregations with and without packing, of which every second one is among the further cases."""
+"""Aggregations with and without packing."""
 
 
+@pytest.mark.family(every=5)
 @pytest.mark.parametrize(("aggregate", "pack"), TURNS)
 def test_copies_are_equal_bit_for_bit_after_50_steps(aggregate: str, pack: dict[str, str]) -> None:
     """Weights, statistics and slots of all three clones have the same bits, each on its clone's device."""

@@ -113,7 +113,7 @@ OPTIMIZERS = [
 AGGREGATIONS = ("add_n", "tree", "hierarchical", "ring", "shuffle")
 
 
-@pytest.mark.family(every=4)
+@pytest.mark.family(every=6)
 @pytest.mark.parametrize("number", range(len(OPTIMIZERS)))
 def test_every_optimizer_ends_with_the_weights_and_slots_of_one_tower(number: int) -> None:
     """Dense gradients and rows, by every aggregation, with and without buckets, for unequal batches."""
@@ -140,7 +140,7 @@ KINDS: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_done_to_gradients_and_weights_is_done_as_by_one_tower(kind: str) -> None:
     """Norms are those of whole gradients, constraints and regularizers see whole weights."""
@@ -317,6 +317,7 @@ def test_slots_of_a_variable_without_copies_are_refused() -> None:
     assert [each.span.text for each in found.labels] == ['variables("table/*") -> cpu[1]']
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("optimizer", ["Muon(0.1)", "Adafactor(0.1)"])
 def test_an_optimizer_that_needs_a_whole_variable_is_refused_for_it(optimizer: str) -> None:
     """In a group of its own it is found when the weights are known; Muon takes matrices whole."""

@@ -103,7 +103,7 @@ def test_numbers_are_those_of_keras(tmp_path: Path) -> None:
     assert weights.keys() == before.keys() - {"global_step"}
     for name, variable in weights.items():
         variable.assign(before[name])
-    twin.compile(keras.optimizers.SGD(0.1), keras.losses.MeanSquaredError())
+    twin.compile(keras.optimizers.SGD(0.1), keras.losses.MeanSquaredError(), run_eagerly=True)
     twin.train_on_batch(arrays["words"], arrays["label"])
     for name, variable in weights.items():
         np.testing.assert_allclose(after[name], variable.numpy(), rtol=1e-5, atol=1e-6, err_msg=name)

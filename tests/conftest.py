@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +49,8 @@ LONGEST = (
 )
 """The files that take longest, the longest first."""
 
+_IMPORTING = ExitStack()
+_IMPORTING.enter_context(forked.to_be_forked())  # before the conftests of folders, which import TensorFlow
 # How long an example takes says how busy the machine is, and nothing of the code.
 settings.register_profile("tfdeploy", deadline=None)
 settings.load_profile("tfdeploy")
@@ -77,10 +80,11 @@ def pytest_collection() -> Iterator[None]:
     """
     gc.disable()
     try:
-        with without_scikit_learn(), forked.to_be_forked():
+        with without_scikit_learn():
             return (yield)
     finally:
         gc.enable()
+        _IMPORTING.close()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -107,9 +107,10 @@ def to_be_forked() -> Iterator[None]:
 
 
 def fork_nursery() -> None:
-    """Fork the nursery from this process, unless it lacks TensorFlow or has started some of its threads."""
-    if _NURSERIES or not {"tensorflow", "keras"} <= sys.modules.keys() or _native_threads() > 0:
+    """Fork the nursery from this process, if it has imported TensorFlow."""
+    if _NURSERIES or not {"tensorflow", "keras"} <= sys.modules.keys():
         return
+    assert _native_threads() == 0, "a test has TensorFlow start threads while it is imported"
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     installed = _installed()
     pid = os.fork()
@@ -128,7 +129,7 @@ def fork_nursery() -> None:
 
 def _native_threads() -> int:
     """Return how many threads this process has that are not Python's."""
-    return len(os.listdir("/proc/self/task")) - threading.active_count()  # noqa: PTH208 names alone
+    return len(os.listdir("/proc/self/task")) - len(sys._current_frames())  # noqa: PTH208 names alone
 
 
 def _installed() -> list[str]:

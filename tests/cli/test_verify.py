@@ -74,11 +74,21 @@ def one_of_each(sampled: list[Case]) -> list[Case]:
 
 
 def one_of_each_mode(sampled: list[Case]) -> list[Case]:
-    """Keep one case of each mode in one graph and in several, a ring, and variables and slots in pieces."""
-    ring = next(each for each in sampled if (each.mode, each.aggregate.name) == ("sync", "ring"))
-    pieces = [next(each for each in sampled if (each.mode, each.variables) == which) for which in PIECES]
-    kept = [*{(each.mode, each.between): each for each in reversed(sampled)}.values(), ring]
-    return kept + [each for each in pieces if each not in kept]
+    """Keep few cases that have each mode in one graph and in several, a ring, and both kinds of pieces."""
+    kept: list[Case] = []
+    left = set().union(*map(aspects, sampled))
+    while left:
+        kept.append(max(sampled, key=lambda each: len(aspects(each) & left)))
+        left -= aspects(kept[-1])
+    return kept
+
+
+def aspects(case: Case) -> set[tuple[object, ...]]:
+    """Return what of a case on a cluster another must have if it is left out."""
+    found: set[tuple[object, ...]] = {(case.mode, case.between)}
+    if (case.mode, case.aggregate.name) == ("sync", "ring"):
+        found.add(("sync", "ring"))
+    return found | ({(case.mode, case.variables)} & set(PIECES))
 
 
 @pytest.mark.slow

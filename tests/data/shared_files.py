@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from attrs import frozen
 
+from tests.data.conftest import unoptimised
 from tests.data.sources.test_binary import idx
 from tests.data.sources.test_images import png
 from tests.data.sources.test_tfrecord import example, record
@@ -129,7 +130,7 @@ def two_passes(streams: list[Any]) -> list[list[dict[str, np.ndarray]]]:
             for each in streams
         ]
         following = [each.get_next() for each in iterators]
-        with tf.compat.v1.Session() as session:
+        with tf.compat.v1.Session(config=unoptimised()) as session:
             session.run([each.initializer for each in iterators])
             first, second = session.run(following), session.run(following)
     return [list(each) for each in zip(first, second, strict=True)]

@@ -42,8 +42,11 @@ def may_be_data(error: Exception) -> bool:
 @contextmanager
 def _session() -> Iterator[Any]:
     # A pool of its own, so that the first real session still decides on the size of the common one.
+    # Nothing is optimised, which takes longer than it takes to run the graph.
     config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
     config.session_inter_op_thread_pool.add(num_threads=2)
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
     with tf.compat.v1.Session(config=config) as session:
         yield session
 

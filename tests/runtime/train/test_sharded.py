@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import forked
 from tests.forked import words_of
 from tests.runtime.tasks import Process
 
@@ -70,7 +68,11 @@ ONE = spec_text("cpu = 3", "cpu[0]", "cpu[*]")
 
 
 def test_a_cluster_trains_a_table_in_pieces_and_one_machine_goes_on(tmp_path: Path) -> None:
-    """Two servers hold half of the table each; the run goes on with three pieces, and exports one table."""
+    """Two servers hold half of the table each; the run goes on with three pieces, and exports one table.
+
+    The tasks of the cluster are in this process; servers that are processes hold pieces in
+    tests/cli/test_verify.py.
+    """
     import keras
     import tensorflow as tf
 
@@ -78,12 +80,7 @@ def test_a_cluster_trains_a_table_in_pieces_and_one_machine_goes_on(tmp_path: Pa
 
     spec, run = tmp_path / "words.tfdeploy", tmp_path / "run"
     spec.write_text(CLUSTER)
-    command = [sys.executable, "-m", "tfdeploy", "compile-and-run", str(spec), "--json"]
-    process = forked.Popen(
-        [*command, "--set", f"train.directory={run}"], stdout=-1, stderr=-1, text=True, cwd=str(tmp_path)
-    )
-    _, errors = process.communicate(timeout=240)
-    assert process.returncode == 0, errors
+    api.run(api.load(spec, {"train.directory": str(run)}), emulate=True)
     placed = json.loads((run / "placement.json").read_text())
     pieces = {each["name"]: each for each in placed["variables"] if each["shard"] is not None}
     assert {name: each["device"] for name, each in pieces.items()} == {

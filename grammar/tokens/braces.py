@@ -32,8 +32,16 @@ def balanced(tokens: list[Token], source: Source, reports: Reports) -> list[Toke
 
 
 def starts_item(tokens: list[Token], at: int) -> bool:
-    """Whether the token at index `at` starts an attribute or a block."""
-    kinds = [token.type for token in tokens[at : at + 3]] + [""] * 2
+    """Whether the token at index `at` starts an attribute, also one of several names, or a block.
+
+    The commas between names may not have been recognized as such, if a bracket before them is not closed.
+    """
+    last = at
+    while [token.type for token in tokens[last + 1 : last + 3]] in (["COMMA", "NAME"], ["ALSO", "NAME"]):
+        last += 2
+    kinds = [tokens[at].type, *(token.type for token in tokens[last + 1 : last + 3]), "", ""]
+    if last > at:
+        return kinds[:2] == ["NAME", "EQUALS"]
     return kinds[0] == "NAME" and (
         kinds[1] in {"EQUALS", "LBRACE"} or (kinds[1] in {"STRING", "NAME"} and kinds[2] == "LBRACE")
     )

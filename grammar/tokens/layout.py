@@ -8,7 +8,7 @@ from lark import Token
 
 from dsl.errors.text import reading
 from dsl.source import Span
-from grammar.tokens import braces, brackets
+from grammar.tokens import braces, brackets, context
 from grammar.tokens.braces import starts_item
 from grammar.tokens.bracket_tokens import CLOSER, OPENER
 
@@ -35,7 +35,8 @@ def arrange(tokens: list[Token], source: Source, reports: Reports) -> list[Token
             )
             return None
         case False:
-            tokens = brackets.balanced(braces.balanced(tokens, source, reports), source, reports)
+            balanced = brackets.balanced(braces.balanced(tokens, source, reports), source, reports)
+            tokens = context.marked(balanced)  # what followed an unclosed bracket could not be told before
     return _without_idle_newlines(tokens, source, reports)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 import tty
@@ -117,6 +118,46 @@ def test_what_is_installed_is_what_is_printed(command: Command, shell: str, file
     command.write(files[0], "mine")
     done = command("completion", shell, "--install", env=env)
     assert (done.code, "TFD753" in done.err, command.read(files[0])) == (2, True, "mine")
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish_completes_what_is_typed(folder: Path, command: Command) -> None:
+    """In a real fish, which is asked what it would offer after some lines."""
+    (folder / "completion.fish").write_text(command("completion", "fish").out)
+    lines = {
+        "tfdeploy che": "check",
+        "tfdeploy check dig": "digits.tfdeploy",
+        "tfdeploy check digits.tfdeploy --set update.mod": "update.mode=",
+        "tfdeploy why digits.tfdeploy logits/k": "logits/kernel",
+        "compile-and-run dig": "digits.tfdeploy",
+    }
+    asked = "; echo @; ".join(f"complete -C '{line}'" for line in lines)
+    done = shell(folder, "fish", "--no-config", "--command", f"source completion.fish; {asked}")
+    offered = [[line.split("\t")[0] for line in part.split("\n")] for part in done.split("@\n")]
+    assert {
+        line: each for (line, each), all_ in zip(lines.items(), offered, strict=True) if each not in all_
+    } == {}
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_zsh_takes_what_is_printed(folder: Path, command: Command) -> None:
+    """A real zsh reads it, and has a function for each of the two programs afterwards."""
+    (folder / "completion.zsh").write_text(command("completion", "zsh").out)
+    start = "autoload -Uz compinit; compinit -u -D; source ./completion.zsh; "
+    found = shell(folder, "zsh", "-f", "-c", start + "print -l ${(k)_comps[(I)tfdeploy|compile-and-run]}")
+    assert sorted(found.split()) == ["compile-and-run", "tfdeploy"]
+
+
+def shell(folder: Path, *command: str) -> str:
+    """Run a shell in `folder`, which finds the programs of this environment, and return what it prints."""
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(folder),
+        "TERM": "dumb",
+    }
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout
 
 
 def bash(folder: Path, start: list[str], typed: list[str]) -> str:

@@ -44,10 +44,11 @@ def diagnose(reading: Reading) -> list[Diagnostic]:
         reading: The spec as it was read.
 
     Returns:
-        The diagnostics of the reading and, if there is no error among them, those of `check_spec`.
+        The diagnostics of the reading and, if it gave a spec, so that there is no error among them, those of
+        `check_spec`.
     """
     found = list(reading.diagnostics)
-    if reading.spec is not None and not any(each.is_error for each in found):
+    if reading.spec is not None:
         found += check_spec(reading.spec)
     return found
 

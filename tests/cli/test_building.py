@@ -20,7 +20,7 @@ model "small" {
   z = x -> Dense(1, name = "z")
   loss = [y, z] -> MeanSquaredError()
 }
-devices { gpu = 30 }
+devices { gpu = 30, gpu_memory = 100B }
 clones { batch = 2 }
 place {
   variables -> cpu[0]
@@ -47,4 +47,5 @@ def test_many_clones_are_shown_without_their_graph(tmp_path: Path, monkeypatch: 
     assert built == [2, 3]
     assert "clones 0..29 on gpu[0..29], 2 examples each" in done.stdout
     assert "clone_0..29/" in done.stdout
+    assert "a step needs 260 B on each of `gpu[0..29]`, 160 B more than `gpu_memory`" in done.output
     assert "it is 720 B a step" in done.output  # 20 bytes of gradients and 4 of the loss, from each

@@ -18,7 +18,7 @@ def memory_limit() -> int:
     That is the least of the machine's memory with its swap space, the limits of the process's control groups
     (versions 1 and 2) and the limits that `ulimit` sets.
     """
-    return min(_of_machine(), *_of_groups(), *_of_process())
+    return min([_of_machine(), *_of_groups(), *_of_process()])
 
 
 def _of_machine() -> int:

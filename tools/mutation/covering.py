@@ -15,14 +15,14 @@ import ast
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path, PurePosixPath
 
 from attrs import define, field
 
 from tools.mutation.mutants import Mutant
 
-MOST_TESTS = 40
+MOST_TESTS = 60
 MOST_SECONDS = 10.0  # of processor time, for the tests of one fault
 MOST_FILES = 6  # of tests that are nearest to a fault
 MARK = """
@@ -110,21 +110,25 @@ class Covering:
     def of(self, place: tuple[str, int], near: Collection[str] = ()) -> list[str]:
         """Return the tests to run against a fault in this line.
 
-        The fastest of each file of tests are chosen, in turn, until they take long enough. Those of a file
-        follow each other, since they share what is made once for the file.
+        The fastest of each file of tests are chosen, in turn, until they take long enough: first those of the
+        files that are near, then those of others. Those of a file follow each other, since they share what
+        is made once for the file.
 
         Args:
             place: The path and line of the fault.
-            near: The files of tests whose turn comes first.
+            near: The files of tests that are chosen from first.
         """
         files: dict[str, list[str]] = defaultdict(list)
         passed = [test for test in self._tests[place] if test in self._seconds]
         for test in sorted(passed, key=self._seconds.__getitem__):
             files[test.split("::", 1)[0]].append(test)
         order = sorted(files, key=lambda each: (each not in near, self._seconds[files[each][0]]))
+        named, others = (
+            {each: files[each] for each in order if (each in near) is own} for own in (True, False)
+        )
         chosen: dict[str, list[str]] = {each: [] for each in order}
         spent = 0.0
-        for file, test in islice(_in_turn({each: files[each] for each in order}), MOST_TESTS):
+        for file, test in islice(chain(_in_turn(named), _in_turn(others)), MOST_TESTS):
             if not spent or spent + self._seconds[test] <= MOST_SECONDS:
                 chosen[file].append(test)
                 spent += self._seconds[test]
@@ -208,7 +212,7 @@ class Nearness:
                 kind = 3
             else:
                 kind = 4
-            return kind + 5 * (path in self.processes), -shared, path
+            return kind + 5 * (kind > 0 and path in self.processes), -shared, path
 
         return sorted(self.imports, key=distance)
 

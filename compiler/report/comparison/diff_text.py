@@ -167,7 +167,10 @@ def _time(change: TimeChange | None, ink: Ink) -> list[str]:
         return []
     before, after = change.before, change.after
     factor = after.seconds / before.seconds
-    how = f"{factor - 1:.0%} longer" if factor > 1 else f"{1 - factor:.0%} shorter"
+    if factor == 1:
+        how = "the same"
+    else:
+        how = f"{factor - 1:.0%} longer" if factor > 1 else f"{1 - factor:.0%} shorter"
     lines = [f"a step: {duration(before.seconds)} -> {duration(after.seconds)}, {how}"]
     if before.estimate or after.estimate:
         lines[0] += " (an estimate)"

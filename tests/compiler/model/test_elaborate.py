@@ -53,6 +53,37 @@ def test_a_shared_layer_is_one_layer_called_twice() -> None:
     assert [call.layer for call in graph.calls] == [0, 1, 2, 3, 4, 5, 6, 6]
 
 
+def test_layers_say_what_they_are() -> None:
+    """A free weight is no layer, and what a frozen block uses is frozen with it, however deep."""
+    text = BLOCKS.replace("y = input(int32, [])", "y = input(int32, [])\n  scale = weight([4])")
+    outer = 'layer "outer" {\n  x = input()\n  output = x -> Dense(4) -> tower(8)\n}\n\nmodel'
+    text = text.replace("model", outer, 1).replace("shared = layer(Dense(3))", FROZEN)
+    layers = {each.path: each for each in elaborate(spec_of(text)).layers}
+    assert {path for path, each in layers.items() if each.kind == "weight"} == {"scale"}
+    assert {path for path, each in layers.items() if each.frozen} == {
+        "outer/dense",
+        "outer/tower/first",
+        "outer/tower/dense",
+        "outer/tower/add",
+    }
+
+
+FROZEN = """shared = layer(Dense(3))
+  cold = x * scale -> outer(trainable = false)"""
+
+
+def test_files_of_weights_are_no_arguments() -> None:
+    """The file of a layer is noted beside it; Keras reads what it has itself."""
+    text = BLOCKS.replace("layer(Dense(3))", 'layer(Dense(3, weights = "a.npz"))').replace(
+        "loss =", 'c = x -> Reshape([2, 2, 1]) -> applications.MobileNetV2(weights = "imagenet")\n  loss ='
+    )
+    graph = elaborate(spec_of(text))
+    layers = {each.path: each.call.kwargs for each in graph.layers}
+    assert layers["shared"] == {}
+    assert layers["mobile_net_v2"] == {"weights": "imagenet"}
+    assert [(each.pattern, each.file) for each in graph.starts] == [("shared/*", "a.npz")]
+
+
 def test_prediction_needs_only_the_inputs_of_the_output() -> None:
     """The label is an input of the model, and not of its prediction."""
     graph = elaborate(spec_of(BLOCKS))

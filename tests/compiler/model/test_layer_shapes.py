@@ -151,6 +151,8 @@ KNOWN = {
     "Embedding(10, 6)": ((12,), (12, 6)),
     "LSTM(7, return_sequences = true)": ((12, 6), (12, 7)),
     "Bidirectional(GRU(7))": ((12, 6), (14,)),
+    "ZeroPadding1D([0, 2])": ((3, 4), (5, 4)),
+    "Cropping1D([1, 0])": ((3, 4), (2, 4)),
     "Dense(4) ": ((), None),
     "Conv2D(8, 3) ": ((28, 28), None),
     "Conv2D(8, 5, groups = 2)": ((28, 28, 3), None),
@@ -226,6 +228,8 @@ def test_unknown_layers_and_blocks_used_twice() -> None:
         )
         == []
     )
+    state = "  x = input(float32, [5, 8])\n  s = input(float32, [3])\n"
+    assert diagnostics(state + "  y = x -> GRU(3)(initial_state = s) -> Reshape([7])\n  output = y") == []
     twice = 'layer "b" {\n  t = input()\n  u = t -> LSTM(3)\n  output = u\n}\n'
     found = diagnostics(
         "  x = input(float32, [8])\n  y = x -> b()\n  z = x -> b()\n  w = [y, z] -> Add()\n  output = w",

@@ -137,6 +137,15 @@ def test_cutting_stops_at_the_limit() -> None:
         assert [held[id(part)] for part in parts] == [part.counts.total() for part in parts]
 
 
+def test_cutting_uses_all_of_the_limit() -> None:
+    """A scope is opened if its parts come to exactly the limit, and not if there is one place less."""
+    ops = make_map(4).ops
+    root = scopes.tree_of(ops)
+    inside = sum(len(part.counts) for part in cut(root, 20))
+    assert sum(len(part.counts) for part in cut(root, inside)) == inside
+    assert sum(len(part.counts) for part in cut(root, inside - 1)) < inside
+
+
 def test_cutting_names_little_things_together() -> None:
     """A scope with more inside than there is room for shows what is large, and the rest under one name."""
     ops = [op for op in make_map(1).ops if op.role == "forward"] * 40

@@ -95,6 +95,9 @@ def test_a_difference_says_how_much_slower_and_which_link() -> None:
     assert ["cpu[0]", "->", "cpu[1]", "10.0", "ms", "20.0", "ms", "+10.0", "ms"] in rows
     assert ["b", "15.0", "ms", "25.0", "ms", "+10.0", "ms"] in rows
     assert "a step: 36.0 ms -> 26.0 ms, 28% shorter\n" in diff_text(compare(after, before), Ink())
+    assert "a step: 26.0 ms -> 26.0 ms, the same\n" in diff_text(
+        compare(before, evolve(after, time=before.time)), Ink()
+    )
     time = json.loads(diff_json(found))["time"]
     assert (round(time["before"], 6), round(time["after"], 6), time["estimate"]) == (0.026, 0.036, False)
     assert [(each["from"], each["to"]) for each in time["links"]] == [("cpu[0]", "cpu[1]")]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compiler.time.profile import LIMIT, profile_beside, read_profile
+from compiler.time.profile import LIMIT, find_profile, profile_beside, read_profile
 from dsl.diagnostics import RunError
 from dsl.files.typed_json import to_json
 from tests.compiler.time.test_costs import PROFILE
@@ -60,3 +60,18 @@ def test_the_profile_beside_a_spec() -> None:
     """It has the name of the spec with another ending."""
     assert profile_beside("a/b.tfdeploy") == Path("a/b.profile.json")
     assert profile_beside("a/b") == Path("a/b.profile.json")
+
+
+def test_a_profile_is_found_by_its_name_or_beside_its_spec(tmp_path: Path) -> None:
+    """The file that was named comes before the one beside the spec, which need not be there."""
+    spec, beside, named = (tmp_path / name for name in ("a.tfdeploy", "a.profile.json", "b.json"))
+    named.write_text(to_json(PROFILE))
+    assert find_profile(str(spec), None) is None
+    for _ in range(2):
+        found = find_profile(str(spec), str(named))
+        assert found is not None
+        assert (found.path, found.profile) == (str(named), PROFILE)
+        beside.write_text(to_json(PROFILE))
+    found = find_profile(str(spec), None)
+    assert found is not None
+    assert found.path == str(beside)

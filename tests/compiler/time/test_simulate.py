@@ -84,6 +84,7 @@ def test_an_idle_thread_comes_late() -> None:
     )
     assert milliseconds(fork, Machine()) == pytest.approx(10 + 20 + 2)
     assert milliseconds(fork, Machine(hand_over=3e-3)) == pytest.approx(10 + 3 + 20 + 2)
+    assert milliseconds(PAIR, Machine(hand_over=3e-3)) == pytest.approx(20)  # both begin with an op
 
 
 def test_short_ops_stay_on_their_thread() -> None:

@@ -160,6 +160,7 @@ def test_a_broken_file_is_located(reader: Any, kind: str) -> None:
         assert (found.span.source.name, found.labels) == ("spec.tfdeploy", ())
     else:
         assert (found.span.source.name, begin.line, begin.column) == (str(path), *place)
+        assert "quote" not in kind or found.span.text == '"'
         assert [(each.span.source.name, each.text) for each in found.labels] == [
             ("spec.tfdeploy", "read by this source")
         ]
@@ -191,6 +192,8 @@ def test_a_header_alone_is_no_data(reader: Any) -> None:
     (reader.base / "h.csv").write_text("n\n")
     (reader.base / "three.csv").write_text("n\n1\n2\n3\n")
     wanted = {"n": ("int32", ())}
+    (reader.base / "one.csv").write_text("n\n1\n")
+    reader.open(reader.call("csv", "one.csv", n="n"), wanted=wanted).check()
     header = reader.fault(reader.call("csv", "h.csv", n="n"), wanted=wanted)
     skipped = reader.fault(reader.call("csv", "three.csv", n="n"), reader.call("skip", 3), wanted=wanted)
     assert (header.code, header.message) == ("TFD703", "`train`: there is no example")

@@ -14,7 +14,7 @@ from attrs import evolve
 from dsl import ir
 from dsl.diagnostics import SpecError
 from tests.data.conftest import Reader, make_call
-from tfdeploy.data import Stream
+from tfdeploy.data import Field, Stream, _longest
 
 LENGTHS = (5, 1, 12, 3, 7, 2, 9, 4, 11, 6)
 WANTED: dict[str, Any] = {"tokens": ("int32", (None,)), "label": ("int32", ())}
@@ -259,3 +259,15 @@ def test_images_beside_texts(reader: Reader) -> None:
         ]
         if not mixed:
             assert [int(each[0, 0, 0]) for batch in batches for each in batch["image"]] == found
+
+
+def test_the_longest_is_that_of_the_first_axis() -> None:
+    """It is the size that an input has or is assumed to have; an input without axes has none."""
+    fields = [
+        Field("fixed", "int32", (3, 4)),
+        Field("free", "int32", (None, 5), assumed=(7,)),
+        Field("both", "int32", (None, None), assumed=(8, 9)),
+        Field("second", "int32", (2, None), assumed=(6,)),
+        Field("single", "int32", ()),
+    ]
+    assert _longest([], fields) == {"fixed": 3, "free": 7, "both": 8, "second": 2}

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from dsl.diagnostics import SpecError
 
@@ -212,9 +213,12 @@ def test_all_inputs_that_do_not_fit_are_said_at_once(table: Any) -> None:
 
 def test_an_unknown_source_is_refused(reader: Any) -> None:
     """A source that does not exist is named with the nearest that does."""
+    call = reader.call("cvs", "x.csv")
+    name = evolve(call.span, end=3)
     with pytest.raises(SpecError) as caught:
-        reader.open(reader.call("cvs", "x.csv"), wanted=INT)
+        reader.open(evolve(call, name_span=name), wanted=INT)
     (found,) = caught.value.diagnostics
+    assert found.span == name
     assert (found.code, found.message, found.help) == (
         "TFD724",
         "`cvs` is no source of examples",

@@ -110,7 +110,9 @@ def decoded(opened: Opened) -> dict[tuple[int, int], tuple[str, str]]:
     for at in range(0, len(data), 5):
         column = data[at + 1] + (column if data[at] == 0 else 0)
         line += data[at]
-        found[line, column] = (lines[line][column : column + data[at + 2]], offers.TOKEN_TYPES[data[at + 3]])
+        text = lines[line][column : column + data[at + 2]]
+        found[line, column] = (text, offers.TOKEN_TYPES[data[at + 3]])
+        assert data[at + 4] == 0 or found[line, column][1] not in {"keyword", "number", "operator"}, text
     return found
 
 
@@ -162,6 +164,7 @@ def test_hints() -> None:
     assert "logits = hidden -> Dense(|units:" in found
     assert "logits = hidden -> Dense(10, |activation:" in found
     assert "logits|: [10]" in found
+    assert "hidden|: [8]" in hints_of(SMALL.replace("twice(units = width)", "Dense(8)"))
     assert "batch = 8|32 for all 4 clones" in found
     assert not [each for each in found if each.endswith("Dropout(|rate:")]
 

@@ -187,3 +187,7 @@ def test_a_tf_config_that_cannot_be_used(text: str, message: str) -> None:
     diagnostic = caught.value.diagnostic
     assert diagnostic.message == message
     assert "s3cret" not in " ".join([diagnostic.message, *diagnostic.notes, diagnostic.help or ""])
+    if "has the jobs" in message:
+        assert diagnostic.notes == ("the spec has `ps` and `worker`",)
+        assert diagnostic.help is not None
+        assert diagnostic.help.startswith("parameter servers are the job `ps`")

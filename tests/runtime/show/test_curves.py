@@ -81,6 +81,8 @@ def test_the_command(tmp_path: Path) -> None:
     done = CliRunner().invoke(load("plot"), [*runs, "--out", str(out)], standalone_mode=False)
     assert (done.return_value, done.stdout) == (0, f"{out}\n")
     drawn = ET.fromstring(out.read_text())  # noqa: S314  written a moment ago
-    assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == 4
+    lines = drawn.findall("{http://www.w3.org/2000/svg}polyline")
+    assert len(lines) == 4
+    assert lines[0].get("points") == "80.0,40.0 780.0,400.0"  # from corner to corner of the frame
     done = CliRunner().invoke(load("plot"), [*runs, "--out", "curves.png"])
     assert done.exit_code == 2

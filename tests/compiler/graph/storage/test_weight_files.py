@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from compiler.graph.storage.weight_files import INSIDE, read_weights
-from compiler.graph.storage.zip_files import ZipArchive
+from compiler.graph.storage.zip_files import SwellingError, ZipArchive, require_proportion
 from dsl.diagnostics import RunError
 from tfdeploy import api
 
@@ -181,3 +181,11 @@ def test_a_pipe_is_no_file_of_weights(compiled: CompiledGraph, tmp_path: Path) -
         os.mkfifo(tmp_path / name)
         said = "cannot be read: it is a pipe, and only regular files are read"
         assert refused(compiled, tmp_path / name) == said
+
+
+@pytest.mark.parametrize(("unpacked", "packed"), [(1 << 26, 0), (200 << 20, 1 << 20)])
+def test_what_a_member_may_be_unpacked(unpacked: int, packed: int) -> None:
+    """64 MiB are always allowed, and more up to 200 times the size in the file."""
+    require_proportion(unpacked, packed)
+    with pytest.raises(SwellingError, match=f"{packed:,} bytes would unpack to {unpacked + 1:,}"):
+        require_proportion(unpacked + 1, packed)

@@ -12,7 +12,7 @@ from attrs import evolve
 from compiler.report.page.bundle import bundle
 from compiler.report.page.data.spec_lines import lines_of, texts_on_disk
 from compiler.report.page.html import html_page
-from tests.placement_maps import SPEC, VARIABLES, make_map
+from tests.placement_maps import KERNEL_BYTES, SPEC, VARIABLES, make_map
 
 TEXT = "\n" * 10 + "place {\n  clones -> gpu[*]\n  variables -> cpu[0]\n}\n"
 NASTY = "</script><img src=x onerror=alert(1)>&<!--"
@@ -116,6 +116,9 @@ def test_tree_holds_every_op_once() -> None:
     found = ops_of(data_of(page_of(placement)))
     assert set(found) == {op.name for op in placement.ops}
     rule = ["follows", "conv1/kernel", 0, 13, 3, VARIABLES.text]
+    costs = data_of(page_of(placement))["costs"]
+    assert [0, 0, 0, 0.0] in costs
+    assert sorted(held for held, *_ in costs) == [0, *sorted(KERNEL_BYTES.values())]
     assert found["clone_1/conv1/kernel/read"] == ("ReadVariableOp", "read", 1, "cpu[0]", rule)
 
 

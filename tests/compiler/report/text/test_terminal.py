@@ -10,7 +10,7 @@ from attrs import evolve
 from compiler.report.text.oplist import op_list
 from compiler.report.text.terminal import terminal_map
 from compiler.report.view import View
-from tests.placement_maps import make_map, with_counts
+from tests.placement_maps import make_kinds, make_map, with_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,3 +93,21 @@ def test_depth_fits_a_screen() -> None:
     lines = terminal_map(make_map(4), View()).splitlines()
     assert "depth 2 of 3; --depth N shows more, --ops every op" in lines
     assert sum(line.lstrip().split("  ")[0].endswith("/") for line in lines) <= 40
+
+
+@pytest.mark.parametrize(("more", "told"), [(0, False), (1, True)])
+def test_as_many_rows_as_a_screen_has(more: int, told: bool) -> None:
+    """Twenty scopes with one inside each take forty rows; with one row more they stay closed."""
+    one = make_map(1).ops[0]
+    names = [f"scope_{at}/inside/op" for at in range(20)] + ["other/op"] * more
+    ops = tuple(evolve(one, name=name, clone=None) for name in names)
+    lines = terminal_map(with_counts(evolve(make_map(1), ops=ops)), View()).splitlines()
+    assert ("depth 1 of 2; --depth N shows more, --ops every op" in lines) == told
+
+
+def test_every_clone_of_a_map_by_kinds() -> None:
+    """A map of many clones is written out only if every clone is asked for."""
+    kinds = make_kinds(2, 2)
+    assert "clone_0..3/" in terminal_map(kinds, View(depth=1))
+    each = terminal_map(kinds, View(depth=1, every_clone=True))
+    assert [f"clone_{at}/" in each for at in range(5)] == [True] * 4 + [False]

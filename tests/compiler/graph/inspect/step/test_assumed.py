@@ -60,11 +60,17 @@ def test_images_of_any_size() -> None:
     assert compiled.train_input.batch["words"].shape.as_list() == [8, None, None, 3]
 
 
+PLACES = """
+  places = weight([50, 16])
+  shift = weight([16])
+  y = {} -> Dense(5)"""
+
+
 def test_a_weight_for_each_position_needs_a_size() -> None:
     """What TensorFlow would find out at the first batch of another size is refused, with the axis named."""
     text = (
         TEXT.format(shape="none")
-        .replace(' -> Dense(5, name = "tag")', "\n  places = weight([50, 16])\n  y = {} -> Dense(5)")
+        .replace(' -> Dense(5, name = "tag")', PLACES)
         .replace("  y = words", "  table = words")
     )
     with pytest.raises(SpecError) as caught:
@@ -73,5 +79,5 @@ def test_a_weight_for_each_position_needs_a_size() -> None:
     assert (found.code, found.message) == ("TFD506", "`add` cannot be applied here")
     assert found.text == "gets `[?, 16]` and `[50, 16]`"
     assert [each.text for each in found.labels] == ["axis 0 of `words` has no fixed size"]
-    for fits in ("table[:, :50] + places", "table * places[:, :1]"):
+    for fits in ("table[:, :50] + places", "table * places[:, :1] + shift"):
         compile_graph(make_plan(spec_of(text.replace("{}", fits))))

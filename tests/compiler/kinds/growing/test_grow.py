@@ -1,0 +1,28 @@
+"""What has ends at several clones is of one of them, and of the first."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.kinds.deployment.grid import NotAlikeError, Spot
+from compiler.kinds.growing.grow import joined
+
+
+@pytest.mark.parametrize(
+    ("spots", "expected"),
+    [
+        ([], Spot(None, None)),
+        ([Spot(0, 0), Spot(0, 1), Spot()], Spot(0, 1)),
+        ([Spot(1, 2), Spot(0, 0)], Spot(1, 2)),
+    ],
+)
+def test_ends_at_one_clone_and_the_first(spots: list[Spot], expected: Spot) -> None:
+    """The first task and the first clone may be at the other end."""
+    assert joined(spots, "a transfer") == expected
+
+
+@pytest.mark.parametrize("other", [Spot(0, 2), Spot(2, 0)])
+def test_ends_at_several_clones_have_no_kind(other: Spot) -> None:
+    """Then the graph of all clones has to be built."""
+    with pytest.raises(NotAlikeError, match="a transfer is of several tasks or clones"):
+        joined([Spot(1, 1), other], "a transfer")

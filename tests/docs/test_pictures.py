@@ -42,3 +42,10 @@ def test_pictures_that_pages_show_are_there_and_have_words() -> None:
     assert {each for each in shown if not each.is_file()} == set()
     assert {path for path in (DOCS / "pictures").iterdir() if path.suffix != ".json"} <= shown
     assert {path.name for path in (DOCS / "pictures").iterdir()} == {*make_pictures.PICTURES, "sources.json"}
+
+
+def test_the_spec_of_the_first_page_fits_beside_its_picture() -> None:
+    """No line is longer than the column that `docs/look.css` gives it in a window of 1,280 pixels."""
+    assert max(map(len, make_pictures.first_spec().splitlines())) <= 64
+    assert '<div class="first" markdown>' in (DOCS / "index.md").read_text()
+    assert ".md-typeset .first {" in (DOCS / "look.css").read_text()

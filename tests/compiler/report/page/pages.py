@@ -39,6 +39,11 @@ CELL_TEXTS = (
 )
 DETAIL = "document.getElementById('said').innerText"
 FOUND = "document.getElementById('found').innerText"
+OVERFLOWING = (
+    "[...document.querySelectorAll('.scroll > table')]"
+    ".filter((table) => table.scrollWidth > table.parentElement.clientWidth).map((table) => table.id)"
+)
+"""The tables that are wider than what is seen of them."""
 
 TEXT = "\n" * 11 + "clones -> gpu[*]"
 

@@ -17,6 +17,7 @@ from tests.compiler.report.page.pages import (
     DETAIL,
     NAMES,
     NEEDS_BROWSER,
+    OVERFLOWING,
     model,
     timed_page,
     timed_step,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tests.browser import Tab
 
 pytestmark = NEEDS_BROWSER
+HEADS_OF_DEVICES = "[...document.querySelectorAll('#devices th')].map((head) => head.innerText.trim())"
 
 
 def test_it_opens_alone_and_without_complaint(tab: Tab, page: Path) -> None:
@@ -62,6 +64,8 @@ def test_on_a_telephone(tab: Tab, tmp_path: Path) -> None:
     try:
         tab.open(timed_page(tmp_path / "narrow.html"))
         assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        tops = "[...document.querySelectorAll('#timeline-bar button')].map((each) => each.offsetTop)"
+        assert len(set(tab.evaluate(tops))) == 1
         tab.click("#devices tbody tr:nth-child(1) td")
         tab.click('tr[data-path="clone_1"] .name')
         top, bottom = tab.evaluate(
@@ -69,6 +73,18 @@ def test_on_a_telephone(tab: Tab, tmp_path: Path) -> None:
             "return [box.top, box.bottom]; })()"
         )
         assert 0 < top < bottom <= 800
+    finally:
+        tab.call("Emulation.clearDeviceMetricsOverride")
+
+
+def test_tables_in_a_usual_window(tab: Tab, tmp_path: Path) -> None:
+    """At 1280 pixels no table of a few devices scrolls sideways, with all the columns that one can have."""
+    size = {"width": 1280, "height": 900, "deviceScaleFactor": 1}
+    tab.call("Emulation.setDeviceMetricsOverride", **size, mobile=False)
+    try:
+        tab.open(timed_page(tmp_path / "usual.html"))
+        assert tab.evaluate(HEADS_OF_DEVICES)[-3:] == ["busy", "in / step", "out / step"]
+        assert tab.evaluate(OVERFLOWING) == []
     finally:
         tab.call("Emulation.clearDeviceMetricsOverride")
 

@@ -27,7 +27,7 @@ pytestmark = NEEDS_BROWSER
 
 
 def test_what_memory_and_traffic_are_made_of(tab: Tab, tmp_path: Path) -> None:
-    """A click on the memory of a device, or on the tensors of a link, names the largest of them."""
+    """A click on a device, or on the tensors of a link, names the largest of them."""
     placement = make_map(1)
     largest = (MapTensor("conv1/Relu:0", 4096), MapTensor("conv1/Conv2D:0", 2048))
     devices = tuple(
@@ -39,7 +39,8 @@ def test_what_memory_and_traffic_are_made_of(tab: Tab, tmp_path: Path) -> None:
     tab.open(page)
     tab.click("#devices tbody tr:nth-child(2) button")
     assert tab.evaluate(DETAIL).split("\n") == [
-        *("Memory forecast of gpu[0]", "variables", ".", "slots", ".", "other variables", "."),
+        *("Memory forecast of gpu[0]", "name in TensorFlow", devices[1].device),
+        *("variables", ".", "slots", ".", "other variables", "."),
         *("tensors of a step at their peak", "8.00 KiB", "in all", "8.00 KiB"),
         *("Largest tensors at the peak", "4.00 KiB conv1/Relu", "2.00 KiB conv1/Conv2D"),
     ]

@@ -11,7 +11,7 @@ from compiler.mapping.records import RuleRef
 from compiler.report.comparison.compare import compare
 from compiler.report.page.data.diff_data import Side
 from compiler.report.page.html import diff_page
-from tests.compiler.report.page.pages import CELL_TEXTS, DETAIL, LINES, NEEDS_BROWSER
+from tests.compiler.report.page.pages import CELL_TEXTS, DETAIL, LINES, NEEDS_BROWSER, OVERFLOWING
 from tests.placement_maps import SPEC, make_map, with_counts
 
 if TYPE_CHECKING:
@@ -102,6 +102,28 @@ def test_what_moved_and_why(tab: Tab, page: Path) -> None:
     assert tab.evaluate(DETAIL).startswith("cpu[0]\nops\n11 → 10 (-1)\n")
     assert tab.evaluate("location.hash").endswith("device=cpu%5B0%5D")
     assert tab.errors == []
+
+
+def test_on_a_telephone_and_by_keys_alone(tab: Tab, page: Path) -> None:
+    """At 390 pixels every column is seen, and keys reach what moved, which is told in the window."""
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 1}
+    tab.call("Emulation.setDeviceMetricsOverride", **size, mobile=False)
+    try:
+        tab.open(page)
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert tab.evaluate(OVERFLOWING) == []
+        tab.evaluate("document.getElementById('search').focus()")
+        for _ in range(3):  # the box of the table, and the first and second change in it
+            tab.press("Tab")
+        tab.press("Enter")
+        assert tab.evaluate("location.hash") == "#sel=clone_1%2Fconv1%2FRelu"
+        detail = "document.getElementById('detail').getBoundingClientRect()"
+        assert 0 < tab.evaluate(f"{detail}.top") < tab.evaluate(f"{detail}.bottom") <= 800
+        tab.press("Escape")
+        assert tab.evaluate(f"{detail}.height") == 0
+        assert tab.evaluate("document.activeElement.innerText") == "clone_1/conv1/Relu"
+    finally:
+        tab.call("Emulation.clearDeviceMetricsOverride")
 
 
 def test_no_difference(tab: Tab, tmp_path: Path) -> None:

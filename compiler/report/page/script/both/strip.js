@@ -176,7 +176,7 @@ function drawLinks(links, boxes, width, above, all, side) {
       makeSvg("path", { class: "head", d: `M${end - head},${y(9)} L${end + head},${y(9)} L${end},${y(0)} Z` }));
     if (all.length <= LABELLED) {
       const words = busy === null ? formatSize(bytes) : `${formatSize(bytes)}, ${formatShare(busy)}`;
-      texts.append(makeSvg("text", { x: (start + end) / 2, y: y(rise(from, to) + (above ? 3 + thick / 2 : 13 + thick / 2)) }, words));
+      texts.append(makeSvg("text", { x: (start + end) / 2, y: y(rise(from, to) - thick / 2 - (above ? 14 : 5)) }, words));
     }
     onPress(link, () => side.onLink(...widestOf(transfers)));
     picture.append(link);

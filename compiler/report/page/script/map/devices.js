@@ -108,26 +108,24 @@ function makeMore(table, number, wide, draw) {
 function drawDeviceTable() {
   const known = data.devices.some((device) => device.memory !== null);
   const timed = data.devices.some((device) => device.busy !== null);
-  const heads = ["device", "ops", "variables", "slots", "held", "memory", "busy", "in / step", "out / step", "name in TensorFlow"];
+  const heads = ["device", "ops", "variables", "slots", "held", "memory", "busy", "in / step", "out / step"];
   const shown = heads.map((_, at) => (at !== 5 || known) && (at !== 6 || timed));
   const held = data.devices.reduce((sum, device) => Math.max(sum, heldBytes(device)), 1);
   const listed = arrange(data.devices, "devices", (each) => [
-    each.ref, each.ops, each.variables, each.slots, heldBytes(each), each.memory, each.busy, each.in, each.out, each.device,
+    each.ref, each.ops, each.variables, each.slots, heldBytes(each), each.memory, each.busy, each.in, each.out,
   ].filter((_, at) => shown[at]));
   const rows = listed.slice(0, limits.devices).map((device) => make("tr", {},
-    make("td", { class: "name" }, device.ref),
+    make("td", { class: "name" }, makeWord(device.ref, () => choose({ device: data.devices.indexOf(device) }), { class: "plain name" })),
     numberCell(formatCount(device.ops)),
     numberCell(formatSize(device.variables)),
     numberCell(formatSize(device.slots)),
     make("td", {}, formatSize(heldBytes(device)), makeShare(heldBytes(device) / held)),
-    known ? make("td", {}, makeWord(formatSize(device.memory), () => choose({ device: data.devices.indexOf(device) }),
-      { "aria-label": `${formatSize(device.memory)}, memory of ${device.ref}` })) : null,
+    known ? numberCell(formatSize(device.memory)) : null,
     timed ? numberCell(device.busy === null ? "." : formatShare(device.busy)) : null,
     numberCell(formatSize(device.in) + (device.in_unknown ? "+" : "")),
-    numberCell(formatSize(device.out) + (device.out_unknown ? "+" : "")),
-    make("td", { class: "left name" }, device.device)));
+    numberCell(formatSize(device.out) + (device.out_unknown ? "+" : ""))));
   const words = heads.filter((_, at) => shown[at]);
-  byId("devices").replaceChildren(makeHeads("devices", words, [0, words.length - 1], drawDeviceTable),
+  byId("devices").replaceChildren(makeHeads("devices", words, [0], drawDeviceTable),
     make("tbody", {}, ...rows, ...makeMore("devices", listed.length, words.length, drawDeviceTable)));
 }
 
@@ -191,7 +189,8 @@ export function explainDevice(number) {
   if (!device) return;
   /** @param {number | null} bytes */
   const size = (bytes) => (bytes === null ? null : formatSize(bytes));
-  showDetail(make("h2", {}, `Memory forecast of ${device.ref}`), makeFacts(
+  showDetail(make("h2", {}, device.memory === null ? device.ref : `Memory forecast of ${device.ref}`), makeFacts(
+    ["name in TensorFlow", make("span", { class: "name" }, device.device)],
     ["variables", size(device.variables)], ["slots", size(device.slots)], ["other variables", size(device.other)],
     ["tensors of a step at their peak", size(device.step)], ["in all", size(device.memory)],
     ["memory that the spec gives it", size(device.limit)],

@@ -55,7 +55,7 @@ function drawHead() {
    * @param {string} label
    * @param {() => void} act
    */
-  const button = (text, label, act) => byId("timeline-bar").append(make("button", { type: "button", "aria-label": label, onclick: act }, text));
+  const button = (text, label, act) => byId("timeline-buttons").append(make("button", { type: "button", "aria-label": label, onclick: act }, text));
   button("+", "Zoom in", () => zoom(1 / ZOOM));
   button("\u2212", "Zoom out", () => zoom(ZOOM));
   button("\u2190", "Earlier", () => pan(-0.5));

@@ -76,13 +76,16 @@ def pytest_configure() -> None:
 def pytest_collection() -> Iterator[None]:
     """Let nobody look for garbage while tests are collected, and Keras start as in a command.
 
-    All that is made meanwhile stays.
+    All that is made meanwhile stays. What Python makes of the tests is kept for the next time, even if it is
+    told to keep nothing, because to rewrite assertions takes a third of the collection.
     """
     gc.disable()
+    keeps_nothing, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     try:
         with without_scikit_learn():
             return (yield)
     finally:
+        sys.dont_write_bytecode = keeps_nothing
         gc.enable()
         _IMPORTING.close()
 

@@ -8,14 +8,22 @@ from compiler.time.costs import Cost
 from compiler.time.tasks import Active
 
 
-def speeds(tasks: Sequence[Active], cores: int) -> list[float]:
-    """Return how fast each task of a machine runs, compared with running alone."""
+def speeds(tasks: Sequence[Active], cores: int, awake: float = 1.0) -> list[float]:
+    """Return how fast each task of a machine runs, compared with running alone.
+
+    Args:
+        tasks: The tasks that are active.
+        cores: The cores of the machine.
+        awake: The cores that a process uses at least while it runs an op. Its threads that have nothing to do
+            look for work for a while before they sleep.
+    """
     if len(tasks) == 1:
         return [1.0]
     demand = sum(each.demand for each in tasks)
-    if demand <= cores and all(each.crowding == 1.0 for each in tasks):
+    asked = demand + _looking(tasks, awake) if awake > 1 else demand
+    if asked <= cores and all(each.crowding == 1.0 for each in tasks):
         return [1.0] * len(tasks)  # nothing slows them
-    share = min(1.0, cores / demand) if demand else 1.0
+    share = min(1.0, cores / asked) if asked else 1.0
     others = max(1, cores - 1)
     used = min(demand, cores)
     return [
@@ -23,25 +31,31 @@ def speeds(tasks: Sequence[Active], cores: int) -> list[float]:
     ]
 
 
-def spread(cost: Cost, inner: int, cores: int, awake: float = 1.0) -> tuple[float, float]:
+def _looking(tasks: Sequence[Active], awake: float) -> float:
+    """Return the cores that are used by threads which look for work, in all processes that run an op."""
+    own: dict[int, float] = {}
+    for each in tasks:
+        if each.thread is not None:
+            own[each.thread.process] = own.get(each.thread.process, 0.0) + each.demand
+    return sum(max(0.0, awake - each) for each in own.values())
+
+
+def spread(cost: Cost, inner: int, cores: int) -> tuple[float, float]:
     """Return the seconds of an op with `inner` threads, and the cores that it uses meanwhile.
 
     Between one thread and one for each core, the time follows Amdahl's law: a part of the op is done by one
-    thread, and the rest is shared.
+    thread, and the rest is shared. Such an op uses a core for each of its threads: those that are done with
+    their part look for another one. Two ops at once then take as long as one after the other.
 
     Args:
         cost: What the op costs.
         inner: The threads that may work on it.
         cores: The cores of the machine.
-        awake: The cores that a process uses, as a mean, if it runs one op after the other with a thread for
-            each core. Threads that wait for their part of an op look for it for a while before they sleep,
-            and so they use more than the op itself.
     """
     if inner == 1 or cores == 1 or cost.alone <= 0:
         return cost.alone, 1.0
-    awake = min(float(inner), max(1.0, awake))
     if cost.wide >= cost.alone:
-        return cost.wide, awake
+        return cost.wide, min(float(inner), cost.wide_cores)
     shared = (cost.alone - cost.wide) / (1 - 1 / cores)
-    wall = max(cost.wide, cost.alone - shared + shared / min(inner, cores))
-    return wall, min(float(cores), max(awake, cost.alone / wall))
+    threads = min(inner, cores)
+    return max(cost.wide, cost.alone - shared + shared / threads), float(threads)

@@ -58,6 +58,7 @@ class Cost:
         crowded: Its time with one thread while all other cores are busy.
         wide: Its time with a thread for each core while nothing else runs.
         estimated: Whether this op, in this size, was never measured.
+        wide_cores: The cores that it uses with a thread for each core, if it takes no less time for that.
     """
 
     start: float
@@ -65,6 +66,7 @@ class Cost:
     crowded: float
     wide: float
     estimated: bool = False
+    wide_cores: float = 1.0
 
 
 @frozen
@@ -94,17 +96,41 @@ class Link:
         latency: The seconds of an empty tensor.
         bytes_per_second: Its speed; None if tensors are handed over without a copy.
         message: The seconds for which a tensor takes the link, besides those of its bytes.
-        processors: The cores that it uses meanwhile, those of both ends together.
+        processors: The cores that the bytes use meanwhile, those of both ends together.
+        work: The seconds that processors need for a tensor besides its bytes, in all.
+        asking: The seconds for which a thread of the receiver asks for a tensor, at the start of the step.
+        giving: The seconds for which a thread of the sender hands it over.
     """
 
     latency: float
     bytes_per_second: float | None
     message: float = 0.0
     processors: float = 0.0
+    work: float = 0.0
+    asking: float = 0.0
+    giving: float = 0.0
 
     def seconds(self, size: int) -> float:
         """Return how long the link is taken by a tensor of `size` bytes, without the latency."""
-        return self.message + (size / self.bytes_per_second if self.bytes_per_second is not None else 0.0)
+        return self.message + self._carrying(size)
+
+    def cores(self, size: int) -> float:
+        """Return the cores that both ends together use while the link is taken by a tensor."""
+        taken = self.seconds(size)
+        work = max(0.0, self.work - self.asking - self.giving)
+        return (work + self.processors * self._carrying(size)) / taken if taken else 0.0
+
+    @property
+    def thread_cores(self) -> float:
+        """The cores that a thread uses while it asks for a tensor or hands it over.
+
+        A part of that it waits for others.
+        """
+        threads = self.asking + self.giving
+        return min(1.0, self.work / threads) if threads else 1.0
+
+    def _carrying(self, size: int) -> float:
+        return size / self.bytes_per_second if self.bytes_per_second is not None else 0.0
 
 
 class Costs(Protocol):
@@ -132,7 +158,7 @@ class Costs(Protocol):
 
     @property
     def awake(self) -> float:
-        """The cores that a process uses while an op runs on which a thread for each core may work."""
+        """The cores that a process uses at least while it runs an op, if a thread for each core may."""
 
     @property
     def estimate(self) -> bool:
@@ -162,8 +188,10 @@ class ProfiledCosts:
     _scales: Mapping[str, _Scale] = field(init=False, repr=False)
     _plain: _Scale | None = field(init=False, repr=False)
     _known: dict[Signature, Cost] = field(factory=dict, repr=False)
+    _wide_cores: float = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
+        self._wide_cores = _wide_cores(self.profile)
         self._exact = {Signature(each.type, each.inputs, each.detail): each for each in self.profile.ops}
         by_type: dict[str, list[OpCost]] = {}
         for each in self.profile.ops:
@@ -202,8 +230,9 @@ class ProfiledCosts:
 
     @property
     def awake(self) -> float:
-        """The cores that a process uses while an op runs on which a thread for each core may work."""
-        return self.profile.awake
+        """The cores that a process uses at least while it runs an op, if a thread for each core may."""
+        found = self.profile.tower_awake
+        return self.profile.awake if found is None else found
 
     @property
     def estimate(self) -> bool:
@@ -217,7 +246,8 @@ class ProfiledCosts:
             return _by_table(op, self.gpu)
         found = self._known.get(op.signature)
         if found is None:
-            found = self._known[op.signature] = self._look_up(op)
+            found = evolve(self._look_up(op), wide_cores=self._wide_cores)
+            self._known[op.signature] = found
         return _repeated(found, op.times)
 
     def _look_up(self, op: TimedOp) -> Cost:
@@ -247,7 +277,16 @@ class ProfiledCosts:
             )
             if measured is None:
                 return Link(hardware.NETWORK_LATENCY, speed)
-            return Link(measured.latency, speed, measured.message, measured.processors)
+            work = measured.processors * measured.message if measured.work is None else measured.work
+            return Link(
+                measured.latency,
+                speed,
+                measured.message,
+                measured.processors,
+                work,
+                measured.asking,
+                measured.giving,
+            )
         if self.gpu is not None and (self.setting.is_gpu(source) or self.setting.is_gpu(target)):
             return Link(self.gpu.latency, self.setting.link_speed or self.gpu.link)
         measured = self._link("process")
@@ -335,9 +374,28 @@ def _by_table(op: TimedOp, kind: Hardware) -> Cost:
 def _repeated(cost: Cost, times: int) -> Cost:
     if times == 1:
         return cost
-    return Cost(
-        cost.start * times, cost.alone * times, cost.crowded * times, cost.wide * times, cost.estimated
+    return evolve(
+        cost,
+        start=cost.start * times,
+        alone=cost.alone * times,
+        crowded=cost.crowded * times,
+        wide=cost.wide * times,
     )
+
+
+def _wide_cores(profile: Profile) -> float:
+    """Return the cores that ops use, with a thread for each core, which take no less time for that.
+
+    Some of them are cut into parts nevertheless. They use what remains of the mean that was measured, if the
+    other ops use all cores.
+    """
+    times = [(each, each.ops * each.wide) for each in profile.ops if each.wide is not None]
+    total = sum(seconds for _, seconds in times)
+    narrow = sum(seconds for each, seconds in times if each.wide is not None and each.wide >= each.alone)
+    if not narrow:
+        return 1.0
+    cores = profile.machine.cores
+    return min(float(cores), max(1.0, (profile.awake * total - cores * (total - narrow)) / narrow))
 
 
 @frozen

@@ -76,7 +76,11 @@ class LinkCost:
         latency: The time of an empty tensor.
         bytes_per_second: The speed of large tensors; None if no bytes are copied.
         message: How long a tensor without bytes keeps the link from carrying the next one.
-        processors: The cores that both ends together use while the link carries something.
+        processors: The cores that both ends together use while the link carries bytes.
+        work: The time that processors need for a tensor besides its bytes; None if that was not measured, and
+            they need as many cores as for bytes.
+        asking: How long a thread of the receiver is kept from its ops by asking for a tensor.
+        giving: How long a thread of the sender is kept from its ops by handing a tensor over.
     """
 
     kind: Literal["process", "network"]
@@ -84,6 +88,9 @@ class LinkCost:
     bytes_per_second: float | None
     message: float = 0.0
     processors: float = 0.0
+    work: float | None = None
+    asking: float = 0.0
+    giving: float = 0.0
 
 
 @frozen
@@ -105,6 +112,8 @@ class Profile:
         cluster_processors: The cores that the processes use meanwhile.
         awake: The cores that a process uses, as a mean, while it runs one op at a time with a thread for each
             core: threads that have nothing to do look for work for a while.
+        tower_awake: The cores that it uses, as a mean, while it runs one tower with as many ops at a time and
+            as many threads for each as there are cores; None if that was not measured.
         format_version: The version of the format.
     """
 
@@ -120,6 +129,7 @@ class Profile:
     cluster_start: float | None = None
     cluster_processors: float = 1.0
     awake: float = 0.0
+    tower_awake: float | None = None
     format_version: str = FORMAT_VERSION
 
 
@@ -149,11 +159,16 @@ def read_profile(path: Path | str) -> Profile:
 def _negative(profile: Profile) -> bool:
     """Whether a time of a profile is negative, or the speed of a link is not positive."""
     times = [profile.step_start, profile.op_start, profile.hand_over]
-    times += [profile.cluster_start or 0.0, profile.cluster_processors, profile.awake]
+    times += [profile.cluster_start or 0.0, profile.cluster_processors]
+    times += [profile.awake, profile.tower_awake or 0.0]
     times += [
         seconds for each in profile.ops for seconds in (each.runs, each.alone, each.crowded, each.wide or 0)
     ]
-    times += [part for each in profile.links for part in (each.latency, each.message, each.processors)]
+    times += [
+        part
+        for each in profile.links
+        for part in (each.latency, each.message, each.processors, each.work or 0, each.asking, each.giving)
+    ]
     speeds = [each.bytes_per_second for each in profile.links if each.bytes_per_second is not None]
     return min(times) < 0 or any(each <= 0 for each in speeds)
 

@@ -5,6 +5,9 @@ made an op ready runs it next if it is short; of several long ones it keeps one,
 the others. A thread takes ops from its own queue, the newest first, and then from those of other threads, the
 oldest first. Ops that wait for nothing are put into the queues when the step starts.
 
+A tensor from another process is asked for when the step starts, which takes time of a thread of the receiver
+before it turns to its ops, and handing it over takes time of a thread of the sender.
+
 The threads of a machine share its cores. If more is asked for than there are cores, everything is slower in
 proportion; and an op beside others is slowed as it was measured to be. An op of a GPU is started by a thread
 and then runs behind the other ops of that GPU. A link carries one tensor at a time. A mutex is given to those
@@ -78,10 +81,12 @@ class _Simulation:
     local: list[list[int]] = field(factory=list)  # by op: the ops on its device that wait for it
     sends: list[Send] = field(factory=list)
     sent: list[list[int]] = field(factory=list)  # by op: its sends
+    ways: list[Link] = field(factory=list)  # by send
     arrows_in: list[int] = field(factory=list)
     processes: list[int] = field(factory=list)  # by op
     machines: list[int] = field(factory=list)  # by process
     inner: int = 1
+    awake: float = 1.0  # the cores that a process uses at least
     held: dict[str, deque[tuple[Task, int]]] = field(factory=dict)  # mutexes, each with who waits for it
 
     def __attrs_post_init__(self) -> None:
@@ -92,6 +97,7 @@ class _Simulation:
         self.processes = [number[None if work.one_process else op.device.host] for op in work.ops]
         threads = max(1, work.op_threads or costs.cores)
         self.inner = max(1, work.inner_threads or costs.cores)
+        self.awake = min(float(self.inner), costs.awake)
         self.threads = [[Thread(at, each) for each in range(threads)] for at in range(len(hosts))]
         self.machines = [0 if work.one_machine else at for at in range(len(hosts))]
         self.active = [[] for _ in range(len(hosts))]
@@ -104,6 +110,7 @@ class _Simulation:
         self.sent = [[] for _ in work.ops]
         self.arrows_in = [0] * len(work.ops)
         self._connect()
+        self.ways = [costs.link(each.source, each.target) for each in self.sends]
 
     def _connect(self) -> None:
         """Note for each op what it tells: ops on its device, and once for each device what crosses to it."""
@@ -163,7 +170,7 @@ class _Simulation:
         return Run(ops, [], 0, number, rounds)
 
     def _start(self, run: Run) -> None:
-        """Put the ops that wait for nothing into the queues of the threads, in turn."""
+        """Put what waits for nothing into the queues of the threads, in turn: asking for tensors, and ops."""
         run.waiting = list(self.arrows_in)
         run.left = len(run.ops)
         if self.work.loops:
@@ -172,12 +179,13 @@ class _Simulation:
             for arrow in self.work.arrows:
                 if arrow.source in own and arrow.target in own:
                     run.waiting[arrow.target] += 1
-        turn = 0
-        for op in run.ops:
-            if run.waiting[op] == 0:
-                pool = self.threads[self.processes[op]]
-                pool[turn % len(pool)].queue.append(Task(run, op, self.now))
-                turn += 1
+        run.asked.clear()
+        asking = [each for op in run.ops for each in self.sent[op] if self.ways[each].asking]
+        starting = [(self.hosts[self.sends[at].target.host], -1 - at) for at in asking]
+        starting += [(self.processes[op], op) for op in run.ops if run.waiting[op] == 0]
+        for turn, (process, task) in enumerate(starting):
+            pool = self.threads[process]
+            pool[turn % len(pool)].queue.append(Task(run, task, self.now))
         for pool in self.threads:
             for thread in pool:
                 if thread.queue:
@@ -205,7 +213,8 @@ class _Simulation:
         """Find how fast tasks are now, and which ends next, on the machines where others run than before."""
         for machine in self.changed:
             tasks = self.active[machine]
-            rates = self.rates[machine] = speeds(tasks, self.costs.cores) if tasks else []
+            rates = speeds(tasks, self.costs.cores, self.awake) if tasks else []
+            self.rates[machine] = rates
             self.ends[machine] = min(
                 (self.now + max(0.0, each.left) / speed for each, speed in zip(tasks, rates, strict=True)),
                 default=inf,
@@ -254,12 +263,15 @@ class _Simulation:
 
     def _asks(self, op: int) -> tuple[float, float, float]:
         """Return the seconds of a task on its thread, the cores that it uses, and how crowding slows it."""
-        if op >= len(self.work.ops):
-            return 2 * self.costs.op_start, 1.0, 1.0  # the sending op, and the receiving one
+        if op < 0:
+            return self.ways[-1 - op].asking, self.ways[-1 - op].thread_cores, 1.0
+        if op >= len(self.work.ops):  # the sending op, and the receiving one
+            way = self.ways[op - len(self.work.ops)]
+            return 2 * self.costs.op_start + way.giving, way.thread_cores, 1.0
         cost = self.op_costs[op]
         if self.on_gpu[op]:
             return cost.start, 1.0, 1.0
-        wall, demand = spread(cost, self.inner, self.costs.cores, self.costs.awake)
+        wall, demand = spread(cost, self.inner, self.costs.cores)
         crowding = max(1.0, cost.crowded / cost.alone) if cost.alone > 0 else 1.0
         return cost.start + wall, demand, crowding
 
@@ -306,6 +318,9 @@ class _Simulation:
         task, thread = done.task, done.thread
         if thread is None or task is None:
             done.ended()
+            return
+        if task.op < 0:
+            self._asked(task)
             return
         if task.op >= len(self.work.ops):
             self._sent(task, thread)
@@ -434,16 +449,19 @@ class _Simulation:
 
     # --- transfers ----------------------------------------------------------------------------------------
 
-    def _sent(self, task: Task, thread: Thread) -> None:
+    def _sent(self, task: Task, thread: Thread | None) -> None:
         """Bring a tensor to another device."""
-        send = self.sends[task.op - len(self.work.ops)]
-        link = self.costs.link(send.source, send.target)
+        number = task.op - len(self.work.ops)
+        send, link = self.sends[number], self.ways[number]
+        if link.asking and number not in task.run.asked:
+            task.run.early[number] = task
+            return
         taken = link.seconds(send.size)
         if taken == 0 and link.latency == 0:
             self._arrived(task, send, None, thread)
             return
         pair = (send.source, send.target)
-        if link.processors > 0:
+        if link.cores(send.size) > 0:
             self.waiting.setdefault(pair, deque()).append((task, send, link))
             if len(self.waiting[pair]) == 1:
                 self._carry(pair)
@@ -455,6 +473,13 @@ class _Simulation:
         end = start + taken + link.latency
         self.hops.append(Hop(send.source, send.target, send.tensor, send.size, start, end, task.cause))
         self._at(end, lambda: self._arrived(task, send, hop, None))
+
+    def _asked(self, task: Task) -> None:
+        """Bring a tensor that has been asked for, if it is already there."""
+        task.run.asked.add(-1 - task.op)
+        early = task.run.early.pop(-1 - task.op, None)
+        if early is not None:
+            self._sent(early, None)
 
     def _carry(self, pair: tuple[Device, Device]) -> None:
         """Let a link carry the first tensor that waits for it, which uses the cores of both ends."""
@@ -473,7 +498,7 @@ class _Simulation:
 
         ends = (ended,) if machines[0] == machines[1] else (ended, _nothing)
         for machine, end in zip(machines, ends, strict=False):
-            cores = link.processors / len(ends)
+            cores = link.cores(send.size) / len(ends)
             self._let_run(machine, Active(task, None, self.now, taken, cores, 1.0, None, end))
 
     def _arrived(self, task: Task, send: Send, hop: int | None, thread: Thread | None) -> None:

@@ -60,7 +60,8 @@ class Task:
 
     Attributes:
         run: The run.
-        op: The number of the op; numbers from the number of ops on are those of sends.
+        op: The number of the op; numbers from the number of ops on are those of sends, and those
+            below 0 of the receivers of sends, which ask for the tensors: -1 for the first send.
         ready: The time in seconds at which its last input was there.
         cause: The number of the bar that made this input, or None if the op waits for nothing.
         over: The number of the hop that brought this input from another device, or None.
@@ -110,6 +111,8 @@ class Run:
         rounds: How often the run is still to be made, the current round included.
         done: The times in seconds at which its rounds ended.
         polled: For each op that polls, the time in seconds at which it began to.
+        asked: The numbers of the sends whose receivers have asked for the tensor in this round.
+        early: The tensors that were sent before they were asked for, by the numbers of their sends.
     """
 
     ops: Sequence[int]
@@ -119,3 +122,5 @@ class Run:
     rounds: int
     done: list[float] = field(factory=list)
     polled: dict[int, float] = field(factory=dict)
+    asked: set[int] = field(factory=set)
+    early: dict[int, Task] = field(factory=dict)

@@ -68,6 +68,8 @@ def test_the_profile_has_the_ops_of_the_spec(calibrated: Command) -> None:
     }
     assert all(each.alone > 0 and each.crowded > 0 and each.runs == 1 for each in products)
     if profile.machine.cores > 1:
+        assert profile.tower_awake is not None
+        assert profile.tower_awake > 0
         assert all((each.wide is None) == (each.type == "IteratorGetNext") for each in profile.ops)
         assert any(each.crowded != each.alone for each in profile.ops)
     assert profile.op_start > 0

@@ -31,16 +31,24 @@ class Machine:
     speed: float | None = None
     latency: float = 0.0
     processors: float = 0.0
+    message: float = 0.0
+    work: float = 0.0
+    asking: float = 0.0
+    giving: float = 0.0
+    wide_cores: float = 1.0
 
     def of(self, op: TimedOp) -> Cost:
         """Return the cost of an op."""
         alone = float(op.name.partition("=")[2]) * 1e-3
-        return Cost(self.start, alone, alone * self.crowding, alone * self.widening)
+        wide = alone * self.widening
+        return Cost(self.start, alone, alone * self.crowding, wide, wide_cores=self.wide_cores)
 
     def link(self, source: Device, target: Device) -> Link:
         """Return the link from one device to another."""
         del source, target
-        return Link(self.latency, self.speed, processors=self.processors)
+        return Link(
+            self.latency, self.speed, self.message, self.processors, self.work, self.asking, self.giving
+        )
 
 
 def op(name: str, device: Device = CPU, scope: str = "", rule: str = "") -> TimedOp:

@@ -176,3 +176,33 @@ def test_operations_of_an_op(
 ) -> None:
     """Products and convolutions by their formulas, others by their elements."""
     assert flops(kind, inputs, outputs, transposed=transposed) == expected
+
+
+@pytest.mark.parametrize(("awake", "expected"), [(1.8, 1.4), (1.0, 1.0), (9, 2)])
+def test_ops_that_gain_nothing_use_what_remains(awake: float, expected: float) -> None:
+    """One op has both cores for 20 microseconds, and another uses the rest of the mean for 10."""
+    ops = (measured("Exp", 1000, 10e-6, wide=10e-6), measured("Relu", 1000, 30e-6, wide=20e-6))
+    cost = ProfiledCosts(evolve(PROFILE, ops=ops, awake=awake)).of(relu(1000, "Exp"))
+    assert cost.wide_cores == pytest.approx(expected)
+    assert ProfiledCosts(evolve(PROFILE, ops=())).of(relu(1000)).wide_cores == 1
+
+
+def test_the_cores_of_a_tower_count() -> None:
+    """Without them, those that one op at a time uses."""
+    assert ProfiledCosts(evolve(PROFILE, awake=1.25)).awake == 1.25
+    assert ProfiledCosts(evolve(PROFILE, awake=1.25, tower_awake=1.5)).awake == 1.5
+
+
+def test_a_link_without_the_work_of_a_tensor_uses_the_cores_of_bytes() -> None:
+    """A profile that does not tell what asking and giving take is read as before."""
+    near, far = Device("cpu", 0, "worker", 0), Device("cpu", 0, "worker", 1)
+    old = LinkCost("network", 50e-6, 1e8, message=30e-6, processors=1.5)
+
+    def between(link: LinkCost) -> Any:
+        return ProfiledCosts(evolve(PROFILE, links=(link,)), Setting(one_process=False)).link(near, far)
+
+    assert [between(old).cores(size) for size in (0, 10**6)] == pytest.approx([1.5, 1.5])
+    new = between(evolve(old, work=100e-6, asking=30e-6, giving=40e-6))
+    assert new.cores(0) == pytest.approx((100 - 30 - 40) / 30)
+    assert new.thread_cores == 1
+    assert between(evolve(old, work=35e-6, asking=30e-6, giving=40e-6)).thread_cores == pytest.approx(0.5)

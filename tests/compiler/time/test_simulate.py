@@ -61,12 +61,53 @@ def test_wide_ops_leave_no_room() -> None:
 
 
 @pytest.mark.parametrize(("awake", "inner", "expected"), [(0, 2, 10), (1.5, 2, 15), (1.5, 1, 10), (9, 2, 20)])
-def test_threads_that_wait_for_their_part_use_cores(awake: float, inner: int, expected: float) -> None:
-    """They slow an op beside another, but not one alone, and there are none if one thread works on an op."""
-    both = step([op("a=10"), op("b=10")], [], inner_threads=inner)
-    assert milliseconds(both, Machine(awake=awake)) == pytest.approx(expected)
-    alone = step([op("a=10")], [], inner_threads=inner)
-    assert milliseconds(alone, Machine(awake=awake)) == pytest.approx(10)
+def test_threads_that_look_for_work_use_cores(awake: float, inner: int, expected: float) -> None:
+    """They slow the op of another process, and none of their own. One thread for an op never waits."""
+    near, far = Device("cpu", 0, "worker", 0), Device("cpu", 0, "worker", 1)
+    apart = step([op("a=10", near), op("b=10", far)], [], one_process=False, inner_threads=inner)
+    assert milliseconds(apart, Machine(awake=awake)) == pytest.approx(expected)
+    for ops in ([op("a=10")], [op("a=10"), op("b=10")]):
+        assert milliseconds(step(ops, [], inner_threads=inner), Machine(awake=awake)) == pytest.approx(10)
+
+
+@pytest.mark.parametrize(
+    ("widening", "wide_cores", "expected"), [(0.6, 1.0, 12), (1.0, 1.0, 10), (1.0, 1.5, 15), (1.2, 9, 24)]
+)
+def test_ops_on_several_threads_use_a_core_for_each(
+    widening: float, wide_cores: float, expected: float
+) -> None:
+    """Two of them at once take as long as in turn; those that gain nothing use what was measured."""
+    both = step([op("a=10"), op("b=10")], [], inner_threads=2)
+    machine = Machine(widening=widening, wide_cores=wide_cores)
+    assert milliseconds(both, machine) == pytest.approx(expected)
+
+
+def test_asking_and_giving_take_time_of_threads() -> None:
+    """Each task has one thread: the receiver asks for two tensors first, and the sender hands over each."""
+    near, far = Device("cpu", 0, "worker", 0), Device("cpu", 0, "worker", 1)
+    ops = [op("a=10", near), op("b=10", near), op("c=20", far), op("d=1", far), op("e=1", far)]
+    arrows = [("a", "b"), ("a", "d"), ("b", "e")]
+    work = step(ops, arrows, {"a": 1, "b": 1}, one_process=False, op_threads=1)
+    link = Machine(cores=4, speed=1e9, asking=2e-3, giving=3e-3, work=5e-3)
+    found = {work.ops[each.op].name: each for each in simulate(work, link).bars}
+    assert found["c=20"].start * 1e3 == pytest.approx(2 * 2)
+    assert found["b=10"].start * 1e3 == pytest.approx(10 + 3)
+    assert found["e=1"].start * 1e3 == pytest.approx(max(10 + 3 + 10 + 3, 2 * 2 + 20 + 1), rel=1e-3)
+    late = step([op("a=1", near), op("c=5", far), op("d=1", far)], [("a", "d")], {"a": 1}, one_process=False)
+    slow = simulate(evolve(late, op_threads=1), evolve(link, asking=9e-3))
+    assert slow.hops[0].start * 1e3 == pytest.approx(9)  # it was there before it was asked for
+    rounds = evolve(work, loops=((0, 1, 2, 3, 4),))
+    assert simulate(rounds, link).seconds > 0  # each round asks again
+
+
+@pytest.mark.parametrize(("work", "expected"), [(4e-3, 10 + 4), (2e-3, 10 + 2), (6e-3, 10 + 4 + 2)])
+def test_a_tensor_takes_its_processor_time(work: float, expected: float) -> None:
+    """On one core, what a tensor costs the processors is added to the ops, however it is divided."""
+    near, far = Device("cpu", 0, "worker", 0), Device("cpu", 0, "worker", 1)
+    ops = [op("a=0", near), op("b=5", near), op("c=5", far), op("d=0", far)]
+    made = step(ops, [("a", "d")], {"a": 1}, one_process=False)
+    link = Machine(cores=1, speed=1e12, message=1e-4, asking=2e-3, giving=2e-3, work=work)
+    assert milliseconds(made, link) == pytest.approx(expected, rel=0.02)
 
 
 @pytest.mark.parametrize(("cores", "expected"), [(1.0, 12), (2.0, 14)])

@@ -5,15 +5,27 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from dsl.files.typed_json import parse_record
 from tests.folders import ROOT
 from tests.forked import Popen
-from tfdeploy.runtime.calibrate.network import HERE, NetworkCosts
+from tfdeploy.runtime.calibrate.network import (
+    FEW,
+    HERE,
+    LARGE,
+    SEVERAL,
+    SMALL,
+    NetworkCosts,
+    StepTime,
+    costs_of,
+)
 
 PROGRAM = """
 from dsl.files.typed_json import to_json
-from tfdeploy.runtime.calibrate.network import measure_network
-print(to_json(measure_network()))
+from tfdeploy.runtime.calibrate import network
+network.WARM, network.STEPS, network.STRETCHES = 2, 3, 2
+print(to_json(network.measure_network()))
 """
 
 
@@ -33,4 +45,34 @@ def test_a_link_has_a_latency_and_a_speed() -> None:
     assert 0 < found.link.bytes_per_second < 1e12
     assert found.link.message >= 0
     assert found.link.processors > 0  # both tasks copy what is sent
+    assert found.link.work is not None
+    assert 0 < found.link.work < 1
     assert HERE == "127.0.0.1"
+
+
+def test_costs_follow_from_the_differences_of_steps() -> None:
+    """Times are in microseconds, and those of processors are half as long again."""
+
+    def step(seconds: float, processor: float | None = None) -> StepTime:
+        return StepTime(seconds, 1.5 * seconds if processor is None else processor)
+
+    found = {
+        "nothing": step(600),
+        "one": step(600 + 100 + 30),  # the latency, and a message
+        "several": step(600 + 100 + 30 * SEVERAL),
+        "much": step(600 + 100 + 30 * FEW + 4000),
+        "receiver": step(5000),
+        "asking": step(5000 + 100 + 40 * SEVERAL),
+        "sender": step(6000),
+        "giving": step(6000 + 100 + 50 * SEVERAL),
+        "both": step(7000, 10_000),
+        "exchanging": step(9000, 10_000 + 120 * SEVERAL),
+    }
+    costs = costs_of(found)
+    assert (costs.start, costs.processors) == pytest.approx((600, 1.5))
+    link = costs.link
+    assert (link.latency, link.message, link.asking, link.giving) == pytest.approx((100, 30, 40, 50))
+    assert (link.work, link.processors) == pytest.approx((120, 1.5))
+    assert link.bytes_per_second == pytest.approx((FEW * LARGE - SMALL) / 4000, rel=0.01)
+    still = costs_of({**found, "asking": step(4000), "giving": step(5000), "exchanging": step(6000, 0.0)})
+    assert (still.link.asking, still.link.giving, still.link.work) == (0, 0, 0)

@@ -48,12 +48,12 @@ def test_without_long_ops_the_table_counts() -> None:
 
 def test_wide_times_come_from_the_other_process() -> None:
     """An op has its time with several threads from the answer with the same signature."""
-    other = evolve(FOUND, ops=(evolve(FOUND.ops[2], alone=0.0015),), processors=1.75)
+    other = evolve(FOUND, ops=(evolve(FOUND.ops[2], alone=0.0015),), processors=1.75, tower_processors=1.5)
     profile = profile_of(FOUND, (), wide=other)
     wide = {each.type: each.wide for each in profile.ops}
     assert wide["Relu"] == 0.0015
     assert wide["Identity"] is None
-    assert profile.awake == 1.75
+    assert (profile.awake, profile.tower_awake) == (1.75, 1.5)
     reads = evolve(FOUND, ops=(cost("IteratorGetNext", 0, 10**6, 1e-4),))
     assert profile_of(reads, (), wide=reads).ops[0].wide is None  # it waits for a thread of its own
     assert profile_of(FOUND, ()).awake == 0

@@ -11,6 +11,8 @@ starts a process for each number.
    beside others.
 4. Steps without a trace, with a thread for each core, show how long it takes until a thread that has nothing
    to do takes an op: if that time is right, the simulation takes as long as the steps.
+5. If as many threads as there are cores may work on an op, and on as many ops at once, the processor time of
+   one tower shows how many cores are used by threads that look for work.
 """
 
 from __future__ import annotations
@@ -126,8 +128,27 @@ class _Measurement:
         found = Measured(
             machine, self._costs(alone, alone), start, op_start, 0.0, serial, serial, cores_used(plain)
         )
+        if self.request.inner_threads > 1:
+            return evolve(found, tower_processors=self._of_one_tower(machine.cores))
         several = self.request.beside and machine.cores > 1
         return self._beside(found, alone, factor) if several else found
+
+    def _of_one_tower(self, op_threads: int) -> float:
+        """Return the cores that the process uses, as a mean, while it runs the ops of one tower."""
+        with self._session(op_threads) as session:
+            step = session.make_callable(self._ends_of_tower())
+            self._warm(step)
+            return cores_used(self._plain(step))
+
+    def _ends_of_tower(self) -> list[Any]:
+        """Return the ops of the first clone that no other op of it needs: with them all of its ops run."""
+        if self.compiled.plan.micro_batches > 1:
+            return [self.compiled.clones[0].loss]  # nothing inside of a loop can be fetched
+        own = {each.name for each in self.work.ops if each.clone == 0}
+        ops = [self.compiled.graph.get_operation_by_name(name) for name in sorted(own)]
+        needed = {each.op.name for op in ops for each in op.inputs}
+        needed |= {each.name for op in ops for each in op.control_inputs}
+        return [each for each in ops if each.name not in needed]
 
     def _beside(self, found: Measured, alone: Times, factor: float) -> Measured:
         """Add what is measured with a thread for each core."""

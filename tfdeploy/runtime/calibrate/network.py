@@ -1,14 +1,20 @@
 """Measures what it costs when two processes work on a step: TensorFlow's servers, and tensors between them.
 
-Two servers of this process stand for those of two tasks on this machine. TensorFlow sends tensors between
-them as between processes. Both listen at the loopback address alone.
+A server of this process, which receives, and one of a process that it starts, which sends, stand for those
+of two tasks on this machine. All servers of a process would share its threads. Both listen at the loopback
+address alone, and run one op at a time, so that what they do besides is seen in the time of their ops.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import socket
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
@@ -23,7 +29,10 @@ SMALL, LARGE = 1 << 10, 1 << 22
 """The bytes of the tensors that are sent."""
 
 SEVERAL, FEW = 32, 4
-"""How many small tensors, and how many large ones, are sent at once."""
+"""How many small tensors, and how many large ones, are sent in a step."""
+
+ROWS = 192
+"""The rows and columns of the products that the tasks compute while they send: a tenth of a millisecond."""
 
 WARM = 10
 STEPS = 15
@@ -51,55 +60,161 @@ def measure_network() -> NetworkCosts:
 
     The latency is the time of a small tensor beyond that of a step without one. The time of a message is that
     of several small ones beyond one, and the speed is that of a few large ones, without the time of as many
-    messages. The processor time of this process, in which both tasks are, says how many cores they use
-    meanwhile.
+    messages. The processor time of both processes says how many cores they use meanwhile.
+
+    What a tensor takes from the ops of a task is measured while the tasks compute: the receiver asks for
+    several tensors, the sender hands over each of its products, or both at once.
     """
     import tensorflow as tf
 
-    addresses = {"sender": [f"{HERE}:{_free_port()}"], "receiver": [f"{HERE}:{_free_port()}"]}
-    servers = {job: _start(tf, addresses, job) for job in addresses}
+    addresses = {job: [f"{HERE}:{_free_port()}"] for job in ("sender", "receiver")}
     graph = tf.Graph()
     with graph.as_default():
         steps = _steps(tf)
         start = tf.compat.v1.global_variables_initializer()
-    with tf.compat.v1.Session(servers["receiver"].target, graph=graph) as session:
+    server = _start(tf, addresses, "receiver")
+    with _other(addresses) as used, tf.compat.v1.Session(server.target, graph=graph) as session:
         session.run(start)
-        nothing, one, several, much = _times([session.make_callable([each]) for each in steps])
-    message = max(0.0, several.seconds - one.seconds) / (SEVERAL - 1)
-    carrying = max(much.seconds - one.seconds - (FEW - 1) * message, 1e-9)
-    used = much.processor - one.processor - (FEW - 1) * (several.processor - one.processor) / (SEVERAL - 1)
+        found = _times({name: session.make_callable(ends) for name, ends in steps.items()}, used)
+    return costs_of(found)
+
+
+@frozen
+class StepTime:
+    """The time of a step.
+
+    Attributes:
+        seconds: How long it takes, in seconds.
+        processor: The processor time of both tasks, in seconds.
+    """
+
+    seconds: float
+    processor: float
+
+    def beyond(self, other: StepTime) -> StepTime:
+        """Return what this step takes more than another one."""
+        return StepTime(self.seconds - other.seconds, self.processor - other.processor)
+
+
+def costs_of(found: Mapping[str, StepTime]) -> NetworkCosts:
+    """Return the costs that follow from the times of the steps.
+
+    Args:
+        found: The time of each kind of step, by the names that `_steps` gives them.
+    """
+    nothing, one = found["nothing"], found["one"]
+    more, few = found["several"].beyond(one), found["much"].beyond(one)
+    message = max(0.0, more.seconds) / (SEVERAL - 1)
+    carrying = max(few.seconds - (FEW - 1) * message, 1e-9)
+    used = few.processor - (FEW - 1) * more.processor / (SEVERAL - 1)
+    latency = max(0.0, one.seconds - nothing.seconds - message)
+    asking = max(0.0, found["asking"].beyond(found["receiver"]).seconds - latency) / SEVERAL
+    giving = max(0.0, found["giving"].beyond(found["sender"]).seconds - latency) / SEVERAL
+    work = found["exchanging"].beyond(found["both"]).processor / SEVERAL
     link = LinkCost(
         "network",
-        latency=max(0.0, one.seconds - nothing.seconds - message),
+        latency=latency,
         bytes_per_second=(FEW * LARGE - SMALL) / carrying,
         message=message,
         processors=max(0.0, used) / carrying,
+        work=max(0.0, work),
+        asking=asking,
+        giving=giving,
     )
     return NetworkCosts(nothing.seconds, nothing.processor / nothing.seconds, link)
 
 
-def _steps(tf: Any) -> tuple[Any, ...]:
-    """Return the ops of steps of both tasks: nothing is sent, one small tensor, several, a few large ones."""
+def _steps(tf: Any) -> dict[str, list[Any]]:
+    """Return what is fetched in steps of both tasks, by the names of the steps.
+
+    The ops are not grouped: a group is an op of one of the tasks, to which the other would send a message.
+    One of them computes a number that is fetched, as the loss of a step is.
+    """
     sent = []
     with tf.device("/job:sender/task:0/cpu:0"):
         for size in (*(SMALL for _ in range(SEVERAL)), *(LARGE for _ in range(FEW))):
             initial = tf.zeros([size // 4])
             sent.append(tf.compat.v1.Variable(initial, use_resource=True, trainable=False).read_value())
-        alone = tf.identity(sent[0])
+        alone = tf.identity(sent[0]).op
+        made = [each[0] for each in _products(tf)]
+        makes = [tf.identity(each).op for each in made]
     with tf.device("/job:receiver/task:0/cpu:0"):
-        beside = tf.constant(0.0)
+        number = tf.identity(tf.constant(0.0))
         received = [tf.identity(each).op for each in sent]
-        several, much = tf.group(*received[:SEVERAL]), tf.group(*received[SEVERAL:])
-    return tf.group(alone.op, tf.identity(beside).op), received[0], several, much
+        given = [tf.identity(each).op for each in made]
+        computes = _products(tf)[-1].op
+    several, much = received[:SEVERAL], received[SEVERAL:]
+    return {
+        "nothing": [number, alone],
+        "one": [number, received[0]],
+        "several": [number, *several],
+        "much": [number, *much],
+        "receiver": [number, computes, alone],
+        "asking": [number, computes, *several],
+        "sender": [number, *makes],
+        "giving": [number, *given],
+        "both": [number, computes, *makes],
+        "exchanging": [number, computes, *given],
+    }
 
 
-def _start(tf: Any, addresses: dict[str, list[str]], job: str) -> Any:
+def _products(tf: Any) -> list[Any]:
+    """Return products of matrices, each of the one before."""
+    first = tf.compat.v1.Variable(tf.fill([ROWS, ROWS], 1 / ROWS), use_resource=True).read_value()
+    found = [first]
+    for _ in range(SEVERAL):
+        found.append(tf.matmul(found[-1], first))
+    return found[1:]
+
+
+@contextmanager
+def _other(addresses: Mapping[str, list[str]]) -> Iterator[Callable[[], float]]:
+    """Start the process that sends; yield what returns its processor time and that of this process."""
+    command = [sys.executable, "-m", __name__, json.dumps(addresses)]
+    with subprocess.Popen(
+        command,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        asked, answers = process.stdin, process.stdout
+        assert asked is not None
+        assert answers is not None
+
+        def used() -> float:
+            asked.write("\n")
+            asked.flush()
+            return float(answers.readline()) + time.process_time()
+
+        try:
+            used()  # it has started
+            yield used
+        finally:
+            process.kill()
+
+
+def main() -> None:
+    """Be the process that sends, and tell its processor time for each line that is read."""
+    import tensorflow as tf
+
+    server = _start(tf, json.loads(sys.argv[1]), "sender")
+    for _ in sys.stdin:
+        sys.stdout.write(f"{time.process_time()}\n")
+        sys.stdout.flush()
+    del server
+
+
+def _start(tf: Any, addresses: Mapping[str, list[str]], job: str) -> Any:
     port = int(addresses[job][0].rpartition(":")[2])
+    one = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
+    one.graph_options.rewrite_options.disable_meta_optimizer = True
     definition = tf.train.ServerDef(
-        cluster=tf.train.ClusterSpec(addresses).as_cluster_def(),
+        cluster=tf.train.ClusterSpec(dict(addresses)).as_cluster_def(),
         job_name=job,
         task_index=0,
         protocol="grpc",
+        default_session_config=one,
     )
     with listening_at(HERE, port):
         return tf.distribute.Server(definition)
@@ -110,36 +225,37 @@ def _free_port() -> int:
         return int(found.getsockname()[1])
 
 
-@frozen
-class _StepTime:
-    """The seconds of a step, and of the processors for it."""
+def _times(steps: Mapping[str, Callable[[], Any]], used: Callable[[], float]) -> dict[str, StepTime]:
+    """Return the time of each kind of step: the lower quartile of the stretches, in which others do least.
 
-    seconds: float
-    processor: float
-
-
-def _times(steps: Sequence[Callable[[], Any]]) -> list[_StepTime]:
-    """Return the time of each kind of step: the lower quartile of the stretches, in which others do least."""
-    found: list[list[_StepTime]] = [[] for _ in steps]
-    for step in steps:
+    Args:
+        steps: What makes a step of each kind.
+        used: Returns the processor time of all processes so far.
+    """
+    found: dict[str, list[StepTime]] = {name: [] for name in steps}
+    for step in steps.values():
         for _ in range(WARM):
             step()
     for _ in range(STRETCHES):
-        for step, stretches in zip(steps, found, strict=True):
-            stretches.append(_stretch(step))
-    return [
-        _StepTime(
+        for name, step in steps.items():
+            found[name].append(_stretch(step, used))
+    return {
+        name: StepTime(
             quartile(each.seconds for each in stretches), quartile(each.processor for each in stretches)
         )
-        for stretches in found
-    ]
+        for name, stretches in found.items()
+    }
 
 
-def _stretch(step: Callable[[], Any]) -> _StepTime:
+def _stretch(step: Callable[[], Any], used: Callable[[], float]) -> StepTime:
     """Return the median time of some steps, and the mean of that of the processors."""
-    seconds, used = [], time.process_time()
+    seconds, before = [], used()
     for _ in range(STEPS):
         began = time.perf_counter()
         step()
         seconds.append(time.perf_counter() - began)
-    return _StepTime(median(seconds), (time.process_time() - used) / STEPS)
+    return StepTime(median(seconds), (used() - before) / STEPS)
+
+
+if __name__ == "__main__":
+    main()

@@ -48,6 +48,8 @@ class Measured:
         serial: The time of a step that runs one op at a time.
         parallel: The time of a step with a thread for each core; equal to `serial` if there is one.
         processors: The cores that the process used, as a mean, while it ran one op at a time.
+        tower_processors: The cores that it used while it ran one tower with a thread for each core; None if
+            one thread works on an op.
         cluster_start: The time of a step without ops of two processes; None if the spec has no jobs.
         cluster_processors: The cores that such a step uses.
         links: The links that were measured.
@@ -61,6 +63,7 @@ class Measured:
     serial: float
     parallel: float
     processors: float = 1.0
+    tower_processors: float | None = None
     cluster_start: float | None = None
     cluster_processors: float = 1.0
     links: tuple[LinkCost, ...] = ()
@@ -99,6 +102,7 @@ def profile_of(
         cluster_start=found.cluster_start,
         cluster_processors=found.cluster_processors,
         awake=wide.processors if wide is not None else 0.0,
+        tower_awake=wide.tower_processors if wide is not None else None,
     )
 
 

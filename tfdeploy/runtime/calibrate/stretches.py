@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from statistics import median
 
 from attrs import frozen
 
@@ -33,5 +32,5 @@ def typical(stretches: Iterable[Stretch]) -> float:
 
 
 def cores_used(stretches: Iterable[Stretch]) -> float:
-    """Return the median of the cores that steps used."""
-    return median(each.processors for each in stretches)
+    """Return the upper quartile of the cores that steps used: while others have a core, steps do not."""
+    return -quartile(-each.processors for each in stretches)

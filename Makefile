@@ -58,17 +58,17 @@ reference: .venv/ready ## write the pages of the documentation and the files of 
 	$(BIN)/python -m tools.make_editors
 
 tests: .venv/ready compiled ## the tests alone, in several processes; PYTEST="-k name" to choose
-	$(BIN)/python -m pytest $(PYTEST)
+	$(BIN)/python -m pytest --keep-compiled $(PYTEST)
 
 .PHONY: compiled
 compiled: .venv/ready # what has changed; else each process that a test starts would compile it for itself
 	@$(BIN)/python -m compileall -q dsl grammar compiler tfdeploy benchmarks tools
 
 quick: check-format lint types layers ## the checks without TensorFlow, within a minute
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not full" $(QUICK)
+	$(BIN)/python -m pytest --keep-compiled $(SIDE_BY_SIDE) -m "not slow and not full" $(QUICK)
 
 full: .venv/ready ## the cases that `make test` leaves out, since it has others of their kind
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m full
+	$(BIN)/python -m pytest --keep-compiled $(SIDE_BY_SIDE) -m full
 
 coverage: .venv/ready ## the tests, and which lines none of them runs: build/coverage/index.html
 	$(BIN)/python -m pytest --cov --cov-report=html:build/coverage --cov-report=term:skip-covered $(PYTEST)

@@ -57,8 +57,9 @@ settings.load_profile("tfdeploy")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the switch that rewrites golden files."""
+    """Add the switches that rewrite golden files, and that keep byte code of the tests."""
     parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing")
+    parser.addoption("--keep-compiled", action="store_true", help="keep byte code of the tests in any case")
 
 
 def pytest_configure() -> None:
@@ -73,21 +74,21 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Let nobody look for garbage while tests are collected, and Keras start as in a command.
 
-    All that is made meanwhile stays. What Python makes of the tests is kept for the next time, even if it is
-    told to keep nothing, because to rewrite assertions takes a third of the collection.
+    All that is made meanwhile stays. With `--keep-compiled`, what Python makes of the tests is kept for the
+    next time, even if it is told to keep nothing: rewriting assertions takes a third of the collection.
     """
     gc.disable()
-    keeps_nothing, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    keeps_nothing = sys.dont_write_bytecode
+    sys.dont_write_bytecode = keeps_nothing and not session.config.getoption("--keep-compiled")
     try:
-        with without_scikit_learn():
+        with without_scikit_learn(), forked.to_be_forked():
             return (yield)
     finally:
         sys.dont_write_bytecode = keeps_nothing
         gc.enable()
-        _IMPORTING.close()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

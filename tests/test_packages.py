@@ -97,7 +97,8 @@ def test_the_addresses_of_a_release_are_those_of_its_repository(tmp_path: Path) 
     assert after == before
     (script,) = [each for each in release_steps("build") if "tools.project_urls" in each]
     assert script == 'python -m tools.project_urls "$GITHUB_SERVER_URL/$GITHUB_REPOSITORY"'
-    assert release_steps("build").index(script) < release_steps("build").index("make package")
+    steps = release_steps("build")
+    assert steps.index("make test") < steps.index(script) < steps.index("make package")
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 from attrs import frozen
-
-_REF = re.compile(r"(?:(\w+)\[(\d+)\]\.)?(cpu|gpu)\[(\d+)\]")
 
 
 class NotAlikeError(Exception):
@@ -59,14 +56,6 @@ class Grid:
     def spot(self, clone: int) -> Spot:
         """Return the place of a clone."""
         return Spot(*divmod(clone, self.groups))
-
-    def spot_of(self, ref: str) -> Spot:
-        """Return the place of a device by its name in specs."""
-        match = _REF.fullmatch(ref)
-        if match is None or match[1] != self.job:
-            return Spot()
-        index = int(match[4])
-        return Spot(int(match[2] or 0), index // self.members if match[3] == self.kind else None)
 
     def cut(self, hosts: int, groups: int) -> Grid:
         """Return the grid of a deployment that has fewer tasks, or fewer clones on each."""

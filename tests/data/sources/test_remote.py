@@ -97,7 +97,7 @@ def test_servers_read_every_source_of_files(
             kind.opened(reader, *(reader.call(*each) for each in order), seed=3, shard=(1, 2))
             for order in ORDERS
         ]
-    assert not any(stream.in_process for stream in streams)
+    assert all(stream.needs_python is None for stream in streams)
     here = [passes[0] for passes in two_passes(streams)]
     for stream, found, wanted in zip(streams, read_remotely(target, streams), here, strict=True):
         for name, values in wanted.items():
@@ -123,7 +123,7 @@ def test_what_needs_python_fails_there_and_says_why(target: str, reader: Any) ->
     columns = reader.open(reader.call("npz", "columns.npz"), wanted={"n": ("int32", (2,))})
     streams["packed or in an order"] = columns
     for reason, stream in streams.items():
-        assert stream.in_process
+        assert stream.needs_python is not None
         assert reason in stream.needs_python.reason
         assert stream.needs_python.advice
         assert len(two_passes([stream])[0]) == 2

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 class Stream:
     """The examples of one split as this process is to read them.
 
-    `fields` are the tensors of an example in the order of the model's inputs. `in_process` says that
-    examples come from Python, so that the datasets work in the client's own process only; all others work
-    on any server at which the files have the same absolute paths.
+    `fields` are the tensors of an example in the order of the model's inputs. If `needs_python` is a reason,
+    the datasets work in the client's own process only. Otherwise they work on any server at which the files
+    have the same absolute paths.
     """
 
     def __init__(
@@ -63,11 +63,6 @@ class Stream:
     def needs_python(self) -> PythonOnly | None:
         """Why the datasets belong into the client's process; None if TensorFlow alone reads them."""
         return self.source.needs_python
-
-    @property
-    def in_process(self) -> bool:
-        """Whether the datasets call Python and so belong into the client's process."""
-        return self.needs_python is not None
 
     @cached_property
     def size(self) -> int | None:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from compiler.graph.inputs.iterators import InputPipe
 
 Arrays = Mapping[str, Any]
-Feed = dict[tf.Tensor, Any]
 
 
 @define(eq=False)

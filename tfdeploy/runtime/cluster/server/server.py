@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from dsl import ir
     from dsl.diagnostics import Diagnostic
 
-EVERYWHERE = {"::", "0.0.0.0"}  # noqa: S104 what is looked for, not what is asked for
 PATIENCE = 2.0
 
 

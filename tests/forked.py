@@ -373,10 +373,12 @@ def _python_path() -> list[str]:
 
 
 def _run(command: list[str], installed: list[str]) -> None:
-    """Run a command of Python: `-m MODULE`, `-c CODE` or a file."""
+    """Run a command of Python: `-m MODULE`, `-c CODE` or a file; with `-P` before it, nothing beside it."""
+    safe = command[0] == "-P"
+    command = command[safe:]
     sys.argv = command[1:] if command[0].startswith("-") else command
     first = {"-m": os.getcwd(), "-c": ""}.get(command[0], str(Path(command[0]).resolve().parent))  # noqa: PTH109
-    sys.path[:] = [first, *_python_path(), *installed]
+    sys.path[:] = [*([] if safe else [first]), *_python_path(), *installed]
     if command[0] == "-m":
         runpy.run_module(command[1], run_name="__main__", alter_sys=True)
     elif command[0] == "-c":

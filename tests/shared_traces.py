@@ -20,12 +20,12 @@ class SharedTraces:
     """What `compile_graph` calls for traces: it gets those of the graphs before, if it may have them."""
 
     def __init__(self) -> None:
-        self._known: list[Any] = []
+        self._known: dict[bool, list[Any]] = {False: [], True: []}  # by whether ops are deterministic
         self._shared = True
 
     def __call__(self, base: str) -> Traces:
         """Return traces that may be known already."""
-        return _Kept(base, self._known) if self._shared else Traces(base)
+        return _Kept(base, self._known[is_op_determinism_enabled()]) if self._shared else Traces(base)
 
     @contextmanager
     def not_shared(self) -> Iterator[None]:
@@ -38,14 +38,13 @@ class SharedTraces:
 
 
 class _Kept(Traces):
-    """Traces that tell apart what changes between tests, and not within a command.
+    """Traces that leave out what changes between tests, and not within a command: the user's own code.
 
-    That is the user's own code, and whether TensorFlow takes deterministic ops. If Keras refuses a model,
-    everything is forgotten, so that nothing half made is used again.
+    If Keras refuses a model, everything is forgotten, so that nothing half made is used again.
     """
 
     def of(self, plan: Plan, seed: int) -> Traced:
-        if is_op_determinism_enabled() or "python" in str(asdict(plan.model)):
+        if "python" in str(asdict(plan.model)):
             return Traces(self.base).of(plan, seed)
         try:
             return super().of(plan, seed)

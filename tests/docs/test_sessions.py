@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from socket import socket
 from time import monotonic
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from dsl import ir
+from tests import forked
 from tests.docs.pages import DOCS, TESTED_ELSEWHERE, Block, blocks_of, name_of, page_files, replace
 from tests.docs.sessions import Session, matches, plain, same
+from tfdeploy.doctor import tensorflow
 from tfdeploy.runtime.cluster.health.monitor import MissingTask, TaskMonitor
 from tfdeploy.runtime.cluster.server.probe import probe
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
@@ -55,8 +59,20 @@ PARTS = [
 """The pages. One that launches a cluster ends there for `make test`, which leaves out searches as well."""
 
 
+@pytest.fixture
+def forked_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the process in which `doctor` starts TensorFlow; tests/test_doctor.py has a true one."""
+
+    def run(command: list[str], *, timeout: float, **options: object) -> subprocess.CompletedProcess[str]:
+        assert options == {"capture_output": True, "text": True, "check": False}
+        return forked.run(command, text=True, timeout=timeout)
+
+    replaced = SimpleNamespace(run=run, TimeoutExpired=subprocess.TimeoutExpired)
+    monkeypatch.setattr(tensorflow, "subprocess", replaced)
+
+
 @pytest.mark.slow
-@pytest.mark.usefixtures("forked_tasks")
+@pytest.mark.usefixtures("forked_tasks", "forked_probe")
 @pytest.mark.parametrize(("path", "whole"), PARTS)
 def test_a_page_shows_what_its_commands_print(
     path: Path,

@@ -170,7 +170,10 @@ def test_who_dies_time_after_time_is_given_up(tasks: Tasks) -> None:
 
 
 def test_no_task_outlives_a_launcher_that_is_killed(tasks: Tasks) -> None:
-    """Tasks end with it at once, also those that are stopped or have just been started."""
+    """Tasks end with it at once, also those that are stopped or have just been started.
+
+    All of them are executed, as a user's are.
+    """
     tasks.write("tasks = 1", "tasks = 1")
     launcher = tasks.execute("-c", SCRIPT, str(tasks.spec))
     launcher.until("listens")

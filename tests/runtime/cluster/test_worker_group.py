@@ -55,7 +55,7 @@ def train(folder: Path, update: str, *, workers: int = 3, length: str = "steps =
     return tfdeploy.run(tfdeploy.load(spec), emulate=True)
 
 
-UPDATES = ["mode = async", "mode = async, staleness = 2", "replication = between_graph"]
+UPDATES = ["mode = async, staleness = 2", "mode = async", "replication = between_graph"]
 
 
 @frozen
@@ -118,7 +118,7 @@ def test_an_epoch_of_all_workers_is_one_pass(two_epochs: Callable[[str], Run], u
 
 def test_what_a_cluster_has_trained_is_evaluated_here(two_epochs: Callable[[str], Run]) -> None:
     """The model of a cluster's run scores the same on this machine, without a cluster."""
-    run = two_epochs("mode = async")
+    run = two_epochs("mode = async, staleness = 2")
     found = tfdeploy.evaluate(tfdeploy.load(run.folder / "spec.tfdeploy"))
     assert run.result.test is not None
     assert found.splits["test"].loss == pytest.approx(run.result.test.loss, rel=1e-5)

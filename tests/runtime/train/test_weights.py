@@ -2,44 +2,50 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from dsl.diagnostics import RunError
+from tests.runtime.conftest import Project
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.runtime.conftest import Project
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the model of a run of the spec, which no test changes."""
+    project = Project(tmp_path_factory.mktemp("trained"))
+    project.run(train__steps=10)
+    return project.run_directory / "model.keras"
 
 
 @pytest.mark.parametrize("name", ["start.keras", "start.weights.h5"])
-def test_a_run_starts_from_them(project: Project, name: str) -> None:
+def test_a_run_starts_from_them(project: Project, trained: Path, name: str) -> None:
     """Both of Keras's files give every weight, and its moving average, the value it has there."""
     import keras
 
-    project.run(train__steps=10)
-    model = keras.saving.load_model(project.run_directory / "model.keras", compile=False)
+    model = keras.saving.load_model(trained, compile=False)
     path = project.folder / name
     model.save(path) if name.endswith(".keras") else model.save_weights(path)
-    project.run(train__steps=1, train__weights=name, resume="never", update__optimizer="SGD(1e-30)")
+    project.run(train__steps=1, train__weights=name, update__optimizer="SGD(1e-30)")
     started = project.variables(1)
     for variable in model.trainable_variables:
         assert np.array_equal(started[variable.path], variable.numpy()), variable.path
         assert np.array_equal(started[f"{variable.path}/ExponentialMovingAverage"], variable.numpy())
 
 
-def test_every_weight_that_does_not_fit_is_named(project: Project) -> None:
+def test_every_weight_that_does_not_fit_is_named(project: Project, trained: Path) -> None:
     """Weights in another shape, without a place and missing are all named, at the line of the spec."""
-    project.run(train__steps=1)
-    (project.run_directory / "model.keras").rename(project.folder / "start.keras")
+    shutil.copy(trained, project.folder / "start.keras")
     text = project.spec.read_text()
     text = text.replace("Dense(16,", "Dense(24,").replace('name = "logits")', 'name = "digits")')
     project.write(text.replace("steps = 60", 'steps = 60\n  weights = "start.keras"'))
     with pytest.raises(RunError) as caught:
-        project.run(resume="never")
+        project.run()
     found = caught.value.diagnostic
     assert found.code == "TFD741"
     assert found.span is not None

@@ -119,7 +119,7 @@ CASES: dict[str, tuple[dict[str, Any], Inputs, Callable[[Inputs], Inputs]]] = {
 }
 
 
-QUICK = ("digits", "recommender", "parts")
+QUICK = ("recommender", "parts")
 """The cases that run always: an embedding, averages, blocks and a model of Keras within the model."""
 
 

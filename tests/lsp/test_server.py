@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
+from attrs import evolve
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
+from compiler.mapping.records import MapSpec
 from tests.lsp.texts import SMALL
+from tests.placement_maps import make_map
 
 if TYPE_CHECKING:
     from tests.lsp.editor import Editor
@@ -249,3 +253,41 @@ def test_files_that_change_outside_of_the_editor_count(editor: Editor) -> None:
     editor.tell(types.WORKSPACE_DID_CHANGE_WATCHED_FILES, types.DidChangeWatchedFilesParams([event]))
     found = editor.wait_for("outside.tfdeploy", lambda each: len(each.diagnostics) > 0)
     assert [each.code for each in found.diagnostics] == ["TFD401"]
+
+
+def test_the_map_of_the_last_run_over_the_protocol(editor: Editor) -> None:
+    """Beside a rule and when one points at it stands what it placed; its variables are offered as globs.
+
+    When the text has changed, only the names of the variables are still used.
+    """
+    text = SMALL.replace("train {", 'train {\n  directory = "placed"')
+    line = text[: text.index("variables ->")].count("\n")
+    made = make_map()
+    rule = evolve(made.variables[0].rule, file="placed.tfdeploy", line=line + 1)
+    variables = tuple(evolve(each, rule=rule, copies=(), bytes=1024) for each in made.variables)
+    own = MapSpec("placed.tfdeploy", sha256(text.encode()).hexdigest())
+    (editor.folder / "placed").mkdir()
+    (editor.folder / "placed" / "placement.json").write_text(
+        evolve(made, spec=own, variables=variables).to_json()
+    )
+    assert editor.open("placed.tfdeploy", text) == []
+    document, at = editor.at("placed.tfdeploy", text, "variables ->", 3)
+    hints = types.InlayHintParams(document, place(line, 0, 30))
+
+    def said() -> str:
+        return str(editor.ask(types.TEXT_DOCUMENT_HOVER, types.HoverParams(document, at)).contents.value)
+
+    assert f"In the last run it placed {len(variables)} variables: " in said()
+    assert [each.label.split()[1:3] for each in editor.ask(types.TEXT_DOCUMENT_INLAY_HINT, hints)] == [
+        ["KiB", "on"]
+    ]
+    column = len("  variables")
+    name = variables[0].name
+    editor.change(
+        "placed.tfdeploy", types.TextDocumentContentChangePartial(place(line, column, column), '("")')
+    )
+    inside = types.CompletionParams(document, types.Position(line, column + 2))
+    offered = {each.label for each in editor.ask(types.TEXT_DOCUMENT_COMPLETION, inside).items}
+    assert {name, f"{name.split('/')[0]}/*"} <= offered
+    assert "In the last run" not in said()
+    assert editor.ask(types.TEXT_DOCUMENT_INLAY_HINT, hints) == ()

@@ -31,7 +31,7 @@ class Code:
 
 
 _ROWS = (
-    # TFD1xx: reading. TFD19x: the file itself cannot be had, which ends a command with exit code 2.
+    # TFD1xx: reading. TFD19x: the file itself cannot be read, which ends a command with exit code 2.
     Code("TFD101", "unexpected-character", "a character that has no meaning in a spec"),
     Code("TFD102", "unexpected-token", "something that cannot stand where it stands"),
     Code("TFD103", "malformed-string", "a string without its quotes"),
@@ -236,9 +236,14 @@ _ROWS = (
     Code("TFD767", "open-to-network", "a server without authentication that other machines can reach", "run"),
     Code("TFD768", "task-failed", "a started task whose end ends the run", "run"),
     Code("TFD769", "bad-address", "an address that is none, or that two tasks have"),
-    Code("TFD770", "no-secret", "a file of the run's secret that cannot be had, or that others read", "run"),
+    Code(
+        "TFD770",
+        "no-secret",
+        "a secret of the run that cannot be read, or that others can read",
+        "run",
+    ),
     Code("TFD771", "other-secret", "tasks of one cluster that do not share a secret", "run"),
-    Code("TFD772", "disbelieved", "a word to end from somebody without the secret of the run", "run"),
+    Code("TFD772", "disbelieved", "a request to end from somebody without the secret of the run", "run"),
     Code("TFD773", "no-progress", "a run of which nothing comes for a while", "run"),
     Code("TFD774", "collective-on-cluster", "TensorFlow's all-reduce between processes"),
     # TFD780 to TFD789: data and manifests of a cluster.

@@ -321,7 +321,7 @@ class Attribute(Node):
         name_span: Where the name is written.
         value: The expression.
         others: The further names with their spans.
-        memory: What is remembered of it until the text is read again, by whoever reads it, or None.
+        memory: What a reader remembers of it until the text is read again, or None.
     """
 
     __slots__ = ("memory", "name", "name_span", "others", "value")

@@ -215,7 +215,7 @@ def _many_of(spec: Spec) -> tuple[Plan, KindMap] | None:
 
 
 def _page_of_comparison(found: Comparison) -> str:
-    """Return the page of two placements side by side; equal names of specs are told apart."""
+    """Return the page of two placements side by side; if both specs have one name, words distinguish them."""
     from compiler.report.page.data.diff_data import Side
     from compiler.report.page.data.spec_lines import lines_of, texts_on_disk
     from compiler.report.page.html import diff_page

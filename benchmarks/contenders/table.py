@@ -1,7 +1,7 @@
 """A table that is cut into pieces by `ParameterServerStrategy` with a partitioner.
 
 `python -m benchmarks.contenders.table STEPS`: TF_CONFIG says which task a process is, and the chief prints
-the seconds of STEPS steps after as many for warming up. Keras 3 knows no variables in pieces, so the model is
+the seconds of STEPS steps after as many for warming up. Keras 3 has no variables in pieces, so the model is
 written by hand: the strategy's partitioner cuts the table, `tf.nn.embedding_lookup` asks the pieces for rows,
 and the rows of the gradient are subtracted from their piece, in one op for each (gradient descent needs no
 slots, and no sums of rows that occur several times).

@@ -72,7 +72,7 @@ def tree_of(ops: Iterable[MapOp], name: Callable[[MapOp], str] = op_name) -> Sco
 
 
 def one(_thing: object) -> int:
-    """Return how often a thing is counted that stands for itself."""
+    """Return 1: an op or variable that stands only for itself is counted once."""
     return 1
 
 

@@ -43,7 +43,7 @@ def parse(
         source: The text.
 
     Raises:
-        OfTheWholeTextError: If what is wrong with the piece is told once for the whole text.
+        OfTheWholeTextError: If what is wrong with the piece is reported once for the whole text.
     """
     reports = Reports()
     end = (after[-1].end_pos or 0) if after else piece.end

@@ -47,7 +47,7 @@ def all_match(tokens: list[Token]) -> bool:
 
 
 def last_indent(tokens: list[Token]) -> int:
-    """Return how deep the first token of the last item is indented, after which the next item is told."""
+    """Return the indentation of the first token of the last item, by which the next item is recognized."""
     return indent_of(tokens[[start for start, _ in _items(tokens)][-1]])
 
 

@@ -53,7 +53,7 @@ _LOOKED_AT = frozenset({"NAME", "UNKNOWN", *CLOSER, *OPENER})
 
 
 def _follow(opened: list[str], kind: str, before: str) -> None:
-    """Keep the kinds of the open brackets, the innermost last; those of an index are told from a list's."""
+    """Keep the kinds of the open brackets, the innermost last; an index and a list are distinguished."""
     if kind in CLOSER:
         opened.append("INDEX" if kind == "LBRACKET" and before in INDEXED else kind)
     elif kind in OPENER and opened:

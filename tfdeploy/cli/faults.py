@@ -65,7 +65,7 @@ def _show_usage(error: click.ClickException) -> None:
 
 
 def exit_code(diagnostics: Iterable[Diagnostic]) -> int:
-    """Return 0 if nothing is an error, 2 if a file could not be had, else 1."""
+    """Return 0 if nothing is an error, 2 if a file could not be read or written, else 1."""
     errors = [each for each in diagnostics if each.is_error]
     if any(is_file_fault(each.code) for each in errors):
         return FAULT

@@ -43,7 +43,7 @@ def label_of(text: str) -> str:
 
 @frozen
 class Deployment:
-    """A run on Kubernetes. Making one raises a SpecError if it cannot have every task.
+    """A run on Kubernetes. Making one raises a SpecError if a task cannot run there.
 
     Attributes:
         spec: The spec.
@@ -68,7 +68,7 @@ class Deployment:
     flags: tuple[str, ...] = field(default=())
 
     def __attrs_post_init__(self) -> None:
-        """Raise the SpecError of tasks that cannot be had."""
+        """Raise a SpecError if a task cannot run on Kubernetes as the spec declares it."""
         found = _faults(self)
         if found:
             raise SpecError(found)

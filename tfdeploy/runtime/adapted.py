@@ -1,7 +1,7 @@
 """Plans whose layers have learnt from data what they are to learn before training (`adapt = data.train`).
 
 The state is computed from one pass over the split, in the order of its files, without shuffles. A run keeps
-it in its directory, and whoever continues or uses the run reads it there.
+it in its directory, from which it is read when the run is continued or used.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def missing_attribute(name: str, place: str, span: Span, doc: str) -> Diagnostic
 
 
 def missing_average(span: Span) -> Diagnostic:
-    """`mode = local` without a word on how often the copies are averaged."""
+    """`mode = local` without `average_every`, which says how often the copies are averaged."""
     return error(
         "TFD204",
         "`update` lacks `average_every`",

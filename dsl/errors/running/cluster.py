@@ -92,7 +92,7 @@ def shared_address(
 
 
 def cannot_listen(ref: str, address: str, reason: str, advice: str | None = None) -> Diagnostic:
-    """Report a server that cannot be had where its task should be."""
+    """Report a server that cannot listen at the address of its task."""
     return error("TFD762", f"the server of `{ref}` cannot listen at {address}: {reason}", None, help=advice)
 
 
@@ -178,7 +178,7 @@ def open_to_network(ref: str, where: str) -> Diagnostic:
 
 
 def no_secret(path: str, reason: str, advice: str | None = None) -> Diagnostic:
-    """Report the file of the run's secret that cannot be had, or that others can read."""
+    """Report a file for the run's secret that cannot be read or written, or that others can read."""
     return error(
         "TFD770",
         f"the secret of the run cannot be taken from {quoted(path)}: {reason}",

@@ -196,7 +196,7 @@ def _ordered(
 ) -> list[syntax.Attribute] | None:
     """Sort bindings so that each comes after those that it needs; return None if they form a cycle.
 
-    Bindings are told apart by their position, because several may begin with the name that names nothing.
+    Bindings are identified by their position, because the first name of several of them may be `_`.
     """
 
     def positions_needed(position: int) -> Iterator[int]:

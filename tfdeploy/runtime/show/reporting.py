@@ -1,4 +1,4 @@
-"""Who is told what happens in a run. `Reporter` itself says nothing; `console.py` has those that talk."""
+"""What a run reports while it goes on. `Reporter` itself shows nothing; those of `console.py` print."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def launched_servers(
 ) -> Iterator[LaunchedServers]:
     """Start the servers of a spec in one graph as processes of this machine, and end them in the end.
 
-    Raises RunError if they do not come up; `say` is told who is waited for.
+    Raises RunError if they do not start; `say` gets the names of the tasks that are waited for.
     """
 
     def on_line(task: Task, line: str, stream: Stream) -> None:

@@ -28,8 +28,8 @@ _twins: WeakKeyDictionary[tf.Graph, tf.Graph] = WeakKeyDictionary()
 def assumed_graph(compiled: CompiledGraph) -> tf.Graph:
     """Return a graph with the ops of a compiled graph, whose static shapes are those that forecasts assume.
 
-    That is the graph itself if all inputs have fixed shapes. Shapes stay unknown behind ops of which
-    TensorFlow knows no output shape, such as loops over the positions of a sequence.
+    That is the graph itself if all inputs have fixed shapes. Shapes stay unknown behind ops whose
+    output shape TensorFlow does not know, such as loops over the positions of a sequence.
 
     Args:
         compiled: The graph.

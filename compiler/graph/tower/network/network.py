@@ -51,7 +51,7 @@ _ANY = (
     keras.optimizers.schedules,
     keras.dtype_policies,
 )
-Classes: TypeAlias = Mapping[Any, Callable[..., keras.Layer]]  # class of Keras -> what is called in its stead
+Classes: TypeAlias = Mapping[Any, Callable[..., keras.Layer]]  # Keras's class -> what is called instead
 
 _KERAS: Classes = {}
 _TOWERS: Classes = {**TOWER_CLASSES, **LOOKUPS}

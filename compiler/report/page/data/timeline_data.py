@@ -123,7 +123,7 @@ def _share(bars: Iterable[list[Any]], length: float) -> float:
 def _beneath(forecast: StepForecast, trace: RunTrace, names: Numbers) -> dict[str, Any]:
     """Return the sums, the ops that differ most, and `told`: `[name, device, ops, forecast, measured]`.
 
-    `share` is the part that the differences of what is told have in all differences, without their signs.
+    `share` is the sum of the differences that are described, divided by the sum of all, without signs.
     """
     found = lay_beneath(forecast, trace)
     joined = [each for each in join_alike(found, forecast.work) if each.difference]

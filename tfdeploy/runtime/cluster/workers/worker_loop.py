@@ -41,7 +41,7 @@ class WorkerLoop:
         stream: The training data of all workers, of which this one reads its share.
         target: The server at which the session is opened.
         stop: The signals at which the run stops.
-        reporter: What is told of the run in the terminal.
+        reporter: Shows the progress of the run.
         activity: What the run is doing, for the watchdog.
     """
 

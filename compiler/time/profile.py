@@ -48,7 +48,7 @@ class OpCost:
         detail: Attributes that change the work.
         flops: The floating point operations of the op, from which the times of other sizes are estimated.
         bytes: The bytes that it reads and writes, for the same purpose.
-        ops: How many ops of the measured step are alike in all this.
+        ops: How many ops of the measured step are alike in all this; 0 if it was measured by itself.
         runs: How many kernels TensorFlow started for it: 0 if the op is fused into another one.
         alone: Its time with one thread, while nothing else ran.
         crowded: Its time with one thread, while all other cores were busy with ops of the same step.

@@ -11,7 +11,8 @@ starts a process for each number.
    beside others.
 4. Steps without a trace, with a thread for each core, show how long it takes until a thread that has nothing
    to do takes an op: if that time is right, the simulation takes as long as the steps.
-5. If as many threads as there are cores may work on an op, and on as many ops at once, the processor time of
+5. Ops on rows of a table are also measured with other numbers of rows.
+6. If as many threads as there are cores may work on an op, and on as many ops at once, the processor time of
    one tower shows how many cores are used by threads that look for work.
 """
 
@@ -36,6 +37,7 @@ from compiler.time.work import crossings
 from tfdeploy.runtime.adapted import adapted
 from tfdeploy.runtime.calibrate.network import measure_network
 from tfdeploy.runtime.calibrate.requests import Measured, MeasureRequest, profile_of
+from tfdeploy.runtime.calibrate.rows import ON_ROWS, RowRatio, ratios_by_rows, with_other_rows
 from tfdeploy.runtime.calibrate.stretches import Stretch, cores_used, typical
 from tfdeploy.runtime.calibrate.traces import OpTimes
 from tfdeploy.runtime.plans import graph_of, plan_of
@@ -103,6 +105,7 @@ class _Measurement:
     compiled: CompiledGraph = field(repr=False)
     work: StepWork = field(repr=False)
     starts: list[Any] = field(factory=list, repr=False)
+    rows: tuple[RowRatio, ...] = ()
 
     def run(self) -> Measured:
         import tensorflow as tf
@@ -125,9 +128,9 @@ class _Measurement:
         own = max(0.0, serial - start - started)
         factor = own / traced if own and traced else 1.0
         alone = _scaled(alone, factor)
-        found = Measured(
-            machine, self._costs(alone, alone), start, op_start, 0.0, serial, serial, cores_used(plain)
-        )
+        self.rows = ratios_by_rows(self._on_rows(), self.request.inner_threads)
+        costs = self._costs(alone, alone)
+        found = Measured(machine, costs, start, op_start, 0.0, serial, serial, cores_used(plain))
         if self.request.inner_threads > 1:
             return evolve(found, tower_processors=self._of_one_tower(machine.cores))
         several = self.request.beside and machine.cores > 1
@@ -287,11 +290,16 @@ class _Measurement:
 
     # --- results ------------------------------------------------------------------------------------------
 
+    def _on_rows(self) -> list[Any]:
+        """Return ops of the graph on rows of a table, one of each signature."""
+        names = {each.signature: each.name for each in self.work.ops if each.signature.type in ON_ROWS}
+        return [self.compiled.graph.get_operation_by_name(name) for name in names.values()]
+
     def _costs(self, alone: Times, crowded: Times) -> tuple[OpCost, ...]:
         alike: dict[Signature, list[TimedOp]] = defaultdict(list)
         for op in self.work.ops:
             alike[op.signature].append(op)
-        return tuple(_cost(same, alone, crowded) for same in alike.values())
+        return with_other_rows((_cost(same, alone, crowded) for same in alike.values()), self.rows)
 
 
 def _endless(pipe: InputPipe) -> Any:

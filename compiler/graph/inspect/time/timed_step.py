@@ -134,17 +134,13 @@ class _Reader:
 
     def _op(self, op: Any, *, looped: bool) -> TimedOp:
         entry = self.compiled.ledger.entries[op.name]
-        shaped = self._shaped(op)
-        inputs, outputs = _shapes(shaped.inputs), _shapes(shaped.outputs)
-        transposed = any(_flag(op, name) for name in ("transpose_a", "adj_x"))
-        moved = [each for each in (*shaped.inputs, *shaped.outputs) if each.dtype not in HANDLES]
-        moves = op.type not in PASSED_ON
+        signature, operations, moved = work_of_op(op, self._shaped(op))
         return TimedOp(
             name=op.name,
-            signature=self._one_of_each(_signature(op, shaped)),
+            signature=self._one_of_each(signature),
             device=entry.device,
-            flops=flops(op.type, inputs, outputs, transposed=transposed),
-            bytes=sum(tensor_bytes(each) or 0 for each in moved) + _variable_bytes(op) if moves else 0,
+            flops=operations,
+            bytes=moved,
             times=self.compiled.plan.micro_batches if looped else 1,
             clone=entry.clone,
             scope=self._scope(op.name, entry.clone),
@@ -186,6 +182,24 @@ class _Reader:
         """Return the bytes of a tensor, or 0 if they are not known."""
         made = self._shaped(tensor.op).outputs
         return tensor_bytes(made[tensor.value_index] if tensor.value_index < len(made) else tensor) or 0
+
+
+def work_of_op(op: Any, shaped: Any) -> tuple[Signature, int, int]:
+    """Return what the time of an op depends on, its floating point operations, and the bytes that it moves.
+
+    Args:
+        op: The op.
+        shaped: The same op with known shapes.
+    """
+    inputs, outputs = _shapes(shaped.inputs), _shapes(shaped.outputs)
+    transposed = any(_flag(op, name) for name in ("transpose_a", "adj_x"))
+    moved = [each for each in (*shaped.inputs, *shaped.outputs) if each.dtype not in HANDLES]
+    moves = op.type not in PASSED_ON
+    return (
+        _signature(op, shaped),
+        flops(op.type, inputs, outputs, transposed=transposed),
+        sum(tensor_bytes(each) or 0 for each in moved) + _variable_bytes(op) if moves else 0,
+    )
 
 
 def _is_own(entry: Entry) -> bool:

@@ -1,0 +1,88 @@
+"""Ops on rows of a table with other numbers of rows than those of the step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compiler.graph.inspect.time.timed_step import work_of_op
+from compiler.time.profile import OpCost
+from compiler.time.work import Signature
+from tfdeploy.runtime.calibrate import rows
+from tfdeploy.runtime.calibrate.rows import FACTORS, RowRatio, ratios_by_rows, with_other_rows
+
+TABLE, WIDTH, COUNT = 300, 8, 16
+
+
+def like(count: int) -> Signature:
+    """Return what the time of a sum of so many rows depends on."""
+    inputs = (f"float32[{count},{WIDTH}]", f"int32[{count}]", "int64[]")
+    return Signature("UnsortedSegmentSum", inputs, f"to [{TABLE},{WIDTH}]")
+
+
+@pytest.fixture
+def ops() -> dict[str, Any]:
+    """Return a look-up, a sum of rows, and a sum of rows whose number is not known."""
+    import tensorflow as tf
+
+    with tf.Graph().as_default():
+        some = tf.compat.v1.placeholder(tf.float32, [COUNT, WIDTH])
+        many = tf.compat.v1.placeholder(tf.float32, [None, WIDTH])
+        each = tf.compat.v1.placeholder(tf.int32, [COUNT])
+        count = tf.constant(TABLE, tf.int64)
+        table = tf.compat.v1.placeholder(tf.float32, [TABLE, WIDTH])
+        numbers = tf.compat.v1.placeholder(tf.int64, [COUNT, 3])
+        return {
+            "look-up": tf.raw_ops.GatherV2(params=table, indices=numbers, axis=tf.constant(0)).op,
+            "sum": tf.raw_ops.UnsortedSegmentSum(data=some, segment_ids=each, num_segments=count).op,
+            "unknown": tf.raw_ops.UnsortedSegmentSum(
+                data=many, segment_ids=tf.compat.v1.placeholder(tf.int32, [None]), num_segments=count
+            ).op,
+        }
+
+
+def test_other_numbers_of_rows_are_measured(monkeypatch: pytest.MonkeyPatch, ops: dict[str, Any]) -> None:
+    """The signatures are those that a step with so many rows has; times are beyond that of an empty step."""
+    taken = [1.0, 3.0, 5.0, 9.0, 17.0]
+    run: list[int] = []
+
+    def times(steps: list[Any]) -> list[float]:
+        for step in steps:
+            step()  # each of them runs
+        run.append(len(steps))
+        return taken
+
+    monkeypatch.setattr(rows, "_times", times)
+    found = ratios_by_rows(ops.values(), 0)
+    assert run == [1 + len(FACTORS)] * 2
+    others = [COUNT // 2, 2 * COUNT, 4 * COUNT]
+    assert [each.signature.inputs[1] for each in found[:3]] == [f"int64[{count},3]" for count in others]
+    assert [each.signature for each in found[3:]] == [like(count) for count in others]
+    assert {each.like for each in found[3:]} == {like(COUNT)}
+    assert [each.ratio for each in found] == pytest.approx([0.5, 2, 4] * 2)
+    _, flops, size = work_of_op(ops["sum"], ops["sum"])
+    assert [each.flops for each in found[3:]] == [flops] * 3
+    assert [each.bytes - size for each in found[3:]] == [
+        (count - COUNT) * (4 * WIDTH + 4) for count in others
+    ]
+
+
+def test_more_rows_take_longer(ops: dict[str, Any]) -> None:
+    """Whatever the machine: the times of all numbers of rows are measured, and none is negative."""
+    assert all(each.ratio > 0 for each in ratios_by_rows([ops["sum"]], 0))
+    assert ratios_by_rows([ops["unknown"]], 0) == ()
+
+
+def test_what_the_step_has_counts() -> None:
+    """Costs of other numbers of rows are added in proportion. What the step itself showed stays."""
+    one, two, four = (like(count) for count in (1, 2, 4))
+    measured = OpCost(one.type, one.inputs, one.detail, 100, 1000, 3, 1.0, 10.0, 12.0)
+    own = OpCost(two.type, two.inputs, two.detail, 100, 1100, 1, 1.0, 18.0, 19.0)
+    ratios = (RowRatio(one, two, 100, 1100, 1.5), RowRatio(one, four, 100, 1300, 3.0))
+    added = with_other_rows((measured, own), ratios)
+    assert added[:2] == (measured, own)
+    (more,) = added[2:]
+    assert (more.inputs, more.bytes, more.ops) == (four.inputs, 1300, 0)
+    assert (more.alone, more.crowded) == pytest.approx((30, 36))
+    assert with_other_rows((own,), ratios) == (own,)

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 from click.testing import CliRunner
 
+from tfdeploy.cli.commands.doctor import _lines
 from tfdeploy.cli.group import load
 from tfdeploy.doctor import examine, installation, machine, network, programs, tensorflow
 from tfdeploy.doctor.findings import Finding
@@ -213,3 +214,13 @@ def test_programs(tmp_path: Path) -> None:
     away = programs.judge_editor({"vim": "/usr/bin/vim"}.get, {"EDITOR": "ed"}, tmp_path)
     assert (away.state, away.found.startswith("ed (")) == ("warning", True)
     assert programs.judge_editor({}.get, {}, tmp_path).state == "fine"
+
+
+def test_long_words_stay_whole() -> None:
+    """A path that is wider than the terminal can be copied from it."""
+    path = "/" + "x" * 200
+    assert _lines("fine  ", f"it is {path} here").splitlines() == [
+        "fine  it is",
+        f"      {path}",
+        "      here",
+    ]

@@ -11,13 +11,36 @@ import sys
 import tty
 from pathlib import Path
 
+import click
 import pytest
+from click.shell_completion import CompletionItem
 
 from dsl.schema.completions import override_completions
 from tests.cli.conftest import GOOD, Command
 from tests.docs.pages import DOCS
 from tests.placement_maps import make_map
 from tfdeploy.cli.commands.completion import PROGRAMS
+from tfdeploy.cli.completion import Bash, _names_of_map
+
+
+def test_what_the_script_of_bash_reads() -> None:
+    """A file by its endings and the folders, a value with what may follow it, and others by their kinds."""
+    bash = Bash(click.Command("tfdeploy"), {}, "tfdeploy", "_COMPLETE")
+    file = CompletionItem("", type="file", endings=(".tfdeploy", ".json"))
+    assert bash.format_completion(file) == "ending,.tfdeploy\nending,.json\ndir,"
+    assert bash.format_completion(CompletionItem("", type="dir")) == "dir,"
+    items = [bash.format_completion(CompletionItem(each)) for each in ("plan", "update.mode=")]
+    assert items == ["plain,plan", "part,update.mode="]
+
+
+def test_the_names_in_a_map(tmp_path: Path) -> None:
+    """Variables and ops of the map itself; a file that is no map and no spec has none."""
+    path = tmp_path / "placement.json"
+    path.write_text(make_map(2).to_json())
+    names = _names_of_map(str(path))
+    assert {"conv1/kernel", "clone_1/conv1/Relu"} <= set(names)
+    path.with_suffix(".tfdeploy").write_text("tfdeploy = 1\n")
+    assert _names_of_map(str(path.with_suffix(".tfdeploy"))) == []
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,16 @@ def test_files_of_weights_are_no_arguments() -> None:
     assert [(each.pattern, each.file) for each in graph.starts] == [("shared/*", "a.npz")]
 
 
+def test_a_shared_block_is_made_once() -> None:
+    """All uses of a `layer(...)` of a block call the same layers."""
+    text = BLOCKS.replace("layer(Dense(3))", "layer(tower(3))").replace(
+        "a = x -> repeat(2, tower(8))", "a = x -> Dense(4)"
+    )
+    graph = elaborate(spec_of(text))
+    paths = [graph.layers[call.layer].path for call in graph.calls]
+    assert paths == ["dense", *("shared/first", "shared/dense", "shared/add") * 2]
+
+
 def test_prediction_needs_only_the_inputs_of_the_output() -> None:
     """The label is an input of the model, and not of its prediction."""
     graph = elaborate(spec_of(BLOCKS))

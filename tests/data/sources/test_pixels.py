@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdeploy.data.sources.pixels import RESIZES, decode_image
+from tfdeploy.data.sources.pixels import RESIZES, _middle, decode_image
 
 FRACTIONS = {(20, 30): 1, (39, 60): 1, (40, 60): 2, (95, 121): 4, (200, 250): 8, (400, 500): 8, (18, 500): 1}
 SIZE = (20, 30)
@@ -118,3 +118,25 @@ def test_a_cropped_image_keeps_its_proportions() -> None:
     for encode in (tf.io.encode_png, tf.io.encode_jpeg):
         assert decoded(encode(stripes).numpy(), "crop").min() > 150
         assert decoded(encode(stripes.transpose(1, 0, 2)).numpy(), "crop", 3, (30, 20)).min() > 150
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "part"),
+    [
+        ((10, 20), (5, 5), (0, 5, 10, 10)),
+        ((20, 10), (5, 5), (5, 0, 10, 10)),
+        ((7, 20), (3, 4), (0, 5, 7, 9)),  # 9.33 columns
+        ((8, 20), (3, 4), (0, 4, 8, 11)),  # 10.67 columns
+        ((20, 7), (4, 3), (5, 0, 9, 7)),
+        ((20, 8), (4, 3), (4, 0, 11, 8)),
+        ((7, 40), (5, 6), (0, 16, 7, 8)),  # 8.4 columns
+        ((3, 40), (5, 6), (0, 18, 3, 4)),  # 3.6 columns
+        ((40, 3), (6, 5), (18, 0, 4, 3)),
+        ((9, 1), (1, 3), (4, 0, 1, 1)),
+    ],
+)
+def test_the_middle_is_cut_to_the_nearest_pixel(
+    shape: tuple[int, int], size: tuple[int, int], part: tuple[int, int, int, int]
+) -> None:
+    """Top, left, height and width of the largest part in the middle, of at least one pixel."""
+    assert tuple(_middle(tf.constant(shape), size).numpy()) == part

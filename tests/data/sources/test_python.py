@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 WANTED = {"x": ("float32", (2,)), "y": ("int64", ())}
 
@@ -93,6 +94,14 @@ def test_a_function_in_a_package_is_found(reader: Any) -> None:
 
 
 # The module; code, message, and the line of the module that is pointed at, None for the spec.
+ANY_SIZE = """
+import tensorflow as tf
+
+
+def examples():
+    shapes = {"x": tf.TensorSpec([None])}
+    return tf.data.Dataset.from_generator(lambda: [{"x": [1.0]}], output_signature=shapes)
+"""
 BROKEN: dict[str, tuple[str, str, int | None]] = {
     "no function": ("x = 1", "its module has no function `examples`", None),
     "fails on import": ("import os\nraise ValueError('no data')", "raises ValueError: no data", 2),
@@ -124,6 +133,11 @@ BROKEN: dict[str, tuple[str, str, int | None]] = {
     "dataset of tuples": (
         "import tensorflow as tf\ndef examples():\n    return tf.data.Dataset.range(3)",
         "its dataset does not hold dicts of named tensors",
+        None,
+    ),
+    "dataset of any size": (
+        ANY_SIZE,
+        f"`x` in its dataset is {tf.TensorSpec([None])}, not a tensor of known dtype and shape",
         None,
     ),
     "fails later": (

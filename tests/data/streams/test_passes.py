@@ -44,6 +44,21 @@ def test_an_epoch_visits_every_example_once(reader: Any, numbers: Numbers, buffe
     assert len({tuple(each) for each in [ALL, *epochs]}) == 4
 
 
+def test_what_follows_a_cache_is_done_in_every_pass(reader: Any, numbers: Numbers) -> None:
+    """The cache keeps the examples, and not the order that they get behind it."""
+    found = reader.column(
+        numbers(reader.call("cache"), reader.call("shuffle", 100), seed=1), "n", 100, repeat=True, most=2
+    )
+    assert sorted(found[:100]) == sorted(found[100:]) == ALL
+    assert found[:100] != found[100:]
+
+
+def test_a_single_example_is_read_on(reader: Any, numbers: Numbers) -> None:
+    """A run over one example goes on after any number of steps; without an example it cannot."""
+    last = numbers(reader.call("skip", 99), skip_examples=3)
+    assert reader.column(last, "n", 1, repeat=True, most=2) == [99, 99]
+
+
 def test_epochs_are_exact_where_batches_straddle_them(reader: Any, numbers: Numbers) -> None:
     """A batch size that does not divide the epoch neither drops nor repeats an example."""
     stream = numbers(reader.call("shuffle", 50), seed=1)

@@ -206,3 +206,17 @@ def test_globs_of_the_last_run(old: str, new: str) -> None:
     start, end = (opened.document.positions.offset(at) for at in (edit.range.start, edit.range.end))  # type: ignore[union-attr]
     assert opened.document.text[start:end] == "den"
     assert offered(small("steps = 10", 'directory = "den|"')) == {}
+
+
+def test_offers_are_described() -> None:
+    """Whatever is offered says what it is, once the editor asks."""
+    for category, name, words in [
+        ("transform", "scale", "what it is multiplied by"),
+        ("source", "csv", "csv("),
+        ("keras:optimizer", "Adam", "learning_rate"),
+        ("block", "clones", "batch"),
+    ]:
+        text = completion.described(category, name, {})
+        assert text is not None, category
+        assert words in text
+    assert completion.described("transform", "unknown", {}) is None

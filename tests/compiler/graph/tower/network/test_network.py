@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 import grammar
+from compiler.graph.adapters.keras_private import get_keras_mask, set_keras_mask
 from compiler.graph.build import compile_graph
+from compiler.graph.tower.network.network import _masks_kept
 from compiler.pipeline import make_plan
 from dsl.diagnostics import RunError, SpecError
 from tests.support import spec_of
@@ -95,3 +98,14 @@ def test_cells_in_a_list_are_layers() -> None:
         for cell in ("lstm_cell", "gru_cell")
         for weight in ("kernel", "recurrent_kernel", "bias")
     ]
+
+
+def test_tensors_keep_their_masks() -> None:
+    """A layer that takes the mask off a tensor, as attention does, leaves it to those that come after it."""
+    with tf.Graph().as_default():
+        masked, plain, mask = (tf.zeros([2, 3]) for _ in range(3))
+        set_keras_mask(masked, mask)
+        with _masks_kept([masked, plain]):
+            set_keras_mask(masked, None)
+        assert get_keras_mask(masked) is mask
+        assert get_keras_mask(plain) is None

@@ -84,16 +84,17 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     keeps_nothing = sys.dont_write_bytecode
     sys.dont_write_bytecode = keeps_nothing and not session.config.getoption("--keep-compiled")
     try:
-        with without_scikit_learn(), forked.to_be_forked():
+        with without_scikit_learn():
             return (yield)
     finally:
+        _IMPORTING.close()
         sys.dont_write_bytecode = keeps_nothing
         gc.enable()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtestloop() -> Iterator[None]:
-    """Fork the process that forks others while none of TensorFlow's threads is there."""
+def pytest_runtest_protocol() -> Iterator[object]:
+    """Before the first test, fork what forks others: none of TensorFlow's threads is there yet."""
     forked.fork_nursery()
     return (yield)
 

@@ -36,6 +36,7 @@ import time
 import traceback
 import weakref
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -106,9 +107,10 @@ def to_be_forked() -> Iterator[None]:
                 os.environ[name] = value
 
 
+@cache
 def fork_nursery() -> None:
-    """Fork the nursery from this process, if it has imported TensorFlow."""
-    if _NURSERIES or not {"tensorflow", "keras"} <= sys.modules.keys():
+    """Fork the nursery from this process, if it has imported TensorFlow when it first comes here."""
+    if not {"tensorflow", "keras"} <= sys.modules.keys():
         return
     assert _native_threads() == 0, "a test has TensorFlow start threads while it is imported"
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, frozen
 
+from tests.forked import SETTINGS
 from tools.mutation.covering import MOST_FILES, MOST_TESTS, Covering, Nearness
 from tools.mutation.mutants import Mutant, mutants_of
 
@@ -297,7 +298,7 @@ class Server:
         self.tree = _copy(FOLDER / f"tree-{index}")
         for path, text in marked.items():
             (self.tree / path).write_text(text, encoding="utf-8")
-        environment = {**os.environ, "PYTHONPATH": str(self.tree), "OPENBLAS_NUM_THREADS": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(self.tree), **SETTINGS}
         self._log = FOLDER / f"log-{index}.txt"
         self.process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("forking.py"))],

@@ -12,7 +12,8 @@ from compiler.graph.adapters import tensorflow_private
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.storage.saving import add_saving
-from compiler.graph.tower.trace import Tracer
+from compiler.graph.tower.template import Template
+from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from tests.folders import ROOT
 from tests.support import Training, classifier, examples, spec_of
@@ -55,19 +56,30 @@ def test_a_clone_of_the_digits_has_no_more_ops_than_it_had(digits: Any) -> None:
     assert ops[1] <= 91
 
 
-def test_the_tower_of_resnet50_is_simplified() -> None:
+@pytest.fixture(scope="module")
+def resnet() -> tuple[Any, Template]:
+    """Three clones of ResNet-50, and their tower."""
+    plan = make_plan(spec_of(RESNET, clones__count="3", devices__cpu="3"))
+    traces = Traces()
+    compiled = compile_graph(plan, seed=1, traces=traces)
+    (template,) = traces.of(plan, 1).templates.values()
+    return compiled, template
+
+
+def test_the_tower_of_resnet50_is_simplified(resnet: tuple[Any, Template]) -> None:
     """1,227 nodes, a quarter of them ports: batch normalisation is one op, constants are shared."""
-    plan = make_plan(spec_of(RESNET))
-    template = Tracer(plan.model, seed=1).trace(2, training=True)
+    _, template = resnet
     kinds = Counter(node.op for node in template.graph_def.node)
     assert len(template.graph_def.node) <= 1227
     assert kinds["Const"] <= 53
     assert (kinds["FusedBatchNormV3"], kinds["FusedBatchNormGradV3"], kinds["ShapeN"]) == (53, 53, 0)
 
 
-def test_only_the_first_clone_makes_statistics_that_only_its_are_kept_of() -> None:
+def test_only_the_first_clone_makes_statistics_that_only_its_are_kept_of(
+    resnet: tuple[Any, Template],
+) -> None:
     """A further clone of ResNet-50 has 794 ops, reads of weights included, and clone 0 has 431 more."""
-    compiled = compile_graph(make_plan(spec_of(RESNET, clones__count="3", devices__cpu="3")))
+    compiled, _ = resnet
     ops = Counter(entry.clone for entry in compiled.ledger.entries.values())
     assert ops[1] == ops[2] <= 794
     assert ops[0] - ops[1] <= 431

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -67,6 +70,12 @@ def graph_of(spec: ir.Spec, worker: int = 0) -> CompiledGraph:
     return compile_graph(make_plan(spec, emulate=True, worker=worker))
 
 
+@cache
+def known(worker: int = 0, **options: Any) -> CompiledGraph:
+    """Return the graph of a worker of a `cluster`, made once; nothing may be added to it."""
+    return graph_of(cluster(**options), worker)
+
+
 def refs(compiled: CompiledGraph) -> set[str]:
     """Return the devices that have ops of a graph."""
     return {entry.device.ref for entry in compiled.ledger.entries.values()}
@@ -84,8 +93,7 @@ def between(transfers: tuple[MapTransfer, ...], source: str, target: str) -> int
 @pytest.mark.parametrize("update", ["mode = async", "replication = between_graph"])
 def test_a_worker_has_ops_on_itself_and_on_the_parameter_servers(update: str) -> None:
     """No graph needs another worker, and all share variables by name and device."""
-    spec = cluster(workers=3, update=update)
-    graphs = [graph_of(spec, worker) for worker in range(3)]
+    graphs = [known(worker, workers=3, update=update) for worker in range(3)]
     for number, graph in enumerate(graphs):
         assert refs(graph) == {"ps[0].cpu[0]", "ps[1].cpu[0]", f"worker[{number}].cpu[0]"}
         assert [clone.device for clone in graph.clones] == [f"worker[{number}].cpu[0]"]
@@ -98,7 +106,7 @@ def test_a_worker_has_ops_on_itself_and_on_the_parameter_servers(update: str) ->
 def test_the_global_step_is_with_the_first_parameter_server(update: str) -> None:
     """One graph or several, with three servers: it is with the first, in the graph of every worker."""
     for worker in (0, 1):
-        graph = graph_of(cluster(servers=3, update=update), worker)
+        graph = known(worker, servers=3, update=update)
         entry = graph.ledger.entries[graph.global_step.handle.op.name]
         assert (entry.device.ref, entry.placed.reason.text) == ("ps[0].cpu[0]", "global_step -> ps[0].cpu[0]")
 
@@ -108,7 +116,7 @@ def test_the_towers_of_a_second_worker_are_scoped_as_those_of_the_first(
     cpus: int, scopes: tuple[str, ...]
 ) -> None:
     """Each graph counts its own towers from zero, so all graphs name their ops alike; numbers are of all."""
-    first, second = (graph_of(cluster(cpus=cpus), worker) for worker in (0, 1))
+    first, second = (known(worker, cpus=cpus, update="mode = async") for worker in (0, 1))
     assert [each.scope for each in second.clones] == list(scopes)
     assert [each.number for each in second.plan.towers] == [cpus + at for at in range(cpus)]
     inside = [
@@ -125,7 +133,7 @@ def test_the_towers_of_a_second_worker_are_scoped_as_those_of_the_first(
 
 def test_one_graph_reads_a_shard_of_the_data_on_every_worker() -> None:
     """In one graph each worker's clones are fed beside them; with unequal workers one reads for all."""
-    even = graph_of(cluster(cpus=2, update="mode = sync"))
+    even = known(cpus=2, update="mode = sync")
     assert [(pipe.placed.device.ref, pipe.shard, pipe.size) for pipe in even.train_inputs] == [
         ("worker[0].cpu[0]", (0, 2), 16),
         ("worker[1].cpu[0]", (1, 2), 16),
@@ -149,7 +157,7 @@ def test_a_clone_may_have_a_stream_of_its_own() -> None:
 def test_a_worker_sends_the_sum_of_its_clones_once() -> None:
     """Weights go to every clone, those of a worker together: by hand, for all workers."""
     for update, statistics in (("mode = async", 2 * 3 * 4), ("replication = between_graph", 2 * 3 * 4)):
-        transfers = map_placement(graph_of(cluster(workers=3, cpus=2, update=update))).transfers
+        transfers = map_placement(known(workers=3, cpus=2, update=update)).transfers
         weights = KERNELS + statistics
         to_workers = between(transfers, "ps", "worker")
         assert 3 * 2 * KERNELS <= to_workers <= 3 * 2 * (weights + 64)
@@ -161,7 +169,7 @@ def test_a_worker_sends_the_sum_of_its_clones_once() -> None:
 @pytest.mark.parametrize("update", ["mode = async", "mode = sync"])
 def test_a_task_tells_once_that_its_updates_are_done(update: str) -> None:
     """What the first server waits for on each other server is one op, which every update there precedes."""
-    compiled = graph_of(cluster(servers=2, update=update))
+    compiled = known(cpus=1, update=update)
     entries = compiled.ledger.entries
     told = {
         before
@@ -198,7 +206,7 @@ def test_a_rate_that_never_changes_is_not_sent(rate: str, sent: bool) -> None:
 
 def test_the_map_covers_all_tasks() -> None:
     """Clones, devices and workers of all tasks are there; the ops are those of the chief's graph."""
-    found = map_placement(graph_of(cluster(workers=3, cpus=2)))
+    found = map_placement(known(workers=3, cpus=2, update="mode = async"))
     assert [(each.index, each.devices) for each in found.clones] == [
         (number, (f"worker[{number // 2}].cpu[{number % 2}]",)) for number in range(6)
     ]
@@ -216,7 +224,7 @@ def test_the_map_covers_all_tasks() -> None:
 @pytest.mark.parametrize("update", ["mode = async", "replication = between_graph", "mode = sync"])
 def test_every_op_runs_where_it_was_asked_to_be(update: str) -> None:
     """A step of a graph, emulated in one process, is where the map says."""
-    compiled = graph_of(cluster(cpus=2, update=update))
+    compiled = known(cpus=2, update=update)
     assigned = run_one_step(compiled)
     assert map_placement(compiled, assigned).misplaced == ()
     assert any(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from compiler.report.comparison.compare import Comparison
     from compiler.time.forecast import StepForecast
     from dsl.ir import Spec
+    from tfdeploy.runtime.many_clones import MapByKinds
 
     Placed: TypeAlias = Spec | CompiledGraph | PlacementMap | KindMap
 
@@ -105,7 +106,8 @@ def to_html(subject: Placed | Comparison) -> str:
     if isinstance(subject, Spec):
         many = _many_of(subject)
         if many is not None:
-            return plan_page(many[1], spec_lines.texts_of(subject), many[0])
+            texts = spec_lines.texts_of(subject)
+            return plan_page(many.placement, texts, many.plan, time=many.time)
     if isinstance(subject, PlacementMap | KindMap):
         return plan_page(subject, spec_lines.texts_on_disk(subject))
     graph = _graph_of(subject)
@@ -191,14 +193,11 @@ def _any_map_of(subject: Placed) -> AnyMap:
     if isinstance(subject, KindMap):
         return subject
     many = _many_of(subject) if isinstance(subject, Spec) else None
-    return placement_of(subject) if many is None else many[1]
+    return placement_of(subject) if many is None else many.placement
 
 
-def _many_of(spec: Spec) -> tuple[Plan, KindMap] | None:
-    """Return the plan and the map of many clones that are alike, or None if the graph of all has to be built.
-
-    That is so if the time of a step can be forecast, as on the command line.
-    """
+def _many_of(spec: Spec) -> MapByKinds | None:
+    """Return the map of many clones that are alike, or None if the graph of all has to be built."""
     from compiler.conditions.expect import check_expectations
     from dsl.diagnostics import SpecError
     from tfdeploy.runtime.many_clones import map_by_kinds
@@ -211,7 +210,7 @@ def _many_of(spec: Spec) -> tuple[Plan, KindMap] | None:
     wrong = check_expectations(found.plan, found.placement)
     if wrong:
         raise SpecError(wrong)
-    return found.plan, found.placement
+    return found
 
 
 def _page_of_comparison(found: Comparison) -> str:

@@ -42,7 +42,8 @@ def plan_page(
     model = plan.model
     lines = lines_of(placement, texts, places_of(model))
     if compiled is None:
-        return html_page(placement, lines, Details(model=model, time=time, trace=trace))
+        work = time.work if time is not None else None
+        return html_page(placement, lines, Details(model=model, work=work, time=time, trace=trace))
     from compiler.graph.assumed_sizes import with_assumed_sizes
     from compiler.graph.inspect.time.timed_step import timed_step
 

@@ -19,9 +19,9 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.memory.forecast import StepMemory
 from compiler.kinds.expanding.counted import chosen_ops
-from compiler.kinds.expanding.expand import devices_of, transfers_of, variables_like, variables_of
+from compiler.kinds.expanding.expand import devices_of, time_of, transfers_of, variables_like, variables_of
 from compiler.kinds.records.kind_map import AnyMap
-from compiler.mapping.records import MapDevice, MapTensor, PlacementMap
+from compiler.mapping.records import MapDevice, MapTensor
 from compiler.mapping.step_time import DeviceTime, MapTime
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import homes_of
@@ -86,17 +86,12 @@ def require_expectations(
 def check_expectations(plan: Plan, placement: AnyMap) -> tuple[Diagnostic, ...]:
     """Return a diagnostic for each condition that is not met."""
     wanted = plan.spec.expect.conditions
-    if _time(placement) is None:
+    if placement.time is None:
         unknown = [errors.time_unknown(each) for each in wanted if each.function in _OF_TIME]
         wanted = tuple(each for each in wanted if each.function not in _OF_TIME)
     else:
         unknown = []
     return (*unknown, *_not_met(wanted, plan, placement))
-
-
-def _time(placement: AnyMap) -> MapTime | None:
-    """Return the forecast of a step; a map by kinds has none."""
-    return placement.time if isinstance(placement, PlacementMap) else None
 
 
 def _not_met(conditions: Iterable[ir.Condition], plan: Plan, placement: AnyMap) -> Iterator[Diagnostic]:
@@ -225,7 +220,7 @@ def _ops(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]
 def _step_time(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]:
     """Return the forecast time of a step."""
     del condition, plan
-    time = _time(placement)
+    time = time_of(placement)
     assert time is not None  # or the condition has been refused
     return [Figure(time.seconds, duration(time.seconds), tuple(_path_parts(time)))]
 
@@ -244,7 +239,7 @@ def _path_parts(time: MapTime) -> Iterator[str]:
 
 def _busy(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]:
     """Return the part of a step in which each of the devices is busy."""
-    refs, time = _refs(condition.arguments[0], plan), _time(placement)
+    refs, time = _refs(condition.arguments[0], plan), time_of(placement)
     assert time is not None  # or the condition has been refused
     return [
         Figure(each.busy, f"{each.busy:.1%} on `{each.ref}`", _idle_parts(each, time))

@@ -10,23 +10,31 @@ from __future__ import annotations
 from attrs import evolve, field, frozen
 
 from compiler.collector import collector_paused
-from compiler.graph.assumed_sizes import forecast_memory
+from compiler.graph.assumed_sizes import forecast_memory, with_assumed_sizes
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.step.transfers import list_transfers
+from compiler.graph.inspect.time.timed_step import timed_step
+from compiler.graph.session_options import cores
 from compiler.graph.tower.traces import Traces
 from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
 from compiler.kinds.deployment.layout import FEW, MANY, MORE, grid_of, why_not, with_grid
 from compiler.kinds.expanding.expand import devices_of, expand
 from compiler.kinds.growing.grow import kinds_of
+from compiler.kinds.growing.grow_step import FewSteps, grow_step, has_same_work
 from compiler.kinds.growing.memory import Peak, with_memory
+from compiler.kinds.growing.times import with_time
 from compiler.kinds.names.counting import counted_names
 from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.records.kind_map import KindMap
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
+from compiler.time.costs import choose_costs
+from compiler.time.forecast import StepForecast, forecast_step
+from compiler.time.profile import FoundProfile
+from compiler.time.work import StepWork
 from dsl.diagnostics import Diagnostic, SpecError
 
 
@@ -37,20 +45,27 @@ class ManyClones:
     Attributes:
         placement: The map, by kinds.
         warnings: The warnings about the spec.
+        time: The forecast of the time of a step, if something is known to make it from. Of many tasks it has
+            the first and the last one, which stands for the others.
     """
 
     placement: KindMap = field(repr=False)
     warnings: tuple[Diagnostic, ...]
+    time: StepForecast | None = field(default=None, repr=False)
 
 
-def map_many(plan: Plan, *, base: str = ".", least: int = MANY, forecast: bool = True) -> ManyClones:
+def map_many(
+    plan: Plan, *, base: str = ".", least: int = MANY, machine: FoundProfile | None = None, fold: bool = True
+) -> ManyClones:
     """Return the map of the clones of a plan.
 
     Args:
         plan: The plan.
         base: The folder in which `python(...)` looks for modules first, and from which files start.
         least: The number of clones from which this is worth it.
-        forecast: Whether the memory of a step is forecast.
+        machine: The profile of the machine; without one, the time of a step is forecast if the spec names its
+            hardware (`devices.kind`).
+        fold: Whether one task may stand for others in the forecast of time.
 
     Raises:
         NotAlikeError: Their own graph has to be built for it; the message says why, after "because".
@@ -60,15 +75,15 @@ def map_many(plan: Plan, *, base: str = ".", least: int = MANY, forecast: bool =
         raise NotAlikeError(reason)
     try:
         with collector_paused():
-            return _map_many(plan, grid_of(plan), base, forecast=forecast)
+            return _map_many(plan, grid_of(plan), base, machine, fold=fold)
     except SpecError as fault:  # what is wrong with the spec is said of its own graph
         raise NotAlikeError("a graph with fewer of them cannot be built") from fault
 
 
-def _map_many(plan: Plan, grid: Grid, base: str, *, forecast: bool) -> ManyClones:
+def _map_many(plan: Plan, grid: Grid, base: str, machine: FoundProfile | None, *, fold: bool) -> ManyClones:
     traces = Traces(base)
     few, more = grid.cut(FEW, FEW), grid.cut(MORE, MORE)
-    compiled = _compiled(plan, few, traces)
+    compiled = first = _compiled(plan, few, traces)
     small = evolve(map_placement(compiled), transfers=list_transfers(compiled, named=None))
     compiled = _compiled(plan, more, traces)
     larger = map_placement(compiled)
@@ -81,11 +96,34 @@ def _map_many(plan: Plan, grid: Grid, base: str, *, forecast: bool) -> ManyClone
     named = [(each.ref, each.device) for each in devices_of(found)]
     if named != [(each.ref, plan.tensorflow_device(each)) for each in plan.topology.devices]:
         raise NotAlikeError("their devices are not all like those of a few")
-    if forecast:
-        peaks = {ref: Peak(each.bytes, each.alive) for ref, each in forecast_memory(compiled).items()}
-        found = with_memory(found, peaks, Patterns(more, counted[1], one_pipe))
+    peaks = {ref: Peak(each.bytes, each.alive) for ref, each in forecast_memory(compiled).items()}
+    found = with_memory(found, peaks, Patterns(more, counted[1], one_pipe))
     own = compiled.warnings[len(compiled.plan.warnings) :]
-    return ManyClones(found, (*plan.warnings, *own))
+    time = None
+    if machine is not None or plan.spec.devices.kind is not None:
+        known = FewSteps(_step(first), patterns, _step(compiled), more)
+        if not has_same_work(grow_step(known, more, compiled.plan), known.more):
+            raise NotAlikeError("the step of nine has what does not follow from that of four")
+        time = _time(known, grid, plan, machine, fold=fold)
+        if time is not None:
+            source = machine.path if machine is not None else plan.spec.devices.kind or ""
+            found = with_time(found, time.for_map(source))
+    return ManyClones(found, (*plan.warnings, *own), time)
+
+
+def _step(compiled: CompiledGraph) -> StepWork:
+    return timed_step(with_assumed_sizes(compiled))
+
+
+def _time(
+    known: FewSteps, grid: Grid, plan: Plan, machine: FoundProfile | None, *, fold: bool
+) -> StepForecast | None:
+    """Return the forecast of the time of a step, or None if the costs of its ops are not known."""
+    one_stands_for_others = fold and not known.few.one_process and grid.hosts > MORE
+    work = grow_step(known, grid, plan, fold=one_stands_for_others)
+    profile = machine.profile if machine is not None else None
+    costs = choose_costs(work, plan.spec.devices, profile, cores())
+    return None if costs is None else forecast_step(work, costs)
 
 
 def _compiled(plan: Plan, grid: Grid, traces: Traces) -> CompiledGraph:

@@ -17,9 +17,9 @@ def speeds(tasks: Sequence[Active], cores: int, awake: float = 1.0) -> list[floa
         awake: The cores that a process uses at least while it runs an op. Its threads that have nothing to do
             look for work for a while before they sleep.
     """
-    if len(tasks) == 1:
+    if len(tasks) == 1 and tasks[0].copies == 1:
         return [1.0]
-    demand = sum(each.demand for each in tasks)
+    demand = sum(each.demand * each.copies for each in tasks)
     asked = demand + _looking(tasks, awake) if awake > 1 else demand
     if asked <= cores and all(each.crowding == 1.0 for each in tasks):
         return [1.0] * len(tasks)  # nothing slows them
@@ -33,11 +33,12 @@ def speeds(tasks: Sequence[Active], cores: int, awake: float = 1.0) -> list[floa
 
 def _looking(tasks: Sequence[Active], awake: float) -> float:
     """Return the cores that are used by threads which look for work, in all processes that run an op."""
-    own: dict[int, float] = {}
+    own: dict[int, tuple[float, int]] = {}
     for each in tasks:
         if each.thread is not None:
-            own[each.thread.process] = own.get(each.thread.process, 0.0) + each.demand
-    return sum(max(0.0, awake - each) for each in own.values())
+            before = own.get(each.thread.process, (0.0, 1))[0]
+            own[each.thread.process] = before + each.demand, each.copies
+    return sum(max(0.0, awake - demand) * copies for demand, copies in own.values())
 
 
 def spread(cost: Cost, inner: int, cores: int) -> tuple[float, float]:

@@ -29,7 +29,7 @@ from compiler.time.costs import Cost, Costs, Link
 from compiler.time.polling import noticed
 from compiler.time.simulated import Bar, Hop, Simulated, within
 from compiler.time.tasks import Active, Run, Send, Task, Thread
-from compiler.time.work import StepWork
+from compiler.time.work import Echo, StepWork
 from compiler.topology import Device, Host
 
 SHORT = 3e-6
@@ -85,6 +85,7 @@ class _Simulation:
     arrows_in: list[int] = field(factory=list)
     processes: list[int] = field(factory=list)  # by op
     machines: list[int] = field(factory=list)  # by process
+    copies: list[int] = field(factory=list)  # by process: how many on its machine it stands for
     inner: int = 1
     awake: float = 1.0  # the cores that a process uses at least
     held: dict[str, deque[tuple[Task, int]]] = field(factory=dict)  # mutexes, each with who waits for it
@@ -100,6 +101,8 @@ class _Simulation:
         self.awake = min(float(self.inner), costs.awake)
         self.threads = [[Thread(at, each) for each in range(threads)] for at in range(len(hosts))]
         self.machines = [0 if work.one_machine else at for at in range(len(hosts))]
+        shared = {number[host]: count for host, count in work.alike.items()} if work.one_machine else {}
+        self.copies = [shared.get(at, 1) for at in range(len(hosts))]
         self.active = [[] for _ in range(len(hosts))]
         self.rates = [[] for _ in range(len(hosts))]
         self.since = [0.0] * len(hosts)
@@ -128,6 +131,20 @@ class _Simulation:
                 self.sends.append(Send(source, target, arrow.tensor, arrow.bytes))
                 self.sent[arrow.source].append(known[key])
             self.sends[known[key]].targets.append(arrow.target)
+        for echo in self.work.echoes:
+            self._send_to_others(echo)
+
+    def _send_to_others(self, echo: Echo) -> None:
+        """Let an op hand a tensor to processes that are not simulated, before it does so to that which is."""
+        alike = self.work.alike
+        own = [self.sends[each] for each in self.sent[echo.source]]
+        send = next((each for each in own if each.target.host in alike), None)
+        if send is not None:
+            send.times += echo.count
+            return
+        self.sent[echo.source].append(len(self.sends))
+        source = self.work.ops[echo.source].device
+        self.sends.append(Send(source, echo.target, echo.tensor, echo.bytes, times=echo.count))
 
     # --- the course of time -------------------------------------------------------------------------------
 
@@ -180,7 +197,12 @@ class _Simulation:
                 if arrow.source in own and arrow.target in own:
                     run.waiting[arrow.target] += 1
         run.asked.clear()
-        asking = [each for op in run.ops for each in self.sent[op] if self.ways[each].asking]
+        asking = [
+            each
+            for op in run.ops
+            for each in self.sent[op]
+            if self.ways[each].asking and self.sends[each].targets
+        ]
         starting = [(self.hosts[self.sends[at].target.host], -1 - at) for at in asking]
         starting += [(self.processes[op], op) for op in run.ops if run.waiting[op] == 0]
         for turn, (process, task) in enumerate(starting):
@@ -255,19 +277,22 @@ class _Simulation:
             return
         thread.idle, thread.busy = False, True
         seconds, demand, crowding = self._asks(task.op)
+        copies = self.copies[thread.process]
         waited = task.ready < self.now - _EPSILON and thread.last is not None
         after = thread.last if waited else task.cause
         self._let_run(
-            self.machines[thread.process], Active(task, thread, self.now, seconds, demand, crowding, after)
+            self.machines[thread.process],
+            Active(task, thread, self.now, seconds, demand, crowding, after, copies=copies),
         )
 
     def _asks(self, op: int) -> tuple[float, float, float]:
         """Return the seconds of a task on its thread, the cores that it uses, and how crowding slows it."""
         if op < 0:
-            return self.ways[-1 - op].asking, self.ways[-1 - op].thread_cores, 1.0
+            way, send = self.ways[-1 - op], self.sends[-1 - op]
+            return way.asking * self.work.alike.get(send.source.host, 1), way.thread_cores, 1.0
         if op >= len(self.work.ops):  # the sending op, and the receiving one
-            way = self.ways[op - len(self.work.ops)]
-            return 2 * self.costs.op_start + way.giving, way.thread_cores, 1.0
+            way, send = self.ways[op - len(self.work.ops)], self.sends[op - len(self.work.ops)]
+            return (2 * self.costs.op_start + way.giving) * send.times, way.thread_cores, 1.0
         cost = self.op_costs[op]
         if self.on_gpu[op]:
             return cost.start, 1.0, 1.0
@@ -453,7 +478,7 @@ class _Simulation:
         """Bring a tensor to another device."""
         number = task.op - len(self.work.ops)
         send, link = self.sends[number], self.ways[number]
-        if link.asking and number not in task.run.asked:
+        if link.asking and send.targets and number not in task.run.asked:
             task.run.early[number] = task
             return
         taken = link.seconds(send.size)
@@ -461,6 +486,13 @@ class _Simulation:
             self._arrived(task, send, None, thread)
             return
         pair = (send.source, send.target)
+        if not send.targets:  # it goes to processes that are not simulated, over links of their own
+            cores = link.cores(send.size) / 2
+            if cores > 0:
+                machine = self.machines[self.hosts[send.source.host]]
+                active = Active(task, None, self.now, taken, cores, 1.0, None, _nothing, send.times)
+                self._let_run(machine, active)
+            return
         if link.cores(send.size) > 0:
             self.waiting.setdefault(pair, deque()).append((task, send, link))
             if len(self.waiting[pair]) == 1:
@@ -497,9 +529,11 @@ class _Simulation:
                 self._carry(pair)
 
         ends = (ended,) if machines[0] == machines[1] else (ended, _nothing)
-        for machine, end in zip(machines, ends, strict=False):
+        of_source = self.work.alike.get(pair[0].host, 1)
+        at_ends = (send.times * of_source,) if len(ends) == 1 else (send.times, of_source)
+        for machine, end, copies in zip(machines, ends, at_ends, strict=False):
             cores = link.cores(send.size) / len(ends)
-            self._let_run(machine, Active(task, None, self.now, taken, cores, 1.0, None, end))
+            self._let_run(machine, Active(task, None, self.now, taken, cores, 1.0, None, end, copies))
 
     def _arrived(self, task: Task, send: Send, hop: int | None, thread: Thread | None) -> None:
         assert task.cause is not None

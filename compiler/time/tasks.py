@@ -20,6 +20,8 @@ class Send:
         tensor: The name of the tensor.
         size: Its bytes.
         targets: The numbers of the ops that wait.
+        times: To how many devices that are alike it is handed, one after the other. Only the last of them is
+            simulated.
     """
 
     source: Device
@@ -27,6 +29,7 @@ class Send:
     tensor: str
     size: int
     targets: list[int] = field(factory=list)
+    times: int = 1
 
 
 @define(eq=False)
@@ -87,6 +90,7 @@ class Active:
         crowding: How many times as long it takes if all cores are busy with other tasks.
         began_after: The number of the bar after which it could begin, or None.
         ended: What is done at its end if there is no thread.
+        copies: How many tasks of the machine it stands for, all of which run at the same time.
     """
 
     task: Task | None
@@ -97,6 +101,7 @@ class Active:
     crowding: float
     began_after: int | None
     ended: Callable[[], None] = lambda: None
+    copies: int = 1
 
 
 @define(eq=False)

@@ -5,9 +5,11 @@ The records say nothing about time. `costs.py` says how long an op takes, and `s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import evolve, field, frozen
 
-from compiler.topology import Device
+from compiler.topology import Device, Host
 
 
 @frozen(cache_hash=True)
@@ -77,6 +79,25 @@ class Arrow:
 
 
 @frozen
+class Echo:
+    """What an op sends to processes that are not simulated, because another one stands for them.
+
+    Attributes:
+        source: The index of the op.
+        target: The device that stands for those to which it is sent.
+        tensor: The tensor, or nothing if the ops there only wait.
+        bytes: The size of the tensor.
+        count: How often it is sent to others. They come before the one that stands for them.
+    """
+
+    source: int
+    target: Device
+    tensor: str
+    bytes: int
+    count: int
+
+
+@frozen
 class StepWork:
     """The work of one step.
 
@@ -91,6 +112,9 @@ class StepWork:
         inner_threads: How many threads of a process may work on one op; 0 for one on each core.
         loops: The indices of the ops that each clone repeats by itself, if clones do not step together; else
             empty.
+        alike: The processes that stand for others too, each with the number of those it stands for, itself
+            included.
+        echoes: What is sent to these others.
     """
 
     ops: tuple[TimedOp, ...] = field(repr=False)
@@ -102,6 +126,8 @@ class StepWork:
     op_threads: int = 0
     inner_threads: int = 0
     loops: tuple[tuple[int, ...], ...] = field(default=(), repr=False)
+    alike: Mapping[Host, int] = field(factory=dict)
+    echoes: tuple[Echo, ...] = field(default=(), repr=False)
 
     def on_gpu(self, op: TimedOp) -> bool:
         """Whether an op runs on a GPU."""
@@ -117,6 +143,17 @@ class StepWork:
             evolve(each, device=places[each.name]) if each.name in places else each for each in self.ops
         )
         return evolve(self, ops=ops)
+
+
+def scope_of(name: str, tower: str = "") -> str:
+    """Return the layer, or the part of the step, that an op belongs to: the first two levels of its name.
+
+    Args:
+        name: The name of the op.
+        tower: The scope of its clone, if it has one, which is left out.
+    """
+    inner = name.removeprefix(f"{tower}/") if tower else name
+    return "/".join(inner.split("/")[:-1][:2]) or inner
 
 
 def crossings(work: StepWork) -> dict[tuple[int, str, Device], int]:

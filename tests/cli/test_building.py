@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -49,3 +50,25 @@ def test_many_clones_are_shown_without_their_graph(tmp_path: Path, monkeypatch: 
     assert "clone_0..29/" in done.stdout
     assert "a step needs 260 B on each of `gpu[0..29]`, 160 B more than `gpu_memory`" in done.output
     assert "it is 720 B a step" in done.output  # 20 bytes of gradients and 4 of the loss, from each
+
+
+def test_the_time_of_many_clones_is_forecast_without_their_graph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table has how busy devices are, `expect` asks for the time, and the page has the costs of ops."""
+    monkeypatch.setattr("compiler.graph.build.compile_graph", None)
+    path, page = tmp_path / "small.tfdeploy", tmp_path / "small.html"
+    asked = "expect { step_time <= 1us }"
+    path.write_text(SPEC[: SPEC.index("expect")].replace("gpu = 30", "gpu = 30\n  kind = v100") + asked)
+    done = CliRunner().invoke(load("plan"), [str(path)], standalone_mode=False)
+    assert "an estimate for the hardware `v100`" in done.stdout
+    assert done.stdout.splitlines()[4].endswith("busy")
+    assert "clone_" in done.stdout
+    assert "TFD536" in done.output
+    CliRunner().invoke(load("plan"), [str(path), "--html", str(page)], standalone_mode=False)
+    text = page.read_text()
+    assert '"measures":["ops","held","flops","bytes","time"]' in text
+    begin = '<script type="application/json" id="data">'
+    data = json.loads(text.partition(begin)[2].partition("</script>")[0])
+    assert any(flops and time for _, flops, _, time in data["costs"])
+    assert "gpu[29]" in [row["label"] for row in data["step"]["rows"]]

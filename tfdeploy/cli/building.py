@@ -81,7 +81,7 @@ def build_map(
 ) -> ShownMap:
     """Return the placement map of a spec with all forecasts, and show the warnings about it.
 
-    The graph of many clones that are alike is not built for it, unless the time of its step is forecast.
+    The graph of many clones that are alike is not built for it.
 
     Args:
         spec: The spec.
@@ -108,7 +108,7 @@ def build_map(
         return ShownMap(built.compiled.plan, built.placement(), built.compiled, built.time)
     if found.warnings:
         show(found.warnings, common)
-    return ShownMap(found.plan, found.placement)
+    return ShownMap(found.plan, found.placement, time=found.time)
 
 
 TAKES_LONG = 32

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from compiler.kinds.records.kind_map import KindMap
     from compiler.plan import Plan
+    from compiler.time.forecast import StepForecast
     from dsl import ir
     from dsl.diagnostics import Diagnostic
 
@@ -33,11 +34,13 @@ class MapByKinds:
         plan: The plan of all clones.
         placement: The map.
         warnings: The warnings about the spec.
+        time: The forecast of the time of a step, if there is one.
     """
 
     plan: Plan = field(repr=False)
     placement: KindMap = field(repr=False)
     warnings: tuple[Diagnostic, ...]
+    time: StepForecast | None = field(default=None, repr=False)
 
 
 def _say_nothing(doing: str) -> AbstractContextManager[None]:
@@ -71,20 +74,21 @@ def map_by_kinds(
         SpecError: If the spec does not fit its devices.
         RunError: If the file is no profile.
     """
-    if find_profile(spec.path, profile) is not None or spec.devices.kind is not None:
-        return "the time of a step is forecast"
+    machine = find_profile(spec.path, profile)
     plan = plan_of(spec, emulate=emulate, verbose=verbose)
     reason = why_not(plan)
     if reason is not None:
         return reason
+    if spec.update.mode == "async" and (machine is not None or spec.devices.kind is not None):
+        return "the time of updates is forecast that each makes by itself"
     start()
     with telling(f"placing {len(plan.towers)} clones of {spec.model.name} that are alike"):
         plan = adapted(plan, verbose=verbose)
         try:
-            found = many_of(plan, verbose=verbose)
+            found = many_of(plan, machine=machine, verbose=verbose)
         except NotAlikeError as fault:
             return str(fault)
         from compiler.conditions.capacity import has_limits, too_full  # loads TensorFlow
 
         full = too_full(spec, found.placement) if has_limits(spec) else ()
-    return MapByKinds(plan, found.placement, (*found.warnings, *full))
+    return MapByKinds(plan, found.placement, (*found.warnings, *full), found.time)

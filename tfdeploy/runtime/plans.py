@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.many_clones import ManyClones
     from compiler.plan import Plan
+    from compiler.time.profile import FoundProfile
     from tfdeploy.runtime.membership.addresses import Membership
 
 
@@ -136,11 +137,12 @@ def graph_of(plan: Plan, *, seed: int | None = None, verbose: bool = False) -> C
     return compile_graph(plan, base=str(folder_of(plan.spec)), seed=seed)
 
 
-def many_of(plan: Plan, *, verbose: bool = False) -> ManyClones:
+def many_of(plan: Plan, *, machine: FoundProfile | None = None, verbose: bool = False) -> ManyClones:
     """Start TensorFlow and return the map of a plan with many clones that are alike, without its graph.
 
     Args:
         plan: The plan.
+        machine: The profile of the machine, if there is one.
         verbose: Whether TensorFlow's own messages are shown.
 
     Raises:
@@ -149,7 +151,7 @@ def many_of(plan: Plan, *, verbose: bool = False) -> ManyClones:
     _start_for(plan, verbose=verbose)
     from compiler.graph.many_clones import map_many
 
-    return map_many(plan, base=str(folder_of(plan.spec)))
+    return map_many(plan, base=str(folder_of(plan.spec)), machine=machine)
 
 
 def _start_for(plan: Plan, *, verbose: bool) -> None:

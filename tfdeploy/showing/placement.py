@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from compiler.figures import duration, size
-from compiler.kinds.expanding.expand import variables_like
-from compiler.mapping.records import PlacementMap
+from compiler.kinds.expanding.expand import time_of, variables_like
 from compiler.report.text.device_table import device_head, device_row
 from compiler.report.text.step_time import origin
 from compiler.report.text.terminal import headline
@@ -34,7 +33,7 @@ def summary(placement: AnyMap) -> Summary:
         left=4,
     )
     facts = tuple(("", line) for line in others)
-    time = placement.time if isinstance(placement, PlacementMap) else None
+    time = time_of(placement)
     if time is not None:
         facts = (*facts, ("", f"a step takes {duration(time.seconds)}, {origin(time)}"))
     return Summary(f"placement of {first}", facts, (devices, variables))

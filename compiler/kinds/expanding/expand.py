@@ -24,6 +24,7 @@ from compiler.mapping.records import (
     PlacementMap,
     RuleRef,
 )
+from compiler.mapping.step_time import MapTime
 
 
 class _Kind(Protocol):
@@ -61,6 +62,11 @@ def clones_of(placement: AnyMap) -> tuple[MapClone, ...]:
 def transfers_of(placement: AnyMap) -> tuple[MapTransfer, ...]:
     """Return what a step sends between devices, for a map of any version."""
     return placement.transfers if isinstance(placement, PlacementMap) else _Expansion(placement).transfers()
+
+
+def time_of(placement: AnyMap) -> MapTime | None:
+    """Return the forecast of the time of a step, for a map of any version; None if it has none."""
+    return placement.time if isinstance(placement, PlacementMap) else _Expansion(placement).time()
 
 
 def op_count(placement: AnyMap) -> int:
@@ -136,6 +142,7 @@ class _Expansion:
             ops=tuple(self._ops()),
             transfers=self.transfers(),
             misplaced=(),
+            time=self.time(),
             assumptions=placement.assumptions,
         )
 
@@ -216,6 +223,33 @@ class _Expansion:
         for kind, host, group in self._repeated(variable.slots):
             name, device = (self._at(each, host, group) for each in (kind.like.name, kind.like.device))
             yield evolve(kind.like, name=name, device=device)
+
+    def time(self) -> MapTime | None:
+        """Return the forecast of the time of a step, if there is one."""
+        time = self.placement.time
+        if time is None:
+            return None
+        return MapTime(
+            time.seconds,
+            time.estimate,
+            time.measured,
+            time.source,
+            tuple(
+                evolve(kind.like, ref=self._at(kind.like.ref, host, group))
+                for kind, host, group in self._repeated(time.device_kinds)
+            ),
+            tuple(
+                evolve(
+                    kind.like,
+                    from_device=self._at(kind.like.from_device, host, group),
+                    to_device=self._at(kind.like.to_device, host, group),
+                )
+                for kind in time.link_kinds
+                for host, group in self.kinds.members(kind.of)
+            ),
+            time.by_scope,
+            time.by_rule,
+        )
 
     def transfers(self) -> tuple[MapTransfer, ...]:
         """Return the links between devices, in the order of these."""

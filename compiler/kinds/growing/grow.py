@@ -124,7 +124,7 @@ class _Growing:
         spot, clone = name.spot, None
         if op.clone is not None:
             own = self.patterns.grid.spot(op.clone)
-            spot = _within(own, spot, op.name)
+            spot = within(own, spot, op.name)
             clone = self.grid.number(own.host or 0, own.group or 0)
         try:
             device = self._text(op.requested, spot)
@@ -250,7 +250,7 @@ def joined(spots: Iterable[Spot], what: str) -> Spot:
     return Spot(max(hosts, default=None), max(groups, default=None))
 
 
-def _within(own: Spot, named: Spot, name: str) -> Spot:
+def within(own: Spot, named: Spot, name: str) -> Spot:
     """Return the place of an op of a clone, which no part of its name may contradict."""
     if named.host not in (None, 0, own.host) or named.group not in (None, 0, own.group):
         raise NotAlikeError(f"{name} is of several clones")

@@ -23,6 +23,7 @@ from compiler.mapping.records import (
     PlacementMap,
     json_lines,
 )
+from compiler.mapping.step_time import DeviceTime, LinkTime, MapPathPart
 from dsl.files.typed_json import NAME, Count
 from dsl.shown import Shown
 
@@ -167,6 +168,57 @@ class TransferKind:
 
 
 @frozen
+class BusyKind:
+    """How busy devices are that are alike.
+
+    Attributes:
+        of: The number of their kind.
+        like: The mean of them. Its texts have places for numbers.
+    """
+
+    of: Count
+    like: DeviceTime
+
+
+@frozen
+class LinkTimeKind:
+    """How busy links are that are alike.
+
+    Attributes:
+        of: The number of their kind.
+        like: The mean of them. Its texts have places for numbers.
+    """
+
+    of: Count
+    like: LinkTime
+
+
+@frozen
+class KindTime:
+    """The forecast of the time of a step, as `MapTime` has it.
+
+    Attributes:
+        seconds: The time of a step.
+        estimate: Whether it is by the table of hardware instead of measured ops.
+        measured: The part of the time of all ops that is of ops in sizes that were measured, from 0 to 1.
+        source: The file of the profile, or the name of the hardware.
+        device_kinds: How busy the devices are.
+        link_kinds: How busy the links are that carry tensors.
+        by_scope: The critical path by layers and other parts of the step, the longest first.
+        by_rule: The critical path by the rules that placed what is on it, the longest first.
+    """
+
+    seconds: float
+    estimate: bool
+    measured: float
+    source: str
+    device_kinds: tuple[BusyKind, ...] = field(metadata={NAME: "devices"})
+    link_kinds: tuple[LinkTimeKind, ...] = field(metadata={NAME: "links"})
+    by_scope: tuple[MapPathPart, ...]
+    by_rule: tuple[MapPathPart, ...]
+
+
+@frozen
 class KindMap(Shown):
     """The whole map, by kinds.
 
@@ -185,6 +237,7 @@ class KindMap(Shown):
         op_kinds: The ops.
         transfer_kinds: What a step sends between devices.
         assumptions: The sizes on which the bytes of steps and transfers rest.
+        time: The forecast of the time of a step, or None if there is none.
         format_version: The version of the format.
     """
 
@@ -199,6 +252,7 @@ class KindMap(Shown):
     op_kinds: tuple[OpKind, ...] = field(repr=False, metadata={NAME: "ops"})
     transfer_kinds: tuple[TransferKind, ...] = field(metadata={NAME: "transfers"})
     assumptions: tuple[MapAssumption, ...] = ()
+    time: KindTime | None = None
     format_version: str = KINDS_VERSION
 
     def to_json(self) -> str:

@@ -63,6 +63,9 @@ def _require_whole(placement: KindMap) -> None:
     devices = {ref for each in placement.device_kinds for ref in kinds.devices(each.like.ref, each.of)}
     named = {(each.like.requested, each.of) for each in placement.op_kinds}
     ends = [(each.of, each.like.from_device, each.like.to_device) for each in placement.transfer_kinds]
+    if placement.time is not None:
+        ends += [(each.of, each.like.from_device, each.like.to_device) for each in placement.time.link_kinds]
+        named |= {(each.like.ref, each.of) for each in placement.time.device_kinds}
     named |= {(text, of) for of, *both in ends for text in both}
     for text, of in sorted(named):
         if not devices.issuperset(kinds.devices(text, of)):
@@ -102,6 +105,16 @@ def _texts(placement: KindMap) -> Iterator[tuple[str, int, Iterable[str]]]:
     for at, link in enumerate(placement.transfer_kinds):
         names = (each.name for each in link.like.largest)
         yield f"transfers[{at}]", link.of, (link.like.from_device, link.like.to_device, *names)
+    yield from _times(placement)
+
+
+def _times(placement: KindMap) -> Iterator[tuple[str, int, Iterable[str]]]:
+    if placement.time is None:
+        return
+    for at, device in enumerate(placement.time.device_kinds):
+        yield f"time.devices[{at}]", device.of, (device.like.ref,)
+    for at, link in enumerate(placement.time.link_kinds):
+        yield f"time.links[{at}]", link.of, (link.like.from_device, link.like.to_device)
 
 
 def _of_rule(rule: RuleRef) -> tuple[str, ...]:

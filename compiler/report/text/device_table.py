@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from compiler.figures import count, size, size_of_known
 from compiler.kinds.records.kind_map import AnyMap
-from compiler.mapping.records import PlacementMap
 from compiler.report.columns import Group, first_that_fits
 from compiler.report.table import GAP, table, width_of
 from compiler.report.totals import Totals, add_up, device_totals, of_group
@@ -24,7 +23,7 @@ def device_table(placement: AnyMap, view: View) -> list[str]:
     if len(totals) > 1:
         named.append((f"all {len(totals)}", add_up(list(totals.values()))))
     forecast = any(each.memory is not None for each in totals.values())
-    timed = isinstance(placement, PlacementMap) and placement.time is not None
+    timed = placement.time is not None
     rows = [(*device_head(forecast=forecast), *(["busy"] if timed else []))]
     rows += [
         device_row(name, each, forecast=forecast) + ((_busy(each.busy),) if timed else ())

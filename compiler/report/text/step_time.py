@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.figures import duration, size
-from compiler.mapping.records import PlacementMap
+from compiler.kinds.expanding.expand import time_of
+from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.step_time import MapPathPart, MapTime
 from compiler.report.table import table
 from compiler.report.view import View
@@ -14,9 +15,9 @@ SHOWN = 5
 """How many scopes, rules and links are shown."""
 
 
-def step_time(placement: PlacementMap, view: View) -> list[str]:
+def step_time(placement: AnyMap, view: View) -> list[str]:
     """Return the lines about the time of a step; nothing if it was not forecast."""
-    time = placement.time
+    time = time_of(placement)
     if time is None:
         return []
     what = "an update of a clone" if placement.mode.update == "async" else "a step"

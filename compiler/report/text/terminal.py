@@ -28,7 +28,7 @@ def terminal_map(placement: AnyMap, view: View) -> str:
         headline(placement),
         device_table(placement, view),
         fullness(placement, view),
-        step_time(placement, view) if isinstance(placement, PlacementMap) else [],
+        step_time(placement, view),
         assumptions(placement),
         matrix(placement, view),
         misplaced(placement, view) if isinstance(placement, PlacementMap) else [],

@@ -11,12 +11,15 @@ from attrs import evolve
 
 from compiler.graph.assumed_sizes import forecast_memory
 from compiler.graph.build import compile_graph
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.mapping.placement_map import map_placement
-from compiler.graph.many_clones import map_many
+from compiler.graph.inspect.time.timed_step import forecast_time, timed_step
+from compiler.graph.many_clones import ManyClones, map_many
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.deployment.layout import why_not
 from compiler.kinds.expanding.counted import counted_ops
-from compiler.kinds.expanding.expand import expand, op_at
+from compiler.kinds.expanding.expand import expand, op_at, time_of
+from compiler.kinds.growing.grow_step import has_same_work
 from compiler.kinds.records.kind_map import AnyMap, KindMap
 from compiler.kinds.records.reading import read_map
 from compiler.kinds.records.sets import Kinds
@@ -91,17 +94,27 @@ ALIKE = {
 }
 
 
+UNTIMED = ("servers, async in one graph", "servers, several micro-batches")
+"""Those whose time is forecast only with the graph of all."""
+
+
 @pytest.mark.family(every=5)
 @pytest.mark.parametrize("name", ALIKE)
 def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -> None:
     """Everything is equal, in the same order; so is what a file says of it, and what views show."""
-    plan = _plan(*ALIKE[name])
-    found = map_many(plan, least=8)
+    devices, place, update = ALIKE[name]
+    kind = "" if name in UNTIMED else "kind = v100\n  "
+    plan = _plan(kind + devices, place, update)
+    found = map_many(plan, least=8, fold=False)
     many = expand(found.placement)
     compiled = compile_graph(plan, seed=0)
-    whole = map_placement(compiled, memory=forecast_memory(compiled))
+    time = forecast_time(compiled, None)
+    whole = map_placement(
+        compiled, memory=forecast_memory(compiled), time=None if time is None else time.for_map("v100")
+    )
     assert len(whole.clones) == 8
     assert _without_steps(many) == _without_steps(whole)
+    _compare_times(found, whole, compiled)
     assert found.warnings == compiled.warnings
     _compare_steps(many, whole)
     texts = [terminal_map(_without_steps(each), View(every_clone=True)) for each in (many, whole)]
@@ -116,6 +129,30 @@ def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -
     for glob in ("fc1/*", "*/fc2/MatMul", "clone_3/*", "input/*"):
         chosen = choose_counted(found.placement, glob)
         assert sum(each.count for each in chosen) == len(choose_ops(whole, glob)), glob
+
+
+def _compare_times(found: ManyClones, whole: PlacementMap, compiled: CompiledGraph) -> None:
+    """Hold the work of a step against that of the graph, op for op, and the forecast that follows from it."""
+    if whole.time is None:
+        assert found.time is None
+        return
+    many, time = found.placement.time, whole.time
+    assert found.time is not None
+    assert many is not None
+    assert has_same_work(found.time.work, timed_step(compiled))
+    assert many.seconds == pytest.approx(time.seconds, rel=1e-9)
+    assert (many.source, many.estimate, many.measured) == (time.source, time.estimate, time.measured)
+    shown = time_of(found.placement)
+    assert shown is not None
+    assert [each.ref for each in shown.devices] == [each.ref for each in time.devices]
+    assert {(each.from_device, each.to_device, each.bytes) for each in shown.links} == {
+        (each.from_device, each.to_device, each.bytes) for each in time.links if each.bytes
+    }
+    kinds = Kinds(found.placement)
+    for kind in many.device_kinds:
+        refs = kinds.devices(kind.like.ref, kind.of)
+        of_kind = [each.busy for each in time.devices if each.ref in refs]
+        assert kind.like.busy == pytest.approx(sum(of_kind) / len(of_kind), rel=1e-9)
 
 
 def _compare_scopes(kinds: KindMap, whole: PlacementMap) -> None:
@@ -161,6 +198,7 @@ def _without_steps(placement: PlacementMap) -> PlacementMap:
         devices=tuple(
             evolve(each, step_bytes=None, memory_bytes=None, largest=()) for each in placement.devices
         ),
+        time=None,
     )
 
 
@@ -179,6 +217,27 @@ def _compare_steps(many: PlacementMap, whole: PlacementMap) -> None:
 def _step(device: MapDevice) -> int:
     assert device.step_bytes is not None
     return device.step_bytes
+
+
+@pytest.mark.parametrize("of_their_own", [False, True])
+def test_one_task_stands_for_those_that_are_like_it(of_their_own: bool) -> None:
+    """The forecast with two of twelve tasks is that with all, whether their machines are their own or one."""
+    devices = "kind = v100\n  " + _cluster(12, 2)
+    for job, count in (("ps", 2), ("worker", 12)) if of_their_own else ():
+        named = ", ".join(f'"{job}{at}:2222"' for at in range(count))
+        devices = devices.replace(f"tasks = {count}", f"hosts = [{named}]")
+    plan = _plan(devices, ON_SERVERS)
+    whole, folded = (map_many(plan, fold=fold).time for fold in (False, True))
+    assert whole is not None
+    assert folded is not None
+    assert folded.work.one_machine != of_their_own
+    assert len({each.device.host for each in whole.work.ops}) == 14
+    shown = {("ps", 0), ("ps", 1), ("worker", 0), ("worker", 11)}
+    assert {each.device.host for each in folded.work.ops} == shown
+    assert folded.seconds == pytest.approx(whole.seconds, rel=0.02)
+    busy = {each.ref: each.busy for each in whole.devices}
+    for each in folded.devices:
+        assert each.busy == pytest.approx(busy[each.ref], rel=0.05, abs=0.002), each.ref
 
 
 def test_servers_need_room_for_what_all_clones_send() -> None:

@@ -17,7 +17,7 @@ from compiler.plan import WorkerPlan
 from compiler.time.costs import choose_costs
 from compiler.time.flops import PASSED_ON, flops
 from compiler.time.forecast import StepForecast, forecast_step
-from compiler.time.work import Arrow, Signature, StepWork, TimedOp
+from compiler.time.work import Arrow, Signature, StepWork, TimedOp, scope_of
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
@@ -164,9 +164,7 @@ class _Reader:
 
     def _scope(self, name: str, clone: int | None) -> str:
         """Return the first two levels of the name of an op, without the scope of its clone."""
-        scope = self.compiled.plan.towers[clone].scope if clone is not None else ""
-        inner = name.removeprefix(f"{scope}/") if scope else name
-        return "/".join(inner.split("/")[:-1][:2]) or inner
+        return scope_of(name, self.compiled.plan.towers[clone].scope if clone is not None else "")
 
     def _arrows(self) -> Iterator[Arrow]:
         for target, op in enumerate(self.ops):

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from compiler.kinds.names.templates import escaped
 from compiler.kinds.records.kind_map import AnyMap, KindMap
+from compiler.kinds.records.sets import Kinds, numbers_of
 from compiler.report.page.details import Details
 
 Cost: TypeAlias = tuple[int, int, int, float]
@@ -34,13 +35,26 @@ def op_costs(placement: AnyMap, details: Details) -> Mapping[str, Cost]:
     times = _microseconds(details)
     work = details.work or (details.time.work if details.time is not None else None)
     found: dict[str, Cost] = {name: (size, 0, 0, 0.0) for name, size in held.items()}
+    names = _templates(placement) if isinstance(placement, KindMap) and work is not None else {}
     for op in work.ops if work is not None else ():
-        found[op.name] = (
-            held.get(op.name, 0),
+        name = names.get(op.name, op.name)
+        found[name] = (
+            held.get(name, 0),
             op.flops * op.times,
             op.bytes * op.times,
             round(times.get(op.name, 0.0), 3),
         )
+    return found
+
+
+def _templates(placement: KindMap) -> dict[str, str]:
+    """Return the templates of the names of ops by the name of the last of each kind, which stands for all."""
+    kinds = Kinds(placement)
+    found = {}
+    for each in placement.op_kinds:
+        numbers = placement.kinds[each.of]
+        last = (numbers_of(numbers.tasks)[-1], numbers_of(numbers.clones)[-1])
+        found[kinds.template(each.like.name).at(kinds.numbers, *last)] = each.like.name
     return found
 
 

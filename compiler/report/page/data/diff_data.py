@@ -8,13 +8,13 @@ from typing import Any
 from attrs import asdict, frozen
 
 from compiler.kinds.expanding.apart import apart
-from compiler.kinds.expanding.expand import devices_of, op_count
+from compiler.kinds.expanding.expand import devices_of, op_count, time_of
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapOp, PlacementMap, RuleRef
 from compiler.report.comparison.changes import lines_of as scopes_of
 from compiler.report.comparison.compare import Change, Comparison
 from compiler.report.page.data.numbers import Numbers
-from compiler.report.page.data.placement_data import device_data, time_of, transfer_data
+from compiler.report.page.data.placement_data import device_data, transfer_data
 from compiler.report.page.data.spec_lines import Lines
 from compiler.report.scopes import clone_scopes, inner_name
 

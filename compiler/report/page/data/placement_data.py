@@ -11,13 +11,13 @@ from compiler.kinds.expanding.expand import (
     clones_of,
     devices_of,
     op_count,
+    time_of,
     transfers_of,
     variables_like,
     variables_of,
 )
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapTensor, MapVariable, PlacementMap
-from compiler.mapping.step_time import MapTime
 from compiler.report.page.data.costs import measures, op_costs
 from compiler.report.page.data.kind_families import kinds_data
 from compiler.report.page.data.model_data import model_data
@@ -83,11 +83,6 @@ def page_data(placement: AnyMap, lines: Lines, details: Details) -> dict[str, An
 def _source(placement: AnyMap) -> str:
     time = time_of(placement)
     return "" if time is None else time.source
-
-
-def time_of(placement: AnyMap) -> MapTime | None:
-    """Return the forecast of the time of a step; a map by kinds has none."""
-    return placement.time if isinstance(placement, PlacementMap) else None
 
 
 def device_data(placement: AnyMap) -> list[dict[str, Any]]:

@@ -1,0 +1,334 @@
+"""The work of a step of many clones, from that of a few.
+
+Each op of the few stands for the same op of all clones that are alike. If tasks are processes of their own,
+the last of them can stand for all but the first: it gets what servers send when all others have got it, and
+what it sends counts as often as there are tasks for which it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from attrs import define, evolve, field, frozen
+
+from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
+from compiler.kinds.deployment.repeat import repeated, which
+from compiler.kinds.growing.grow import joined, within
+from compiler.kinds.names.patterns import Pattern, Patterns
+from compiler.kinds.names.templates import Numbers
+from compiler.plan import Plan
+from compiler.time.work import Arrow, Echo, Signature, StepWork, TimedOp, scope_of
+from compiler.topology import Device
+
+_NUMBER = re.compile(r"\d+")
+
+
+@frozen
+class FewSteps:
+    """The work of a step of a few clones.
+
+    Attributes:
+        few: The work.
+        patterns: The names in it.
+        more: The work of somewhat more clones, which shows what grows with their number.
+        grid: The grid of these.
+    """
+
+    few: StepWork = field(repr=False)
+    patterns: Patterns = field(repr=False)
+    more: StepWork = field(repr=False)
+    grid: Grid
+
+
+def grow_step(known: FewSteps, grid: Grid, plan: Plan, *, fold: bool = False) -> StepWork:
+    """Return the work of a step of many clones.
+
+    Args:
+        known: The work of few clones.
+        grid: The grid of the many.
+        plan: The plan of the many.
+        fold: Whether the last task with clones stands for all but the first.
+
+    Raises:
+        NotAlikeError: The work of many does not follow from that of the few.
+    """
+    return _Growing(known, grid, plan, fold).work()
+
+
+def has_same_work(one: StepWork, other: StepWork) -> bool:
+    """Whether two steps have the same ops, in the same order, and whether these wait for the same."""
+    return one.ops == other.ops and Counter(one.arrows) == Counter(other.arrows)
+
+
+@frozen
+class _Kind:
+    """An op of the few.
+
+    Attributes:
+        op: The op, with the costs that it has among many clones.
+        name: The pattern of its name.
+        device: The pattern of the name of its device.
+        spot: Its place.
+        beside: Whether it is on a device of a task that another one may stand for.
+        of_task: Whether it is of a task, so that its sizes may depend on the clones there.
+    """
+
+    op: TimedOp
+    name: Pattern
+    device: Pattern
+    spot: Spot
+    beside: bool
+    of_task: bool
+
+
+@define
+class _Growing:
+    known: FewSteps
+    grid: Grid
+    plan: Plan
+    fold: bool
+    numbers: Numbers = field(init=False)
+    devices: dict[str, Device] = field(init=False)
+    kinds: list[_Kind] = field(init=False)
+    ends: list[Spot] = field(init=False)  # by arrow: the place of both of its ops
+    ops: list[TimedOp] = field(factory=list)
+    at: dict[tuple[int, int, int], int] = field(factory=dict)  # by op of the few, task and clone
+    echoes: dict[tuple[int, str, Device], Echo] = field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.numbers = Numbers(self.grid)
+        self.devices = {each.ref: each for each in self.plan.topology.devices}
+        few = self.known.few
+        self.kinds = [self._kind(each) for each in few.ops]
+        self.ends = [
+            joined((self.kinds[each.source].spot, self.kinds[each.target].spot), few.ops[each.target].name)
+            for each in few.arrows
+        ]
+
+    def _kind(self, op: TimedOp) -> _Kind:
+        patterns = self.known.patterns
+        name, device = patterns.of(op.name), patterns.of(op.device.ref)
+        spot = name.spot
+        if op.clone is not None:
+            spot = within(patterns.grid.spot(op.clone), spot, op.name)
+        of_task = spot.host is not None or self.grid.hosts == 1
+        if op.name.startswith("input/") and not patterns.one_pipe:
+            of_task = True  # the pipe of the first task has no number in its name
+        return _Kind(op, name, device, spot, spot.host == 1 and device.spot.host == 1, of_task)
+
+    def work(self) -> StepWork:
+        few = self.known.few
+        if few.loops:
+            raise NotAlikeError("each of them updates by itself")
+        sizes = self._grow()
+        for kind, host, group in self._places():
+            self.at[kind, host, group] = len(self.ops)
+            self.ops.append(self._op(self.kinds[kind], host, group))
+        arrows = [
+            each
+            for arrow, ends, size in zip(few.arrows, self.ends, sizes, strict=True)
+            for each in self._arrows(arrow, ends, size)
+        ]
+        arrows.sort(key=lambda each: each.target)
+        work = evolve(few, ops=tuple(self.ops), arrows=tuple(arrows), devices=self.plan.topology.devices)
+        return self._folded(work) if self.fold else work
+
+    def _folded(self, work: StepWork) -> StepWork:
+        """Return the work without the devices of the tasks that another one stands for."""
+        others = {(self.grid.job, task) for task in range(1, self.grid.hosts - 1)}
+        return evolve(
+            work,
+            devices=tuple(each for each in work.devices if each.host not in others),
+            alike={(self.grid.job, self.grid.hosts - 1): self.grid.hosts - 1},
+            echoes=tuple(self.echoes.values()),
+        )
+
+    # --- what grows with the number of clones -------------------------------------------------------------
+
+    def _grow(self) -> list[int]:
+        """Find the costs of ops among many clones; return the bytes of arrows."""
+        few, more = self.known.few, self.known.more
+        larger = Numbers(self.known.grid)
+        numbers = {each.name: at for at, each in enumerate(more.ops)}
+        sent = {(each.target, each.tensor): each.bytes for each in more.arrows}
+        twins = []
+        for kind in self.kinds:
+            name = kind.name.at(larger, kind.spot, kind.spot.host or 0, kind.spot.group or 0)
+            if name not in numbers:
+                raise NotAlikeError(f"only few clones have {name}")
+            twins.append(numbers[name])
+        inputs: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
+        sizes = []
+        for arrow, ends in zip(few.arrows, self.ends, strict=True):
+            size, own = arrow.bytes, self.kinds[arrow.target].spot
+            if arrow.tensor:
+                for grid, found in zip((self.known.grid, self.grid), inputs, strict=True):
+                    found[arrow.target] += _times(ends, own, grid) - _times(
+                        ends, own, self.known.patterns.grid
+                    )
+            if size:
+                pattern = self.known.patterns.of_tensor(arrow.tensor)
+                tensor = pattern.at(larger, ends, ends.host or 0, ends.group or 0)
+                size = self._as_many(size, sent[twins[arrow.target], tensor], self.kinds[arrow.source])
+            sizes.append(size)
+        for at, kind in enumerate(self.kinds):
+            op = self._like(kind, more.ops[twins[at]], inputs[0][at], inputs[1][at])
+            self.kinds[at] = evolve(kind, op=op)
+        return sizes
+
+    def _like(self, kind: _Kind, twin: TimedOp, few_more: int, many_more: int) -> TimedOp:
+        """Return an op with its costs among many clones.
+
+        Args:
+            kind: The op among the few.
+            twin: The same op among somewhat more.
+            few_more: How many inputs this one has more.
+            many_more: How many inputs it has more among many.
+        """
+        op = kind.op
+        before, after = op.signature, twin.signature
+        if (before, op.flops, op.bytes) == (after, twin.flops, twin.bytes):
+            return op
+        if len(before.inputs) != len(after.inputs):
+            added = Counter(after.inputs) - Counter(before.inputs)
+            if len(added) != 1 or added.total() != few_more or before.detail != after.detail:
+                raise NotAlikeError(f"{op.name} has inputs of several shapes")
+            (text,) = added
+            at = len(before.inputs) - before.inputs[::-1].index(text) if text in before.inputs else 0
+            inputs = (*before.inputs[:at], *[text] * many_more, *before.inputs[at:])
+            return self._costing(op, twin, evolve(before, inputs=inputs), (0, few_more, many_more))
+        pairs = list(zip((*before.inputs, before.detail), (*after.inputs, after.detail), strict=True))
+        ratios = [self._ratio(one, other, kind) for one, other in pairs if one != other]
+        if not ratios:  # only its outputs grow
+            ratios = [self._numbers(op.bytes, twin.bytes, kind)]
+        if ratios.count(ratios[0]) != len(ratios):
+            raise NotAlikeError(f"the sizes of {op.name} do not grow with their number")
+        *inputs_of_many, detail = [self._text(one, other, kind) for one, other in pairs]
+        return self._costing(op, twin, Signature(before.type, tuple(inputs_of_many), detail), ratios[0])
+
+    def _costing(
+        self, op: TimedOp, twin: TimedOp, signature: Signature, numbers: tuple[int, int, int]
+    ) -> TimedOp:
+        """Return an op whose FLOPs and bytes grow in proportion to numbers of things."""
+        few, more, many = numbers
+        flops, rest = divmod((twin.flops - op.flops) * (many - few), more - few)
+        size, other = divmod((twin.bytes - op.bytes) * (many - few), more - few)
+        if rest or other:
+            raise NotAlikeError(f"the work of {op.name} does not grow with their number")
+        return evolve(op, signature=signature, flops=op.flops + flops, bytes=op.bytes + size)
+
+    def _ratio(self, one: str, other: str, kind: _Kind) -> tuple[int, int, int]:
+        """Return the numbers of things in proportion to which the sizes in a text grow."""
+        sizes = zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=False)
+        return self._numbers(*next((int(a), int(b)) for a, b in sizes if a != b), kind)
+
+    def _text(self, one: str, other: str, kind: _Kind) -> str:
+        """Return a text with the sizes that it has among many clones."""
+        if one == other:
+            return one
+        if _NUMBER.sub("", one) != _NUMBER.sub("", other):
+            raise NotAlikeError(f"`{one}` becomes `{other}`")
+        sizes = [int(each) for each in _NUMBER.findall(other)]
+        return _NUMBER.sub(lambda found: str(self._as_many(int(found[0]), sizes.pop(0), kind)), one)
+
+    def _as_many(self, few: int, more: int, kind: _Kind) -> int:
+        """Return a size among many clones: the same, or in proportion to their number."""
+        if few == more:
+            return few
+        before, _, after = self._numbers(few, more, kind)
+        return few * after // before
+
+    def _numbers(self, few: int, more: int, kind: _Kind) -> tuple[int, int, int]:
+        """Return the numbers of the few, of more and of many things to which sizes are in proportion."""
+        grids = (self.known.patterns.grid, self.known.grid, self.grid)
+        counts = [tuple(each.clones for each in grids)]
+        if kind.of_task:
+            counts.append(tuple(each.groups for each in grids))
+        for one, other, many in counts:
+            if few * other == more * one and one != other and few % one == 0:
+                return one, other, many
+        raise NotAlikeError(f"a size of {kind.op.name} does not grow in proportion to their number")
+
+    # --- ops ----------------------------------------------------------------------------------------------
+
+    def _places(self) -> Iterator[tuple[int, int, int]]:
+        """Yield the ops, each with its task and its clone, in the order of the graph."""
+        things = [(each.spot, at) for at, each in enumerate(self.kinds)]
+        last = self.grid.hosts - 1
+        for kind, host, group in repeated(
+            things, self.grid.cut(2, self.grid.groups) if self.fold else self.grid
+        ):
+            if not (self.fold and host):
+                yield kind, host, group
+            elif self.kinds[kind].beside:
+                yield kind, last, group
+            else:
+                yield from ((kind, each, group) for each in range(1, last + 1))
+
+    def _op(self, kind: _Kind, host: int, group: int) -> TimedOp:
+        op, spot, numbers = kind.op, kind.spot, self.numbers
+        name = kind.name.at(numbers, spot, host, group)
+        clone = None if op.clone is None else self.grid.number(host, group)
+        tower = "" if clone is None else self.plan.towers[clone].scope
+        return TimedOp(
+            name,
+            op.signature,
+            self.devices[kind.device.at(numbers, spot, host, group)],
+            op.flops,
+            op.bytes,
+            op.times,
+            clone,
+            scope_of(name, tower),
+            self._named(op.rule, spot, host, group),
+            self._named(op.enters, spot, host, group),
+            self._named(op.leaves, spot, host, group),
+            op.polls,
+        )
+
+    def _named(self, text: str, spot: Spot, host: int, group: int) -> str:
+        return self.known.patterns.of(text).at(self.numbers, spot, host, group) if text else ""
+
+    # --- arrows -------------------------------------------------------------------------------------------
+
+    def _arrows(self, arrow: Arrow, ends: Spot, size: int) -> Iterator[Arrow]:
+        """Yield an arrow of the few for all tasks and clones, and note what has no target here."""
+        source, target = self.kinds[arrow.source], self.kinds[arrow.target]
+        pattern = self.known.patterns.of_tensor(arrow.tensor) if arrow.tensor else None
+        last = self.grid.hosts - 1
+        hosts: Sequence[int] = which(ends.host, self.grid.hosts)
+        shown = target.beside or (source.beside and target.spot.host != 1)
+        if self.fold and ends.host == 1 and shown:
+            hosts = (last,)
+        for host in hosts:
+            made = last if self.fold and source.beside else host
+            for group in which(ends.group, self.grid.groups):
+                tensor = "" if pattern is None else pattern.at(self.numbers, ends, made, group)
+                own = self._number(arrow.source, made, group)
+                found = Arrow(own, self._number(arrow.target, host, group), tensor, size)
+                if self.fold and target.beside and not source.beside:
+                    self._echo(arrow, found, group)
+                yield found
+
+    def _number(self, kind: int, host: int, group: int) -> int:
+        spot = self.kinds[kind].spot
+        return self.at[kind, host if spot.host == 1 else 0, group if spot.group == 1 else 0]
+
+    def _echo(self, arrow: Arrow, found: Arrow, group: int) -> None:
+        """Note what goes to the tasks that the last one stands for, once for each of their devices."""
+        source, device = self.kinds[arrow.source], self.ops[found.target].device
+        others = range(1, self.grid.hosts - 1)
+        if source.spot.host == 1:
+            sources = [(self._number(arrow.source, host, group), 1) for host in others]
+        else:
+            sources = [(found.source, len(others))]
+        for number, count in sources:
+            key = (number, found.tensor, device)
+            self.echoes[key] = Echo(number, device, found.tensor, found.bytes, count)
+
+
+def _times(ends: Spot, own: Spot, grid: Grid) -> int:
+    """Return how often an arrow is there for each of its targets, whose place is `own`."""
+    hosts = len(which(ends.host, grid.hosts)) if ends.host != own.host else 1
+    return hosts * (len(which(ends.group, grid.groups)) if ends.group != own.group else 1)

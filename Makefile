@@ -36,6 +36,7 @@ layers: .venv/ready
 
 bench: .venv/ready ## measure against others and write docs/benchmarks.md (20 minutes); ARGS="--model lenet" for a part
 	$(BIN)/python -m benchmarks $(ARGS)
+	$(BIN)/python -m benchmarks.editor
 
 docs: .venv/ready ## build the documentation into build/site, links checked
 	$(BIN)/python -m tools.make_reference --check

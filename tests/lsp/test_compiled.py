@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import marshal
 import os
@@ -11,6 +12,7 @@ from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from types import CodeType
 
+import attr._make
 import attrs
 import pytest
 
@@ -49,9 +51,9 @@ def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list to which every text is added that is compiled."""
     found: list[str] = []
 
-    def compiling(text: str, filename: str, mode: str) -> CodeType:
+    def compiling(text: str, filename: str, mode: str, **named: int) -> CodeType:
         found.append(text)
-        return builtins.compile(text, filename, mode)
+        return builtins.compile(text, filename, mode, **named)
 
     monkeypatch.setattr(compiled, "compile", compiling, raising=False)
     return found
@@ -74,6 +76,15 @@ def test_attrs_is_left_as_it_was(cache_home: Path, texts: list[str]) -> None:
         raise KeyError
     point()
     assert texts == []
+
+
+def test_what_is_compiled_in_another_way_is_compiled(cache_home: Path, texts: list[str]) -> None:
+    """If attrs should use more arguments one day, it gets what it asks for, and nothing is kept."""
+    with compiled.compiled_before():
+        made = vars(attr._make)["compile"]("a", "f", "exec", flags=ast.PyCF_ONLY_AST)
+    assert isinstance(made, ast.Module)
+    assert texts == ["a"]
+    assert list(cache_home.glob("*/*")) == []
 
 
 def damages(whole: bytes) -> dict[str, bytes]:

@@ -20,7 +20,7 @@ import sys
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import MAGIC_NUMBER
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
@@ -50,8 +50,10 @@ class _Compiler:
     used: dict[bytes, CodeType] = field(factory=dict, init=False)
     made: int = field(default=0, init=False)
 
-    def __call__(self, text: str, filename: str, mode: str) -> CodeType:
-        """Return the code of a text; the arguments are those of `compile`."""
+    def __call__(self, text: str, filename: str, mode: str, *further: Any, **named: Any) -> Any:
+        """Return the code of a text; the arguments are those of `compile`, of which attrs uses three."""
+        if further or named:
+            return compile(text, filename, mode, *further, **named)
         key = hashlib.sha256(f"{mode}\0{filename}\0{text}".encode()).digest()
         code = self.known.get(key)
         if code is None:

@@ -145,6 +145,14 @@ class Rulebook:
         """Return the rule `ops(...)` that decides for an op; the answer is the same for every clone.
 
         A rule for `evaluation` decides for the whole evaluation tower.
+
+        Args:
+            name: The name of the op in its tower.
+            tower: The tower.
+            forward: The name of the forward op whose gradient the op computes, or None.
+
+        Returns:
+            The rule, or None if no rule is for the op.
         """
         rule = tower.reason.rule
         if rule is not None and rule.selector.role == "evaluation":

@@ -52,7 +52,13 @@ def simulate(work: StepWork, costs: Costs) -> Simulated:
 
 
 def simulate_until(work: StepWork, costs: Costs, until: float) -> Simulated | None:
-    """Return when each op of a step runs, or None if it takes longer than `until`, in seconds."""
+    """Return when each op of a step runs, or None if it takes longer than `until`, in seconds.
+
+    Args:
+        work: The ops of the step.
+        costs: What they cost on the machines.
+        until: The longest time that is of interest, in seconds.
+    """
     return _Simulation(work, costs).run(until)
 
 

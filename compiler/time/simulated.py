@@ -76,7 +76,14 @@ class Simulated:
 def within(
     bars: Sequence[Bar], hops: Sequence[Hop], first: float, last: float
 ) -> tuple[tuple[Bar, ...], tuple[Hop, ...]]:
-    """Return what happened between two times, counted from the first of them; causes are left out."""
+    """Return what happened between two times, counted from the first of them; causes are left out.
+
+    Args:
+        bars: The ops, with times in seconds.
+        hops: The tensors that were sent, with times in seconds.
+        first: The first time, which becomes 0.
+        last: The last time.
+    """
     kept = tuple(
         Bar(each.op, each.thread, each.ready - first, each.start - first, each.end - first, None)
         for each in bars

@@ -209,7 +209,13 @@ def reduction_axes(layer: keras.layers.BatchNormalization) -> Sequence[int]:
 
 
 def weight_at(path: str, shape: Sequence[int], dtype: str) -> Any:
-    """Return a trainable variable as it is at a path of a model, such as `dense/kernel`."""
+    """Return a trainable variable as it is at a path of a model, such as `dense/kernel`.
+
+    Args:
+        path: The path.
+        shape: The shape.
+        dtype: The name of the dtype.
+    """
     scope, _, name = path.rpartition("/")
     with tf.name_scope(f"{scope}/" if scope else ""):
         variable = keras.Variable(initializer="zeros", shape=tuple(shape), dtype=dtype, name=name)
@@ -235,12 +241,26 @@ def replace_rate(optimizer: keras.optimizers.Optimizer, rate: Callable[[], Any])
 def apply_alone(
     optimizer: keras.optimizers.Optimizer, gradient: Any, variable: Any, rate: Any, *, decays: bool
 ) -> None:
-    """Update a variable as an optimizer does, without clipping, averages, constraints and its count."""
+    """Update a variable as an optimizer does, without clipping, averages, constraints and its count.
+
+    Args:
+        optimizer: The optimizer, which has been built for the variable.
+        gradient: The gradient, of the shape of the variable.
+        variable: The variable.
+        rate: The learning rate, a scalar.
+        decays: Whether the variable decays by the optimizer's `weight_decay`.
+    """
     if decays:
         optimizer._apply_weight_decay([variable])
     optimizer._backend_update_step([gradient], [variable], rate)
 
 
 def uses_adamw(muon: keras.optimizers.Muon, path: str, shape: Sequence[int]) -> bool:
-    """Whether a Muon optimizer updates the weight at a path by AdamW."""
+    """Whether a Muon optimizer updates the weight at a path by AdamW.
+
+    Args:
+        muon: The optimizer.
+        path: The path of the weight.
+        shape: The shape of the weight.
+    """
     return bool(muon._should_use_adamw(SimpleNamespace(path=path, shape=tuple(shape))))

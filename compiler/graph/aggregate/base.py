@@ -60,14 +60,30 @@ class Reduction:
             yield
 
     def add(self, placed: Placed, values: Sequence[Gradient], name: str) -> Gradient:
-        """Return the sum of `values`, made at `placed`; a single value without equal rows is its own sum."""
+        """Return the sum of `values`, made at `placed`; a single value without equal rows is its own sum.
+
+        Args:
+            placed: The place at which the sum is made.
+            values: The values: all dense and of one shape, or all rows.
+            name: The name of the op.
+        """
         if len(values) == 1 and (self.distinct or not self.is_sparse):
             return values[0]
         with self.at(placed):
             return sum_parts(values, name)
 
     def copy(self, placed: Placed, value: Gradient, source: Placed, name: str) -> Gradient:
-        """Return `value`, which is at `source`, as a tensor at `placed`."""
+        """Return `value`, which is at `source`, as a tensor at `placed`.
+
+        Args:
+            placed: The place at which the value is needed.
+            value: The value.
+            source: The place at which the value is.
+            name: The name of the op that copies it.
+
+        Returns:
+            The value itself if both places have the same device.
+        """
         if placed.device == source.device:
             return value
         with self.at(placed):

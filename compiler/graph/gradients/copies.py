@@ -34,7 +34,14 @@ def beside(assembly: Assembly, gradient: SummedGradient, scope: str, copy: int =
 def change_copies(
     assembly: Assembly, gradient: SummedGradient, scope: str, change: Callable[[Gradient], Gradient]
 ) -> SummedGradient:
-    """Return a gradient whose value for every copy of its variable is changed on the device of that copy."""
+    """Return a gradient whose value for every copy of its variable is changed on the device of that copy.
+
+    Args:
+        assembly: The graph.
+        gradient: The gradient, with a value for each copy of its variable.
+        scope: The name scope of the new ops.
+        change: Returns the new value of one copy, of the same shape.
+    """
     copies = []
     for copy, value in enumerate(gradient.copies):
         with beside(assembly, gradient, scope, copy):

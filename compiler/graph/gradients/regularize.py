@@ -44,7 +44,16 @@ def _is_kernel(info: WeightInfo) -> bool:
 
 
 def add_regularization(variable: GraphVariable, copy: int, gradient: Any) -> Any:
-    """Return a gradient with that of the variable's regularizer added, which makes a sparse one dense."""
+    """Return a gradient with that of the variable's regularizer added, which makes a sparse one dense.
+
+    Args:
+        variable: The variable, or a piece of a weight.
+        copy: The number of the copy of the variable that the gradient is for.
+        gradient: The gradient: a tensor of the shape of the variable, or rows of it.
+
+    Returns:
+        A tensor of the shape of the variable if it has a regularizer, else the gradient as it is.
+    """
     regularizer = variable.info.regularizer
     if regularizer is None:
         return gradient

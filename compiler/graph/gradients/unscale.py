@@ -20,14 +20,29 @@ from compiler.topology import Device
 def unscale(
     assembly: Assembly, scale: LossScale, gradients: Sequence[SummedGradient]
 ) -> list[SummedGradient]:
-    """Divide the gradients by the loss scale, each on the device of its variable."""
+    """Divide the gradients by the loss scale, each on the device of its variable.
+
+    Args:
+        assembly: The graph.
+        scale: The scale by which the losses of the towers were multiplied.
+        gradients: The sums of the gradients.
+
+    Returns:
+        The gradients of the loss itself, in the same order.
+    """
     with assembly.ledger.place(scale.placed, "update"), tf.name_scope(f"{assembly.scope}/{NAME}/"):
         inverse = tf.math.reciprocal(scale.value, name="inverse")
     return [change_copies(assembly, each, NAME, lambda copy: times(copy, inverse)) for each in gradients]
 
 
 def gate_of(assembly: Assembly, scale: LossScale, gradients: Sequence[SummedGradient]) -> Gate:
-    """Return a gate that is open in a step with finite gradients. The scale is adjusted in every step."""
+    """Return a gate that is open in a step with finite gradients. The scale is adjusted in every step.
+
+    Args:
+        assembly: The graph.
+        scale: The scale of the loss.
+        gradients: The sums of the gradients, still multiplied by the scale.
+    """
     parts = []
     for each in gradients:  # all copies of a variable get the same bits
         with beside(assembly, each, NAME):

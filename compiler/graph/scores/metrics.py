@@ -21,7 +21,13 @@ from compiler.model.graph import ObjectiveNode
 def combine_metric(
     node: ObjectiveNode, towers: Sequence[StampedTower], scope: str = "metrics"
 ) -> MetricTensors:
-    """Return a metric over the batches of all `towers`, made on the current device."""
+    """Return a metric over the batches of all `towers`, made on the current device.
+
+    Args:
+        node: The metric in the model.
+        towers: The towers, each with the states of the metric for its own batch.
+        scope: The name scope of the ops.
+    """
     with tf.name_scope(f"{scope}/{node.name}/"):
         parts = [[tower.tensor(name) for name in tower.template.metric_states[node.name]] for tower in towers]
         states = [

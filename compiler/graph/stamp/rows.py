@@ -99,7 +99,15 @@ def write_cast(add: NodeAdder, name: str, rows: str, types: RowTypes, placed: Pl
 
 
 def constant(add: NodeAdder, name: str, value: Any, placed: Placed, role: Role) -> str:
-    """Write a constant with the value of a NumPy array; return its name."""
+    """Write a constant with the value of a NumPy array; return its name.
+
+    Args:
+        add: Adds a node to the graph.
+        name: The name of the constant.
+        value: The array.
+        placed: The place of the constant.
+        role: The role of the op.
+    """
     node = add(name, "Const", [], placed, role)
     node.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
     node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))

@@ -89,7 +89,16 @@ def faults_of(
 def values_of(
     compiled: CompiledGraph, wanted: Mapping[str, str], found: Mapping[str, Stored]
 ) -> dict[str, np.ndarray]:
-    """Return the values of some weights in a file that has them, each with its shape in the graph."""
+    """Return the values of some weights in a file that has them, each with its shape in the graph.
+
+    Args:
+        compiled: The graph.
+        wanted: The keys in the file by the names of the weights.
+        found: The arrays of the file by their keys.
+
+    Returns:
+        The values by the names of the weights.
+    """
     return {name: found[key].read().reshape(compiled.weights[name].shape) for name, key in wanted.items()}
 
 

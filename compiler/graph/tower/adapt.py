@@ -49,6 +49,11 @@ class Adaptation:
     def of(cls, model: ModelGraph, node: LayerNode, base: str) -> Adaptation:
         """Return how a layer of a model learns.
 
+        Args:
+            model: The model.
+            node: The layer.
+            base: The folder in which `python(...)` looks for modules first.
+
         Raises:
             SpecError: It is used more than once or gets several tensors, or there are weights before it.
         """

@@ -9,7 +9,13 @@ from compiler.graph.variables.variables import GraphVariable
 
 
 def reads_of(assembly: Assembly, variable: GraphVariable, copy: int) -> list[tf.Operation]:
-    """Return the reads of a copy by the towers and for scores, which must end before it changes."""
+    """Return the reads of a copy by the towers and for scores, which must end before it changes.
+
+    Args:
+        assembly: The graph.
+        variable: The variable.
+        copy: The number of the copy.
+    """
     readers = [each for each in assembly.towers if variable.copy_of(each.tower.index) == copy]
     scores = assembly.score_reads.get(variable.copies[copy].handle.name, [])
     shard = variable.info.shard

@@ -111,7 +111,14 @@ class Coordination:
 
     @classmethod
     def build(cls, global_step: Any, placed: Placed, ledger: Ledger, plan: WorkerPlan) -> Coordination:
-        """Make the variables and ops for the worker of a plan."""
+        """Make the variables and ops for the worker of a plan.
+
+        Args:
+            global_step: The variable of the global step.
+            placed: The place of the variables, that of the global step.
+            ledger: The ledger of the graph.
+            plan: The plan of the worker.
+        """
         table = Table.create(global_step, placed, ledger, plan)
         with table.at(""):
             mine = tf.compat.v1.placeholder_with_default(tf.constant([0, 0], tf.int64), (2,), name="mine")
@@ -166,7 +173,14 @@ class Table:
 
     @classmethod
     def create(cls, global_step: Any, placed: Placed, ledger: Ledger, plan: WorkerPlan) -> Table:
-        """Make the variables, except the global step."""
+        """Make the variables, except the global step.
+
+        Args:
+            global_step: The variable of the global step.
+            placed: The place of the variables.
+            ledger: The ledger of the graph.
+            plan: The plan of the worker.
+        """
         worker = plan.worker
         made: dict[str, Any] = {"global_step": global_step}
         for name in (*SINGLE, *PER_WORKER):
@@ -203,13 +217,26 @@ class Table:
         return self.add(name, value, self.worker)
 
     def add(self, name: str, value: tf.Tensor, worker: Any) -> tf.Operation:
-        """Add to a worker's element of a vector. Call it inside `at`."""
+        """Add to a worker's element of a vector. Call it inside `at`.
+
+        Args:
+            name: The name of the vector, which has an element for each worker.
+            value: What is added, an int64 scalar.
+            worker: The number of the worker, an integer or a scalar tensor.
+        """
         return tf.raw_ops.ResourceScatterAdd(
             resource=self.variables[name].handle, indices=[worker], updates=[value]
         )
 
     def set_own(self, name: str, value: Any, scope: str, after: Sequence[Any] = ()) -> tf.Operation:
-        """Return an op that sets the worker's own element of a vector."""
+        """Return an op that sets the worker's own element of a vector.
+
+        Args:
+            name: The name of the vector, which has an element for each worker.
+            value: The new value, a scalar.
+            scope: The name scope of the op.
+            after: Ops that run before.
+        """
         with self.at(scope, after):
             return tf.raw_ops.ResourceScatterUpdate(
                 resource=self.variables[name].handle,
@@ -226,13 +253,29 @@ class Table:
         return last[0]
 
     def read_all(self, scope: str, after: Sequence[Any] = (), first: Sequence[tf.Tensor] = ()) -> tf.Tensor:
-        """Return all numbers as one vector, after those of `first`."""
+        """Return all numbers as one vector, after those of `first`.
+
+        Args:
+            scope: The name scope of the ops.
+            after: Ops that run before.
+            first: Scalars with which the vector begins, of dtype int64.
+
+        Returns:
+            An int64 vector: those of `first`, the single numbers, and the vectors with an element for each
+            worker.
+        """
         with self.at(scope, after):
             single = tf.stack([*first, *map(self.read, SINGLE)])
             return tf.concat([single, *map(self.read, PER_WORKER)], 0, name="numbers")
 
     def open(self, generation: tf.Tensor, step: tf.Tensor, examples: tf.Tensor) -> tf.Operation:
-        """Return the op that begins a generation at a step."""
+        """Return the op that begins a generation at a step.
+
+        Args:
+            generation: The number of the generation.
+            step: The global step at which it begins.
+            examples: The number of examples that were consumed until then.
+        """
         return self.write(
             "open",
             [

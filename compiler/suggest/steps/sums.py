@@ -67,7 +67,14 @@ class Writer:
         return len(self.ops) - 1
 
     def wait(self, target: int, source: int, tensor: str = "", size: int = 0) -> None:
-        """Let an op wait for another, or for a tensor of it."""
+        """Let an op wait for another, or for a tensor of it.
+
+        Args:
+            target: The number of the op that waits.
+            source: The number of the op that it waits for.
+            tensor: The name of the tensor that it uses, or nothing.
+            size: The bytes of this tensor.
+        """
         self.arrows[target].append(Arrow(source, target, tensor, size))
 
     def make(
@@ -115,14 +122,30 @@ class Writer:
     def split(
         self, name: str, value: Value, shapes: Sequence[tuple[int, ...]], clone: int | None = None
     ) -> list[Value]:
-        """Add an op that cuts a tensor."""
+        """Add an op that cuts a tensor.
+
+        Args:
+            name: The name of the op.
+            value: The tensor.
+            shapes: The shapes of the parts, in order.
+            clone: The number of the clone of the op, or None.
+
+        Returns:
+            The parts.
+        """
         cut = self.make(
             "SplitV", name, value.device, [value], value.shape, constants=((len(shapes),), ()), clone=clone
         )
         return [evolve(cut, tensor=f"{name}:{at}", shape=each) for at, each in enumerate(shapes)]
 
     def reshape(self, name: str, value: Value, shape: tuple[int, ...]) -> Value:
-        """Add an op that gives a tensor another shape."""
+        """Add an op that gives a tensor another shape.
+
+        Args:
+            name: The name of the op.
+            value: The tensor.
+            shape: The new shape, with as many elements.
+        """
         return self.make(
             "Reshape", name, value.device, [value], shape, constants=((len(shape),),), moves=False
         )
@@ -145,13 +168,30 @@ class Reduction:
     number: int
 
     def add(self, writer: Writer, device: Device, values: Sequence[Value], name: str) -> Value:
-        """Write the sum of some values; a single one is its own sum."""
+        """Write the sum of some values; a single one is its own sum.
+
+        Args:
+            writer: Writes the ops of the step.
+            device: The device of the sum.
+            values: The values, of one shape.
+            name: The name of the op.
+        """
         if len(values) == 1:
             return values[0]
         return writer.make("AddN", f"aggregate/{self.name}/{name}", device, values, values[0].shape)
 
     def copy(self, writer: Writer, device: Device, value: Value, name: str = "copy") -> Value:
-        """Write a copy of a value on another device."""
+        """Write a copy of a value on another device.
+
+        Args:
+            writer: Writes the ops of the step.
+            device: The device that needs the value.
+            value: The value.
+            name: The name of the op.
+
+        Returns:
+            The value itself if it is on this device.
+        """
         if value.device == device:
             return value
         return writer.make(

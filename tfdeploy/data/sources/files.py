@@ -40,6 +40,11 @@ def find_files(patterns: Sequence[str], base: Path, call: Span | None) -> tuple[
     """Return the files that `patterns` (paths or globs, relative to `base`) name, globs in natural order.
 
     Raises RunError for a path that is not there or is a folder, and a glob that matches nothing.
+
+    Args:
+        patterns: Paths or globs, relative to `base`.
+        base: The folder of the spec.
+        call: The source in the spec, or None.
     """
     found: list[Path] = []
     for pattern in patterns:

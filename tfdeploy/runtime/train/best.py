@@ -58,7 +58,13 @@ class BestTracker:
         return self.patience is not None and self.since >= self.patience
 
     def compare(self, step: int, loss: float, metrics: Mapping[str, float]) -> bool:
-        """Compare an evaluation with the best one, and return whether it is better."""
+        """Compare an evaluation with the best one, and return whether it is better.
+
+        Args:
+            step: The step of the evaluation.
+            loss: Its loss.
+            metrics: Its metrics by name.
+        """
         value = {LOSS: loss, **metrics}.get(self.score, math.nan)
         if not self._beats(value):
             self.since += 1

@@ -43,7 +43,13 @@ class SortedTable:
 
     @classmethod
     def of(cls, keys: np.ndarray[Any, Any], values: np.ndarray[Any, Any], default: Any) -> SortedTable:
-        """Return the table with the value of each key, and the value of all other keys."""
+        """Return the table with the value of each key, and the value of all other keys.
+
+        Args:
+            keys: The keys, all different, of shape [n].
+            values: The value of each key, of shape [n].
+            default: The value of all other keys.
+        """
         marks, salt = (keys, None) if keys.dtype != object else _distinct_hashes(keys)
         order = np.argsort(marks)
         return cls(keys[order], values[order], marks[order], salt, default)

@@ -194,7 +194,13 @@ def ask(address: str, timeout: float) -> Answer | NoAnswer:
 
 
 def shut_down(address: str, timeout: float, secret: Secret) -> bool:
-    """Shut down the server at `address`; return whether it was reached within about `timeout` seconds."""
+    """Shut down the server at `address`; return whether it was reached within about `timeout` seconds.
+
+    Args:
+        address: The address, as `host:port`.
+        timeout: The most seconds that this takes.
+        secret: The secret of the run.
+    """
     found = ask(address, timeout)
     if not isinstance(found, Answer) or found.identity is None:
         return False

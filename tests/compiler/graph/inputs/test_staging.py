@@ -54,6 +54,7 @@ def test_towers_on_the_host_have_none() -> None:
         assert training.compiled.train_input.puts == []
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("accumulate", ["1", "2"])
 def test_steps_are_those_of_towers_without_an_area(accumulate: str) -> None:
     """Losses and weights are the same with a batch ahead and without, filled beforehand or not."""

@@ -32,6 +32,7 @@ def shown(summary: bytes) -> dict[str, Any]:
     }
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(
     "layout",
     [

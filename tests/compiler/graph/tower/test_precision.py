@@ -36,6 +36,7 @@ def test_layers_compute_in_16_bits_and_variables_are_float32(precision: str) -> 
     assert {each.dtype for each in floats} == {tf.float32}
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("precision", [MIXED_BFLOAT16, "mixed_float16"])
 def test_it_follows_float32_as_far_as_16_bits_go(precision: str) -> None:
     """Over a few steps the losses stay within a hundredth of those in float32."""
@@ -46,6 +47,7 @@ def test_it_follows_float32_as_far_as_16_bits_go(precision: str) -> None:
     assert losses != exact
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("precision", [MIXED_BFLOAT16, "mixed_float16"])
 def test_clones_follow_one_tower(precision: str) -> None:
     """Three unequal clones make the weights of one tower but for the rounding of 16 bits."""

@@ -13,11 +13,12 @@ from tests.support import Training
 NAMES = ("hidden/kernel", "hidden/bias", "logits/kernel", "logits/bias")
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(
     ("rule", "ema", "decay"),
     [
-        ("variables -> cpu[0]", "0.8", 0.8),
         ("variables -> replicated", "EMA(0.8)", 0.8),
+        ("variables -> cpu[0]", "0.8", 0.8),
         ("variables -> cpu[0]", "EMA(0.3, warm_up = true)", 0.3),
         ("slots -> cpu[1]", "EMA(decay = 0.8, warm_up = true)", 0.8),
     ],

@@ -63,6 +63,7 @@ def test_bytes_of_variables_and_slots_are_exact(rules: str) -> None:
     with Training(spec, made_up(spec, SEVERAL_DATA)) as training:
         training.steps(1)
         compiled = training.compiled
+        devices = map_placement(compiled).devices
         reads = []
         for op in compiled.graph.get_operations():
             if op.type == "VarHandleOp":
@@ -72,16 +73,10 @@ def test_bytes_of_variables_and_slots_are_exact(rules: str) -> None:
         held: Counter[str] = Counter()
         for read, value in zip(reads, training.session.run(reads), strict=True):
             held[read.op.device] += value.nbytes
-    devices = compiled_devices(spec)
     assert {each.device: each.variable_bytes + each.slot_bytes + each.other_bytes for each in devices} == {
         each.device: held[each.device] for each in devices
     }
     assert sum(each.slot_bytes for each in devices) > 0
-
-
-def compiled_devices(spec: Any) -> Any:
-    """Return the devices of a freshly compiled map."""
-    return map_placement(compile_graph(make_plan(spec))).devices
 
 
 def test_memory_is_forecast_for_devices_that_are_not_there() -> None:

@@ -45,6 +45,7 @@ def test_a_layer_may_ask_for_it_itself() -> None:
     assert np.abs(two["own/moving_variance"] / one["own/moving_variance"] - 1).max() > 1e-4
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(
     "layers",
     [

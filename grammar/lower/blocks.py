@@ -37,7 +37,16 @@ class Fields:
 
 
 def attributes(block: syntax.Block, known: Block, context: Context) -> Fields:
-    """Lower a block that has attributes only."""
+    """Lower a block that has attributes only.
+
+    Args:
+        block: The block as it is written.
+        known: The block of the schema.
+        context: What is known of the spec, and its reports.
+
+    Returns:
+        The values of its attributes and their places.
+    """
     fields = Fields()
     for item in own_items(block, known, fields, context):
         if isinstance(item, syntax.Attribute):
@@ -46,7 +55,14 @@ def attributes(block: syntax.Block, known: Block, context: Context) -> Fields:
 
 
 def attribute(item: syntax.Attribute, known: Block, fields: Fields, context: Context) -> None:
-    """Lower one attribute and add it to `fields`."""
+    """Lower one attribute and add it to `fields`.
+
+    Args:
+        item: The attribute as it is written.
+        known: The block of the schema.
+        fields: The attributes of the block so far.
+        context: What is known of the spec, and its reports.
+    """
     row = known.attribute(item.name)
     if row is not None:
         fields.values[item.name] = typed(item.value, row.type, f"`{item.name}`", context)
@@ -54,7 +70,14 @@ def attribute(item: syntax.Attribute, known: Block, fields: Fields, context: Con
 
 
 def own_items(block: syntax.Block, known: Block, fields: Fields, context: Context) -> list[syntax.Item]:
-    """Return the items that are allowed in a block, each name once; report the others."""
+    """Return the items that are allowed in a block, each name once; report the others.
+
+    Args:
+        block: The block as it is written.
+        known: The block of the schema.
+        fields: The attributes of the block so far, which keep what is refused.
+        context: What is known of the spec, and its reports.
+    """
     check_label(block, known, context)
     kept: list[syntax.Item] = []
     first: dict[str, Span] = {}
@@ -82,7 +105,13 @@ def _belongs(item: syntax.Item, known: Block, first: dict[str, Span], context: C
 
 
 def misplaced(item: syntax.Entry, place: str, context: Context) -> None:
-    """Report an expression in a block that has attributes only."""
+    """Report an expression in a block that has attributes only.
+
+    Args:
+        item: The expression as it is written.
+        place: The block, in words.
+        context: What is known of the spec, and its reports.
+    """
     advice = None
     if isinstance(item.value, syntax.Comparison) and item.value.operator == "==":
         advice = "one `=` gives a name its value"
@@ -107,7 +136,13 @@ def once(name: str, span: Span, first: dict[str, Span], kind: str, context: Cont
 
 
 def unknown_attribute(item: syntax.Attribute, known: Block, context: Context) -> None:
-    """Report an attribute that its block does not have."""
+    """Report an attribute that its block does not have.
+
+    Args:
+        item: The attribute as it is written.
+        known: The block of the schema.
+        context: What is known of the spec, and its reports.
+    """
     place = f"`{known.name}`"
     if item.name in known.inner:
         context.reports.add(names.block_written_as_attribute(item.name, item.name_span))
@@ -152,7 +187,13 @@ def unknown_block(
 
 
 def check_label(block: syntax.Block, known: Block, context: Context) -> None:
-    """Report a label that is missing, superfluous, or not usable as a name of ops."""
+    """Report a label that is missing, superfluous, or not usable as a name of ops.
+
+    Args:
+        block: The block as it is written.
+        known: The block of the schema.
+        context: What is known of the spec, and its reports.
+    """
     if known.label == "none":
         if block.label_span is not None:
             context.reports.add(names.unexpected_label(block.kind, block.label_span))

@@ -27,7 +27,13 @@ def labels(deployment: Deployment, component: str | None = None) -> dict[str, st
 
 
 def metadata(deployment: Deployment, name: str, component: str | None = None) -> Manifest:
-    """Return the metadata of an object of the run."""
+    """Return the metadata of an object of the run.
+
+    Args:
+        deployment: The run.
+        name: The name of the object.
+        component: The job of the tasks that the object is for, or None if it is for all.
+    """
     found: Manifest = {"name": name}
     if deployment.namespace is not None:
         found["namespace"] = deployment.namespace

@@ -97,7 +97,14 @@ class Optimizer:
     def apply_dense(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Scalars
     ) -> tf.Operation:
-        """Apply a dense gradient; the arguments are those of `apply`."""
+        """Apply a dense gradient, and return the op that ends the update.
+
+        Args:
+            handle: The handle of the variable.
+            slots: The handles of its slots in the order of `slot_specs`.
+            gradient: The gradient, of the shape of the variable.
+            scalars: The numbers of the step.
+        """
         raise NotImplementedError
 
     def apply_sparse(
@@ -108,6 +115,12 @@ class Optimizer:
         Rules by which rows without a gradient move or decay as well must change the whole variable. For them,
         one fused pass over a dense gradient, made here beside the variable, is the least work. Other rules
         override this.
+
+        Args:
+            handle: The handle of the variable.
+            slots: The handles of its slots in the order of `slot_specs`.
+            gradient: The gradient of some rows, whose indices are distinct.
+            scalars: The numbers of the step.
         """
         return self.apply_dense(handle, slots, dense(handle, gradient), scalars)
 

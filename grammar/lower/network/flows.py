@@ -61,7 +61,13 @@ class Tensors:
 
 
 def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") -> Any:  # noqa: PLR0911 one for each kind
-    """Lower an expression that gives a tensor or several; return BAD if it has an error."""
+    """Lower an expression that gives a tensor or several; return BAD if it has an error.
+
+    Args:
+        written: The expression as it is written.
+        tensors: The tensors that are known at its place.
+        what: What the tensor is for, in words.
+    """
     if is_operation(written, TensorNames(tensors.kinds)):
         return operations(tensors).read(written)
     match written:
@@ -93,7 +99,13 @@ def operations(tensors: Tensors) -> Operations:
 
 
 def tensor(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") -> Any:
-    """Lower an expression that must be a single tensor to a Ref or a Flow; return BAD if it has an error."""
+    """Lower an expression that must be a single tensor to a Ref or a Flow; return BAD if it has an error.
+
+    Args:
+        written: The expression as it is written.
+        tensors: The tensors that are known at its place.
+        what: What the tensor is for, in words.
+    """
     found = expression(written, tensors, what=what)
     if isinstance(found, ir.Group):
         tensors.context.reports.add(types.several_tensors(what, written.span))

@@ -207,7 +207,16 @@ def _weighted(written: syntax.Chain, weight: float, tensors: Tensors) -> Any:
 
 
 def objective(written: syntax.Expr, category: str, tensors: Tensors) -> Any:
-    """Lower `[target, prediction] -> Loss()`, or the same with a metric."""
+    """Lower `[target, prediction] -> Loss()`, or the same with a metric.
+
+    Args:
+        written: The expression as it is written.
+        category: `loss` or `metric`.
+        tensors: The tensors of the model.
+
+    Returns:
+        The record of the loss or metric; BAD if there is an error, which is reported.
+    """
     context = tensors.context
     if isinstance(written, syntax.Broken):
         return BAD

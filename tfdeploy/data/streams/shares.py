@@ -51,6 +51,11 @@ def share_of(
     Whole files are assigned if the source has several, no `take` or `skip` counts examples across them, and
     every worker gets equally many examples. Every worker computes the same division by itself.
 
+    Args:
+        source: The source.
+        transforms: Its transforms, in order.
+        options: How the stream is read; its `shard` is the number of this reader and the number of all.
+
     Raises:
         RunError: If the records of a file cannot be counted.
     """

@@ -10,7 +10,13 @@ from tfdeploy.data.options import BOUNDS, FLOATS
 
 
 def checked_cast(tensor: Any, name: str, dtype: str) -> Any:
-    """Cast `tensor` to `dtype`; a number that is not finite, or that does not fit, is an error."""
+    """Cast `tensor` to `dtype`; a number that is not finite, or that does not fit, is an error.
+
+    Args:
+        tensor: The tensor, of any shape.
+        name: Its name, for the message of the error.
+        dtype: The name of the dtype.
+    """
     if dtype == "string" or (tensor.dtype.name == dtype and dtype not in FLOATS):
         return tensor
     if dtype in FLOATS:

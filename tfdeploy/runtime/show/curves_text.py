@@ -17,7 +17,15 @@ MARGIN = 11
 
 
 def draw(curves: Sequence[Curve], title: str, *, width: int, height: int, color: bool) -> str:
-    """Return `curves` as text of `width` columns and about `height` rows, with a legend below."""
+    """Return `curves` as text of `width` columns and about `height` rows, with a legend below.
+
+    Args:
+        curves: The curves.
+        title: The first line.
+        width: The number of columns.
+        height: The number of rows, without title and legend.
+        color: Whether each curve has a colour of its own.
+    """
     frame = Frame.around(curves)
     columns, rows = max(width - MARGIN, 10), max(height, 3)
     cells: dict[tuple[int, int], tuple[int, int]] = {}

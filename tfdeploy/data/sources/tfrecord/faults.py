@@ -25,7 +25,13 @@ KINDS = {"bytes_list": "bytes", "float_list": "floats", "int64_list": "whole num
 
 
 def record_fault(file: RecordFile, number: int, features: Sequence[Feature]) -> Diagnostic | None:
-    """Say what is wrong with a record, from which `features` are read; None if nothing is."""
+    """Say what is wrong with a record, from which `features` are read; None if nothing is.
+
+    Args:
+        file: The file.
+        number: The number of the record, counted from 0.
+        features: The features that are read from it.
+    """
     data = file.record(number)
     if isinstance(data, Diagnostic):
         return data

@@ -87,7 +87,12 @@ class MapMode:
 
 @frozen
 class MapTensor:
-    """A tensor of a step, by its name in TensorFlow, and its bytes."""
+    """A tensor of a step.
+
+    Attributes:
+        name: Its name in TensorFlow.
+        bytes: Its bytes.
+    """
 
     name: str
     bytes: Count

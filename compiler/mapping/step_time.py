@@ -43,7 +43,12 @@ class LinkTime:
 
 @frozen
 class MapPathPart:
-    """What a part of the model, or a rule, takes of the critical path, in seconds."""
+    """What a part of the model, or a rule, takes of the critical path.
+
+    Attributes:
+        name: The name of the part, or the text of the rule.
+        seconds: The time on the critical path, in seconds.
+    """
 
     name: str
     seconds: float

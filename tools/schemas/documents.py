@@ -31,7 +31,12 @@ class Position:
 
 @frozen
 class Range:
-    """A part of a file; its end is the first place that is not part of it."""
+    """A part of a file.
+
+    Attributes:
+        start: Its first place.
+        end: The first place that is not part of it.
+    """
 
     start: Position
     end: Position
@@ -134,7 +139,12 @@ class Messages:
 
 @frozen
 class Side:
-    """One of the placements that are compared."""
+    """One of the placements that are compared.
+
+    Attributes:
+        spec: Its spec.
+        mode: Its modes, such as the aggregation.
+    """
 
     spec: MapSpec
     mode: MapMode
@@ -193,7 +203,17 @@ class MovedVariable:
 
 @frozen
 class DeviceTotals:
-    """What is on a device, and what a step sends to it and from it, in bytes."""
+    """What is on a device, and what a step sends to it and from it.
+
+    Attributes:
+        ops: The number of ops.
+        variable_bytes: The bytes of variables.
+        slot_bytes: The bytes of slots.
+        memory_bytes: The forecast of its peak in a step, in bytes; null if there is none.
+        bytes_in: The bytes that a step sends to the device.
+        bytes_out: The bytes that a step sends from the device.
+        busy: The share of the step in which it is busy, from 0 to 1; null without a forecast of time.
+    """
 
     ops: Count
     variable_bytes: Count
@@ -206,7 +226,13 @@ class DeviceTotals:
 
 @frozen
 class ChangedDevice:
-    """A device; `before` or `after` is null if it is in one of the placements only."""
+    """A device of which something differs.
+
+    Attributes:
+        ref: Its name in specs.
+        before: What was on it; null if the first placement does not have it.
+        after: What is on it; null if the second placement does not have it.
+    """
 
     ref: str
     before: DeviceTotals | None
@@ -230,7 +256,14 @@ class LinkTotals:
 
 @frozen
 class ChangedLink:
-    """Two devices between which a step sends something else; null stands for nothing."""
+    """Two devices between which a step sends something else.
+
+    Attributes:
+        from_device: The name of the device that sends.
+        to_device: The name of the device that receives.
+        before: What was sent; null if nothing was.
+        after: What is sent; null if nothing is.
+    """
 
     from_device: str = field(metadata={NAME: "from"})
     to_device: str = field(metadata={NAME: "to"})
@@ -240,7 +273,14 @@ class ChangedLink:
 
 @frozen
 class ChangedLinkTime:
-    """A link, and the seconds of a step in which it carries something in each of the placements."""
+    """A link whose time differs.
+
+    Attributes:
+        from_device: The name of the device that sends.
+        to_device: The name of the device that receives.
+        before: The seconds of a step in which it carried something in the first placement.
+        after: The seconds of a step in which it carries something in the second placement.
+    """
 
     from_device: str = field(metadata={NAME: "from"})
     to_device: str = field(metadata={NAME: "to"})
@@ -317,6 +357,10 @@ class TraceEvent:
 
 @frozen
 class Trace:
-    """`trace.json`, the times of every op of some steps."""
+    """`trace.json`, the times of every op of some steps.
+
+    Attributes:
+        trace_events: The events, in Chrome's format.
+    """
 
     trace_events: tuple[TraceEvent, ...] = field(metadata={NAME: "traceEvents"})

@@ -51,7 +51,12 @@ class MapGrid:
 
 @frozen
 class MapRange:
-    """Numbers from a first to a last one, both included."""
+    """Numbers from a first to a last one.
+
+    Attributes:
+        first: The first number, counted from 0.
+        last: The last number, which is included.
+    """
 
     first: Count
     last: Count

@@ -58,6 +58,8 @@ def text(compared: list[Compared], where: str) -> str:
         _spread("error of the forecast", errors),
         _spread("difference between repeated measurements", noise),
         "",
+        *_goals(compared, stated),
+        "",
         HEAD,
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
         _figures("all", compared, stated),
@@ -73,6 +75,52 @@ def text(compared: list[Compared], where: str) -> str:
 
 def _spread(what: str, values: list[float]) -> str:
     return f"| {what} | {quantile(values, 0.5):.1%} | {quantile(values, 0.95):.1%} | {max(values):.1%} |"
+
+
+GOALS = (("median error", 0.07), ("95th percentile of the error", 0.2))
+LEAST_TAU, FURTHEST_BEST = 0.9, 0.05
+"""What forecasts should reach: errors of at most so much, an order that agrees at least so much, and a layout
+called best that takes at most this part longer than the best."""
+
+WORST = 5
+
+
+def _goals(compared: list[Compared], noise: float) -> list[str]:
+    """Return a table of what is wanted and what was found, and the layouts with the largest errors."""
+    taus = (
+        ("tau of the layouts of each model", _tau(compared)),
+        ("tau of these, beyond the noise", _tau(compared, noise)),
+        (
+            "tau of all layouts of all models",
+            kendall_tau([(each.forecast, each.measured) for each in compared]),
+        ),
+    )
+    best = _best(compared)
+    worst = sorted(compared, key=lambda each: -abs(each.error))[:WORST]
+    goal, reached = f"at most {FURTHEST_BEST:+.0%}", _yes(reached=best <= FURTHEST_BEST)
+    return [
+        "| what | wanted | found | reached |",
+        "| --- | ---: | ---: | --- |",
+        *(
+            f"| {what} | at most {most:.0%} | {found:.1%} | {_yes(reached=found <= most)} |"
+            for (what, most), found in zip(
+                GOALS, (_error(compared, 0.5), _error(compared, 0.95)), strict=True
+            )
+        ),
+        *(
+            f"| {what} | at least {LEAST_TAU} | {found:.2f} | {_yes(reached=found >= LEAST_TAU)} |"
+            for what, found in taus
+        ),
+        f"| called best, against best | {goal} | {best:+.1%} | {reached} |",
+        "",
+        "The largest errors are those of:",
+        "",
+        *(f"- {each.model}, {each.case}: {each.error:+.1%}" for each in worst),
+    ]
+
+
+def _yes(*, reached: bool) -> str:
+    return "yes" if reached else "no"
 
 
 WORDS = {

@@ -103,6 +103,13 @@ def test_the_page(tmp_path: Path) -> None:
     assert "old" not in text
     assert "| mlp | 1 clone, 1 thread | 1.00 s | 1.25 s | -20.0% | 0.0% |" in text
     assert "| clones of one process | 2 | 20.0% | 100.0% | 1.00 | 1.00 | +25.0% |" in text
+    assert "| median error | at most 7% | 20.0% | no |" in text
+    assert "| 95th percentile of the error | at most 20% | 100.0% | no |" in text
+    assert "| tau of the layouts of each model | at least 0.9 | 0.33 | no |" in text
+    assert "| tau of these, beyond the noise | at least 0.9 | 0.33 | no |" in text
+    assert "| tau of all layouts of all models | at least 0.9 | 0.33 | no |" in text
+    assert "| called best, against best | at most +5% | +25.0% | no |" in text
+    assert "\n- mlp, 2 clones, 1 thread: +100.0%\n- mlp, 1 clone, 1 thread: -20.0%\n" in text
     assert [each.partition(", best")[0] for each in summary(read_compared(results))] == [
         "all: 3 layouts, median error 20.0%, 95th percentile 100.0%, tau 0.33, beyond the noise 0.33",
         "clones: 2 layouts, median error 20.0%, 95th percentile 100.0%, tau 1.00, beyond the noise 1.00",

@@ -154,7 +154,7 @@ def _summary(one: Measured, wide: Measured | None) -> list[str]:
     """Return lines that say what was measured."""
     from compiler.figures import duration, plural
 
-    kinds = sum(each.alone > 0 for each in one.ops)
+    kinds = sum(each.alone > 0 and each.ops > 0 for each in one.ops)
     times = [f"{duration(one.serial)} on one thread"]
     if wide is not None:
         times.append(f"{duration(one.parallel)} with {one.machine.cores} ops at a time")
@@ -163,4 +163,16 @@ def _summary(one: Measured, wide: Measured | None) -> list[str]:
         f"{one.machine.processor}, {plural(one.machine.cores, 'core')}, TensorFlow {one.machine.tensorflow}",
         f"a step took {', '.join(times)}",
         f"{plural(kinds, 'kind')} of ops; starting an op takes {duration(one.op_start)}",
+        *_disturbed([each.others for each in (one, wide) if each is not None]),
     ]
+
+
+def _disturbed(shares: list[float | None]) -> list[str]:
+    """Return a line that says how busy the machine was with other work, if it was."""
+    from tfdeploy.runtime.calibrate.others import BUSY
+
+    most = max((each for each in shares if each is not None), default=0.0)
+    if most < BUSY:
+        return []
+    share = f"other work had {most:.0%} of the processors meanwhile, and is in these times"
+    return [f"{share}: calibrate again when nothing else runs"]

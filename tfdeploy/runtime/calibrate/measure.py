@@ -36,6 +36,7 @@ from compiler.time.simulate import simulate
 from compiler.time.work import crossings
 from tfdeploy.runtime.adapted import adapted
 from tfdeploy.runtime.calibrate.network import measure_network
+from tfdeploy.runtime.calibrate.others import OtherWork
 from tfdeploy.runtime.calibrate.requests import Measured, MeasureRequest, profile_of
 from tfdeploy.runtime.calibrate.rows import ON_ROWS, RowRatio, ratios_by_rows, with_other_rows
 from tfdeploy.runtime.calibrate.stretches import Stretch, cores_used, typical
@@ -87,12 +88,14 @@ def measure(spec: ir.Spec, request: MeasureRequest) -> Measured:
     compiled = graph_of(adapted(plan))
     from compiler.graph.inspect.time.timed_step import graph_step
 
+    others = OtherWork()
     found = _Measurement(request, compiled, graph_step(compiled)).run()
     if not (spec.devices.jobs and request.beside):
-        return found
+        return evolve(found, others=others.share())
     network = measure_network()
     return evolve(
         found,
+        others=others.share(),
         cluster_start=network.start,
         cluster_processors=network.processors,
         links=(network.link,),

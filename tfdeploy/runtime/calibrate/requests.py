@@ -53,6 +53,8 @@ class Measured:
         cluster_start: The time of a step without ops of two processes; None if the spec has no jobs.
         cluster_processors: The cores that such a step uses.
         links: The links that were measured.
+        others: The part of the processors that other work had meanwhile, from 0 to 1; None if the system does
+            not tell.
     """
 
     machine: MeasuredMachine
@@ -67,6 +69,7 @@ class Measured:
     cluster_start: float | None = None
     cluster_processors: float = 1.0
     links: tuple[LinkCost, ...] = ()
+    others: float | None = None
 
 
 def profile_of(

@@ -251,6 +251,9 @@ def test_mixup_mixes_each_example_with_the_next(reader: Any, images: Any) -> Non
     assert min(shares) < 0.3
     assert max(shares) > 0.7
     assert len(set(shares)) > 20
+    with tf.Graph().as_default():
+        full = images(*MIXED).batches(5, repeat=True, drop_remainder=True).element_spec
+    assert {each.shape[0] for each in full.values()} == {5}
 
 
 def test_mixup_of_images_that_are_decoded_one_by_one(reader: Any) -> None:

@@ -86,6 +86,8 @@ def test_a_variable_changes_after_every_tower_has_read_it(tmp_path: Path) -> Non
         for op in changes:
             assert reads <= before(op), name
             waited += len(reads)
+    counted = graph.graph.get_operation_by_name("train_step")
+    assert [op.name for op in changes_of(graph.global_step.handle, "train_step")] == [counted.name]
     assert waited >= 2 * 6  # both clones have read every weight, and the statistics that renorm looks at
 
 

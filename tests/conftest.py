@@ -44,8 +44,6 @@ LONGEST = (
     "runtime/trained/test_model_files.py",
     "data/transforms/test_images.py",
     "runtime/cluster/test_monitor.py",
-    "cli/test_calibrate.py",
-    "data/test_memory.py",
 )
 """The files that take longest, the longest first."""
 

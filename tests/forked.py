@@ -114,14 +114,15 @@ def fork_nursery() -> None:
         return
     assert _native_threads() == 0, "a test has TensorFlow start threads while it is imported"
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    installed = _installed()
     pid = os.fork()
     if pid == 0:
         with _leaving():
-            high = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, HIGH)
+            connection = socket.socket(fileno=fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, HIGH))
             os.closerange(3, HIGH)
             _forget_the_tests()
-            _serve(socket.socket(fileno=high), installed)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            if connection.recv(1, socket.MSG_PEEK):  # the rest is done when it is needed
+                _serve(connection, _installed())
     theirs.close()
     _adopt()
     _NURSERIES.append(Nursery(ours))

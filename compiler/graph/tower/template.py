@@ -98,7 +98,12 @@ class LossPart:
 
 @frozen
 class TensorInfo:
-    """Type and static shape of a tensor; the shape is None if its rank is unknown."""
+    """Type and static shape of a tensor.
+
+    Attributes:
+        dtype: The name of the dtype.
+        shape: The size of each axis, or None for an axis of unknown size; None if the rank is unknown.
+    """
 
     dtype: str
     shape: tuple[int | None, ...] | None

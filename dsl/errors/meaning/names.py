@@ -272,7 +272,16 @@ def bad_label(kind: str, label: str, span: Span) -> Diagnostic:
 
 
 def conflicting(first: str, second: str, place: str, span: Span, other: Span, advice: str) -> Diagnostic:
-    """Two attributes of which only one may be given."""
+    """Two attributes of which only one may be given.
+
+    Args:
+        first: The name of the first attribute.
+        second: The name of the second attribute.
+        place: What has both, in words.
+        span: The place of the first attribute.
+        other: The place of the second attribute.
+        advice: What to do.
+    """
     return error(
         "TFD209",
         f"{place} has both {quoted(first)} and {quoted(second)}",

@@ -26,7 +26,18 @@ def no_such_index(
     attribute: str,
     in_range: bool,
 ) -> Diagnostic:
-    """An index beyond the devices or tasks that there are; `in_range` if it ends a range."""
+    """An index beyond the devices or tasks that there are.
+
+    Args:
+        name: The name of the device or task, such as `gpu[4]`.
+        noun: What is counted, such as `GPU`.
+        index: The index.
+        count: How many there are, at least 1.
+        span: The place of the name.
+        declared: The place where their number is declared, or None.
+        attribute: The attribute that gives their number.
+        in_range: Whether the index is the end of a range.
+    """
     there = f"only {counted(count, noun)} {'is' if count == 1 else 'are'} declared"
     there += " (number 0)" if count == 1 else f" (0..{count - 1})"
     near = (

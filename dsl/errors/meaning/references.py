@@ -27,7 +27,19 @@ def unknown_name(
     words: Sequence[str] = (),
     wanted: str = "",
 ) -> Diagnostic:
-    """A name that is not defined; `near` is the nearest one in scope and `word` the nearest allowed word."""
+    """A name that is not defined.
+
+    Args:
+        name: The name.
+        span: Its place.
+        kind: What the name could be of, such as `constant`.
+        near: The nearest name that is known here, or None.
+        word: The nearest word that is allowed here, or None.
+        advice: What to do, or None.
+        known: The names that are known here.
+        words: The words that are allowed here.
+        wanted: What else can stand here, in words; may be empty.
+    """
     hints = (*similar(kind, near), *similar("word", word)) or (
         *options(f"the {kind}s here are", known, name),
         *options("the words are", words, name),
@@ -71,7 +83,16 @@ def unknown_function(
     known: Sequence[str] = (),
     advice: str | None = None,
 ) -> Diagnostic:
-    """A call of something that there is not."""
+    """A call of something that there is not.
+
+    Args:
+        kind: What the function should be, such as `layer`.
+        name: Its name.
+        span: The place of the name.
+        near: The nearest name of this kind, or None.
+        known: The names of this kind, if they are few.
+        advice: What to do, or None.
+    """
     if kind == "layer" and name in LAYERS:
         near, advice = None, LAYERS[name]
     return error(
@@ -107,7 +128,16 @@ def unknown_argument(
     known: Sequence[str],
     others: Sequence[str] = (),
 ) -> Diagnostic:
-    """A keyword that a call does not take. `others` are calls of the same kind that alone take it."""
+    """A keyword that a call does not take.
+
+    Args:
+        callee: The name of the function.
+        name: The keyword.
+        span: The place of the keyword, or None.
+        near: The nearest argument that the function takes, or None.
+        known: The arguments that the function takes.
+        others: The names of functions of the same kind that take this keyword, if this one does not.
+    """
     takes = (
         f"{quoted(callee)} takes {alternatives(known, name)}"
         if known
@@ -234,7 +264,16 @@ def repeated_argument(callee: str, name: str, span: Span, first: Span) -> Diagno
 def wrong_reference(
     name: str, found: str, wanted: str, span: Span, defined: Span | None, advice: str | None = None
 ) -> Diagnostic:
-    """A name of something that cannot stand here."""
+    """A name of something that cannot stand here.
+
+    Args:
+        name: The name.
+        found: What it is a name of, with an article.
+        wanted: What should stand here, with an article.
+        span: The place of the name.
+        defined: The place where it is defined, or None.
+        advice: What to do, or None.
+    """
     return error(
         "TFD408",
         f"{quoted(name)} is {found}, not {wanted}",
@@ -248,7 +287,16 @@ def wrong_reference(
 def input_without_data(
     name: str, split: str, span: Span, source: Span, near: str | None, known: Sequence[str]
 ) -> Diagnostic:
-    """A model's input for which a split has no tensor."""
+    """A model's input for which a split has no tensor.
+
+    Args:
+        name: The name of the input.
+        split: The name of the split.
+        span: The place of the input in the model.
+        source: The place of the source of the split.
+        near: The nearest name among its tensors, or None.
+        known: The names of its tensors.
+    """
     return error(
         "TFD409",
         f"the examples of {quoted(split)} have no tensor {quoted(name)}",

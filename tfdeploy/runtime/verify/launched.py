@@ -28,7 +28,11 @@ PATIENCE = 300.0  # seconds, for servers to listen and for a step to be made
 
 @frozen
 class LaunchedServers:
-    """The addresses of the servers."""
+    """Servers of a cluster that run on this machine.
+
+    Attributes:
+        cluster: The tasks and their addresses.
+    """
 
     cluster: Cluster = field(repr=False)
 

@@ -27,7 +27,13 @@ CUT_OFF = "the file ends within it"
 
 @frozen(eq=False)
 class RecordFile:
-    """A TFRecord file; `call` is the source in the spec."""
+    """A TFRecord file.
+
+    Attributes:
+        path: The file.
+        compression: `none`, `gzip` or `zlib`.
+        call: The source in the spec, or None.
+    """
 
     path: Path
     compression: str

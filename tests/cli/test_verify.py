@@ -61,13 +61,16 @@ def choose(monkeypatch: pytest.MonkeyPatch, few: Callable[[list[Case]], Iterable
 
 
 def one_of_each(sampled: list[Case]) -> list[Case]:
-    """Keep one case of each aggregation in one process, and two on a cluster in one graph and in several.
+    """Keep one case of each aggregation in one process, and one of each mode on a cluster.
 
-    The others on clusters are for `make full`. Of `local` two aggregations are kept: copies are averaged
-    alike by all of them, as tests/compiler/graph/update/test_local.py shows.
+    The others on clusters are for `make full`, and those in one graph are among the cases on processes. Of
+    `local` two aggregations are kept: copies are averaged alike by all of them, as
+    tests/compiler/graph/update/test_local.py shows.
     """
     kept: dict[tuple[str, str, bool, bool], Case] = {}
     for each in sampled:
+        if each.workers > 0 and each.mode != "local" and not each.between:
+            continue
         if (each.mode != "local" and not each.workers) or each.aggregate.name in {"add_n", "ring"}:
             kept.setdefault((each.mode, each.aggregate.name, each.workers > 0, each.between), each)
     return list(kept.values())

@@ -23,7 +23,13 @@ _MOST_DIGITS = 300
 
 
 def text(quoted: str, span: Span, reports: Reports) -> str:
-    """Return the value of a quoted string, and report unknown escapes."""
+    """Return the value of a quoted string, and report unknown escapes.
+
+    Args:
+        quoted: The string with its quotes.
+        span: Its place.
+        reports: The reports of the text.
+    """
     inner = quoted[1:-1]
     if "\\" not in inner:
         return inner
@@ -35,7 +41,13 @@ def text(quoted: str, span: Span, reports: Reports) -> str:
 
 
 def number(token: Token, span: Span, reports: Reports) -> syntax.Expr:
-    """Return the number in a token, with its unit if it has one."""
+    """Return the number in a token, with its unit if it has one.
+
+    Args:
+        token: The token.
+        span: Its place.
+        reports: The reports of the text.
+    """
     written = str(token)
     match = re.fullmatch(_QUANTITY, written) if token.type == "QUANTITY" else None
     digits, unit = (match[1], match[2]) if match else (written, None)

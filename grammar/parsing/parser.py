@@ -44,6 +44,11 @@ def parse_tokens(
     Returns:
         The items, or None if brackets are nested too deeply.
 
+    Args:
+        tokens: The tokens.
+        source: The text that they are of.
+        reports: The reports of the text.
+
     Raises:
         TooManyError: If there are too many errors.
     """

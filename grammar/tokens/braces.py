@@ -27,7 +27,13 @@ _BEFORE_BRACE = frozenset({"NAME", "STRING", "EQUALS"})
 
 
 def balanced(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
-    """Return the tokens with every brace closed, and report braces that do not match."""
+    """Return the tokens with every brace closed, and report braces that do not match.
+
+    Args:
+        tokens: The tokens.
+        source: The text that they are of.
+        reports: The reports of the text.
+    """
     return _Balancer(tokens, source, reports).run()
 
 

@@ -28,7 +28,13 @@ _CONTINUATION = frozenset({"ARROW", "RPAREN", "RBRACKET"})
 
 
 def balanced(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
-    """Return the tokens with every round and square bracket closed within its item."""
+    """Return the tokens with every round and square bracket closed within its item.
+
+    Args:
+        tokens: The tokens.
+        source: The text that they are of.
+        reports: The reports of the text.
+    """
     out: list[Token] = []
     for start, end in _items(tokens):
         item = tokens[start:end]

@@ -30,7 +30,13 @@ _KEY = re.compile(r'"[A-Za-z_]\w*"', re.ASCII)
 
 
 def understood(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
-    """Replace foreign arrows, quoted keys and doubled tokens, and report them."""
+    """Replace foreign arrows, quoted keys and doubled tokens, and report them.
+
+    Args:
+        tokens: The tokens.
+        source: The text that they are of.
+        reports: The reports of the text.
+    """
     pairs = _pairs(tokens)
     odd = any("UNKNOWN" in pair for pair in pairs)
     if odd or "-->" in source.text or "=>" in source.text:

@@ -27,6 +27,11 @@ def arrange(tokens: list[Token], source: Source, reports: Reports) -> list[Token
 
     Returns:
         The tokens, or None if brackets are nested too deeply.
+
+    Args:
+        tokens: The tokens.
+        source: The text that they are of.
+        reports: The reports of the text.
     """
     match _survey(tokens):
         case Token() as deepest:

@@ -158,14 +158,26 @@ def dense(handle: tf.Tensor, gradient: tf.IndexedSlices) -> tf.Tensor:
 
 
 def scatter_add(handle: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Operation:
-    """Add rows to a variable under its lock, which `ResourceScatterAdd` would share with other updates."""
+    """Add rows to a variable under its lock, which `ResourceScatterAdd` would share with other updates.
+
+    Args:
+        handle: The handle of the variable.
+        indices: The numbers of the rows, an int tensor of shape [n].
+        rows: What is added, of shape [n, ...].
+    """
     return tf.raw_ops.ResourceScatterNdAdd(
         ref=handle, indices=indices[:, tf.newaxis], updates=rows, use_locking=True
     )
 
 
 def scatter_sub(handle: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Operation:
-    """Subtract rows from a variable under its lock."""
+    """Subtract rows from a variable under its lock.
+
+    Args:
+        handle: The handle of the variable.
+        indices: The numbers of the rows, an int tensor of shape [n].
+        rows: What is subtracted, of shape [n, ...].
+    """
     return tf.raw_ops.ResourceScatterNdSub(
         ref=handle, indices=indices[:, tf.newaxis], updates=rows, use_locking=True
     )
@@ -177,7 +189,13 @@ def rows_of(handle: tf.Tensor, gradient: tf.IndexedSlices) -> tf.Tensor:
 
 
 def set_rows(handle: tf.Tensor, gradient: tf.IndexedSlices, rows: tf.Tensor) -> tf.Operation:
-    """Assign the rows of a variable that a gradient has, under the lock of the variable."""
+    """Assign the rows of a variable that a gradient has, under the lock of the variable.
+
+    Args:
+        handle: The handle of the variable.
+        gradient: The gradient of n rows, which has their numbers.
+        rows: The new rows, of shape [n, ...].
+    """
     return tf.raw_ops.ResourceScatterNdUpdate(
         ref=handle, indices=gradient.indices[:, tf.newaxis], updates=rows, use_locking=True
     )

@@ -74,7 +74,13 @@ def _require_file(path: Path, call: Span | None) -> None:
 
 
 def find_folder(name: str, base: Path, call: Span | None) -> Path:
-    """Return the folder `name`, relative to `base`; raises RunError if there is none."""
+    """Return the folder `name`, relative to `base`; raises RunError if there is none.
+
+    Args:
+        name: The folder, relative to `base`.
+        base: The folder of the spec.
+        call: The source in the spec, or None.
+    """
     path = base / name
     if path.is_dir():
         return path
@@ -98,7 +104,13 @@ def is_gzip(path: Path, call: Span | None) -> bool:
 
 
 def read_start(path: Path, size: int, call: Span | None) -> bytes:
-    """Return the first `size` bytes of a file as it is on disk; raises RunError if it cannot be read."""
+    """Return the first `size` bytes of a file as it is on disk; raises RunError if it cannot be read.
+
+    Args:
+        path: The file.
+        size: The number of bytes.
+        call: The source in the spec, or None.
+    """
     try:
         with open_regular(path) as file:
             return file.read(size)
@@ -130,7 +142,13 @@ def unpacked(file: IO[bytes]) -> IO[bytes]:
 
 
 def cannot_open(path: Path, fault: OSError, call: Span | None) -> Diagnostic:
-    """Report a file that the operating system refuses to read."""
+    """Report a file that the operating system refuses to read.
+
+    Args:
+        path: The file.
+        fault: What the operating system says.
+        call: The source in the spec, or None.
+    """
     return errors.unreadable(Where(str(path), call=call), (fault.strerror or str(fault)).lower())
 
 
@@ -139,7 +157,13 @@ READ_FAULTS = (OSError, EOFError, zlib.error)
 
 
 def read_fault(path: Path, fault: Exception, call: Span | None) -> Diagnostic:
-    """Report a file of which reading raised one of READ_FAULTS: refused, or damaged."""
+    """Report a file of which reading raised one of READ_FAULTS: refused, or damaged.
+
+    Args:
+        path: The file.
+        fault: The exception.
+        call: The source in the spec, or None.
+    """
     if isinstance(fault, OSError) and not isinstance(fault, gzip.BadGzipFile):
         return cannot_open(path, fault, call)
     reason = str(fault)[:1].lower() + str(fault)[1:]

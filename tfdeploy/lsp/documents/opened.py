@@ -96,7 +96,13 @@ class Documents:
     _included: dict[str, frozenset[str]] = field(factory=dict, init=False)
 
     def open(self, uri: str, version: int, text: str) -> Document:
-        """Add a document that the editor has opened."""
+        """Add a document that the editor has opened.
+
+        Args:
+            uri: The address of the document.
+            version: The number of its version, counted by the editor.
+            text: The text.
+        """
         document = Document(uri, path_of(uri), version, text, self.encoding)
         self._open[uri] = document
         return document
@@ -104,7 +110,13 @@ class Documents:
     def change(
         self, uri: str, version: int, changes: Sequence[types.TextDocumentContentChangeEvent]
     ) -> Document:
-        """Replace a document by its next version."""
+        """Replace a document by its next version.
+
+        Args:
+            uri: The address of the document.
+            version: The number of its new version.
+            changes: What has changed, in the order of the protocol.
+        """
         self._open[uri] = self._open[uri].changed(version, changes)
         return self._open[uri]
 

@@ -131,7 +131,13 @@ def _words(kind: Type) -> tuple[str, ...]:
 def signature_help(
     document: Document, trees: Sequence[syntax.File], offset: int
 ) -> types.SignatureHelp | None:
-    """Return the arguments of the call around a place, and which of them the place is in."""
+    """Return the arguments of the call around a place, and which of them the place is in.
+
+    Args:
+        document: The document.
+        trees: The syntax trees of all files of the spec.
+        offset: The place in the document, in characters.
+    """
     cursor = cursor_at(document.text, offset)
     if cursor.within == "comment":
         return None

@@ -28,7 +28,14 @@ class CannotRenameError(ValueError):
 
 
 def definitions(document: Document, names: Names, offset: int, documents: Documents) -> list[types.Location]:
-    """Return where the name at a place is defined."""
+    """Return where the name at a place is defined.
+
+    Args:
+        document: The document.
+        names: The names of the spec.
+        offset: The place in the document, in characters.
+        documents: The documents that are open.
+    """
     use = names.at(document.source, offset)
     return [] if use is None else _locations(names.definitions(use.symbol), documents)
 
@@ -36,7 +43,15 @@ def definitions(document: Document, names: Names, offset: int, documents: Docume
 def references(
     document: Document, names: Names, offset: int, documents: Documents, *, with_definition: bool
 ) -> list[types.Location]:
-    """Return where the name at a place is used, in all files of the spec."""
+    """Return where the name at a place is used, in all files of the spec.
+
+    Args:
+        document: The document.
+        names: The names of the spec.
+        offset: The place in the document, in characters.
+        documents: The documents that are open.
+        with_definition: Whether the definition is returned, too.
+    """
     use = names.at(document.source, offset)
     found = () if use is None else names.of(use.symbol)
     return _locations([each for each in found if with_definition or not each.is_definition], documents)
@@ -51,7 +66,13 @@ def _locations(uses: Sequence[Use], documents: Documents) -> list[types.Location
 
 
 def highlights(document: Document, names: Names, offset: int) -> list[types.DocumentHighlight]:
-    """Return the uses of the name at a place in its own text."""
+    """Return the uses of the name at a place in its own text.
+
+    Args:
+        document: The document.
+        names: The names of the spec.
+        offset: The place in the document, in characters.
+    """
     use = names.at(document.source, offset)
     kinds = types.DocumentHighlightKind
     return [
@@ -68,7 +89,13 @@ def _is_in(use: Use, source: Source) -> bool:
 
 
 def renamable(document: Document, names: Names, offset: int) -> types.Range | None:
-    """Return the range of the name at a place, or None if there is none that can be renamed."""
+    """Return the range of the name at a place, or None if there is none that can be renamed.
+
+    Args:
+        document: The document.
+        names: The names of the spec.
+        offset: The place in the document, in characters.
+    """
     use = names.at(document.source, offset)
     return None if use is None else document.positions.span(use.span)
 

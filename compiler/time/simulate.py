@@ -493,7 +493,7 @@ class _Simulation:
             return
         pair = (send.source, send.target)
         if not send.targets:  # it goes to processes that are not simulated, over links of their own
-            cores = link.cores(send.size) / 2
+            cores = link.cores(send.size) / (1 if self.work.one_machine else 2)
             if cores > 0:
                 machine = self.machines[self.hosts[send.source.host]]
                 active = Active(task, None, self.now, taken, cores, 1.0, None, _nothing, send.times)

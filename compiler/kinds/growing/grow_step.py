@@ -22,6 +22,13 @@ from compiler.plan import Plan
 from compiler.time.work import Arrow, Echo, Signature, StepWork, TimedOp, scope_of
 from compiler.topology import Device
 
+_AS_ONE = ("ReadVariableOp",)
+"""The types of ops beside variables of which one stands for those of several tasks between the first and the
+last. They are so short that it makes little difference which thread runs them."""
+
+_PARTS = 16
+"""How many such ops there are at most, so that the threads of a server share them."""
+
 _NUMBER = re.compile(r"\d+")
 
 
@@ -256,16 +263,35 @@ class _Growing:
     def _places(self) -> Iterator[tuple[int, int, int]]:
         """Yield the ops, each with its task and its clone, in the order of the graph."""
         things = [(each.spot, at) for at, each in enumerate(self.kinds)]
-        last = self.grid.hosts - 1
         for kind, host, group in repeated(
             things, self.grid.cut(2, self.grid.groups) if self.fold else self.grid
         ):
-            if not (self.fold and host):
-                yield kind, host, group
-            elif self.kinds[kind].beside:
-                yield kind, last, group
-            else:
-                yield from ((kind, each, group) for each in range(1, last + 1))
+            tasks = self._tasks(self.kinds[kind]) if self.fold and host else (host,)
+            yield from ((kind, each, group) for each in tasks)
+
+    def _tasks(self, kind: _Kind) -> Sequence[int]:
+        """Return the tasks that have an op of all tasks but the first, if one stands for others."""
+        last = self.grid.hosts - 1
+        if kind.beside:
+            return (last,)
+        if kind.op.signature.type in _AS_ONE:
+            return (*range(1, last, self._together), last)
+        return range(1, last + 1)
+
+    @property
+    def _together(self) -> int:
+        """The number of tasks for which one op of a short type is there, at most."""
+        return max(1, -(-(self.grid.hosts - 2) // _PARTS))
+
+    def _stand_in(self, kind: _Kind, host: int) -> int:
+        """Return the task whose op stands for that of another one."""
+        if not self.fold or kind.spot.host != 1:
+            return host
+        if kind.beside:
+            return self.grid.hosts - 1
+        if kind.op.signature.type in _AS_ONE and host < self.grid.hosts - 1:
+            return host - (host - 1) % self._together
+        return host
 
     def _op(self, kind: _Kind, host: int, group: int) -> TimedOp:
         op, spot, numbers = kind.op, kind.spot, self.numbers
@@ -278,7 +304,7 @@ class _Growing:
             self.devices[kind.device.at(numbers, spot, host, group)],
             op.flops,
             op.bytes,
-            op.times,
+            op.times * self._copies(kind, host),
             clone,
             scope_of(name, tower),
             self._named(op.rule, spot, host, group),
@@ -286,6 +312,12 @@ class _Growing:
             self._named(op.leaves, spot, host, group),
             op.polls,
         )
+
+    def _copies(self, kind: _Kind, host: int) -> int:
+        """Return for how many tasks an op runs that stands for those of others."""
+        last = self.grid.hosts - 1
+        of_all = self.fold and kind.spot.host == 1 and not kind.beside and host < last
+        return min(self._together, last - host) if of_all and kind.op.signature.type in _AS_ONE else 1
 
     def _named(self, text: str, spot: Spot, host: int, group: int) -> str:
         return self.known.patterns.of(text).at(self.numbers, spot, host, group) if text else ""
@@ -296,13 +328,12 @@ class _Growing:
         """Yield an arrow of the few for all tasks and clones, and note what has no target here."""
         source, target = self.kinds[arrow.source], self.kinds[arrow.target]
         pattern = self.known.patterns.of_tensor(arrow.tensor) if arrow.tensor else None
-        last = self.grid.hosts - 1
         hosts: Sequence[int] = which(ends.host, self.grid.hosts)
-        shown = target.beside or (source.beside and target.spot.host != 1)
-        if self.fold and ends.host == 1 and shown:
-            hosts = (last,)
-        for host in hosts:
-            made = last if self.fold and source.beside else host
+        if self.fold and ends.host == 1:
+            there = [self._tasks(each) for each in (source, target) if each.spot.host == 1]
+            hosts = (self.grid.hosts - 1,) if target.beside else max(there, key=len)
+        pairs = dict.fromkeys((self._stand_in(source, host), self._stand_in(target, host)) for host in hosts)
+        for made, host in pairs:
             for group in which(ends.group, self.grid.groups):
                 tensor = "" if pattern is None else pattern.at(self.numbers, ends, made, group)
                 own = self._number(arrow.source, made, group)
@@ -318,12 +349,10 @@ class _Growing:
     def _echo(self, arrow: Arrow, found: Arrow, group: int) -> None:
         """Note what goes to the tasks that the last one stands for, once for each of their devices."""
         source, device = self.kinds[arrow.source], self.ops[found.target].device
-        others = range(1, self.grid.hosts - 1)
-        if source.spot.host == 1:
-            sources = [(self._number(arrow.source, host, group), 1) for host in others]
-        else:
-            sources = [(found.source, len(others))]
-        for number, count in sources:
+        counts: Counter[int] = Counter()
+        for host in range(1, self.grid.hosts - 1):
+            counts[self._number(arrow.source, self._stand_in(source, host), group)] += 1
+        for number, count in counts.items():
             key = (number, found.tensor, device)
             self.echoes[key] = Echo(number, device, found.tensor, found.bytes, count)
 

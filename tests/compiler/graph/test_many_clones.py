@@ -98,7 +98,7 @@ UNTIMED = ("servers, async in one graph", "servers, several micro-batches")
 """Those whose time is forecast only with the graph of all."""
 
 
-@pytest.mark.family(every=5)
+@pytest.mark.family(every=9)
 @pytest.mark.parametrize("name", ALIKE)
 def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -> None:
     """Everything is equal, in the same order; so is what a file says of it, and what views show."""

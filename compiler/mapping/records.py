@@ -268,7 +268,7 @@ class MapTransfer:
         from_device: The device that sends them.
         to_device: The device that receives them.
         tensors: Their number.
-        bytes: The bytes of those whose size is known.
+        bytes: The bytes of those whose size is known, and of the known parts of others.
         bytes_unknown: The number of those whose size is unknown.
         largest: The largest of those whose size is known.
     """

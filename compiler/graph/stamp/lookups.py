@@ -42,6 +42,7 @@ class Usage:
 
     Attributes:
         lookups: The gathers of rows by the name of the gather.
+        of_examples: The gathers whose numbers of rows depend on no weight.
         at_table: For each node that runs on the device of a weight, that weight: gathers, and nodes that make
             the rows smaller before they are sent.
         whole: The weights whose whole value is needed.
@@ -51,6 +52,7 @@ class Usage:
     """
 
     lookups: Mapping[str, Lookup]
+    of_examples: frozenset[str]
     at_table: Mapping[str, str]
     whole: frozenset[str]
     gone: frozenset[str]
@@ -88,7 +90,18 @@ class _Reader:
         }
         strings = self._strings()
         at_table = {name: each.weight for each in lookups.values() for name in self._beside(each, results)}
-        return Usage(lookups, at_table, frozenset(whole), frozenset(gone), strings)
+        of_examples = frozenset(self._of_examples(lookups))
+        return Usage(lookups, of_examples, at_table, frozenset(whole), frozenset(gone), strings)
+
+    def _of_examples(self, lookups: Mapping[str, Lookup]) -> Iterator[str]:
+        """Yield the gathers whose numbers of rows depend on no weight."""
+        weighted = {*self.template.weights.values(), *self.template.received}
+        for name, node in self.nodes.items():  # in topological order
+            if any(_base(each) in weighted for each in node.input):
+                weighted.add(name)
+        for name in self.nodes:
+            if name in lookups and _base(lookups[name].indices) not in weighted:
+                yield name
 
     def _strings(self) -> frozenset[str]:
         """Return the nodes on strings, and those after them up to the first that makes no whole numbers.

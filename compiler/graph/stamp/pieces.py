@@ -13,11 +13,13 @@ import numpy as np
 import tensorflow as tf
 from attrs import frozen
 
+from compiler.graph.stamp.riders import Carriage, Rider
 from compiler.graph.stamp.rows import NodeAdder, RowTypes, constant, write_cast, write_gather
 from compiler.graph.stamp.sources import CutSource
 from compiler.graph.tower.template import Role
 from compiler.reasons import Placed
 from compiler.shards import Shard
+from compiler.topology import Device
 
 INT32 = tf.int32.as_datatype_enum
 
@@ -66,6 +68,7 @@ class PieceWriter:
         beside: The place beside each piece.
         tower: The place of the tower.
         add: Writes a node.
+        riders: The small weights that come with rows that the tower looks up.
     """
 
     source: CutSource
@@ -73,6 +76,7 @@ class PieceWriter:
     beside: Sequence[Placed]
     tower: Placed
     add: NodeAdder
+    riders: Sequence[Rider] = ()
 
     @property
     def shards(self) -> Sequence[Shard]:
@@ -172,7 +176,9 @@ class PieceWriter:
 
     def _rows(self, name: str, ids: Sequence[str], types: RowTypes, role: Role) -> list[str]:
         """Write the gather of rows beside each piece; return the names of what is sent."""
-        found = []
+        found, waiting = [], dict[Device, list[Rider]]()
+        for each in self.riders:
+            waiting.setdefault(each.device, []).append(each)
         parts = zip(self.shards, self.source.sources, self.handles, self.beside, ids, strict=True)
         for shard, source, handle, placed, asked in parts:
             rows = f"{name}/rows/shard_{shard.number}"
@@ -180,6 +186,10 @@ class PieceWriter:
             if types.cast is not None:
                 write_cast(self.add, f"{rows}/converted", rows, types, placed, role)
                 rows = f"{rows}/converted"
+            riders = waiting.pop(placed.device, [])
+            if riders:
+                carriage = Carriage(self.add, self.tower, types.row)
+                rows = carriage.carry(rows, shard.shape[1:], riders, placed, role)
             found.append(rows)
         return found
 

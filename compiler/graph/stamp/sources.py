@@ -7,6 +7,7 @@ from attrs import frozen
 
 from compiler.reasons import Placed
 from compiler.shards import Shard
+from compiler.topology import Device
 
 
 @frozen
@@ -35,3 +36,8 @@ class CutSource:
 
     shards: tuple[Shard, ...]
     sources: tuple[WeightSource, ...]
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The device of each piece."""
+        return tuple(each.placed.device for each in self.sources)

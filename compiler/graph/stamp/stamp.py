@@ -22,12 +22,14 @@ from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatchWri
 from compiler.graph.stamp.moment_exchange import JoinedExchange, received_names, write_exchanges
 from compiler.graph.stamp.pieces import DealtRows, PieceWriter
 from compiler.graph.stamp.places import Layout, TowerPlaces
+from compiler.graph.stamp.riders import Rider
 from compiler.graph.stamp.rows import RowTypes, write_cast, write_gather
 from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.tower.template import Role, Template
 from compiler.placement.rules import Rulebook, following
-from compiler.plan import Tower
+from compiler.plan import Tower, WorkerPlan
 from compiler.reasons import Placed
+from compiler.topology import Device
 
 
 @frozen
@@ -230,6 +232,7 @@ class _Writer:
     places: TowerPlaces = field(init=False)
     constants: dict[str, Any] = field(init=False)  # nodes of the template, by name
     _names: dict[str, str] = field(factory=dict)  # of the template's nodes: names in the graph
+    _riders: dict[str, list[Rider]] = field(factory=dict)  # by the gather with whose rows they come
 
     def __attrs_post_init__(self) -> None:
         homes = {
@@ -328,14 +331,51 @@ class _Writer:
         node.input.append(self._outside(source.handle))
         node.attr["dtype"].CopyFrom(dtype)
         self._enter(node, Placed(source.placed.device, following(weight, source.placed)), "read")
-        return name
+        return self._riding(weight, source, dtype.type) or name
 
-    def _pieces(self, source: CutSource, handles: Sequence[str]) -> PieceWriter:
+    def _riding(self, weight: str, source: WeightSource, dtype: int) -> str | None:
+        """Let a small weight of a server come with rows of a table from there, if the tower looks up any.
+
+        Returns:
+            The name of the value in the tower; None if the weight is sent by itself.
+        """
+        bindings, device = self.bindings, source.placed.device
+        if not isinstance(self.ledger.plan, WorkerPlan) or bindings.role or bindings.micro_batches > 1:
+            return None
+        name = read_name(bindings.tower, weight)
+        shape = tuple(tf.TensorShape(source.handle.op.get_attr("shape")).as_list())
+        rider = Rider(weight, name, f"{name}/sent", shape, dtype, device)
+        gather = self._gather_with(device, dtype)
+        if device.host == bindings.tower.device.host or not rider.is_small or gather is None:
+            return None
+        port = self.template.weights[weight]
+        if not self._is_used_in_tower(port):
+            return None
+        self.places.put_port(port, bindings.tower.device)
+        self._riders.setdefault(gather, []).append(rider)
+        return rider.sent
+
+    def _gather_with(self, device: Device, dtype: int) -> str | None:
+        """Return the first gather whose rows come from a device in a type, and wait for no weight."""
+        lookups = self.layout.usage.lookups
+        for node in self.template.graph_def.node:
+            if node.name in self.layout.usage.of_examples and node.attr["Tparams"].type == dtype:
+                table = self.bindings.weights[lookups[node.name].weight]
+                if isinstance(table, CutSource) and device in table.devices:
+                    return str(node.name)
+        return None
+
+    def _is_used_in_tower(self, port: str) -> bool:
+        """Whether no rule has put an op that uses a port to another device than that of the tower."""
+        users = [each for each in self.template.graph_def.node if port in each.input]
+        return all(self.places.of(each.name).device == self.bindings.tower.device for each in users)
+
+    def _pieces(self, source: CutSource, handles: Sequence[str], riders: Sequence[Rider] = ()) -> PieceWriter:
         beside = [
             Placed(each.placed.device, following(shard.name, each.placed))
             for shard, each in zip(source.shards, source.sources, strict=True)
         ]
-        return PieceWriter(source, handles, beside, self.places.own, self._add)
+        return PieceWriter(source, handles, beside, self.places.own, self._add, riders)
 
     def _add(self, name: str, op: str, inputs: Sequence[str], placed: Placed, role: Role) -> Any:
         """Write a node, and return it for its attributes."""
@@ -352,7 +392,8 @@ class _Writer:
         types = RowTypes(template_node.attr["Tindices"].type, template_node.attr["Tparams"].type, cast)
         indices = self._input(lookup.indices)
         if isinstance(source, CutSource):
-            pieces = self._pieces(source, [self._outside(each.handle) for each in source.sources])
+            handles = [self._outside(each.handle) for each in source.sources]
+            pieces = self._pieces(source, handles, self._riders.get(lookup.gather, ()))
             pieces.look_up(self._names[lookup.gather], indices, types, placed, role)
             return
         rows = self.bindings.tower.op_name(name)

@@ -13,6 +13,7 @@ from compiler.graph.gradients.collect import regularize_gradients, sum_gradients
 from compiler.graph.gradients.copies import values_of
 from compiler.graph.gradients.parts import join_parts
 from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.together import send_together
 from compiler.graph.gradients.unscale import gate_of, unscale
 from compiler.graph.gradients.weighting import own_inverses
 from compiler.graph.optimizers.groups import StepScalars
@@ -64,6 +65,7 @@ def build_update(assembly: Assembly, scalars: StepScalars, *, statistics: bool =
         statistics: Whether the statistics of batch normalization get new values, too.
     """
     scale, gradients = assembly.loss_scale, sum_gradients(assembly)
+    gradients = send_together(assembly, gradients)
     gradients = join_parts(assembly, gradients, own_inverses(assembly))
     if scale is not None:
         gradients = unscale(assembly, scale, gradients)

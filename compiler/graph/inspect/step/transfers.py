@@ -40,12 +40,15 @@ def list_transfers(
         sizes: The bytes of tensors whose sizes depend on the examples, by name, if they are known.
     """
     sent: dict[tuple[Device, Device], dict[str, int | None]] = {}
+    least: dict[str, int] = {}
     for tensor, source, target in _Step(compiled, of_chief).crossings():
         size = (sizes or {}).get(tensor.name)
         size = _assumed_bytes(compiled, tensor) if size is None else size
         sent.setdefault((source, target), {})[tensor.name] = size
+        if size is None:
+            least[tensor.name] = _least_bytes(compiled, tensor)
     order = sorted(sent, key=lambda pair: (pair[0].ordinal, pair[1].ordinal))
-    return tuple(_transfer(source, target, sent[source, target], named) for source, target in order)
+    return tuple(_transfer(source, target, sent[source, target], least, named) for source, target in order)
 
 
 def tensors_without_size(compiled: CompiledGraph) -> list[Any]:
@@ -111,6 +114,13 @@ def _assumed_bytes(compiled: CompiledGraph, tensor: Any) -> int | None:
     return size_in_bytes(shape.as_list(), tensor.dtype.name) if shape.rank is not None else None
 
 
+def _least_bytes(compiled: CompiledGraph, tensor: Any) -> int:
+    """Return the bytes of the parts of a joined tensor whose sizes are known; 0 for other tensors."""
+    if tensor.op.type != "ConcatV2":
+        return 0
+    return sum(_assumed_bytes(compiled, each) or 0 for each in tensor.op.inputs[:-1])
+
+
 def tensor_bytes(tensor: Any) -> int | None:
     """Return the bytes of a tensor; None if its shape is not known or its type has no fixed size."""
     shape = tensor.shape
@@ -118,7 +128,11 @@ def tensor_bytes(tensor: Any) -> int | None:
 
 
 def _transfer(
-    source: Device, target: Device, tensors: dict[str, int | None], named: int | None
+    source: Device,
+    target: Device,
+    tensors: Mapping[str, int | None],
+    least: Mapping[str, int],
+    named: int | None,
 ) -> MapTransfer:
     known = {name: size for name, size in tensors.items() if size is not None}
     largest = sorted(known, key=lambda name: (-known[name], name))[:named]
@@ -126,7 +140,7 @@ def _transfer(
         source.ref,
         target.ref,
         tensors=len(tensors),
-        bytes=sum(known.values()),
+        bytes=sum(known.values()) + sum(least[name] for name in tensors if name not in known),
         bytes_unknown=len(tensors) - len(known),
         largest=tuple(MapTensor(name, known[name]) for name in largest),
     )

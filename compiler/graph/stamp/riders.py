@@ -1,0 +1,111 @@
+"""Small weights that a worker reads from a server come with rows of a table from there, in one tensor.
+
+A call between two processes takes longer than to copy a few hundred kilobytes, by which small tensors are
+joined and parted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+import tensorflow as tf
+from attrs import frozen
+
+from compiler.graph.stamp.rows import NodeAdder, constant
+from compiler.graph.tower.template import Role
+from compiler.reasons import Placed
+from compiler.topology import Device
+
+SMALL = 1 << 16
+"""The most bytes of a tensor that travels with others."""
+
+INT32 = tf.int32.as_datatype_enum
+
+
+@frozen
+class Rider:
+    """A small weight that comes with rows.
+
+    Attributes:
+        weight: The name of the weight.
+        read: The name of the op that reads it beside its variable.
+        sent: The name of its value in the tower.
+        shape: Its shape.
+        dtype: Its type, a number of DataType.
+        device: The device of the variable.
+    """
+
+    weight: str
+    read: str
+    sent: str
+    shape: tuple[int, ...]
+    dtype: int
+    device: Device
+
+    @property
+    def elements(self) -> int:
+        """The number of its elements."""
+        return prod(self.shape)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is small enough to travel with others."""
+        return self.elements * int(tf.as_dtype(self.dtype).size) <= SMALL
+
+
+@frozen
+class Carriage:
+    """Writes the nodes by which rows and riders are sent as one tensor.
+
+    Attributes:
+        add: Writes a node.
+        tower: The place of the tower.
+        dtype: The type of all of them, a number of DataType.
+    """
+
+    add: NodeAdder
+    tower: Placed
+    dtype: int
+
+    def carry(
+        self, rows: str, row_shape: Sequence[int], riders: Sequence[Rider], placed: Placed, role: Role
+    ) -> str:
+        """Write the ops that send rows with riders; return the name of the rows in the tower.
+
+        Args:
+            rows: The name of the rows beside the table.
+            row_shape: The shape of a row.
+            riders: What comes with them.
+            placed: The place beside the table.
+            role: The role of the ops.
+        """
+        flat = [
+            self._reshaped(f"{rows}/with/{each.weight}", each.read, [-1], placed, role) for each in riders
+        ]
+        flat.append(self._reshaped(f"{rows}/flat", rows, [-1], placed, role))
+        axis = constant(self.add, f"{rows}/joined/axis", np.int32(0), placed, role)
+        joined = self.add(f"{rows}/joined", "ConcatV2", [*flat, axis], placed, role)
+        joined.attr["N"].i, joined.attr["T"].type, joined.attr["Tidx"].type = len(flat), self.dtype, INT32
+        begin = 0
+        for each in riders:
+            self._part(each.sent, joined.name, (begin, each.elements), each.shape, role)
+            begin += each.elements
+        return self._part(f"{rows}/sent", joined.name, (begin, -1), (-1, *row_shape), role)
+
+    def _part(self, name: str, joined: str, span: tuple[int, int], shape: Sequence[int], role: Role) -> str:
+        """Write a part of the joined tensor in its own shape; `span` is its begin and its size."""
+        begin, size = (
+            constant(self.add, f"{name}/{word}", np.array([value], np.int32), self.tower, role)
+            for word, value in zip(("begin", "size"), span, strict=True)
+        )
+        part = self.add(f"{name}/part", "Slice", [joined, begin, size], self.tower, role)
+        part.attr["T"].type, part.attr["Index"].type = self.dtype, INT32
+        return self._reshaped(name, part.name, shape, self.tower, role)
+
+    def _reshaped(self, name: str, value: str, shape: Sequence[int], placed: Placed, role: Role) -> str:
+        sizes = constant(self.add, f"{name}/shape", np.array(shape, np.int32), placed, role)
+        node = self.add(name, "Reshape", [value, sizes], placed, role)
+        node.attr["T"].type, node.attr["Tshape"].type = self.dtype, INT32
+        return name

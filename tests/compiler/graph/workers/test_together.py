@@ -1,0 +1,156 @@
+"""What workers and servers send each other in one tensor: small weights and gradients, and rows of tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from compiler.graph.build import compile_graph
+from compiler.graph.compiled import CompiledGraph
+from compiler.graph.inspect.devices.one_step import StepCopy, before_a_step, run_one_step
+from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.step.ops import step_ops
+from compiler.pipeline import make_plan
+from tests.support import rounding, spec_of
+
+MODEL = """
+tfdeploy = 1
+
+model "words" {{
+  word = input(int32, [5])
+  x = input(float32, [3])
+  label = input(int32, [])
+  rows = word -> Embedding(100, 6, name = "table") -> Flatten()
+  wide = x -> Dense(4, name = "wide")
+  {more}
+  logits = [{joined}] -> Concatenate() -> Dense({units}, name = "logits")
+  loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}}
+
+devices {{ {devices} }}
+clones {{ count = {clones}, batch = 4 }}
+place {{
+  {rules}
+}}
+update {{ mode = async, optimizer = SGD(0.5) }}
+train {{ seed = 7 }}
+"""
+SERVERS = """job "ps" { tasks = 2 }
+  job "worker" { tasks = 2 }"""
+PIECES = """variables -> round_robin(ps[*])
+  variables("*table/*") -> sharded(ps[*])"""
+CHOSEN = """scores = wide -> Dense(9, name = "scores")
+  chosen = ops.argmax(scores, axis = 1)
+  other = chosen -> Embedding(9, 2, name = "other_table")"""
+
+
+def spec(*, units: int = 3, rules: str = PIECES, more: str = "", joined: str = "rows, wide") -> Any:
+    """Return the spec of a model with a table in pieces on two servers, and other weights beside them."""
+    parts = {"devices": SERVERS, "clones": 2, "rules": rules}
+    return spec_of(MODEL.format(units=units, more=more, joined=joined, **parts))
+
+
+def of_worker(found: Any) -> CompiledGraph:
+    """Return the graph of the second worker."""
+    return compile_graph(make_plan(found, emulate=True, worker=1))
+
+
+@pytest.fixture(scope="module")
+def worker() -> CompiledGraph:
+    """Return the graph of a worker that all tests of this file may read."""
+    return of_worker(spec())
+
+
+def sent(compiled: CompiledGraph, source: str, target: str) -> set[str]:
+    """Return the tensors of fractions that a step sends from a task to another."""
+    entries = compiled.ledger.entries
+
+    def host(op: Any) -> str:
+        return str(entries[op.name].device.ref.partition(".")[0])
+
+    return {
+        tensor.name
+        for op in step_ops(compiled)
+        for tensor in op.inputs
+        if tensor.dtype.is_floating and host(op) == target and host(tensor.op) == source
+    }
+
+
+@pytest.mark.parametrize("server", ["ps[0]", "ps[1]"])
+def test_rows_and_small_tensors_of_a_server_are_sent_as_one(worker: CompiledGraph, server: str) -> None:
+    """There and back, whatever number of weights a server has beside its piece of the table."""
+    beside = [each.name for each in worker.variables.values() if each.beside().device.ref.startswith(server)]
+    assert len(beside) == 3  # a piece of the table, a kernel or two, a bias or two
+    assert len(sent(worker, server, "worker[1]")) == 1
+    assert len(sent(worker, "worker[1]", server)) == 1
+
+
+def test_the_map_counts_the_weights_that_come_with_rows(worker: CompiledGraph) -> None:
+    """The number of rows is not known before a step, but the bytes of the weights and gradients are."""
+    weights = 4 * (3 * 4 + 4 + 34 * 3 + 3)
+    found = [each for each in map_placement(worker).transfers if each.bytes_unknown]
+    ways = {(each.from_device.partition("[")[0], each.to_device.partition("[")[0]) for each in found}
+    assert ways == {("ps", "worker"), ("worker", "ps")}
+    back = sum(each.bytes for each in found if each.from_device.startswith("ps"))
+    assert 2 * weights <= back < 2 * weights + 200
+
+
+def test_a_large_weight_is_sent_by_itself() -> None:
+    """More than 64 KiB are neither joined with others nor parted from them: 34 x 4000 numbers."""
+    compiled = of_worker(spec(units=4000))
+    kernel = compiled.variables["logits/kernel"].beside().device.ref.partition(".")[0]
+    assert "logits/kernel/read:0" in sent(compiled, kernel, "worker[1]")
+    gradients = sent(compiled, "worker[1]", kernel)
+    assert any("MatMul" in each for each in gradients)
+
+
+def after_a_step(compiled: CompiledGraph, examples: dict[str, Any]) -> dict[str, Any]:
+    """Return the variables after an update with some examples; pieces are joined."""
+    with StepCopy.of(compiled) as copy:
+        copy.run([compiled.init_op])
+        for pipe in compiled.train_inputs:
+            copy.start(pipe, examples)
+        for fetches in (*before_a_step(compiled), [compiled.train_op]):
+            copy.run(fetches)
+        found: dict[str, list[Any]] = {}
+        with copy.graph.as_default():
+            for each in compiled.variables.values():
+                handle = copy.graph.get_tensor_by_name(each.copies[0].handle.name)
+                read = tf.raw_ops.ReadVariableOp(resource=handle, dtype=each.info.dtype)
+                found.setdefault(each.weight, []).append(copy.session.run(read))
+    return {name: np.concatenate(pieces) for name, pieces in found.items()}
+
+
+@pytest.mark.parametrize("words", [(0, 100), (0, 40), (60, 100)])
+def test_an_update_is_that_of_one_tower(worker: CompiledGraph, words: tuple[int, int]) -> None:
+    """Also if no row comes from one of the servers."""
+    generator = np.random.default_rng(1)
+    examples = {
+        "word": generator.integers(*words, (4, 5)).astype(np.int32),
+        "x": generator.random((4, 3), np.float32),
+        "label": np.array([0, 1, 2, 1], np.int32),
+    }
+    text = MODEL.format(
+        units=3, more="", joined="rows, wide", devices="cpu = 1", clones=1, rules="variables -> cpu[0]"
+    )
+    alone = after_a_step(compile_graph(make_plan(spec_of(text))), examples)
+    together = after_a_step(worker, examples)
+    assert alone.keys() == together.keys()
+    for name, value in alone.items():
+        np.testing.assert_allclose(together[name], value, atol=rounding(40), err_msg=name)
+
+
+def test_a_weight_that_decides_which_rows_are_needed_is_not_sent_with_them() -> None:
+    """It would wait for itself."""
+    compiled = of_worker(spec(more=CHOSEN, joined="wide, other"))
+    assert map_placement(compiled, run_one_step(compiled)).misplaced == ()
+    read = {each for server in ("ps[0]", "ps[1]") for each in sent(compiled, server, "worker[1]")}
+    assert {"wide/kernel/read:0", "scores/kernel/read:0"} <= read
+
+
+def test_the_map_has_every_op_where_it_was_asked_to_be(worker: CompiledGraph) -> None:
+    """What joins and parts tensors runs beside what it joins, and where the parts are used."""
+    assert map_placement(worker, run_one_step(worker)).misplaced == ()

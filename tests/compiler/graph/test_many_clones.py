@@ -219,7 +219,8 @@ def _step(device: MapDevice) -> int:
     return device.step_bytes
 
 
-@pytest.mark.parametrize("of_their_own", [False, True])
+@pytest.mark.family(every=2)
+@pytest.mark.parametrize("of_their_own", [True, False])
 def test_one_task_stands_for_those_that_are_like_it(of_their_own: bool) -> None:
     """The forecast with two of twelve tasks is that with all, whether their machines are their own or one."""
     devices = "kind = v100\n  " + _cluster(12, 2)

@@ -70,7 +70,7 @@ def test_the_rest_of_the_family(first: int) -> None:
 
 @pytest.mark.parametrize(
     ("members", "times", "rules", "numbers"),
-    [(MEMBERS, 10, 40, 8), (EIGHTH, 3, 6, 7)],
+    [pytest.param(MEMBERS, 10, 40, 8, marks=pytest.mark.full), (EIGHTH, 3, 6, 7)],
     ids=["all", "eighth"],
 )
 def test_the_family_has_every_target_and_most_numbers_of_clones(

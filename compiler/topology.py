@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 from attrs import evolve, frozen
 
 from dsl import ir
+from dsl.ir.place import PARAMETER_SERVER
 
-PARAMETER_SERVER = "ps"
 LOCAL_JOB = "localhost"
 
 Host: TypeAlias = tuple[str | None, int]

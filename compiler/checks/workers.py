@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from compiler.compatibility import replication_of
-from compiler.topology import PARAMETER_SERVER, Host, Topology
+from compiler.topology import Host, Topology
 from compiler.towers import lay_out_towers, workers_of
 from dsl import ir
 from dsl.diagnostics import Diagnostic
 from dsl.errors.planning import plan_workers as errors
+from dsl.ir.place import PARAMETER_SERVER
 
 OF_EVERY_GRAPH = {"inputs", "ops", "summaries", "evaluation"}
 

@@ -18,6 +18,7 @@ from compiler.topology import Device
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors.planning import sharding as errors
+from dsl.ir.place import PARAMETER_SERVER
 
 MOST_SHOWN = 5
 """The most variables that are named if the same is wrong with several."""
@@ -262,7 +263,7 @@ def _default(book: Rulebook) -> Reason:
 
 def _default_target(book: Rulebook) -> ir.Target:
     if book.topology.parameter_servers:
-        return ir.RoundRobin(ir.DeviceSet((ir.DevicePattern("cpu", (0,), "ps"),)))
+        return ir.RoundRobin(ir.DeviceSet((ir.DevicePattern("cpu", (0,), PARAMETER_SERVER),)))
     cpu = book.topology.chief_cpu
     return ir.DeviceSet((ir.DevicePattern("cpu", (cpu.index,), cpu.job, (cpu.task,)),))
 

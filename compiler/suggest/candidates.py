@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from compiler.topology import PARAMETER_SERVER, Topology
+from compiler.topology import Topology
+from dsl.ir.place import PARAMETER_SERVER
 
 
 def variable_rules(topology: Topology) -> tuple[str, ...]:

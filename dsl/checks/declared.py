@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from dsl import ir
+from dsl.ir.place import PARAMETER_SERVER
 
 MOST = 100_000
 
@@ -57,7 +58,7 @@ def _is_named(device: Device, pattern: ir.DevicePattern) -> bool:
     job, task, kind, index = device
     return (
         pattern.kind == kind
-        and (pattern.job == job or (pattern.job is None and job != "ps"))
+        and (pattern.job == job or (pattern.job is None and job != PARAMETER_SERVER))
         and (pattern.tasks is None or task in pattern.tasks)
         and (pattern.indices is None or index in pattern.indices)
     )

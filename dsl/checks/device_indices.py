@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl import ir
 from dsl.errors.meaning import placement
+from dsl.ir.place import PARAMETER_SERVER
 from dsl.source import Span
 
 if TYPE_CHECKING:
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
     from dsl.checks.facts import Facts
     from dsl.diagnostics import Diagnostic
-
-PARAMETER_SERVER = "ps"
 
 
 def device_indices(facts: Facts) -> Iterator[Diagnostic]:

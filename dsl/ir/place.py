@@ -8,6 +8,9 @@ from attrs import field, frozen
 
 from dsl.ir.base import Block, Node
 
+PARAMETER_SERVER = "ps"
+"""The job whose tasks hold variables and have no clones."""
+
 
 @frozen
 class Job(Block):

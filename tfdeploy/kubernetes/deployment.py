@@ -12,7 +12,8 @@ from compiler.compatibility import replication_of
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors.running import deployment as errors
-from tfdeploy.runtime.membership.addresses import PARAMETER_SERVER, Cluster
+from dsl.ir.place import PARAMETER_SERVER
+from tfdeploy.runtime.membership.addresses import Cluster
 from tfdeploy.runtime.records.effective import with_paths
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsl.ir.place import PARAMETER_SERVER
 from tfdeploy.kubernetes.common import Manifest, metadata, pod, task_command
 from tfdeploy.kubernetes.jobs import RESTARTS
-from tfdeploy.runtime.membership.addresses import PARAMETER_SERVER
 
 if TYPE_CHECKING:
     from dsl import ir

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from compiler.pipeline import make_plan
 from compiler.report.refs import label
-from compiler.topology import PARAMETER_SERVER
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import plan as errors
+from dsl.ir.place import PARAMETER_SERVER
 from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
 if TYPE_CHECKING:

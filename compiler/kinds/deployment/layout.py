@@ -6,8 +6,8 @@ from attrs import evolve
 
 from compiler.kinds.deployment.grid import Grid, NotAlikeError
 from compiler.plan import Plan
-from compiler.topology import PARAMETER_SERVER
 from dsl import ir
+from dsl.ir.place import PARAMETER_SERVER
 
 AGGREGATIONS = ("add_n", "collective")
 """The aggregations whose ops for one clone more are like those for another. What the others do, such as the

@@ -13,6 +13,7 @@ from attrs import define, evolve, field, frozen
 
 from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
 from compiler.kinds.names.templates import CLONE, INDEX, LESS, PLACE, SUFFIX, TASK, Numbers, Template
+from compiler.topology import LOCAL_JOB
 
 _TOKEN = re.compile(
     r"/job_(?P<of_job>\w+?)/replica_0/task_(?P<of_task>\d+)/device_(?P<of_kind>CPU|GPU)_(?P<of_index>\d+)"
@@ -252,7 +253,7 @@ class Patterns:
 
     def _device(self, match: re.Match[str], prefix: str) -> Iterator[_Slot]:
         job, task, index = match[f"{prefix}job"], match[f"{prefix}task"], int(match[f"{prefix}index"])
-        if (None if job == "localhost" else job) != self.grid.job:
+        if (None if job == LOCAL_JOB else job) != self.grid.job:
             return
         host = int(task or 0)
         if task:

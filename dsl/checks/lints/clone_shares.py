@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dsl import ir
 from dsl.checks.declared import declared, named, written
 from dsl.errors.meaning import lint
+from dsl.ir.place import PARAMETER_SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ def clone_shares(facts: Facts) -> Iterator[Diagnostic]:
     if isinstance(target, ir.DeviceSet):
         given = named(everything, target)
     else:
-        trainers = [each for each in everything if each[0] != "ps"]
+        trainers = [each for each in everything if each[0] != PARAMETER_SERVER]
         given = [each for each in trainers if each[2] == "gpu"] or [
             each for each in trainers if each[2] == "cpu"
         ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dsl import ir
 from dsl.checks.declared import Device, declared, named, written
 from dsl.errors.meaning import lint
+from dsl.ir.place import PARAMETER_SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ def _used(gpus: list[Device], place: ir.Place, clones: ir.Clones) -> set[Device]
     used: set[Device] = set()
     own = [rule for rule in place.rules if rule.selector.role == "clones"]
     if not own:
-        used.update(_first([gpu for gpu in gpus if gpu[0] != "ps"], clones.count))
+        used.update(_first([gpu for gpu in gpus if gpu[0] != PARAMETER_SERVER], clones.count))
     for rule in place.rules:
         target = rule.target
         if isinstance(target, (ir.DeviceSet, ir.Balanced, ir.RoundRobin, ir.Sharded, ir.Groups)):

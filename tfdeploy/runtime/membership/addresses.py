@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
+from dsl.ir.place import PARAMETER_SERVER
 from tfdeploy.runtime.membership.secret import Secret
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
     from dsl.diagnostics import Diagnostic
 
-PARAMETER_SERVER = "ps"
 _REF = re.compile(r"(?P<job>[A-Za-z_]\w*):(?P<index>\d+)")
 
 GivenBy: TypeAlias = Literal["launch", "spec", "TF_CONFIG"]

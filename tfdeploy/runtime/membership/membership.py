@@ -9,7 +9,8 @@ from attrs import evolve
 from compiler.compatibility import replication_of
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors.running import cluster as errors
-from tfdeploy.runtime.membership.addresses import PARAMETER_SERVER, Cluster, Membership, Task
+from dsl.ir.place import PARAMETER_SERVER
+from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.fingerprint import fingerprint
 from tfdeploy.runtime.membership.secret import secret_of
 from tfdeploy.runtime.membership.tf_config import VARIABLE, TfConfig, read_tf_config

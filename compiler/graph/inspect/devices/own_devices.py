@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from compiler.plan import WorkerPlan
-from compiler.topology import PARAMETER_SERVER, Host
+from compiler.topology import Host
 from dsl.diagnostics import SpecError
 from dsl.errors.planning import plan_workers as errors
+from dsl.ir.place import PARAMETER_SERVER
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 from dsl.addresses import split_address
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors.running import cluster as errors
+from dsl.ir.place import PARAMETER_SERVER
 from tfdeploy.runtime.cluster.server.binding import BindingError, listening_addresses, listening_at
 from tfdeploy.runtime.cluster.server.identity import Answer, Identity, ServerIdentity, ask
-from tfdeploy.runtime.membership.addresses import PARAMETER_SERVER, Cluster, Membership, Task
+from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.proxies import LOOPBACK
 
 if TYPE_CHECKING:

@@ -205,6 +205,7 @@ model "objects" {{
   sound = input(float32, [12, 1])
   y = input(float32, [1])
   all = [
+    sound -> Flatten(),
     {lines},
   ] -> Concatenate()
   out = all -> Dense(1, name = "out")

@@ -223,6 +223,7 @@ _ROWS = (
     Code("TFD753", "foreign-output", "an output that would replace somebody else's file", "plan"),
     Code("TFD754", "weights-not-fetched", "weights of a Keras model that cannot be fetched", "run"),
     Code("TFD755", "bad-profile", "a file that is no profile of a machine", "plan"),
+    Code("TFD756", "link-not-measured", "processes between which `calibrate` cannot send tensors", "run"),
     # TFD760 to TFD779: the tasks of a cluster.
     Code("TFD760", "bad-tf-config", "a TF_CONFIG that cannot be used", "run"),
     Code(

@@ -15,6 +15,8 @@ from typing import Any
 from attrs import define, field
 
 from benchmarks.forecasts.steps import Steps, WorkerSteps
+from dsl import ir
+from tfdeploy.runtime.membership.addresses import Cluster, Task
 
 
 @define
@@ -26,7 +28,7 @@ class _Process:
 
     def build(self, specs: list[str]) -> None:
         import grammar
-        from compiler.graph.session_options import intra_op_threads, session_config
+        from compiler.graph.session_options import intra_op_threads
         from compiler.pipeline import for_worker
         from compiler.plan import WorkerPlan
         from tfdeploy.runtime.plans import graph_of, plan_of
@@ -38,7 +40,7 @@ class _Process:
             if isinstance(plan, WorkerPlan):
                 plan = for_worker(plan, self.task)
             if self.addresses and self.server is None:
-                self.server = _server(self.addresses, self.task, session_config(plan))
+                self.server = _server(self.addresses, self.task, plan.spec)
             if self.task and not isinstance(plan, WorkerPlan):
                 continue  # the other process has the graph
             steps = Steps(graph_of(plan), self.server.target if self.server is not None else "")
@@ -67,18 +69,20 @@ def _graph(layout: Any) -> Any:
     return layout.steps.compiled if isinstance(layout, WorkerSteps) else layout.compiled
 
 
-def _server(addresses: list[str], task: int, config: Any) -> Any:
+def _server(addresses: list[str], task: int, spec: ir.Spec) -> Any:
     import tensorflow as tf
 
     from tfdeploy.runtime.cluster.server.binding import listening_at
+    from tfdeploy.runtime.cluster.server.server import server_config
 
+    cluster = Cluster.of({"worker": addresses})
     host, _, port = addresses[task].rpartition(":")
     definition = tf.train.ServerDef(
-        cluster=tf.train.ClusterSpec({"worker": addresses}).as_cluster_def(),
+        cluster=cluster.to_tensorflow().as_cluster_def(),
         job_name="worker",
         task_index=task,
         protocol="grpc",
-        default_session_config=config,
+        default_session_config=server_config(spec, Task("worker", task), cluster),
     )
     with listening_at(host, int(port)):
         return tf.distribute.Server(definition)

@@ -16,7 +16,6 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.step.transfers import list_transfers
 from compiler.graph.inspect.time.timed_step import timed_step
-from compiler.graph.session_options import cores
 from compiler.graph.tower.traces import Traces
 from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
 from compiler.kinds.deployment.layout import FEW, MANY, MORE, grid_of, why_not, with_grid
@@ -31,6 +30,7 @@ from compiler.kinds.records.kind_map import KindMap
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
+from compiler.threads import cores
 from compiler.time.costs import choose_costs
 from compiler.time.forecast import StepForecast, forecast_step
 from compiler.time.profile import FoundProfile

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from compiler.plan import Plan
+from compiler.threads import cores
 
 
 def session_config(plan: Plan, **more: Any) -> tf.compat.v1.ConfigProto:
@@ -68,8 +69,3 @@ def batches_at_once(plan: Plan) -> int:
 
 def _runs_gpus(plan: Plan) -> bool:
     return not plan.emulate and bool(plan.topology.select("gpu"))
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

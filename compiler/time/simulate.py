@@ -92,7 +92,7 @@ class _Simulation:
     processes: list[int] = field(factory=list)  # by op
     machines: list[int] = field(factory=list)  # by process
     copies: list[int] = field(factory=list)  # by process: how many on its machine it stands for
-    inner: int = 1
+    inner: list[int] = field(factory=list)  # by process: the threads that may work on one op
     awake: float = 1.0  # the cores that a process uses at least
     held: dict[str, deque[tuple[Task, int]]] = field(factory=dict)  # mutexes, each with who waits for it
 
@@ -103,8 +103,9 @@ class _Simulation:
         self.hosts = {each.host: number[None if work.one_process else each.host] for each in work.devices}
         self.processes = [number[None if work.one_process else op.device.host] for op in work.ops]
         threads = max(1, work.op_threads or costs.cores)
-        self.inner = max(1, work.inner_threads or costs.cores)
-        self.awake = min(float(self.inner), costs.awake)
+        inner = [work.inner_threads if host is None else work.threads_of(host) for host in hosts]
+        self.inner = [max(1, each or costs.cores) for each in inner]
+        self.awake = min(float(max(self.inner)), costs.awake) if work.looking else 1.0
         self.threads = [[Thread(at, each) for each in range(threads)] for at in range(len(hosts))]
         self.machines = [0 if work.one_machine else at for at in range(len(hosts))]
         shared = {number[host]: count for host, count in work.alike.items()} if work.one_machine else {}
@@ -302,7 +303,7 @@ class _Simulation:
         cost = self.op_costs[op]
         if self.on_gpu[op]:
             return cost.start, 1.0, 1.0
-        wall, demand = spread(cost, self.inner, self.costs.cores)
+        wall, demand = spread(cost, self.inner[self.processes[op]], self.costs.cores)
         crowding = max(1.0, cost.crowded / cost.alone) if cost.alone > 0 else 1.0
         return cost.start + wall, demand, crowding
 

@@ -110,6 +110,8 @@ class StepWork:
         emulated: Whether each device is a logical CPU, even if the spec says GPU.
         op_threads: How many ops a process runs at the same time; 0 for one on each core.
         inner_threads: How many threads of a process may work on one op; 0 for one on each core.
+        task_threads: The processes of which another number of threads may work on one op.
+        looking: Whether threads that have nothing to do look for work for a while before they sleep.
         loops: The indices of the ops that each clone repeats by itself, if clones do not step together; else
             empty.
         alike: The processes that stand for others too, each with the number of those it stands for, itself
@@ -125,9 +127,15 @@ class StepWork:
     emulated: bool = False
     op_threads: int = 0
     inner_threads: int = 0
+    task_threads: Mapping[Host, int] = field(factory=dict)
+    looking: bool = True
     loops: tuple[tuple[int, ...], ...] = field(default=(), repr=False)
     alike: Mapping[Host, int] = field(factory=dict)
     echoes: tuple[Echo, ...] = field(default=(), repr=False)
+
+    def threads_of(self, host: Host) -> int:
+        """Return how many threads of a process may work on one op; 0 for one on each core."""
+        return self.task_threads.get(host, self.inner_threads)
 
     def on_gpu(self, op: TimedOp) -> bool:
         """Whether an op runs on a GPU."""

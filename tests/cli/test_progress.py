@@ -38,7 +38,10 @@ update { optimizer = SGD(0.1) }
 train { steps = 1 }
 """
 BUILDING = "building the graph of small ...\n"
-BECAUSE = "building the graph of all 33 clones of small, because the time of a step is forecast ...\n"
+BECAUSE = (
+    "building the graph of all 33 clones of small, "
+    "because they do not have all devices of one kind, one each ...\n"
+)
 FORECASTING = "forecasting the memory that a step of small takes ...\n"
 TIMING = "forecasting the time of a step of small ...\n"
 KIND = ("--set", "devices.kind=cpu")

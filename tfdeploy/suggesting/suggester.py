@@ -392,7 +392,7 @@ class Suggester:
     def _time(self, compiled: CompiledGraph) -> tuple[StepWork | None, Costs | None, StepForecast | None]:
         """Return the work of a step, what it costs, and the forecast of its time, if there can be one."""
         from compiler.graph.inspect.time.timed_step import timed_step
-        from compiler.graph.session_options import cores
+        from compiler.threads import cores
         from compiler.time.costs import choose_costs
 
         work, devices = timed_step(compiled), compiled.plan.spec.devices

@@ -19,6 +19,7 @@ from compiler.kinds.growing.grow import joined, within
 from compiler.kinds.names.patterns import Pattern, Patterns
 from compiler.kinds.names.templates import Numbers
 from compiler.plan import Plan
+from compiler.threads import threads_on_one_machine
 from compiler.time.work import Arrow, Echo, Signature, StepWork, TimedOp, scope_of
 from compiler.topology import Device
 
@@ -139,7 +140,13 @@ class _Growing:
             for each in self._arrows(arrow, ends, size)
         ]
         arrows.sort(key=lambda each: each.target)
-        work = evolve(few, ops=tuple(self.ops), arrows=tuple(arrows), devices=self.plan.topology.devices)
+        work = evolve(
+            few,
+            ops=tuple(self.ops),
+            arrows=tuple(arrows),
+            devices=self.plan.topology.devices,
+            task_threads=threads_on_one_machine(self.plan.spec.devices) if few.task_threads else {},
+        )
         return self._folded(work) if self.fold else work
 
     def _folded(self, work: StepWork) -> StepWork:

@@ -1,4 +1,4 @@
-"""TFD755 and the warnings about forecasts of time."""
+"""TFD755, TFD756 and the warnings about forecasts of time."""
 
 from __future__ import annotations
 
@@ -19,6 +19,17 @@ def bad_profile(path: str, reason: str) -> Diagnostic:
         f"{in_full(path)} is not a profile of a machine: it {reason}",
         None,
         help="write a new one with `tfdeploy calibrate`",
+    )
+
+
+def link_not_measured(reason: str) -> Diagnostic:
+    """Report that two processes of this machine could not work on a step, with the reason as a sentence."""
+    return error(
+        "TFD756",
+        "the link between two processes of this machine cannot be measured",
+        None,
+        notes=(reason,),
+        help="end what keeps these processes from starting or from reaching each other, and calibrate again",
     )
 
 

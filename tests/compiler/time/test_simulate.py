@@ -70,6 +70,18 @@ def test_threads_that_look_for_work_use_cores(awake: float, inner: int, expected
         assert milliseconds(step(ops, [], inner_threads=inner), Machine(awake=awake)) == pytest.approx(10)
 
 
+def test_tasks_of_one_machine_have_threads_of_their_own_number() -> None:
+    """Two threads work on the op of the first task, one on that of the second, and none looks for work."""
+    near, far = Device("cpu", 0, "worker", 0), Device("cpu", 0, "worker", 1)
+    ops, settings = [op("a=10", near), op("b=10", far)], {"one_process": False, "task_threads": {far.host: 1}}
+    shared = step(ops, [], inner_threads=2, **settings)
+    machine = Machine(cores=3, widening=0.5)
+    ends = {shared.ops[each.op].name: each.end for each in simulate(shared, machine).bars}
+    assert ends == pytest.approx({"a=10": 6.25e-3, "b=10": 10e-3})  # Amdahl: 5 ms on three cores
+    awake = Machine(cores=2, awake=1.5)
+    assert milliseconds(shared, awake) > milliseconds(evolve(shared, looking=False), awake)
+
+
 @pytest.mark.parametrize(
     ("widening", "wide_cores", "expected"), [(0.6, 1.0, 12), (1.0, 1.0, 10), (1.0, 1.5, 15), (1.2, 9, 24)]
 )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from dsl.diagnostics import RunError
 from dsl.files.typed_json import parse_record
 from tests.folders import ROOT
 from tests.forked import Popen
@@ -18,6 +20,7 @@ from tfdeploy.runtime.calibrate.network import (
     SMALL,
     NetworkCosts,
     StepTime,
+    _other,
     costs_of,
 )
 
@@ -76,3 +79,24 @@ def test_costs_follow_from_the_differences_of_steps() -> None:
     assert link.bytes_per_second == pytest.approx((FEW * LARGE - SMALL) / 4000, rel=0.01)
     still = costs_of({**found, "asking": step(4000), "giving": step(5000), "exchanging": step(6000, 0.0)})
     assert (still.link.asking, still.link.giving, still.link.work) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ("echo 'MemoryError: no room' >&2; exit 3", "with status 3: MemoryError: no room"),
+        ("kill -9 $$", "by signal 9"),
+    ],
+)
+def test_a_process_that_does_not_start_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str, expected: str
+) -> None:
+    """What it said last is the reason why the link cannot be measured."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{ends}\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(RunError) as found, _other({}):
+        pytest.fail("the process has ended before it was asked for anything")
+    assert found.value.diagnostic.code == "TFD756"
+    assert found.value.diagnostic.notes == (f"the second process ended {expected}",)

@@ -114,7 +114,7 @@ class _Measurement:
         import tensorflow as tf
 
         self.starts = [_endless(each) for each in self.compiled.train_inputs]
-        from compiler.graph.session_options import cores
+        from compiler.threads import cores
 
         machine = MeasuredMachine(_processor(), cores(), tf.__version__)
         op_start = time_to_start_an_op(self.request.inner_threads)

@@ -12,17 +12,21 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from statistics import median
-from typing import Any
+from typing import IO, Any
 
 from attrs import frozen
 
 from compiler.time.profile import LinkCost
+from dsl.diagnostics import RunError
+from dsl.errors.planning.time import link_not_measured
 from tfdeploy.runtime.calibrate.stretches import quartile
-from tfdeploy.runtime.cluster.server.binding import listening_at
+from tfdeploy.runtime.cluster.server.binding import BindingError, listening_at
+from tfdeploy.runtime.session.faults import reason_of
 
 HERE = "127.0.0.1"
 SMALL, LARGE = 1 << 10, 1 << 22
@@ -64,6 +68,9 @@ def measure_network() -> NetworkCosts:
 
     What a tensor takes from the ops of a task is measured while the tasks compute: the receiver asks for
     several tensors, the sender hands over each of its products, or both at once.
+
+    Raises:
+        RunError: If the other process does not start or ends too early, or if one cannot reach the other.
     """
     import tensorflow as tf
 
@@ -72,10 +79,13 @@ def measure_network() -> NetworkCosts:
     with graph.as_default():
         steps = _steps(tf)
         start = tf.compat.v1.global_variables_initializer()
-    server = _start(tf, addresses, "receiver")
-    with _other(addresses) as used, tf.compat.v1.Session(server.target, graph=graph) as session:
-        session.run(start)
-        found = _times({name: session.make_callable(ends) for name, ends in steps.items()}, used)
+    try:
+        server = _start(tf, addresses, "receiver")
+        with _other(addresses) as used, tf.compat.v1.Session(server.target, graph=graph) as session:
+            session.run(start)
+            found = _times({name: session.make_callable(ends) for name, ends in steps.items()}, used)
+    except (tf.errors.OpError, BindingError, OSError) as fault:
+        raise RunError(link_not_measured(reason_of(fault))) from fault
     return costs_of(found)
 
 
@@ -171,27 +181,46 @@ def _products(tf: Any) -> list[Any]:
 def _other(addresses: Mapping[str, list[str]]) -> Iterator[Callable[[], float]]:
     """Start the process that sends; yield what returns its processor time and that of this process."""
     command = [sys.executable, "-m", __name__, json.dumps(addresses)]
-    with subprocess.Popen(
-        command,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(
+            command,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+        ) as process,
+    ):
         asked, answers = process.stdin, process.stdout
         assert asked is not None
         assert answers is not None
 
         def used() -> float:
-            asked.write("\n")
-            asked.flush()
-            return float(answers.readline()) + time.process_time()
+            try:
+                asked.write("\n")
+                asked.flush()
+                answer = answers.readline()
+            except BrokenPipeError:
+                answer = ""
+            if not answer:
+                raise RunError(link_not_measured(_last_words(process, said)))
+            return float(answer) + time.process_time()
 
         try:
             used()  # it has started
             yield used
         finally:
             process.kill()
+
+
+def _last_words(process: subprocess.Popen[str], said: IO[str]) -> str:
+    """Return how a process has ended, and the last line that it wrote to its standard error."""
+    status = process.wait()
+    how = f"by signal {-status}" if status < 0 else f"with status {status}"
+    said.seek(0)
+    lines = said.read().strip().splitlines()
+    return f"the second process ended {how}" + (f": {lines[-1]}" if lines else "")
 
 
 def main() -> None:

@@ -12,8 +12,8 @@ from compiler.graph.inspect.step.ops import HANDLES, step_ops
 from compiler.graph.inspect.step.transfers import tensor_bytes
 from compiler.graph.inspect.time.worker_steps import GraphPart, steps_alone, steps_together, work_of
 from compiler.graph.ledger import Entry
-from compiler.graph.session_options import cores
 from compiler.plan import WorkerPlan
+from compiler.threads import cores
 from compiler.time.costs import choose_costs
 from compiler.time.flops import PASSED_ON, flops
 from compiler.time.forecast import StepForecast, forecast_step

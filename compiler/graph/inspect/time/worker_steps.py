@@ -13,9 +13,9 @@ from attrs import define, evolve, field, frozen
 
 from compiler.graph.session_options import session_config
 from compiler.plan import Plan, WorkerPlan
+from compiler.threads import on_one_machine, threads_on_one_machine
 from compiler.time.work import Arrow, Signature, StepWork, TimedOp
 from compiler.topology import Device
-from dsl import ir
 
 ENDED, WAITING = "(end of a part)", "(waiting for others)"
 """What stands for the end of a worker's part of a step, and for a process that waits for the others."""
@@ -51,15 +51,19 @@ class GraphPart:
 def work_of(plan: Plan, part: GraphPart) -> StepWork:
     """Return the work of some ops on the devices of a plan."""
     config, jobs = session_config(plan), plan.spec.devices.jobs
+    processes = {each.host for each in plan.topology.devices}
+    shared = not plan.emulate and len(processes) > 1 and on_one_machine(jobs)
     return StepWork(
         ops=part.ops,
         arrows=part.arrows,
         devices=plan.topology.devices,
         one_process=plan.emulate or not jobs,
-        one_machine=_one_machine(jobs),
+        one_machine=on_one_machine(jobs),
         emulated=plan.emulate,
         op_threads=config.inter_op_parallelism_threads,
         inner_threads=config.intra_op_parallelism_threads,
+        task_threads=threads_on_one_machine(plan.spec.devices) if shared else {},
+        looking=not shared,
     )
 
 
@@ -135,11 +139,6 @@ def of_worker(plan: WorkerPlan, chief: GraphPart, worker: int) -> GraphPart:
 
 def _first_device(plan: WorkerPlan, worker: int) -> Device:
     return plan.worker.everyone[worker][0].device
-
-
-def _one_machine(jobs: Sequence[ir.Job]) -> bool:
-    """Whether all tasks are on one machine: the launcher's if they have no addresses, else that of all."""
-    return len({host.rpartition(":")[0] for job in jobs for host in job.hosts}) <= 1
 
 
 @define

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import ipaddress
-import os
 import socket
 from typing import TYPE_CHECKING, Any, Self
 
+from compiler.threads import task_threads
 from dsl.addresses import split_address
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors.running import cluster as errors
@@ -176,20 +176,10 @@ def server_config(spec: ir.Spec, task: Task, cluster: Cluster) -> Any:
 
 
 def _intra_op_threads(devices: ir.Devices, job: ir.Job, task: Task, cluster: Cluster) -> int:
-    """Return how many threads of a server may work on one op; 0 leaves that to TensorFlow.
-
-    The parameter servers of a machine work at the same time, and so do its workers. Each of them gets its
-    share of the cores.
-    """
-    from compiler.graph.session_options import cores
-
-    if devices.intra_op_threads is not None:
-        return devices.intra_op_threads
+    """Return how many threads of a server may work on one op; 0 leaves that to TensorFlow."""
     serves = task.job == PARAMETER_SERVER
     alike = [each for each in cluster.beside(task) if (each.job == PARAMETER_SERVER) == serves]
-    if len(alike) == 1 or job.gpu or os.environ.get("TF_NUM_INTRAOP_THREADS"):
-        return 0
-    return max(1, cores() // len(alike))
+    return task_threads(devices, job, len(alike))
 
 
 def _require_gpus(spec: ir.Spec, membership: Membership, found: tuple[str, ...]) -> None:

@@ -14,6 +14,7 @@ from compiler.graph.inspect.step.ops import step_ops
 from compiler.graph.inspect.step.transfers import list_transfers
 from compiler.graph.inspect.time.timed_step import forecast_time, timed_step
 from compiler.pipeline import make_plan
+from compiler.threads import cores, threads_on_one_machine
 from compiler.time.work import StepWork, crossings
 from tests.support import CLASSIFIER, CONVOLUTION, classifier, spec_of
 
@@ -195,6 +196,20 @@ def test_workers_that_wait_for_each_other_make_one_step() -> None:
     assert posted < min(starts[number[id(each)]] for each in updates)
     assert found.path
     assert sum(each.seconds for each in found.path) == pytest.approx(found.seconds)
+    assert work.task_threads == threads_on_one_machine(graph.plan.spec.devices)
+    assert {work.threads_of(("worker", each)) for each in (0, 1)} == {max(1, cores() // 2)}
+    assert not work.looking
+
+
+def test_tasks_on_machines_of_their_own_have_all_cores_of_these() -> None:
+    """The session options of the spec hold there, and threads look for work before they sleep."""
+    apart = CLUSTER.replace('job "ps" {}', 'job "ps" { hosts = ["a:1"] }').replace(
+        "tasks = 2", 'hosts = ["b:1", "c:1"]'
+    )
+    work = timed_step(compile_graph(make_plan(spec_of(apart))))
+    assert not work.task_threads
+    assert work.threads_of(("worker", 1)) == work.inner_threads
+    assert work.looking
 
 
 def test_what_workers_send_is_what_the_map_says() -> None:

@@ -1,0 +1,49 @@
+"""How many threads of a process may work on one op, if several tasks share the cores of a machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from dsl import ir
+from dsl.ir.place import PARAMETER_SERVER
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def task_threads(devices: ir.Devices, job: ir.Job, alike: int) -> int:
+    """Return how many threads of a task's server may work on one op; 0 leaves that to TensorFlow.
+
+    The parameter servers of a machine work at the same time, and so do its workers. Each of them gets its
+    share of the cores.
+
+    Args:
+        devices: The `devices` block.
+        job: The job of the task.
+        alike: How many tasks, this one included, are on the same machine and do the same: parameter servers,
+            or workers.
+    """
+    if devices.intra_op_threads is not None:
+        return devices.intra_op_threads
+    if alike == 1 or job.gpu or os.environ.get("TF_NUM_INTRAOP_THREADS"):
+        return 0
+    return max(1, cores() // alike)
+
+
+def threads_on_one_machine(devices: ir.Devices) -> dict[tuple[str | None, int], int]:
+    """Return what `task_threads` says of each task, by its job and number, if one machine has all tasks."""
+    serving = sum(job.tasks for job in devices.jobs if job.name == PARAMETER_SERVER)
+    others = sum(job.tasks for job in devices.jobs) - serving
+    return {
+        (job.name, task): task_threads(devices, job, serving if job.name == PARAMETER_SERVER else others)
+        for job in devices.jobs
+        for task in range(job.tasks)
+    }
+
+
+def on_one_machine(jobs: Sequence[ir.Job]) -> bool:
+    """Whether all tasks are on one machine: the launcher's if they have no addresses, else that of all."""
+    return len({host.rpartition(":")[0] for job in jobs for host in job.hosts}) <= 1

@@ -16,7 +16,12 @@ def count(number: int) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """Return `1 op`, `2 ops`, `1,234 ops`."""
+    """Return `1 op`, `2 ops`, `1,234 ops`.
+
+    Args:
+        number: The number.
+        noun: What is counted, in the singular.
+    """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -35,7 +40,12 @@ def size(number: int) -> str:
 
 
 def size_of_known(known: int, unknown: int) -> str:
-    """Return a number of bytes, followed by `+` if there are also tensors of unknown size."""
+    """Return a number of bytes, followed by `+` if there are also tensors of unknown size.
+
+    Args:
+        known: The bytes of all tensors whose size is known.
+        unknown: The number of tensors whose size is not known.
+    """
     return f"{size(known)}+" if unknown else size(known)
 
 

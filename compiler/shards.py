@@ -67,7 +67,12 @@ class Shard:
 
 
 def range_lengths(size: int, count: int) -> list[int]:
-    """Return the lengths of at most `count` ranges of `size` elements, as equal as possible, none empty."""
+    """Return the lengths of at most `count` ranges of `size` elements, as equal as possible, none empty.
+
+    Args:
+        size: The number of elements.
+        count: The number of ranges that are wanted.
+    """
     count = max(1, min(size, count))
     return [size // count + (at < size % count) for at in range(count)]
 

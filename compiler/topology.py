@@ -71,7 +71,12 @@ class Topology:
     home: Host | None = None
 
     def select(self, kind: str, job: str | None = None) -> tuple[Device, ...]:
-        """Return the devices of a kind, of one job or of every worker, by task and then by index."""
+        """Return the devices of a kind, of one job or of every worker, by task and then by index.
+
+        Args:
+            kind: `cpu` or `gpu`.
+            job: The name of the job; None for all jobs but that of parameter servers.
+        """
         return tuple(each for each in self.devices if each.kind == kind and self._in_job(each, job))
 
     def _in_job(self, device: Device, job: str | None) -> bool:
@@ -102,6 +107,10 @@ class Topology:
 
         If no job is named, this is the task whose graph is being made, or else the chief. If a deployment
         has parameter servers only, it is the first of them.
+
+        Args:
+            job: The name of the job, or None.
+            task: The number of the task, from 0; the first task of the job if there is none of that number.
         """
         if job is None and self.home is not None:
             job, task = self.home

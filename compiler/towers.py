@@ -16,7 +16,12 @@ DEFAULT_BATCH = 32
 
 
 def clone_count(spec: ir.Spec, topology: Topology) -> int:
-    """Return the number of clones: `clones.count`, or one for each device or group for clones."""
+    """Return the number of clones: `clones.count`, or one for each device or group for clones.
+
+    Args:
+        spec: The spec, as read and checked without devices.
+        topology: The devices of the spec.
+    """
     if spec.clones.count is not None:
         return spec.clones.count
     return len(Rulebook(spec.place.rules, topology).clone_groups()[0])
@@ -62,7 +67,12 @@ def lay_out_towers(spec: ir.Spec, topology: Topology) -> tuple[Tower, ...]:
 
 
 def towers_of_worker(towers: Sequence[Tower], host: Host) -> tuple[Tower, ...]:
-    """Return the towers on one host for a graph of their own, in which they are numbered from 0."""
+    """Return the towers on one host for a graph of their own, in which they are numbered from 0.
+
+    Args:
+        towers: The towers of all clones.
+        host: The task.
+    """
     own = [tower for tower in towers if tower.device.host == host]
     return tuple(
         evolve(tower, index=at, scope=f"clone_{at}" if len(own) > 1 else "") for at, tower in enumerate(own)
@@ -70,7 +80,12 @@ def towers_of_worker(towers: Sequence[Tower], host: Host) -> tuple[Tower, ...]:
 
 
 def workers_of(towers: Sequence[Tower], topology: Topology) -> tuple[tuple[Host, tuple[Tower, ...]], ...]:
-    """Return the tasks that have towers, in the order in which they are declared, with the towers of each."""
+    """Return the tasks that have towers, in the order in which they are declared, with the towers of each.
+
+    Args:
+        towers: The towers of all clones.
+        topology: The devices of the spec, in the order of declaration.
+    """
     hosts = dict.fromkeys(device.host for device in topology.devices)
     found = ((host, towers_of_worker(towers, host)) for host in hosts)
     return tuple((host, own) for host, own in found if own)

@@ -12,7 +12,12 @@ from dsl.errors.planning import plan as errors
 
 
 def batches_fit_clones(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
-    """Report a global batch that the clones do not divide, or a list with another number of batches."""
+    """Report a global batch that the clones do not divide, or a list with another number of batches.
+
+    Args:
+        spec: The spec, as read and checked without devices.
+        topology: The devices of the spec, which give the number of clones if the spec does not.
+    """
     clones, count = spec.clones, clone_count(spec, topology)
     if isinstance(clones.batch, tuple) and len(clones.batch) != count:
         yield errors.batch_list_length(len(clones.batch), count, clones.span_of("batch"))

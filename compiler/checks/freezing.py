@@ -12,7 +12,12 @@ from dsl.suggest import nearest_paths
 
 
 def globs_match(plan: Plan, names: Collection[str]) -> Iterator[Diagnostic]:
-    """Report globs of `freeze` and of the block `weights` that match no weight, and files for no weights."""
+    """Report globs of `freeze` and of the block `weights` that match no weight, and files for no weights.
+
+    Args:
+        plan: The plan, whose spec has the globs.
+        names: The paths of all weights of the model, such as `conv1/kernel`.
+    """
     update = plan.spec.update
     for glob in update.freeze or ():
         if not _matches(glob, names):

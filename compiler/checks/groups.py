@@ -12,7 +12,12 @@ from dsl.errors.planning import plan as errors
 
 
 def groups_fit_devices(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
-    """Report a group for which there are too few devices, and an index beyond the size of a group."""
+    """Report a group for which there are too few devices, and an index beyond the size of a group.
+
+    Args:
+        spec: The spec, as read and checked without devices.
+        topology: The devices of the spec, of which the groups are made.
+    """
     book = Rulebook(spec.place.rules, topology)
     reason = book.decide("clones")
     size = 1

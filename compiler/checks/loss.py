@@ -11,7 +11,12 @@ from dsl.errors.meaning import names
 
 
 def model_has_a_loss(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
-    """Report a model without a loss."""
+    """Report a model without a loss.
+
+    Args:
+        spec: The spec, as read and checked without devices.
+        topology: Not used; every check of this folder takes the devices.
+    """
     del topology
     if not spec.model.has_loss and spec.model.span is not None:
         doc = (

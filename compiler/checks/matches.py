@@ -15,7 +15,13 @@ Names = Mapping[str, Collection[str]]  # role -> the names that its globs can ma
 
 
 def rules_match(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]:
-    """Report every rule whose glob matches none of the names of its role, with the nearest names."""
+    """Report every rule whose glob matches none of the names of its role, with the nearest names.
+
+    Args:
+        rules: The rules of `place`, in the order of the spec.
+        names: The names that globs of a role can match, by role. Rules of a role that is missing are not
+            checked.
+    """
     for rule in rules:
         pattern, known = rule.selector.pattern, names.get(rule.selector.role)
         if pattern is not None and known is not None and not _matching(rule, known):
@@ -28,6 +34,11 @@ def rules_decide(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]
 
     A rule that is followed by a rule for the same glob, or for everything, is left out because it has been
     reported when the spec was read.
+
+    Args:
+        rules: The rules of `place`, in the order of the spec.
+        names: The names that globs of a role can match, by role. Rules of a role that is missing are not
+            checked.
     """
     for at, rule in enumerate(rules):
         if any(_is_plainly_over(later, rule) for later in rules[at + 1 :]):

@@ -72,7 +72,12 @@ class Assembly:
         return [each for variable in self.pieces_of(weight) for each in variable.updated]
 
     def source_of(self, weight: str, clone: int) -> WeightSource | CutSource:
-        """Return what a clone reads of a weight."""
+        """Return what a clone reads of a weight.
+
+        Args:
+            weight: The path of the weight, such as `conv1/kernel`.
+            clone: The number of the clone.
+        """
         pieces = self.pieces_of(weight)
         return joined_source(pieces, [self._marked(each, each.source(clone)) for each in pieces])
 

@@ -84,5 +84,11 @@ class Ledger:
                 set_device(op, choose(op))
 
     def enter(self, op_name: str, entry: Entry) -> None:
-        """Record an op."""
+        """Record an op.
+
+        Args:
+            op_name: The name of the op in the graph.
+            entry: Where the op is, what it is for, and why it is there. It replaces an earlier entry of that
+                name.
+        """
         self.entries[op_name] = entry

@@ -82,7 +82,12 @@ def split_of(node: LayerNode) -> str | None:
 
 
 def with_states(model: ModelGraph, states: Mapping[str, State]) -> ModelGraph:
-    """Return the model with the states of layers, by their paths, in the stead of `adapt`."""
+    """Return the model with the states of layers, by their paths, in the stead of `adapt`.
+
+    Args:
+        model: The model as the spec has it.
+        states: The arguments that make up the state of each layer, by the path of the layer.
+    """
     if not states:
         return model
     layers = (with_state(each, states[each.path]) if each.path in states else each for each in model.layers)
@@ -90,7 +95,12 @@ def with_states(model: ModelGraph, states: Mapping[str, State]) -> ModelGraph:
 
 
 def with_state(node: LayerNode, state: State) -> LayerNode:
-    """Return a layer with arguments of a state in the stead of those from which the state was made."""
+    """Return a layer with arguments of a state in the stead of those from which the state was made.
+
+    Args:
+        node: The layer.
+        state: The arguments that make up the state, by name, such as the words of a vocabulary.
+    """
     made_from = ADAPTED_FROM[node.call.name] if "adapt" in node.call.kwargs else ()
     kept = {
         name: value for name, value in named_arguments(node.call).items() if name not in (*made_from, "adapt")

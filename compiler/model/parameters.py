@@ -14,7 +14,12 @@ from dsl.values import CannotCalculateError, calculate, negate
 
 
 def own_arguments(block: ir.LayerBlock, call: ir.Call) -> dict[str, ir.Value]:
-    """Return the arguments of the use of a block that are not parameters of it."""
+    """Return the arguments of the use of a block that are not parameters of it.
+
+    Args:
+        block: The `layer` block, which has the parameters.
+        call: The use of the block in a model or in another block.
+    """
     parameters = {each.name for each in block.parameters}
     return {key: value for key, value in call.kwargs.items() if key not in parameters}
 
@@ -39,7 +44,12 @@ def arguments(block: ir.LayerBlock, call: ir.Call, outer: Mapping[str, ir.Value]
 
 
 def with_values(call: ir.Call, parameters: Mapping[str, ir.Value]) -> ir.Call:
-    """Return `call` with its parameters replaced by their values."""
+    """Return `call` with its parameters replaced by their values.
+
+    Args:
+        call: A call inside a `layer` block, whose arguments may name the parameters of the block.
+        parameters: The values of the parameters in one use of the block, by name.
+    """
     args = _evaluated(call.args, parameters)
     kwargs = {key: evaluate(value, parameters) for key, value in call.kwargs.items()}
     if args is call.args and all(kwargs[key] is value for key, value in call.kwargs.items()):

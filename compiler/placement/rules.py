@@ -160,7 +160,12 @@ class Rulebook:
         return self.decide("ops", name, forward)
 
     def op_device(self, reason: Reason, tower: Tower) -> Device:
-        """Return the device in `tower` that a decision of `decide_op` means."""
+        """Return the device in `tower` that a decision of `decide_op` means.
+
+        Args:
+            reason: The rule that decides, with the devices of its target.
+            tower: The tower that has the op.
+        """
         target = target_of(reason)
         if isinstance(target, ir.GroupMember):
             return tower.devices[target.index]
@@ -177,7 +182,12 @@ class Rulebook:
 
 
 def following(name: str, placed: Placed) -> Reason:
-    """Return the reason of a thing that is somewhere because the thing called `name` is `placed` there."""
+    """Return the reason of a thing that is somewhere because the thing called `name` is `placed` there.
+
+    Args:
+        name: The name of the thing that is followed.
+        placed: Its place, and the reason for that.
+    """
     return Reason(name, "follows", placed.reason.rule, cause=placed.reason)
 
 

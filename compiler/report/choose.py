@@ -22,7 +22,14 @@ def matcher(glob: str) -> Callable[[str], bool]:
 def choose_counted(
     placement: AnyMap, glob: str | None = None, *, only_misplaced: bool = False
 ) -> list[Counted]:
-    """Return ops of a map of any version, those of a kind together; see `choose_ops` for the arguments."""
+    """Return ops of a map of any version, those of a kind together.
+
+    Args:
+        placement: The map.
+        glob: A glob of names, with or without the scope of a clone; None chooses all ops.
+        only_misplaced: Whether to leave out ops that are where they were asked to be, and ops that have not
+            run.
+    """
     if isinstance(placement, PlacementMap):
         return [single(op) for op in choose_ops(placement, glob, only_misplaced=only_misplaced)]
     if only_misplaced:

@@ -59,7 +59,12 @@ class CountedScopes:
         return self._of.get(ref, ())
 
     def number(self, scope: Scope, ref: str) -> int:
-        """Return how many ops of a scope are on a device."""
+        """Return how many ops of a scope are on a device.
+
+        Args:
+            scope: A scope of the tree.
+            ref: The device, such as `worker[0].gpu[1]`.
+        """
         return sum(scope.counts[key] // len(self._sets[key]) for key in self.sort_of(ref))
 
 

@@ -56,7 +56,12 @@ class Flow:
 
 
 def dot(placement: PlacementMap, step: StepGraph) -> str:
-    """Return the text of a DOT file of at most MOST_NODES nodes, unless there are more devices."""
+    """Return the text of a DOT file of at most MOST_NODES nodes, unless there are more devices.
+
+    Args:
+        placement: The map, of the first version.
+        step: The ops of a step and the tensors between them.
+    """
     ops = {op.name: op for op in placement.ops if op.name in step.ops}
     named = scopes.fold(placement, FOLD_FROM)
     root = scopes.tree_of(ops.values(), named)

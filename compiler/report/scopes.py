@@ -49,7 +49,12 @@ class Scope:
         return 1 + max(each.depth for each in self.children.values()) if self.children else 0
 
     def walk(self, depth: int, level: int = 0) -> Iterator[tuple[int, Scope]]:
-        """Yield the scopes inside this one down to `depth`, outer ones first, with their level from 0."""
+        """Yield the scopes inside this one down to `depth`, outer ones first, with their level from 0.
+
+        Args:
+            depth: The level before which it ends; 0 yields nothing.
+            level: The level of the scopes directly inside this one.
+        """
         if level < depth:
             for child in self.children.values():
                 yield level, child
@@ -67,7 +72,12 @@ def op_name(op: MapOp) -> str:
 
 
 def tree_of(ops: Iterable[MapOp], name: Callable[[MapOp], str] = op_name) -> Scope:
-    """Return the root of the tree of ops, counted by the device asked for."""
+    """Return the root of the tree of ops, counted by the device asked for.
+
+    Args:
+        ops: The ops of a map.
+        name: Names an op by its path in the tree.
+    """
     return build(ops, name, requested)
 
 
@@ -119,7 +129,12 @@ def _add_up(scope: Scope) -> None:
 
 
 def inner_name(op: MapOp, scopes: Mapping[int, str]) -> str:
-    """Return the name of an op inside its tower; `scopes` are those of the clones, empty for a single one."""
+    """Return the name of an op inside its tower.
+
+    Args:
+        op: The op.
+        scopes: The name scope of each clone by its number, which is empty if there is one clone only.
+    """
     scope = scopes.get(op.clone, "") if op.clone is not None else ""
     return op.name.removeprefix(f"{scope}/") if scope else op.name
 
@@ -133,6 +148,10 @@ def fold(placement: PlacementMap, from_count: int = FOLD_FROM) -> Callable[[MapO
     """Return a function that names ops of equal clones under one scope: `clone_1..7/conv1/Conv2D`.
 
     Clones are equal if the names inside them are. Fewer than `from_count` clones are not combined.
+
+    Args:
+        placement: The map.
+        from_count: The least number of clones that are combined.
     """
     scopes = clone_scopes(placement)
     if len(scopes) < from_count:

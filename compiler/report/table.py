@@ -9,7 +9,12 @@ CUT = "..."
 
 
 def table(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
-    """Return the lines of a table: the first `left` columns flush left, the others flush right."""
+    """Return the lines of a table: the first `left` columns flush left, the others flush right.
+
+    Args:
+        rows: The cells of each row, equally many in all.
+        left: The number of columns that are flush left.
+    """
     widths = column_widths(rows)
     return [
         GAP.join(
@@ -32,7 +37,12 @@ def width_of(rows: Iterable[Sequence[str]]) -> int:
 
 
 def shorten(text: str, width: int) -> str:
-    """Remove the middle of a text that is wider than `width`, because the ends of a name say the most."""
+    """Remove the middle of a text that is wider than `width`, because the ends of a name say the most.
+
+    Args:
+        text: The text.
+        width: The number of characters that it may have.
+    """
     if len(text) <= width:
         return text
     room = max(width - len(CUT), 2)

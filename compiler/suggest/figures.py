@@ -83,7 +83,13 @@ class Figures:
         return self.seconds
 
     def better_than(self, other: Figures, goal: Goal) -> bool:
-        """Say whether this placement lacks less memory, or lacks the same and comes to less."""
+        """Say whether this placement lacks less memory, or lacks the same and comes to less.
+
+        Args:
+            other: The figures of the other placement of the same graph.
+            goal: What is to be small, such as the time of a step. A difference of a thousandth does not
+                count.
+        """
         if self.missing != other.missing:
             return self.missing < other.missing
         return self.value(goal) < WORTH * other.value(goal)

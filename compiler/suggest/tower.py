@@ -154,7 +154,12 @@ def rules_of(places: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def variable_rules_of(places: Mapping[str, int], variables: Iterable[str]) -> tuple[str, ...]:
-    """Return the rules that put variables on the device of their layer."""
+    """Return the rules that put variables on the device of their layer.
+
+    Args:
+        places: The number of the device in the group, from 0, by the name of the layer.
+        variables: The names of all variables of the model.
+    """
     owners = {each.partition("/")[0] for each in variables}
     listed = [
         f'variables("{name}/*") -> group[{device}]'

@@ -168,7 +168,12 @@ class Costs(Protocol):
         """Return the cost of an op."""
 
     def link(self, source: Device, target: Device) -> Link:
-        """Return the link from one device to another."""
+        """Return the link from one device to another.
+
+        Args:
+            source: The device that sends.
+            target: Another device, which receives.
+        """
 
 
 @define
@@ -269,7 +274,12 @@ class ProfiledCosts:
         return own
 
     def link(self, source: Device, target: Device) -> Link:
-        """Return the link from one device to another."""
+        """Return the link from one device to another.
+
+        Args:
+            source: The device that sends.
+            target: Another device, which receives.
+        """
         if not self.setting.one_process and source.host != target.host:
             measured = self._link("network")
             speed = self.setting.link_speed or (
@@ -356,7 +366,12 @@ class TableCosts:
         return evolve(found, wide=max(found.alone / self.cores, LEAST))
 
     def link(self, source: Device, target: Device) -> Link:
-        """Return the link from one device to another."""
+        """Return the link from one device to another.
+
+        Args:
+            source: The device that sends.
+            target: Another device, which receives.
+        """
         if not self.setting.one_process and source.host != target.host:
             return Link(hardware.NETWORK_LATENCY, self.setting.link_speed or hardware.NETWORK_SPEED)
         if self.gpu is not None and (self.setting.is_gpu(source) or self.setting.is_gpu(target)):

@@ -190,7 +190,12 @@ def read_trace(path: Path | str) -> RunTrace:
 
 
 def lay_beneath(forecast: StepForecast, trace: RunTrace) -> Beneath:
-    """Return the ops of a forecast with their times in the trace of a run."""
+    """Return the ops of a forecast with their times in the trace of a run.
+
+    Args:
+        forecast: The forecast of a step of the same graph.
+        trace: The ops of real steps, with the time of each.
+    """
     measured = dict(trace.seconds())
     times: dict[int, float] = defaultdict(float)
     for bar in forecast.simulated.bars:

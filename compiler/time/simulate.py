@@ -45,7 +45,12 @@ _EPSILON = 1e-12
 
 
 def simulate(work: StepWork, costs: Costs) -> Simulated:
-    """Return when each op of a step runs on machines with these costs."""
+    """Return when each op of a step runs on machines with these costs.
+
+    Args:
+        work: The ops of the step, and what they wait for.
+        costs: What ops, threads and links cost.
+    """
     found = _Simulation(work, costs).run()
     assert found is not None
     return found

@@ -152,7 +152,12 @@ def lookup_of(vectorization: Any) -> Any:
 
 
 def words_of(vectorization: Any, texts: Any) -> Any:
-    """Return the words into which a `TextVectorization` splits texts, ragged if it splits them at all."""
+    """Return the words into which a `TextVectorization` splits texts, ragged if it splits them at all.
+
+    Args:
+        vectorization: The `TextVectorization` layer.
+        texts: The texts, a tensor of strings.
+    """
     return vectorization._preprocess(texts)
 
 
@@ -188,7 +193,12 @@ def create(variable: Any) -> None:
 
 
 def give_stand_in(variable: Any, value: Any) -> None:
-    """Let a variable that was made in a stateless scope have a value of another shape, to be saved by."""
+    """Let a variable that was made in a stateless scope have a value of another shape, to be saved by.
+
+    Args:
+        variable: The Keras variable.
+        value: The value that it has from now on; its shape need not be that of the variable.
+    """
     variable._value = value
 
 
@@ -234,7 +244,12 @@ def rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
 
 
 def replace_rate(optimizer: keras.optimizers.Optimizer, rate: Callable[[], Any]) -> None:
-    """Let an optimizer whose learning rate is a function take another one, without arguments."""
+    """Let an optimizer whose learning rate is a function take another one, without arguments.
+
+    Args:
+        optimizer: The optimizer.
+        rate: Returns the learning rate whenever Keras asks for it.
+    """
     optimizer._learning_rate = rate
 
 

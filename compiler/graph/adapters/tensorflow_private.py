@@ -108,12 +108,22 @@ def add_nodes(graph: tf.Graph, graph_def: Any, outside: dict[str, tf.Tensor]) ->
 
 
 def set_device(op: tf.Operation, device: str) -> None:
-    """Move an op to a device, as a device function does while the op is made."""
+    """Move an op to a device, as a device function does while the op is made.
+
+    Args:
+        op: The op, which is already in its graph.
+        device: The name of the device in TensorFlow, or an empty string to ask for none.
+    """
     op._set_device(device)
 
 
 def add_control_input(op: tf.Operation, before: tf.Operation) -> None:
-    """Let an op that is already in its graph wait for another one."""
+    """Let an op that is already in its graph wait for another one.
+
+    Args:
+        op: The op that waits.
+        before: The op for which it waits, of the same graph.
+    """
     op._add_control_input(before)
 
 

@@ -54,7 +54,13 @@ def _spread(
 
 
 def group_ranks(devices: Sequence[Device], size: int | None) -> list[list[int]]:
-    """Return the clones of each group, in order; clones on one device are in one group."""
+    """Return the clones of each group, in order; clones on one device are in one group.
+
+    Args:
+        devices: The device of each clone, by the number of the clone.
+        size: The number of devices in a group. None makes a group of each host, or pairs if there is one host
+            only.
+    """
     hosts: dict[object, list[Device]] = {}
     for device in dict.fromkeys(devices):
         hosts.setdefault(device.host, []).append(device)

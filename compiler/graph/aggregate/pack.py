@@ -56,7 +56,13 @@ def reduce_packed(
 
 
 def fill_buckets(reductions: Sequence[Reduction], size: int) -> list[list[int]]:
-    """Return the positions in `reductions` of the members of each bucket, in the order of the last ones."""
+    """Return the positions in `reductions` of the members of each bucket, in the order of the last ones.
+
+    Args:
+        reductions: The sums of a step, in the order in which they are made.
+        size: The size of a bucket in bytes. A gradient of this size or of unknown size has a bucket of its
+            own.
+    """
     open_buckets: dict[_Kind, _Bucket] = {}
     full: list[list[int]] = []
     for at, reduction in enumerate(reductions):

@@ -14,7 +14,12 @@ Gradient = Any
 
 
 def sum_parts(values: Sequence[Gradient], name: str) -> Gradient:
-    """Return the sum of tensors, or all rows, with rows of equal index summed."""
+    """Return the sum of tensors, or all rows, with rows of equal index summed.
+
+    Args:
+        values: The values, all dense of one shape or all IndexedSlices of one variable.
+        name: The name of the op, or the name scope of the ops for rows.
+    """
     if not isinstance(values[0], tf.IndexedSlices):
         return tf.add_n(list(values), name=name)
     with tf.name_scope(name):
@@ -58,6 +63,10 @@ def cut(value: Gradient, count: int) -> list[Gradient]:
     """Return at most `count` pieces: ranges of a flattened tensor, or rows by the remainder of their index.
 
     The gradients of all clones are cut in the same way, so that pieces of one number can be summed.
+
+    Args:
+        value: The gradient, a tensor of known shape or IndexedSlices.
+        count: The number of pieces that are wanted.
     """
     if isinstance(value, tf.IndexedSlices):
         return _cut_rows(value, count)
@@ -76,7 +85,12 @@ def _cut_rows(rows: tf.IndexedSlices, count: int) -> list[tf.IndexedSlices]:
 
 
 def glue(pieces: Sequence[Gradient], like: Gradient) -> Gradient:
-    """Return the value of which `cut` made `pieces`; `like` is a value of the same shape."""
+    """Return the value of which `cut` made `pieces`; `like` is a value of the same shape.
+
+    Args:
+        pieces: The pieces, in the order of `cut`.
+        like: A tensor or IndexedSlices of the kind and shape of the whole, from which nothing else is taken.
+    """
     if isinstance(like, tf.IndexedSlices):
         return join_rows(pieces)
     flat = tf.concat(list(pieces), 0, name="joined") if len(pieces) > 1 else pieces[0]

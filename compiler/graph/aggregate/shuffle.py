@@ -12,6 +12,13 @@ def shuffle(reduction: Reduction, shards: int | None = None) -> list[Gradient]:
     """Sum `shards` ranges, by default one for each clone, on the devices of the clones in turn.
 
     If each clone needs the sum of its own part, the parts are the ranges, and each is summed by its clone.
+
+    Args:
+        reduction: The values that are summed, one for each clone.
+        shards: The number of ranges into which each value is cut, or None for one for each clone.
+
+    Returns:
+        The sum on each of the devices that need it, in their order.
     """
     size = len(reduction.values)
     if reduction.owner is not None:

@@ -124,7 +124,12 @@ def _destinations(assembly: Assembly, variable: GraphVariable, home: Placed) -> 
 
 
 def regularize_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> list[SummedGradient]:
-    """Add the gradients of regularizers, once for each step whatever the number of clones."""
+    """Add the gradients of regularizers, once for each step whatever the number of clones.
+
+    Args:
+        assembly: The graph under construction.
+        gradients: The summed gradients of the data losses.
+    """
     return [
         evolve(each, copies=tuple(_regularized(assembly, each, copy) for copy in range(len(each.copies))))
         for each in gradients
@@ -139,5 +144,10 @@ def _regularized(assembly: Assembly, gradient: SummedGradient, copy: int) -> Any
 
 
 def copy_name(variable: GraphVariable, copy: int) -> str:
-    """Return the name of a copy of a variable; copy 0 has the variable's own."""
+    """Return the name of a copy of a variable; copy 0 has the variable's own.
+
+    Args:
+        variable: The variable.
+        copy: The number of the copy, from 0.
+    """
     return f"{variable.name}/replica_{copy}" if copy else variable.name

@@ -55,12 +55,22 @@ def values_of(gradient: Gradient) -> tf.Tensor:
 
 
 def map_values(gradient: Gradient, change: Callable[[tf.Tensor], tf.Tensor]) -> Gradient:
-    """Change the elements of a gradient; a sparse one stays sparse."""
+    """Change the elements of a gradient; a sparse one stays sparse.
+
+    Args:
+        gradient: The gradient, a tensor or IndexedSlices.
+        change: Makes new elements of the tensor, or of the rows, which keep their shape.
+    """
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(change(gradient.values), gradient.indices)
     return change(gradient)
 
 
 def times(gradient: Gradient, factor: tf.Tensor) -> Gradient:
-    """Multiply a gradient by a number."""
+    """Multiply a gradient by a number.
+
+    Args:
+        gradient: The gradient, a tensor or IndexedSlices.
+        factor: The number, a scalar, which is cast to the type of the gradient.
+    """
     return map_values(gradient, lambda values: values * tf.cast(factor, values.dtype))

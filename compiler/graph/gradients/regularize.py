@@ -98,7 +98,12 @@ def regularization_loss(
 
 
 def evaluated_regularization(variables: Iterable[GraphVariable], ledger: Ledger) -> list[tf.Tensor]:
-    """Return the terms of the weights that are evaluated, each made beside the variable that is read."""
+    """Return the terms of the weights that are evaluated, each made beside the variable that is read.
+
+    Args:
+        variables: The variables of the model. Those without a regularizer are left out.
+        ledger: The ledger of the graph, in which the ops are entered.
+    """
     terms = []
     for variable in variables:
         if _is_regularized(variable):

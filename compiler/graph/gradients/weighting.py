@@ -69,7 +69,12 @@ def loss_sums(towers: Sequence[StampedTower], share: Callable[[StampedTower], fl
 
 
 def data_loss(sums: Sequence[LossSum], name: str) -> tf.Tensor:
-    """Return the sum of the parts of a loss, made on the current device."""
+    """Return the sum of the parts of a loss, made on the current device.
+
+    Args:
+        sums: The parts of the loss, of which there is at least one.
+        name: The name of the op that adds them.
+    """
     if len(sums) == 1 and sums[0].weight is None:
         return sums[0].value
     return tf.add_n([each.mean for each in sums], name=name)

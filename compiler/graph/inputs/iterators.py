@@ -107,7 +107,15 @@ def _take_time(pipe: InputPipe, asked: tf.Tensor | None, given: Mapping[str, tf.
 
 
 def split_batch(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Tensor]]:
-    """Split the pipe's global batch into consecutive pieces of `sizes` examples, one for each clone."""
+    """Split the pipe's global batch into consecutive pieces of `sizes` examples, one for each clone.
+
+    Args:
+        pipe: The pipe, whose batch has as many examples as all pieces together.
+        sizes: The number of examples for each clone.
+
+    Returns:
+        The tensors of each clone's piece, by the names of the inputs.
+    """
     _take_time(pipe, pipe.asked, pipe.batch, f"{pipe.name}/")
     if len(sizes) == 1:
         return [dict(pipe.batch)]
@@ -151,6 +159,13 @@ def draw_batches(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Ten
     """Let every clone draw from the pipe by itself: a clone that is ready gets the next ones of the stream.
 
     A clone's batch is made of as many batches of the pipe as fill its size.
+
+    Args:
+        pipe: The pipe, the size of whose batches divides all of `sizes`.
+        sizes: The number of examples for each clone.
+
+    Returns:
+        The tensors of each clone's batch, by the names of the inputs.
     """
     assert pipe.size is not None
     drawn = []

@@ -44,7 +44,12 @@ class Optimizer:
     group: int = 0
 
     def for_weight(self, weight: WeightInfo, *, decays: bool) -> Optimizer:
-        """Return the rule for one weight; `decays` is whether it takes part in weight decay."""
+        """Return the rule for one weight; `decays` is whether it takes part in weight decay.
+
+        Args:
+            weight: What is known of the weight.
+            decays: Whether the weight takes part in weight decay.
+        """
         del weight
         return self if decays == self.decays else evolve(self, decays=decays)
 
@@ -135,17 +140,32 @@ class Optimizer:
 
 
 def constant(value: float, like: tf.Tensor) -> tf.Tensor:
-    """Return a hyperparameter as a constant of the type of `like`."""
+    """Return a hyperparameter as a constant of the type of `like`.
+
+    Args:
+        value: The hyperparameter.
+        like: A tensor of the type that is wanted.
+    """
     return tf.constant(value, like.dtype)
 
 
 def rate_for(gradient: Gradient, scalars: Scalars) -> tf.Tensor:
-    """Return the learning rate in the type of a gradient."""
+    """Return the learning rate in the type of a gradient.
+
+    Args:
+        gradient: The gradient, a tensor or IndexedSlices.
+        scalars: The scalars of the step, which have the learning rate.
+    """
     return tf.cast(scalars["learning_rate"], gradient.dtype)
 
 
 def dense(handle: tf.Tensor, gradient: tf.IndexedSlices) -> tf.Tensor:
-    """Return a sparse gradient with distinct indices as a tensor of the shape of its variable."""
+    """Return a sparse gradient with distinct indices as a tensor of the shape of its variable.
+
+    Args:
+        handle: The handle of the variable.
+        gradient: The gradient of n rows, none of them twice.
+    """
     rows = unmerged(gradient, handle.device)
     shape = tf.raw_ops.VariableShape(input=handle, out_type=tf.int64)
     if rows is not None:
@@ -184,7 +204,15 @@ def scatter_sub(handle: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Op
 
 
 def rows_of(handle: tf.Tensor, gradient: tf.IndexedSlices) -> tf.Tensor:
-    """Return the rows of a variable that a gradient has."""
+    """Return the rows of a variable that a gradient has.
+
+    Args:
+        handle: The handle of the variable.
+        gradient: The gradient of n rows, which has their numbers.
+
+    Returns:
+        The rows as they are in the variable, of shape [n, ...].
+    """
     return tf.raw_ops.ResourceGather(resource=handle, indices=gradient.indices, dtype=gradient.values.dtype)
 
 

@@ -37,7 +37,12 @@ class Layout:
         return next(gathers, found) if found in self.usage.gone else found
 
     def decide(self, inner: str, tower: Tower) -> Reason | None:
-        """Return the rule that decides the place of the op called `inner`, or None if no rule matches it."""
+        """Return the rule that decides the place of the op called `inner`, or None if no rule matches it.
+
+        Args:
+            inner: The name of the op inside its tower.
+            tower: Any tower, because the answer is the same for all clones.
+        """
         if inner not in self._decided:
             self._decided[inner] = self.rulebook.decide_op(inner, tower, self.forward(inner))
         return self._decided[inner]
@@ -93,7 +98,12 @@ class TowerPlaces:
         return Placed(home.device, evolve(reason, beaten=rules))
 
     def put_port(self, port: str, device: Device) -> None:
-        """Note the device on which the value of a port is made."""
+        """Note the device on which the value of a port is made.
+
+        Args:
+            port: The name of the port in the template.
+            device: The device.
+        """
         self._ports[port] = device
 
     def made_at(self, tensor: str) -> Device:

@@ -170,7 +170,12 @@ def _are_flattened(template: Template, flat: str, tensor: str) -> bool:
 
 
 def read_name(tower: Tower, weight: str) -> str:
-    """Return the name of the op by which a tower reads a weight."""
+    """Return the name of the op by which a tower reads a weight.
+
+    Args:
+        tower: The tower.
+        weight: The path of the weight, such as `conv1/kernel`.
+    """
     return tower.op_name(f"{weight}/read")
 
 

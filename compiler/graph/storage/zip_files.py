@@ -42,6 +42,11 @@ class ZipArchive(zipfile.ZipFile):
     def open(self, name: str | zipfile.ZipInfo, *more: Any, **options: Any) -> IO[bytes]:
         """Open a member.
 
+        Args:
+            name: The name of the member, or its record in the archive.
+            *more: Further arguments of `ZipFile.open`, in its order.
+            **options: Further arguments of `ZipFile.open`, by name.
+
         Raises:
             KeyError: There is no such member.
             SwellingError: The member is far larger unpacked than packed.
@@ -58,6 +63,14 @@ class ZipArchive(zipfile.ZipFile):
 
 
 def require_proportion(unpacked: int, packed: int) -> None:
-    """Raise SwellingError if so few bytes unpack to so many."""
+    """Raise SwellingError if so few bytes unpack to so many.
+
+    Args:
+        unpacked: The number of bytes of the unpacked member.
+        packed: The number of bytes that it takes in the file.
+
+    Raises:
+        SwellingError: The member is larger than what any member may be, and than 200 times its packed bytes.
+    """
     if unpacked > max(LARGEST_UNASKED, MOST_TIMES * packed):
         raise SwellingError(f"{packed:,} bytes would unpack to {unpacked:,}, which is not plausible")

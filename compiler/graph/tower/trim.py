@@ -42,7 +42,23 @@ class TracedPart:
 
 @frozen
 class TracedTensors:
-    """The results of a trace, as tensors of the graph. The attributes are those of `Template`."""
+    """The results of a trace, as tensors of the graph, of which `Template` keeps the names.
+
+    Attributes:
+        outputs: The outputs of the model, in the order of `ModelGraph.outputs`.
+        losses: The parts of the tower's loss, which is their sum.
+        state_updates: The new value of each statistic, by the path of its weight.
+        metric_states: What the tower's examples add to the states of each metric, by the name of the metric.
+        metrics: For each metric, the Keras object that computes the result from the states.
+        weights: The port of each weight, by the path of the weight.
+        inputs: The port of each input of the model, by the name of the input.
+        seed: The port of the tower's random state, two uint32 numbers; None if no random numbers are drawn.
+        scale: The port of the factor on the loss before differentiation; None if there is no factor.
+        inverse_share: The port of one over the tower's share in a mean; None if nothing needs it.
+        exchanges: What batch normalizations exchange with other towers.
+        joins_examples: Whether one of the losses is not a mean over examples, but depends on the batch as a
+            whole.
+    """
 
     outputs: Sequence[tf.Tensor]
     losses: Sequence[TracedPart]

@@ -107,7 +107,12 @@ def _constrain(variable: GraphVariable, copy: int, applied: tf.Operation) -> tf.
 
 
 def update_statistics(assembly: Assembly, gate: Gate | None = None) -> list[tf.Operation]:
-    """Give every statistic, such as a moving mean, its new value; return the ops that end this."""
+    """Give every statistic, such as a moving mean, its new value; return the ops that end this.
+
+    Args:
+        assembly: The graph under construction, with its towers stamped.
+        gate: Runs the ops in good steps only, or None if every step is good.
+    """
     ops = []
     for variable in assembly.variables.values():
         new = new_statistic(assembly, variable)

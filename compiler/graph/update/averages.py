@@ -17,6 +17,10 @@ def average_rate(decay: float, step: tf.Tensor) -> tf.Tensor:
 
     The decay is min(decay, (1 + n) / (10 + n)). `n` counts that update, as `num_updates` in TensorFlow's
     tutorials does.
+
+    Args:
+        decay: The decay that the average has once it is warm, from 0 to 1.
+        step: The global step before the update, an int64 scalar.
     """
     n = tf.cast(step + 1, tf.float32)
     return tf.subtract(1.0, tf.minimum(decay, (1.0 + n) / (10.0 + n)), name=AVERAGE_RATE)

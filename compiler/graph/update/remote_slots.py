@@ -15,7 +15,12 @@ from compiler.graph.variables.variables import GraphVariable
 
 
 def slots_are_remote(variable: GraphVariable, copy: int) -> bool:
-    """Whether a copy of a variable has slots that are on another device."""
+    """Whether a copy of a variable has slots that are on another device.
+
+    Args:
+        variable: The variable.
+        copy: The number of the copy, from 0.
+    """
     return bool(variable.slots) and variable.slot_place(copy).device != variable.device_of(copy)
 
 

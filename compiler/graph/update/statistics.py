@@ -14,6 +14,10 @@ def new_statistic(assembly: Assembly, variable: GraphVariable) -> tf.Tensor | No
 
     In a mean, clones are weighted by their examples. A statistic that is not a floating-point number has no
     mean, so its value is that of clone 0. Synchronized statistics are equal in all clones.
+
+    Args:
+        assembly: The graph under construction, with its towers stamped.
+        variable: The variable.
     """
     towers = [each for each in assembly.towers if variable.weight in each.template.state_updates]
     if not towers:

@@ -45,14 +45,24 @@ def variables_of(saved: Saved) -> tuple[Any, ...]:
 
 
 def pieces_of(saved: Saved, value: np.ndarray) -> list[np.ndarray]:
-    """Return the values of the variables of a tensor, from the value of the whole tensor."""
+    """Return the values of the variables of a tensor, from the value of the whole tensor.
+
+    Args:
+        saved: The tensor, as one variable or as several.
+        value: The value of the whole tensor, in its shape.
+    """
     if isinstance(saved, CutVariable):
         return [np.reshape(value, each.cut_shape)[each.index] for each in saved.shards]
     return [value]
 
 
 def whole_of(saved: Saved, values: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the value of a whole tensor, from those of its variables."""
+    """Return the value of a whole tensor, from those of its variables.
+
+    Args:
+        saved: The tensor, as one variable or as several.
+        values: The values of its variables, in the order of `variables_of`.
+    """
     if isinstance(saved, CutVariable):
         return np.concatenate(values, saved.shards[0].axis).reshape(saved.shards[0].whole)
     return values[0]
@@ -70,6 +80,11 @@ def read_saved(run: Callable[[Any], Any], saved: Mapping[str, Saved]) -> dict[st
 
 
 def assigning(saved: Saved, value: np.ndarray) -> tuple[list[tf.Operation], dict[tf.Tensor, np.ndarray]]:
-    """Return the ops that give a tensor a new value, and what to feed them."""
+    """Return the ops that give a tensor a new value, and what to feed them.
+
+    Args:
+        saved: The tensor, as one variable or as several.
+        value: The new value of the whole tensor, in its shape.
+    """
     ops = [each.initializer for each in variables_of(saved)]
     return ops, {op.inputs[1]: piece for op, piece in zip(ops, pieces_of(saved, value), strict=True)}

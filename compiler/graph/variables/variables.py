@@ -192,7 +192,12 @@ class VariablePart(GraphVariable):
 def joined_source(
     pieces: Sequence[GraphVariable], sources: Sequence[WeightSource]
 ) -> WeightSource | CutSource:
-    """Return what reads a weight: from one variable, or from those of its pieces."""
+    """Return what reads a weight: from one variable, or from those of its pieces.
+
+    Args:
+        pieces: The variable of the weight, or those of its pieces in order.
+        sources: What is read of each of them.
+    """
     shards = tuple(each.info.shard for each in pieces if each.info.shard is not None)
     return CutSource(shards, tuple(sources)) if shards else sources[0]
 

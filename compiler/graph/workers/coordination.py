@@ -193,7 +193,13 @@ class Table:
 
     @contextmanager
     def at(self, name: str, after: Sequence[Any] = ()) -> Iterator[None]:
-        """Create ops beside the variables, after other ops."""
+        """Create ops beside the variables, after other ops.
+
+        Args:
+            name: The name scope of the ops inside that of the table; an empty one means that of the table
+                itself.
+            after: Ops and tensors for which the ops wait.
+        """
         scope = f"{SCOPE}/{name}/" if name else f"{SCOPE}/"
         with (
             self.ledger.place(self.placed, "update"),
@@ -207,13 +213,24 @@ class Table:
         return tf.raw_ops.ReadVariableOp(resource=self.variables[name].handle, dtype=tf.int64)
 
     def assign(self, name: str, value: Any) -> tf.Operation:
-        """Give a variable a value. Call it inside `at`."""
+        """Give a variable a value. Call it inside `at`.
+
+        Args:
+            name: The name of the variable.
+            value: The new value, a scalar, or of a vector also a vector of all workers. A scalar is given to
+                all workers.
+        """
         shape = () if name in SINGLE else (self.workers,)
         value = tf.broadcast_to(tf.cast(value, tf.int64), shape)
         return tf.raw_ops.AssignVariableOp(resource=self.variables[name].handle, value=value)
 
     def add_own(self, name: str, value: tf.Tensor) -> tf.Operation:
-        """Add to the worker's own element of a vector. Call it inside `at`."""
+        """Add to the worker's own element of a vector. Call it inside `at`.
+
+        Args:
+            name: The name of the vector, which has an element for each worker.
+            value: What is added, an int64 scalar.
+        """
         return self.add(name, value, self.worker)
 
     def add(self, name: str, value: tf.Tensor, worker: Any) -> tf.Operation:
@@ -245,7 +262,16 @@ class Table:
             )
 
     def write(self, scope: str, values: Sequence[tuple[str, Any]]) -> tf.Operation:
-        """Return an op that gives variables values, one after the other."""
+        """Return an op that gives variables values, one after the other.
+
+        Args:
+            scope: The name scope of the ops.
+            values: The names of variables and their values, in the order in which they are written; at least
+                one.
+
+        Returns:
+            The op that writes the last one, and so runs after all others.
+        """
         last: list[tf.Operation] = []
         for name, value in values:
             with self.at(scope, last):
@@ -331,7 +357,12 @@ class Table:
             return tf.identity(numbers, name="claimed")
 
     def count(self, scope: str, current: tf.Tensor) -> list[tf.Operation]:
-        """Return the ops that count an update of the worker as done if its generation is the current one."""
+        """Return the ops that count an update of the worker as done if its generation is the current one.
+
+        Args:
+            scope: The name scope of the ops.
+            current: Whether the generation is the current one, a scalar bool. If it is not, zeros are added.
+        """
         with self.at(scope):
             one = tf.cast(current, tf.int64)
             step = self.step(one)
@@ -350,7 +381,12 @@ class Table:
         ]
 
     def renew(self, scope: str, worker: Any) -> tf.Operation:
-        """Return the op that begins a new life of a worker, and gives back its unused claims."""
+        """Return the op that begins a new life of a worker, and gives back its unused claims.
+
+        Args:
+            scope: The name scope of the ops.
+            worker: The number of the worker, an integer or a scalar tensor.
+        """
         with self.at(scope):
             turn = take_turn(SCOPE, contested=True)
         with self.at(scope, turn.taken):

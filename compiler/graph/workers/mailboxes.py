@@ -42,7 +42,12 @@ class Box:
     _handles: dict[str, tf.Tensor] = field(factory=dict, init=False, repr=False)
 
     def put(self, worker: int, value: Any) -> list[tf.Operation]:
-        """Return the ops that put a value into the box of a worker."""
+        """Return the ops that put a value into the box of a worker.
+
+        Args:
+            worker: The number of the worker.
+            value: The value: IndexedSlices if the box is for rows, else a tensor.
+        """
         with self.ledger.place(self.placed, "aggregate"), tf.name_scope(self._scope(worker)):
             if not self.sparse:
                 return [tf.raw_ops.AssignVariableOp(resource=self._handle(worker, "value"), value=value)]

@@ -50,7 +50,12 @@ class Grid:
         return self.hosts * self.groups
 
     def number(self, host: int, group: int) -> int:
-        """Return the number of a clone."""
+        """Return the number of a clone.
+
+        Args:
+            host: The number of the task.
+            group: The number of the clone on the task.
+        """
         return host * self.groups + group
 
     def spot(self, clone: int) -> Spot:
@@ -58,5 +63,10 @@ class Grid:
         return Spot(*divmod(clone, self.groups))
 
     def cut(self, hosts: int, groups: int) -> Grid:
-        """Return the grid of a deployment that has fewer tasks, or fewer clones on each."""
+        """Return the grid of a deployment that has fewer tasks, or fewer clones on each.
+
+        Args:
+            hosts: The most tasks that the new grid has.
+            groups: The most clones that it has on each task.
+        """
         return Grid(self.job, self.kind, min(self.hosts, hosts), min(self.groups, groups), self.members)

@@ -96,7 +96,12 @@ def _names_none_or_all(pattern: ir.DevicePattern, grid: Grid) -> bool:
 
 
 def with_grid(plan: Plan, grid: Grid) -> ir.Spec:
-    """Return the spec of a plan for a grid with fewer clones of the same size."""
+    """Return the spec of a plan for a grid with fewer clones of the same size.
+
+    Args:
+        plan: The plan of the deployment with all clones.
+        grid: The grid of the smaller deployment, with the same job, kind and number of devices for a clone.
+    """
     spec, number = plan.spec, grid.groups * grid.members
     jobs = tuple(_job(each, grid) if each.name == grid.job else each for each in spec.devices.jobs)
     devices = evolve(spec.devices, jobs=jobs)

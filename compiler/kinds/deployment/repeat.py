@@ -39,7 +39,13 @@ def repeated(things: Iterable[Placed[T]], grid: Grid) -> Iterator[tuple[T, int, 
 
 
 def which(number: int | None, count: int) -> Sequence[int]:
-    """Return the tasks or clones for which one stands: only itself for the first, else all others."""
+    """Return the tasks or clones for which one stands: only itself for the first, else all others.
+
+    Args:
+        number: The number of the task or clone in the small deployment; None for what its clones share, which
+            is there once.
+        count: The number of all tasks, or of all clones on a task.
+    """
     return range(1, count) if number else (0,)
 
 

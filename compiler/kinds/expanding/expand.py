@@ -103,7 +103,14 @@ def op_at(kind: OpKind, kinds: Kinds, host: int, group: int) -> MapOp:
 
 
 def rule_at(rule: RuleRef, kinds: Kinds, host: int, group: int) -> RuleRef:
-    """Return what placed one thing of a kind; the arguments are those of `op_at`."""
+    """Return what placed one thing of a kind.
+
+    Args:
+        rule: What placed the kind, with templates for texts.
+        kinds: The kinds of the map.
+        host: The task of the thing.
+        group: The clone on the task.
+    """
     texts = [
         None if each is None else kinds.template(each).at(kinds.numbers, host, group)
         for each in (rule.text, rule.decided_by)

@@ -239,7 +239,16 @@ def _firsts(count: int) -> range:
 
 
 def joined(spots: Iterable[Spot], what: str) -> Spot:
-    """Return the place of something that has several ends."""
+    """Return the place of something that has several ends.
+
+    Args:
+        spots: The places of the ends.
+        what: What has the ends, for the message.
+
+    Raises:
+        NotAlikeError: Two ends are on different tasks or clones other than the first, so that no kind has
+            both.
+    """
     hosts: set[int] = set()
     groups: set[int] = set()
     for each in spots:
@@ -251,7 +260,16 @@ def joined(spots: Iterable[Spot], what: str) -> Spot:
 
 
 def within(own: Spot, named: Spot, name: str) -> Spot:
-    """Return the place of an op of a clone, which no part of its name may contradict."""
+    """Return the place of an op of a clone, which no part of its name may contradict.
+
+    Args:
+        own: The place of the clone.
+        named: The place that the name of the op says.
+        name: The name of the op, for the message.
+
+    Raises:
+        NotAlikeError: The name is that of another clone.
+    """
     if named.host not in (None, 0, own.host) or named.group not in (None, 0, own.group):
         raise NotAlikeError(f"{name} is of several clones")
     return own

@@ -66,7 +66,12 @@ def grow_step(known: FewSteps, grid: Grid, plan: Plan, *, fold: bool = False) ->
 
 
 def has_same_work(one: StepWork, other: StepWork) -> bool:
-    """Whether two steps have the same ops, in the same order, and whether these wait for the same."""
+    """Whether two steps have the same ops, in the same order, and whether these wait for the same.
+
+    Args:
+        one: A step.
+        other: The step with which it is compared.
+    """
     return one.ops == other.ops and Counter(one.arrows) == Counter(other.arrows)
 
 

@@ -38,7 +38,16 @@ class Numbers:
     _known: dict[tuple[int, int], tuple[str, ...]] = field(factory=dict)
 
     def of(self, host: int, group: int) -> tuple[str, ...]:
-        """Return the texts of a clone, by what they are of."""
+        """Return the texts of a clone, by what they are of.
+
+        Args:
+            host: The number of the task.
+            group: The number of the clone on the task.
+
+        Returns:
+            The numbers of the clone, task and place, the clone before, the suffix of its names, and its
+            devices' indices.
+        """
         key = (host, group)
         found = self._known.get(key)
         if found is None:

@@ -76,7 +76,12 @@ def orbits_of(tensors: Iterable[MapTensor], here: Spot, patterns: Patterns) -> l
 
 
 def largest_of(orbits: list[Orbit], grid: Grid) -> tuple[Orbit, ...]:
-    """Return those of the orbits, in their order, from which the largest tensors are."""
+    """Return those of the orbits, in their order, from which the largest tensors are.
+
+    Args:
+        orbits: The orbits, with the largest tensors first.
+        grid: The grid of all clones, which says how many tensors an orbit has.
+    """
     seen = 0
     found: list[Orbit] = []
     for each in orbits:

@@ -61,7 +61,12 @@ class Kinds:
         return product(numbers_of(kind.tasks), numbers_of(kind.clones))
 
     def devices(self, text: str, of: int) -> tuple[str, ...]:
-        """Return the devices that a template names for the things of a kind, equally many on each."""
+        """Return the devices that a template names for the things of a kind, equally many on each.
+
+        Args:
+            text: The name of the devices as a template of the map.
+            of: The number of the kind in the map.
+        """
         key = (text, of)
         found = self._devices.get(key)
         if found is None:

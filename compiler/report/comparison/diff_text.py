@@ -27,7 +27,12 @@ WIDTH = 80
 
 
 def diff_text(comparison: Comparison, ink: Ink) -> str:
-    """Return the text: ops by scope, variables, then bytes of devices and links before and after."""
+    """Return the text: ops by scope, variables, then bytes of devices and links before and after.
+
+    Args:
+        comparison: The differences.
+        ink: Colours the text, or leaves it plain.
+    """
     if not comparison.different:
         return "no difference\n"
     blocks = [
@@ -96,7 +101,12 @@ def _some(names: Sequence[str], room: int) -> str:
 
 
 def place_of(devices: tuple[str, ...], cut: str) -> str:
-    """Return where a variable is, and how it is cut if that differs."""
+    """Return where a variable is, and how it is cut if that differs.
+
+    Args:
+        devices: The devices of the variable's copies or pieces; none if one of the maps has no such variable.
+        cut: The axis along which it is cut, as text; empty if this is not to be shown.
+    """
     place = refs.label(devices) if devices else "(none)"
     return f"{place} along {cut}" if cut else place
 

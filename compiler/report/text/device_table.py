@@ -16,7 +16,12 @@ MANY = 16
 
 
 def device_table(placement: AnyMap, view: View) -> list[str]:
-    """Return the lines of the table, with a sum below if there are several devices."""
+    """Return the lines of the table, with a sum below if there are several devices.
+
+    Args:
+        placement: The map, of any version.
+        view: The settings of the view: how wide the lines may be, and whether they have colours.
+    """
     totals = device_totals(placement)
     groups = first_that_fits(list(totals), totals.__getitem__, lambda groups: len(groups) <= MANY)
     named = [(_name(each), of_group(each, totals)) for each in groups]
@@ -58,7 +63,13 @@ def device_head(*, forecast: bool) -> tuple[str, ...]:
 
 
 def device_row(name: str, totals: Totals, *, forecast: bool) -> tuple[str, ...]:
-    """Return the cells for a device, or for several; `forecast` is whether there is a column for memory."""
+    """Return the cells for a device, or for several.
+
+    Args:
+        name: The first cell.
+        totals: The ops and bytes of the device, or the sums of several.
+        forecast: Whether there is a column for the forecast of memory.
+    """
     memory = (size(totals.memory) if totals.memory is not None else "?",) if forecast else ()
     return (
         name,

@@ -48,7 +48,12 @@ def pools(placement: AnyMap) -> tuple[Pool, ...]:
 
 
 def fullness(placement: AnyMap, view: View) -> list[str]:
-    """Return a line for each GPU and machine; nothing if the spec does not give their memory."""
+    """Return a line for each GPU and machine; nothing if the spec does not give their memory.
+
+    Args:
+        placement: The map, of any version.
+        view: The settings of the view, which colour the head of the table.
+    """
     alike: dict[tuple[str, int, int], list[Pool]] = {}
     for pool in pools(placement):
         kind = refs.parse(pool.devices[0].ref).job_kind

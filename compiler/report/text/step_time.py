@@ -16,7 +16,12 @@ SHOWN = 5
 
 
 def step_time(placement: AnyMap, view: View) -> list[str]:
-    """Return the lines about the time of a step; nothing if it was not forecast."""
+    """Return the lines about the time of a step; nothing if it was not forecast.
+
+    Args:
+        placement: The map, of any version.
+        view: The settings of the view, which colour the heads of tables.
+    """
     time = time_of(placement)
     if time is None:
         return []

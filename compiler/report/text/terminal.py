@@ -23,7 +23,12 @@ MISPLACED_SHOWN = 10
 
 
 def terminal_map(placement: AnyMap, view: View) -> str:
-    """Return the map as text, in lines of at most `view.width` characters unless names are longer."""
+    """Return the map as text, in lines of at most `view.width` characters unless names are longer.
+
+    Args:
+        placement: The map, of any version.
+        view: The settings of the view.
+    """
     blocks = [
         headline(placement),
         device_table(placement, view),
@@ -76,7 +81,12 @@ def assumptions(placement: AnyMap) -> list[str]:
 
 
 def misplaced(placement: PlacementMap, view: View) -> list[str]:
-    """Return lines about the ops that are not where they were requested; nothing before a step has run."""
+    """Return lines about the ops that are not where they were requested; nothing before a step has run.
+
+    Args:
+        placement: The map, of a graph of which a step may have run.
+        view: The settings of the view, which colour the first line.
+    """
     ran = sum(op.assigned is not None for op in placement.ops)
     if not ran:
         return []

@@ -252,5 +252,10 @@ def _text(info: VariableInfo) -> str:
 
 @cache
 def shape_text(dtype: str, shape: tuple[int, ...]) -> str:
-    """Return a type and a shape as signatures have them, such as `float32[3,4]`."""
+    """Return a type and a shape as signatures have them, such as `float32[3,4]`.
+
+    Args:
+        dtype: The name of the type, such as `float32`.
+        shape: The sizes of all axes.
+    """
     return f"{dtype}[{','.join(map(str, shape))}]"

@@ -203,7 +203,16 @@ Algorithm: TypeAlias = Callable[[Writer, Reduction, Mapping[str, int]], list[Val
 
 
 def add_n(writer: Writer, sums: Reduction, options: Mapping[str, int]) -> list[Value]:
-    """Write a sum by one op."""
+    """Write a sum by one op.
+
+    Args:
+        writer: Writes the ops of the step.
+        sums: The values, and the devices that need the sum.
+        options: Not used; every algorithm takes the options of its call.
+
+    Returns:
+        The sum for each of the devices that need it.
+    """
     del options
     first = sums.destinations[0]
     total = sums.add(writer, first, sums.values, "add_n")
@@ -211,7 +220,16 @@ def add_n(writer: Writer, sums: Reduction, options: Mapping[str, int]) -> list[V
 
 
 def tree(writer: Writer, sums: Reduction, options: Mapping[str, int]) -> list[Value]:
-    """Write sums of pairs, of pairs of these, and so on."""
+    """Write sums of pairs, of pairs of these, and so on.
+
+    Args:
+        writer: Writes the ops of the step.
+        sums: The values, and the devices that need the sum.
+        options: Not used; every algorithm takes the options of its call.
+
+    Returns:
+        The sum for each of the devices that need it.
+    """
     del options
     values, ranks = list(sums.values), list(range(len(sums.values)))
     homes = [each.device for each in sums.values]
@@ -235,7 +253,16 @@ def tree(writer: Writer, sums: Reduction, options: Mapping[str, int]) -> list[Va
 
 
 def hierarchical(writer: Writer, sums: Reduction, options: Mapping[str, int]) -> list[Value]:
-    """Write sums within groups of neighbours, and then between the groups."""
+    """Write sums within groups of neighbours, and then between the groups.
+
+    Args:
+        writer: Writes the ops of the step.
+        sums: The values, and the devices that need the sum.
+        options: `size` is the number of devices in a group, if it is given.
+
+    Returns:
+        The sum for each of the devices that need it.
+    """
     homes = [each.device for each in sums.values]
     groups = _groups(homes, options.get("size"))
     mains = [ranks[sums.number % len(ranks)] for ranks in groups]
@@ -270,7 +297,16 @@ def _groups(devices: Sequence[Device], size: int | None) -> list[list[int]]:
 
 
 def shuffle(writer: Writer, sums: Reduction, options: Mapping[str, int]) -> list[Value]:
-    """Write sums of ranges on the devices of the clones in turn."""
+    """Write sums of ranges on the devices of the clones in turn.
+
+    Args:
+        writer: Writes the ops of the step.
+        sums: The values, and the devices that need the sum.
+        options: `shards` is the number of ranges, which is otherwise that of the clones.
+
+    Returns:
+        The sum for each of the devices that need it.
+    """
     size = len(sums.values)
     pieces = [
         _cut(writer, sums, rank, value, options.get("shards") or size)
@@ -300,7 +336,16 @@ def _glue(writer: Writer, sums: Reduction, at: int, device: Device, parts: Seque
 
 
 def ring(writer: Writer, sums: Reduction, options: Mapping[str, int]) -> list[Value]:
-    """Write a ring: each clone adds its range to what its neighbour sends, and then passes the sums on."""
+    """Write a ring: each clone adds its range to what its neighbour sends, and then passes the sums on.
+
+    Args:
+        writer: Writes the ops of the step.
+        sums: The values, and the devices that need the sum.
+        options: Not used; every algorithm takes the options of its call.
+
+    Returns:
+        The sum for each of the devices that need it.
+    """
     del options
     size = len(sums.values)
     homes = [each.device for each in sums.values]

@@ -61,7 +61,13 @@ class Period:
 
 @define
 class AdaptivePeriod(Period):
-    """The period if a spec gives none: every 5 seconds, or less often if that took over 2 % of the time."""
+    """The period if a spec gives none: every 5 seconds, or less often if that took over 2 % of the time.
+
+    Attributes:
+        steps: None, because seconds count.
+        seconds: The number of seconds, which `took` adapts; at least 5.
+        clock: Returns the present time in seconds.
+    """
 
     seconds: float | None = SHORTEST_PAUSE
 

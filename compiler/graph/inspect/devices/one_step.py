@@ -83,7 +83,13 @@ class StepCopy:
         self.assigned |= read_assigned(self.compiled.graph, metadata)
 
     def start(self, pipe: InputPipe, batch: Mapping[str, Any] | None = None) -> None:
-        """Let an iterator give one batch of arrays repeatedly, a made-up one if none is given."""
+        """Let an iterator give one batch of arrays repeatedly, a made-up one if none is given.
+
+        Args:
+            pipe: The pipe of the original graph whose iterator is meant.
+            batch: The arrays by the names of the inputs, each with the batch axis first; None for a made-up
+                batch.
+        """
         device = self.compiled.plan.tensorflow_device(pipe.placed.device)
         handle = iterator_resource(pipe.iterator)
         with self.graph.as_default(), tf.device(device):

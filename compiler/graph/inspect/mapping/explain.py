@@ -49,7 +49,12 @@ def explain_placement(
 
 
 def suggest_names(compiled: CompiledGraph, pattern: str) -> tuple[str, ...]:
-    """Return the names nearest to a pattern that names nothing."""
+    """Return the names nearest to a pattern that names nothing.
+
+    Args:
+        compiled: The graph, whose ops and variables may be meant.
+        pattern: A name, a glob, or a message of TensorFlow that names ops; of several names the first counts.
+    """
     (first, *_) = names_in(pattern)
     return nearest_paths(
         first, (inner for name in compiled.ledger.entries for inner in _ways(compiled, name))
@@ -109,7 +114,12 @@ def _explain(compiled: CompiledGraph, name: str, assigned: str | None) -> Explan
 
 
 def group_of(compiled: CompiledGraph, name: str) -> ir.OptimizerRule | None:
-    """Return the rule of `optimizer` for a variable; None if there are no groups, or it is not trained."""
+    """Return the rule of `optimizer` for a variable; None if there are no groups, or it is not trained.
+
+    Args:
+        compiled: The graph.
+        name: The name of a variable of the graph.
+    """
     info = compiled.variables[name].info
     if not info.trainable:
         return None

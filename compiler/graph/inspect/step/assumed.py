@@ -44,7 +44,12 @@ def assumed_graph(compiled: CompiledGraph) -> tf.Graph:
 
 
 def assumed_shape(compiled: CompiledGraph, tensor: Any) -> tf.TensorShape:
-    """Return the static shape of a tensor of a compiled graph with the sizes that forecasts assume."""
+    """Return the static shape of a tensor of a compiled graph with the sizes that forecasts assume.
+
+    Args:
+        compiled: The graph.
+        tensor: A tensor of the graph.
+    """
     shape: tf.TensorShape = tensor.shape
     if shape.is_fully_defined():
         return shape

@@ -93,7 +93,12 @@ def graph_step(compiled: CompiledGraph) -> StepWork:
 
 
 def read_part(compiled: CompiledGraph, needed: Collection[str]) -> GraphPart:
-    """Return the ops with some names, and what they wait for."""
+    """Return the ops with some names, and what they wait for.
+
+    Args:
+        compiled: The graph.
+        needed: The names of the ops that are read.
+    """
     return _Reader(compiled, needed).read()
 
 

@@ -49,7 +49,12 @@ class GraphPart:
 
 
 def work_of(plan: Plan, part: GraphPart) -> StepWork:
-    """Return the work of some ops on the devices of a plan."""
+    """Return the work of some ops on the devices of a plan.
+
+    Args:
+        plan: The plan, which has all devices and says how many threads a process uses.
+        part: The ops, of one graph or of those of several workers.
+    """
     config, jobs = session_config(plan), plan.spec.devices.jobs
     processes = {each.host for each in plan.topology.devices}
     shared = not plan.emulate and len(processes) > 1 and on_one_machine(jobs)

@@ -299,7 +299,12 @@ def flattened(made: Any) -> list[Any]:
 
 
 def filled(argument: Argument, values: Sequence[Any]) -> Any:
-    """Return an argument of a call with the tensors that it stands for."""
+    """Return an argument of a call with the tensors that it stands for.
+
+    Args:
+        argument: The argument: the number of a tensor, a slice, a list of arguments, or a plain value.
+        values: The tensors of the call, by their numbers.
+    """
     if isinstance(argument, TensorAt):
         return values[argument.number]
     if isinstance(argument, IndexSlice):
@@ -314,6 +319,10 @@ def spread(layer: keras.Layer, values: list[Any]) -> list[Any]:
 
     Merging layers have one list as their argument (`Add`), attention has several (`MultiHeadAttention`), and
     a model made from a dictionary of inputs has a dictionary, in whose order the tensors are given.
+
+    Args:
+        layer: The layer, or a whole model that is used as a layer.
+        values: The tensors of the call, of which there is at least one.
     """
     if isinstance(layer, Functional) and isinstance(layer.input, dict):
         return [dict(zip(layer.input, values, strict=False))]
@@ -327,7 +336,12 @@ def spread(layer: keras.Layer, values: list[Any]) -> list[Any]:
 
 
 def takes(layer: keras.Layer, argument: str) -> bool:
-    """Whether the layer's `call` has an argument of that name."""
+    """Whether the layer's `call` has an argument of that name.
+
+    Args:
+        layer: The layer.
+        argument: The name of the argument, such as `training`.
+    """
     return argument in inspect.signature(layer.call).parameters
 
 

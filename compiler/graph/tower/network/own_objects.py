@@ -34,7 +34,12 @@ class FunctionLoss(keras.Loss):  # type: ignore[misc] # Keras has no types
         self.function = function
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        """Return the values of the function, one for each example or several."""
+        """Return the values of the function, one for each example or several.
+
+        Args:
+            y_true: The targets, of shape [examples, ...].
+            y_pred: The predictions, of shape [examples, ...].
+        """
         return self.function(y_true, y_pred)
 
 

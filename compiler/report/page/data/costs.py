@@ -30,6 +30,10 @@ def op_costs(placement: AnyMap, details: Details) -> Mapping[str, Cost]:
     """Return the costs of ops by their names; an op that is missing holds nothing and costs nothing.
 
     The names are templates if the map is by kinds.
+
+    Args:
+        placement: The map, of any version.
+        details: What is known of the step beside the map: its work, and its forecast if there is one.
     """
     held = _held(placement)
     times = _microseconds(details)

@@ -90,7 +90,14 @@ class Branch:
         return self.nodes[path]
 
     def put(self, path: str, kind: int, rule: RuleRef, cost: Cost) -> None:
-        """Add an op: its path, the number of its kind, what placed it, and what it costs."""
+        """Add an op: its path, the number of its kind, what placed it, and what it costs.
+
+        Args:
+            path: The name of the op inside this branch.
+            kind: The number of the op's kind in the tables of the page.
+            rule: What placed the op.
+            cost: What the op holds and costs in a step.
+        """
         tables = self.tables
         self.node(path)[1:1] = [kind, tables.rule(rule), tables.costs.of(cost)]
 

@@ -39,7 +39,12 @@ class Common:
 
 
 def colored(wish: str, *, is_terminal: bool) -> bool:
-    """Whether to use colour: `auto` depends on NO_COLOR, FORCE_COLOR and the terminal."""
+    """Whether to use colour: `auto` depends on NO_COLOR, FORCE_COLOR and the terminal.
+
+    Args:
+        wish: The value of `--color`: `auto`, `always` or `never`.
+        is_terminal: Whether the stream leads to a terminal.
+    """
     if wish != "auto":
         return wish == "always"
     if os.environ.get("NO_COLOR"):

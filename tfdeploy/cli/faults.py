@@ -29,7 +29,12 @@ INTERRUPTED = 130
 
 
 def run(command: click.Command, name: str) -> NoReturn:
-    """Run `command`, known as `name`, with the arguments of this process, and exit with its code."""
+    """Run `command`, known as `name`, with the arguments of this process, and exit with its code.
+
+    Args:
+        command: The command of click.
+        name: The name under which it was called, for help texts and for completion.
+    """
     if os.environ.get(f"_{name.replace('-', '_').upper()}_COMPLETE"):
         from tfdeploy.cli import completion
 
@@ -39,7 +44,12 @@ def run(command: click.Command, name: str) -> NoReturn:
 
 
 def guarded(common: Common, action: Callable[[], int | None]) -> int:
-    """Call `action` and return its exit code; report its errors."""
+    """Call `action` and return its exit code; report its errors.
+
+    Args:
+        common: What the options that every command has say.
+        action: Runs the command, and returns its exit code; None counts as 0.
+    """
     try:
         code = action() or 0
         sys.stdout.flush()
@@ -73,7 +83,12 @@ def exit_code(diagnostics: Iterable[Diagnostic]) -> int:
 
 
 def show(diagnostics: Iterable[Diagnostic], common: Common) -> None:
-    """Write `diagnostics` to standard error for people to read."""
+    """Write `diagnostics` to standard error for people to read.
+
+    Args:
+        diagnostics: The diagnostics, in the order in which they are shown.
+        common: Says whether standard error gets colours.
+    """
     sys.stderr.write(render(diagnostics, "human", color=common.color_errors))
 
 

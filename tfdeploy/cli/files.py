@@ -26,6 +26,10 @@ def replace_file(path: str, text: str) -> None:
     """Replace the content of a file by `text`, completely or not at all, and keep its permissions.
 
     A symbolic link stays one: the file that it leads to is replaced. Raises OSError with the file's name.
+
+    Args:
+        path: The file, which exists.
+        text: The new content, written as UTF-8 with its line ends as they are.
     """
     target = Path(path).resolve()
     try:
@@ -81,6 +85,11 @@ def read(path: str, common: Common, *, stdin: bool = False) -> grammar.Reading:
     """Read the spec at `path` with the overrides of the command line; with `stdin`, `-` is standard input.
 
     Raises SpecError if standard input is no text.
+
+    Args:
+        path: The path of the spec.
+        common: Has the overrides, and says whether Python of the user may be called.
+        stdin: Whether `-` means standard input.
     """
     name, text = path, None
     if stdin and path == STDIN:
@@ -93,6 +102,11 @@ def read_spec(path: str, common: Common, *, stdin: bool = False) -> ir.Spec:
     """Return the spec at `path` (see `read`), its warnings on standard error.
 
     Raises SpecError with all diagnostics if there are errors.
+
+    Args:
+        path: The path of the spec.
+        common: Has the overrides, and says whether Python of the user may be called.
+        stdin: Whether `-` means standard input.
     """
     found = read(path, common, stdin=stdin)
     if found.spec is None:

@@ -18,7 +18,13 @@ STDOUT = "-"
 
 
 def require_free(outputs: Iterable[str], reading: Iterable[str], *, force: bool) -> None:
-    """Raise RunError for outputs that are read here, and for those that are somebody else's files."""
+    """Raise RunError for outputs that are read here, and for those that are somebody else's files.
+
+    Args:
+        outputs: The paths of files that will be written; those that do not exist are free.
+        reading: The paths of files that are read.
+        force: Whether files of others may be replaced. Files that are read may not, even so.
+    """
     from tfdeploy.runtime.records.outputs import InputFiles, is_own_text
     from tfdeploy.runtime.records.outputs import require_free as require_own
 
@@ -29,13 +35,23 @@ def require_free(outputs: Iterable[str], reading: Iterable[str], *, force: bool)
 
 
 def require_apart(outputs: Iterable[str], reading: InputFiles) -> None:
-    """Raise RunError for outputs that are among the files that are read."""
+    """Raise RunError for outputs that are among the files that are read.
+
+    Args:
+        outputs: The paths of files that will be written.
+        reading: The files that are read.
+    """
     for each in outputs:
         reading.require_not_input(Path(each))
 
 
 def write_text(path: str, text: str) -> None:
-    """Write `text` to a file, which is named on standard error, or to standard output."""
+    """Write `text` to a file, which is named on standard error, or to standard output.
+
+    Args:
+        path: The path of the file, or `-` for standard output.
+        text: The whole content.
+    """
     if path == STDOUT:
         write_result(text)
         return
@@ -46,7 +62,16 @@ def write_text(path: str, text: str) -> None:
 
 
 def write_page(path: str, page: str, *, open_page: bool) -> None:
-    """Write a page, and open it in a browser if that is wanted: in $BROWSER, or in that of the desktop."""
+    """Write a page, and open it in a browser if that is wanted: in $BROWSER, or in that of the desktop.
+
+    Args:
+        path: The path of the file, or `-` for standard output.
+        page: The whole page of HTML.
+        open_page: Whether to open it.
+
+    Raises:
+        ClickException: No program of this machine opens pages. The page is written even so.
+    """
     write_text(path, page)
     if not open_page:
         return

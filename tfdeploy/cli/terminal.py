@@ -11,7 +11,14 @@ from dsl.formats.lines.cells import printable
 
 
 def say(text: object, *, color: bool = False, err: bool = False, end: str = "\n") -> None:
-    """Write text for people; with `color`, escape sequences for colours are kept."""
+    """Write text for people; with `color`, escape sequences for colours are kept.
+
+    Args:
+        text: The text, from which whatever could control the terminal is removed.
+        color: Whether escape sequences for colours are kept.
+        err: Whether to write to standard error in place of standard output.
+        end: What is written behind the text.
+    """
     stream = sys.stderr if err else sys.stdout
     stream.write(f"{printable(str(text), color=color)}{end}")
 

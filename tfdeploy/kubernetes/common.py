@@ -21,7 +21,12 @@ USER = 1000
 
 
 def labels(deployment: Deployment, component: str | None = None) -> dict[str, str]:
-    """Return the labels of a run, or of one job of it."""
+    """Return the labels of a run, or of one job of it.
+
+    Args:
+        deployment: The run that is deployed.
+        component: The name of a job's label; None for labels of the whole run.
+    """
     found = {"app.kubernetes.io/name": "tfdeploy", "app.kubernetes.io/instance": deployment.name}
     return found if component is None else {**found, "app.kubernetes.io/component": component}
 
@@ -66,7 +71,13 @@ def network_policy(deployment: Deployment) -> Manifest:
 
 
 def command(deployment: Deployment, name: str, *options: str) -> list[str]:
-    """Return the arguments of `tfdeploy` that run command `name` on the deployed spec."""
+    """Return the arguments of `tfdeploy` that run command `name` on the deployed spec.
+
+    Args:
+        deployment: The run that is deployed, whose flags come last.
+        name: The command, such as `serve`.
+        *options: The options of the command.
+    """
     return [name, f"{SPEC_FOLDER}/{deployment.spec_file}", *options, *deployment.flags]
 
 
@@ -74,6 +85,11 @@ def task_command(deployment: Deployment, name: str, *options: str) -> list[str]:
     """Return the arguments that run a task with a server of its own.
 
     A pod may start before its name can be looked up. The policy of the network keeps others away from it.
+
+    Args:
+        deployment: The run that is deployed.
+        name: The command, `serve` or `compile-and-run`.
+        *options: The options of the command.
     """
     return command(deployment, name, *options, "--listen-everywhere")
 
@@ -88,9 +104,16 @@ def pod(
     gpus: int = 0,
     fields: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """Return the template of a pod that runs `tfdeploy` with `arguments`.
+    """Return the template of a pod that runs `tfdeploy`.
 
-    `port` names the port at which its server listens, if it has one; `fields` are more of the pod's own.
+    Args:
+        deployment: The run that is deployed.
+        component: The label of the pod's job.
+        arguments: The arguments of `tfdeploy`.
+        environment: Further environment variables, as Kubernetes writes them.
+        port: The name of the port at which its server listens; None if it has no server.
+        gpus: The number of GPUs that the pod asks for.
+        fields: More fields of the pod's own specification.
     """
     container: Manifest = {
         "name": CONTAINER,

@@ -38,7 +38,12 @@ def headless_service(deployment: Deployment) -> Manifest:
 
 
 def indexed_job(deployment: Deployment, job: ir.Job) -> Manifest:
-    """Return the Job of all tasks of `job`; the pod of task k bears the index k."""
+    """Return the Job of all tasks of `job`; the pod of task k bears the index k.
+
+    Args:
+        deployment: The run that is deployed.
+        job: The job of the spec.
+    """
     place = f"{job.name}:$({INDEX})"
     name = "serve" if deployment.serves(job) else "compile-and-run"
     template = pod(

@@ -76,7 +76,12 @@ def _settings(plan: Plan, node: LayerNode) -> str:
 
 
 def node_of(plan: Plan, path: str) -> LayerNode:
-    """Return a layer of a plan by its path."""
+    """Return a layer of a plan by its path.
+
+    Args:
+        plan: The plan.
+        path: The path of a layer that the plan has.
+    """
     return next(each for each in plan.model.layers if each.path == path)
 
 
@@ -122,7 +127,17 @@ def adapted(plan: AnyPlan, *, must: bool = False, verbose: bool = False) -> AnyP
 
 
 def recorded_or_learnt(plan: Plan, *, must: bool = False, verbose: bool = False) -> Mapping[str, LayerRecord]:
-    """Return what the layers have learnt; the arguments and errors are those of `adapted`."""
+    """Return what the layers have learnt, by their paths: from the record in the run directory if that fits.
+
+    Args:
+        plan: The plan.
+        must: Whether there must be a fitting record, because weights were trained with it.
+        verbose: Whether TensorFlow's own messages are shown.
+
+    Raises:
+        SpecError: If a layer cannot learn where it is, or from its examples.
+        RunError: If the data cannot be read, or a record that must be there does not fit.
+    """
     wanted = {each.path: each for each in adapting_layers(plan.model)}
     if not wanted:
         return {}

@@ -101,6 +101,10 @@ def require_devices(plan: Plan, *, verbose: bool = False) -> None:
 
     Nothing is checked for emulated devices, or with soft placement, by which TensorFlow chooses others.
 
+    Args:
+        plan: The plan. GPUs of tasks are left to the servers of these.
+        verbose: Whether TensorFlow's own messages are shown.
+
     Raises:
         SpecError: If a GPU is missing.
     """

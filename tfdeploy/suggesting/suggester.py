@@ -463,7 +463,13 @@ class Suggester:
 
 
 def only_changes(before: ir.Spec, after: ir.Spec, changes: Changes) -> bool:
-    """Whether a spec differs from another one by some changes alone."""
+    """Whether a spec differs from another one by some changes alone.
+
+    Args:
+        before: The spec as it was.
+        after: The spec that is compared with it.
+        changes: The values and the roles in rules that may differ.
+    """
     for block, name in changes.values:
         found = getattr(after, block)
         after = evolve(after, **{block: evolve(found, **{name: getattr(getattr(before, block), name)})})
@@ -522,7 +528,12 @@ def suggest(
 
 
 def following_ops(compiled: CompiledGraph, homes: Mapping[str, Device]) -> dict[str, Device]:
-    """Return the new devices of the ops that are beside a variable, and of the variables themselves."""
+    """Return the new devices of the ops that are beside a variable, and of the variables themselves.
+
+    Args:
+        compiled: The graph.
+        homes: The new device of each variable that has moved, by its name.
+    """
     found = {
         name: homes[entry.placed.reason.text]
         for name, entry in compiled.ledger.entries.items()

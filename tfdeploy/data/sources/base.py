@@ -126,6 +126,10 @@ class Source(ABC):
         """Decode as `decode` does, but the tensors `floats` may be float32.
 
         They are cast to float32 next, so that a source that calculates in floats can omit two casts.
+
+        Args:
+            record: A batch of raw records, or one if `per_record`.
+            floats: The names of tensors that may be float32.
         """
         return self.decode(record)
 
@@ -138,7 +142,12 @@ class Source(ABC):
         return Where(self.call.name, f"example {index + 1}", call=self.span)
 
     def fault(self, index: int, reason: str) -> Diagnostic:
-        """Return the diagnostic about record `index`, which TensorFlow refused for `reason`."""
+        """Return the diagnostic about record `index`, which TensorFlow refused for `reason`.
+
+        Args:
+            index: The number of the record, from 0.
+            reason: The message of TensorFlow.
+        """
         return unexplained(self.where(index), reason)
 
 

@@ -99,7 +99,13 @@ def _similar(path: Path) -> str | None:
 
 
 def is_gzip(path: Path, call: Span | None) -> bool:
-    """Whether the file begins as gzip files do."""
+    """Whether the file begins as gzip files do.
+
+    Args:
+        path: The file.
+        call: The place of the source in the spec, for the message if the file cannot be read; None if there
+            is none.
+    """
     return read_start(path, 2, call) == GZIP_MAGIC
 
 
@@ -119,7 +125,12 @@ def read_start(path: Path, size: int, call: Span | None) -> bytes:
 
 
 def open_binary(path: Path, *, compressed: bool) -> IO[bytes]:
-    """Open a file for reading bytes, through gzip if it is `compressed`."""
+    """Open a file for reading bytes, through gzip if it is `compressed`.
+
+    Args:
+        path: The file.
+        compressed: Whether its bytes are those of a gzip file.
+    """
     return unpacked(open_regular(path)) if compressed else open_regular(path)
 
 
@@ -171,7 +182,12 @@ def read_fault(path: Path, fault: Exception, call: Span | None) -> Diagnostic:
 
 
 def size_of(path: Path, call: Span | None) -> int:
-    """Return the bytes of a file on disk; raises RunError."""
+    """Return the bytes of a file on disk; raises RunError.
+
+    Args:
+        path: The file.
+        call: The place of the source in the spec, for the message; None if there is none.
+    """
     try:
         return path.stat().st_size
     except OSError as fault:

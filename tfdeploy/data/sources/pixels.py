@@ -41,6 +41,14 @@ def decode_image(
 
     All but `smooth` first reduce an image that gets smaller by two, four or eight times or more to that
     fraction, by averages of blocks of pixels; in JPEG files this saves most of the decoding.
+
+    Args:
+        data: The bytes of a JPEG or PNG file, a scalar tensor of strings.
+        height: The height of the image that is returned, in pixels.
+        width: Its width, in pixels.
+        channels: 1 for grey, 3 for colours.
+        resize: How the image is brought to this size.
+        dtype: The type of the image, of which the numbers are from 0 to 255 even if it is a float.
     """
     if resize == "smooth":
         whole = tf.io.decode_image(data, channels=channels, expand_animations=False)

@@ -47,6 +47,11 @@ def steps_of(
     """Return the steps of a stream: its transforms and its shard, without shuffles in evaluation.
 
     The shard comes as early as possible, but after the last `take` or `skip`.
+
+    Args:
+        transforms: The transforms of the split, in the order of the spec.
+        options: Says whether the stream is for training.
+        shard: The share of a worker in the examples, or None for all of them.
     """
     last = max((at for at, each in enumerate(transforms) if isinstance(each, Take | Skip)), default=-1)
     steps: list[Step] = [*transforms[: last + 1]]
@@ -57,7 +62,12 @@ def steps_of(
 
 
 def size_of_pass(count: int | None, steps: Sequence[Step]) -> int | None:
-    """Return the number of examples of a pass, given that of the source; None if it is not known."""
+    """Return the number of examples of a pass, given that of the source; None if it is not known.
+
+    Args:
+        count: The number of records of the source; None if it is not known.
+        steps: The transforms and the shard, in order.
+    """
     for step in steps:
         match step:
             case Take():
@@ -197,7 +207,12 @@ class Examples:
         return _mapped(batches, lambda each: (each[0], self._decode_batch(None, each[1]))).unbatch().cache()
 
     def batched(self, size: int, *, drop_remainder: bool) -> Any:
-        """Return a dataset of batches of examples."""
+        """Return a dataset of batches of examples.
+
+        Args:
+            size: The number of examples in a batch.
+            drop_remainder: Whether a last batch with fewer examples is left out.
+        """
         if self._goes_alone:
             return _grouped(self.single(1), size, ragged=self.ragged, drop_remainder=drop_remainder)
         if self.per_record:

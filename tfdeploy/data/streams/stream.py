@@ -82,6 +82,11 @@ class Stream:
         With `repeat`, pass follows pass without end and a batch may hold the end of one and the start of
         the next, so that every run of `size` examples is one exact pass. `drop_remainder` leaves out a
         last, smaller batch.
+
+        Args:
+            batch_size: The number of examples in a batch.
+            repeat: Whether passes follow each other without end.
+            drop_remainder: Whether a last batch with fewer examples is left out.
         """
         examples = self._examples(repeat=repeat, batch=batch_size)
         batches = examples.batched(batch_size, drop_remainder=drop_remainder)

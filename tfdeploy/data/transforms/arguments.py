@@ -41,7 +41,13 @@ class Arguments:
         return self.spans.get(name or "", self.call.span)
 
     def refuse(self, reason: str, name: str | None = None, advice: str | None = None) -> NoReturn:
-        """Raise the SpecError of an argument that cannot be used."""
+        """Raise the SpecError of an argument that cannot be used.
+
+        Args:
+            reason: What is wrong, as the end of a sentence about the transform.
+            name: The argument, whose place is shown; None shows the whole call.
+            advice: What to write instead, if that is known.
+        """
         raise SpecError([errors.bad_argument(self.call.name, reason, self.span(name), advice)])
 
     def _wrong(self, name: str, wanted: str) -> NoReturn:
@@ -57,7 +63,12 @@ class Arguments:
         return self.as_texts(name, self.values[name])
 
     def as_texts(self, name: str, value: ir.Value) -> tuple[str, ...]:
-        """Return `value`, which argument `name` holds, as a list of strings."""
+        """Return `value`, which argument `name` holds, as a list of strings.
+
+        Args:
+            name: The name of the argument, for the message.
+            value: Its value: a string, or a list of strings of which there is at least one.
+        """
         items = value if isinstance(value, tuple) else (value,)
         texts = tuple(item for item in items if isinstance(item, str))
         return (
@@ -67,7 +78,12 @@ class Arguments:
         )
 
     def integer(self, name: str, least: int = 0) -> int:
-        """Return argument `name`, a whole number of at least `least`."""
+        """Return argument `name`, a whole number of at least `least`.
+
+        Args:
+            name: The name of the argument.
+            least: The smallest number that is accepted.
+        """
         value = self.values[name]
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             self._wrong(name, f"a whole number from {least}")
@@ -104,7 +120,13 @@ class Arguments:
         return sizes
 
     def word(self, name: str, choices: Sequence[str]) -> str:
-        """Return argument `name`, one of `choices`."""
+        """Return argument `name`, one of `choices`.
+
+        Args:
+            name: The name of the argument.
+            choices: The words that are accepted. If `none` is one of them, the value `none` of the language
+                is that word.
+        """
         value = self.values[name]
         if value is None and "none" in choices:
             return "none"

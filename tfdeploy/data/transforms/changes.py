@@ -39,7 +39,12 @@ class Change(ABC):
         self.call = call
 
     def refuse(self, reason: str, advice: str | None = None) -> SpecError:
-        """Return the error of a transform that does not fit its tensor."""
+        """Return the error of a transform that does not fit its tensor.
+
+        Args:
+            reason: What does not fit, as a sentence.
+            advice: What to write instead, if that is known.
+        """
         return SpecError([errors.bad_transform(self.call.name, reason, self.call.span, advice)])
 
     @abstractmethod
@@ -51,7 +56,12 @@ class Change(ABC):
         """Change a batch of examples, in which tensors that feed no input may be missing."""
 
     def fault(self, where: Where, values: Mapping[str, np.ndarray]) -> Diagnostic | None:  # noqa: ARG002 most accept all
-        """Return the diagnostic about an example that it refuses; None if it accepts the example."""
+        """Return the diagnostic about an example that it refuses; None if it accepts the example.
+
+        Args:
+            where: The place of the example in its source.
+            values: The tensors of the example before the change, as a batch of one, by their names.
+        """
         return None
 
 

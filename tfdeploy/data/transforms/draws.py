@@ -64,7 +64,12 @@ class Keys:
         return low + (high - low) * self.uniform(draw)
 
     def below(self, draw: int, count: int) -> Any:
-        """Return a random whole number of each row from 0 to `count` - 1, an int32 tensor of shape [rows]."""
+        """Return a random whole number of each row from 0 to `count` - 1, an int32 tensor of shape [rows].
+
+        Args:
+            draw: The number of the draw: each draws other numbers from the same keys.
+            count: How many numbers there are to choose from, at least 1.
+        """
         return tf.minimum(tf.cast(self.uniform(draw) * count, tf.int32), count - 1)
 
     def beta(self, alpha: float) -> Any:

@@ -71,7 +71,12 @@ class OneRandomImage(OneImage, RandomChange):
 
     @abstractmethod
     def change_randomly(self, images: Any, keys: Keys) -> Any:
-        """Return the batch of images after the change."""
+        """Return the batch of images after the change.
+
+        Args:
+            images: The images, of shape [rows, height, width, channels].
+            keys: Which examples the rows are, from which random numbers follow.
+        """
 
     def change(self, tensor: Any) -> Any:
         """Return images that are not for training as they are."""

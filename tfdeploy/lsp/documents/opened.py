@@ -70,7 +70,12 @@ class Document:
         self._parsed[:] = [each for each in trees if absolute(each.source.name) == own]
 
     def changed(self, version: int, changes: Sequence[types.TextDocumentContentChangeEvent]) -> Document:
-        """Return the document after some changes, each of which applies to the result of the one before."""
+        """Return the document after some changes, each of which applies to the result of the one before.
+
+        Args:
+            version: The number that the editor has given to the new text.
+            changes: The changes, in order; a change without a range replaces the whole text.
+        """
         document = self
         for change in changes:
             if isinstance(change, types.TextDocumentContentChangePartial):
@@ -155,7 +160,12 @@ class Documents:
         return Document(uri_of(path), path, 0, source.text, self.encoding)
 
     def note_includes(self, document: Document, included: Iterable[str]) -> None:
-        """Remember which files a spec includes, by their absolute paths."""
+        """Remember which files a spec includes, by their absolute paths.
+
+        Args:
+            document: The document of the spec.
+            included: The absolute paths; that of the spec itself is left out.
+        """
         self._included[document.path] = frozenset(included) - {absolute(document.path)}
 
     def spec_with(self, document: Document) -> Document:

@@ -65,7 +65,12 @@ class Positions:
         return end
 
     def range(self, start: int, end: int) -> types.Range:
-        """Return the range between two offsets."""
+        """Return the range between two offsets.
+
+        Args:
+            start: The offset of the first character, from 0.
+            end: The offset behind the last one.
+        """
         return types.Range(self.position(start), self.position(end))
 
     def span(self, span: Span) -> types.Range:
@@ -73,7 +78,12 @@ class Positions:
         return self.range(span.start, span.end)
 
     def units(self, start: int, end: int) -> int:
-        """Return how many units of the encoding are between two offsets of a line."""
+        """Return how many units of the encoding are between two offsets of a line.
+
+        Args:
+            start: The offset of the first character, from 0.
+            end: The offset behind the last one, on the same line.
+        """
         return self._units(self.text[start:end])
 
     def _units(self, text: str) -> int:
@@ -85,5 +95,11 @@ class Positions:
 
 
 def span_of(source: Source, positions: Positions, range_: types.Range) -> Span:
-    """Return the span of a source at a range of the protocol."""
+    """Return the span of a source at a range of the protocol.
+
+    Args:
+        source: The source of the text.
+        positions: The places in the text.
+        range_: The range, in lines and in units of the editor's encoding.
+    """
     return Span(source, positions.offset(range_.start), positions.offset(range_.end))

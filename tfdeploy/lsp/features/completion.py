@@ -117,7 +117,12 @@ def _globs(document: Document, offset: int, names: Sequence[str]) -> list[types.
 
 
 def resolve(item: types.CompletionItem, trees: Sequence[syntax.File]) -> types.CompletionItem:
-    """Add the description of an item, which the editor asks for when the item is looked at."""
+    """Add the description of an item, which the editor asks for when the item is looked at.
+
+    Args:
+        item: The item, which says of what function it is; other items stay as they are.
+        trees: The syntax trees of all files of the spec, in which layers may be declared.
+    """
     data = item.data
     if not isinstance(data, (list, tuple)) or len(data) != len(("category", "name")):
         return item

@@ -132,7 +132,12 @@ def formatting(document: Document, range_: types.Range | None = None) -> list[ty
 
 
 def difference(document: Document, text: str) -> list[types.TextEdit]:
-    """Return edits of whole lines that make a document have a text."""
+    """Return edits of whole lines that make a document have a text.
+
+    Args:
+        document: The document as the editor has it.
+        text: The text that it is to have.
+    """
     before, after = document.source.text.splitlines(keepends=True), text.splitlines(keepends=True)
     starts = [0]
     for line in before:

@@ -74,6 +74,10 @@ def by_file(findings: Findings, documents: Documents) -> dict[str, list[types.Di
     """Return the diagnostics of the protocol by the addresses of the files that they are shown in.
 
     Every file of the spec is among them, so that what was shown and is mended disappears.
+
+    Args:
+        findings: What reading the spec has found.
+        documents: The open documents, by which offsets become lines and columns.
     """
     own = findings.document
     shown: dict[str, list[types.Diagnostic]] = {own.uri: []}

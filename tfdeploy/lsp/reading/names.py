@@ -69,7 +69,15 @@ class Names:
     blocks: tuple[syntax.Block, ...]
 
     def at(self, source: Source, offset: int) -> Use | None:
-        """Return the use at an offset; the end of a name counts as in it."""
+        """Return the use at an offset; the end of a name counts as in it.
+
+        Args:
+            source: The source of the file, which is known by its name.
+            offset: The offset in its text, from 0.
+
+        Returns:
+            The use, or None if no name is there.
+        """
         for each in self.uses:
             span = each.span
             if span.source.name == source.name and span.start <= offset <= span.end:
@@ -87,13 +95,26 @@ class Names:
         return tuple(inputs or found)
 
     def known_in(self, source: Source, offset: int) -> tuple[Use, ...]:
-        """Return the definitions of the names that are known at an offset."""
+        """Return the definitions of the names that are known at an offset.
+
+        Args:
+            source: The source of the file, which is known by its name.
+            offset: The offset in its text, from 0.
+        """
         block = self.block_at(source, offset)
         key = None if block is None else _key(block)
         return tuple(each for each in self.uses if each.is_definition and each.symbol.block in {None, key})
 
     def block_at(self, source: Source, offset: int) -> syntax.Block | None:
-        """Return the last block with names of its own that starts before an offset of its file."""
+        """Return the last block with names of its own that starts before an offset of its file.
+
+        Args:
+            source: The source of the file, which is known by its name.
+            offset: The offset in its text, from 0.
+
+        Returns:
+            The block, or None if none starts before.
+        """
         found = None
         for block in self.blocks:
             if block.span.source.name == source.name and block.span.start <= offset:

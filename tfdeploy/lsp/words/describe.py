@@ -31,7 +31,12 @@ def block(known: Block) -> str:
 
 
 def attribute(row: Attribute, known: Block | None) -> str:
-    """Describe an attribute: what it takes, its default and its meaning."""
+    """Describe an attribute: what it takes, its default and its meaning.
+
+    Args:
+        row: The attribute.
+        known: The block that has it, which knows the default; None if no default is to be described.
+    """
     default = None if known is None else known.default(row.name)
     return "\n\n".join(
         [
@@ -43,7 +48,12 @@ def attribute(row: Attribute, known: Block | None) -> str:
 
 
 def argument(row: Argument, function: str) -> str:
-    """Describe an argument of a function."""
+    """Describe an argument of a function.
+
+    Args:
+        row: The argument.
+        function: The name of the function.
+    """
     parts = [code(f"{function}({parameter(row)})")]
     if row.doc:
         parts.append(_sentence(row.doc))
@@ -88,7 +98,12 @@ def parameter(row: Argument) -> str:
 
 
 def written(value: Any, kind: Type | None = None) -> str:
-    """Return a default as the language writes it."""
+    """Return a default as the language writes it.
+
+    Args:
+        value: The default.
+        kind: The type of the attribute, by which quantities get their units; None if it is not known.
+    """
     if isinstance(value, ir.Every):
         return (
             f"{value.steps}" if value.steps is not None else values.quantity(value.seconds or 0.0, "seconds")

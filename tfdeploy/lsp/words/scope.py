@@ -67,7 +67,12 @@ def _parameter(item: syntax.Attribute) -> Argument | None:
 
 
 def devices_of(trees: Sequence[syntax.File], names: Names) -> tuple[Devices, ...]:
-    """Return the devices that a spec declares: those of the machine, and those of each job."""
+    """Return the devices that a spec declares: those of the machine, and those of each job.
+
+    Args:
+        trees: The syntax trees of all files of the spec.
+        names: The names of the spec, by which constants in numbers of devices are found.
+    """
     found = []
     for tree in trees:
         for item in tree.items:
@@ -113,13 +118,24 @@ def tensors_of_examples(names: Names) -> tuple[str, ...]:
 
 
 def known_names(names: Names, source: Source, offset: int) -> dict[str, Use]:
-    """Return the definitions of the names that are known at a place, by their names."""
+    """Return the definitions of the names that are known at a place, by their names.
+
+    Args:
+        names: The names of the spec.
+        source: The source of the file.
+        offset: The offset in its text, from 0.
+    """
     found = sorted(names.known_in(source, offset), key=lambda use: use.symbol.kind != "example")
     return {use.symbol.name: use for use in found}
 
 
 def attributes_of(trees: Sequence[syntax.File], kind: str) -> frozenset[str]:
-    """Return the names of the attributes and inner blocks that blocks of a kind have already."""
+    """Return the names of the attributes and inner blocks that blocks of a kind have already.
+
+    Args:
+        trees: The syntax trees of all files of the spec.
+        kind: The kind of the blocks, such as `update`.
+    """
     found: set[str] = set()
     waiting = [item for tree in trees for item in tree.items if isinstance(item, syntax.Block)]
     while waiting:

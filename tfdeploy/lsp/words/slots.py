@@ -116,14 +116,26 @@ def slot_at(cursor: Cursor, layers: Mapping[str, Function], level: int = 0) -> S
 
 
 def function_at(cursor: Cursor, layers: Mapping[str, Function], level: int) -> Function | None:
-    """Return the function of the call `cursor.around[level]`, or None if it is not known."""
+    """Return the function of the call `cursor.around[level]`, or None if it is not known.
+
+    Args:
+        cursor: What is around a place of the text.
+        layers: The functions that stand for the `layer` blocks of the spec, by name.
+        level: The number of the call in `cursor.around`, from 0 for the innermost.
+    """
     around = cursor.around[level]
     outer = slot_at(cursor, layers, level + 1)
     return function_of(around.name, outer, layers)
 
 
 def function_of(name: str, slot: Slot, layers: Mapping[str, Function]) -> Function | None:  # noqa: C901, PLR0911 one for each kind of place
-    """Return the function that a name means at a place, or None if there is none of this name."""
+    """Return the function that a name means at a place, or None if there is none of this name.
+
+    Args:
+        name: The name as it is written.
+        slot: What the language takes at the place.
+        layers: The functions that stand for the `layer` blocks of the spec, by name.
+    """
     if name.startswith(PREFIX):
         return _keras("operation", name.removeprefix(PREFIX))
     match slot.want:

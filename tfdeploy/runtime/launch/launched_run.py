@@ -61,7 +61,13 @@ class TaskOutput:
         self._one_line = threading.Lock()
 
     def on_line(self, task: Task, line: str, stream: Stream) -> None:
-        """Handle a line that a task has written."""
+        """Handle a line that a task has written.
+
+        Args:
+            task: The task.
+            line: The line without its end.
+            stream: The stream to which it was written.
+        """
         if task == self._chief and stream == "stdout" and is_result(line):
             self.result = line
         else:
@@ -80,7 +86,12 @@ class TaskOutput:
 
 
 def write(text: str, stream: Stream) -> None:
-    """Write a line to one of this process's own streams."""
+    """Write a line to one of this process's own streams.
+
+    Args:
+        text: The line without its end.
+        stream: The stream.
+    """
     out = sys.stdout if stream == "stdout" else sys.stderr
     out.write(f"{text}\n")
     out.flush()

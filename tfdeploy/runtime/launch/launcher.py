@@ -73,7 +73,13 @@ class TaskCommand:
     later: TaskCommand | None = None
 
     def arguments(self, task: Task, chief: Task, *, again: bool) -> list[str]:
-        """Return the arguments of `tfdeploy` that run a task; `again` if it has been started before."""
+        """Return the arguments of `tfdeploy` that run a task; `again` if it has been started before.
+
+        Args:
+            task: The task.
+            chief: The task whose result is that of the run.
+            again: Whether the task has been started before, so that it resumes.
+        """
         common = ["--task", task.ref, *self.options]
         if is_server(self.spec, task):
             return ["serve", self.path, *common]
@@ -158,7 +164,12 @@ class Launcher:
         )
 
     def send(self, task: Task, number: int) -> None:
-        """Send a signal to a task."""
+        """Send a signal to a task.
+
+        Args:
+            task: The task.
+            number: The number of the signal, such as `signal.SIGTERM`.
+        """
         self._children[task].send(number)
 
     # --- tasks --------------------------------------------------------------------------------------------

@@ -146,7 +146,12 @@ def stop(children: Sequence[TaskProcess], grace: float, *, politely: bool = True
 
 
 def wait(children: Sequence[TaskProcess], seconds: float) -> bool:
-    """Wait up to `seconds` for processes to end; return whether all have ended."""
+    """Wait up to `seconds` for processes to end; return whether all have ended.
+
+    Args:
+        children: The processes.
+        seconds: The most seconds to wait.
+    """
     end = time.monotonic() + seconds
     while any(each.ended() is None for each in children):
         if time.monotonic() > end:

@@ -60,6 +60,10 @@ def find_membership(
 def with_run_secret(membership: Membership, environment: Mapping[str, str]) -> Membership:
     """Add the secret of the run, and the launcher, to the membership of a process.
 
+    Args:
+        membership: The cluster, and the task of this process in it.
+        environment: The environment variables of the process, which may name the file of the secret.
+
     Raises:
         RunError: If the secret can be neither read nor made.
     """
@@ -93,12 +97,22 @@ def _require_task(spec: ir.Spec, task: Task) -> None:
 
 
 def is_server(spec: ir.Spec, task: Task) -> bool:
-    """Whether a task only serves: every task in one graph, else parameter servers alone."""
+    """Whether a task only serves: every task in one graph, else parameter servers alone.
+
+    Args:
+        spec: The spec, which says whether workers have graphs of their own.
+        task: The task.
+    """
     return replication_of(spec) == "in_graph" or task.job == PARAMETER_SERVER
 
 
 def require_server(spec: ir.Spec, task: Task) -> None:
-    """Raise SpecError if `task` is not run by `tfdeploy serve`."""
+    """Raise SpecError if `task` is not run by `tfdeploy serve`.
+
+    Args:
+        spec: The spec, which says whether workers have graphs of their own.
+        task: The task of this process.
+    """
     if not is_server(spec, task):
         _refuse(spec, task)
 
@@ -107,6 +121,10 @@ def require_trainer(spec: ir.Spec, membership: Membership) -> None:
     """Raise SpecError if this process does not train.
 
     In one graph the client trains, which is no task. If workers have graphs of their own, each one trains.
+
+    Args:
+        spec: The spec, which says whether workers have graphs of their own.
+        membership: The cluster, and the task of this process in it, if it is one.
     """
     task, jobs = membership.task, spec.devices.jobs
     if task is not None and is_server(spec, task):

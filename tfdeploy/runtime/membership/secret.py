@@ -53,7 +53,13 @@ class Secret:
         return hmac.new(self._value, incarnation.encode(), sha256).hexdigest()
 
     def is_shutdown_token(self, shutdown_token: str, incarnation: str) -> bool:
-        """Whether a text is the token that shuts down the server with this incarnation."""
+        """Whether a text is the token that shuts down the server with this incarnation.
+
+        Args:
+            shutdown_token: The text that the server has received.
+            incarnation: The name of one start of the server, so that a token of an earlier start is not
+                valid.
+        """
         return hmac.compare_digest(shutdown_token.encode(), self.shutdown_token(incarnation).encode())
 
 

@@ -93,7 +93,12 @@ def read_tf_config(text: str, jobs: tuple[ir.Job, ...]) -> TfConfig | None:
 
 
 def to_tf_config(cluster: Cluster, task: Task | None) -> str:
-    """Return the text of TF_CONFIG for a task, or for a client, which is no task."""
+    """Return the text of TF_CONFIG for a task, or for a client, which is no task.
+
+    Args:
+        cluster: The addresses of all tasks.
+        task: The task, or None for a client.
+    """
     config: dict[str, Any] = {"cluster": {job: list(each) for job, each in cluster.jobs.items()}}
     if task is not None:
         config["task"] = {"type": task.job, "index": task.index}

@@ -50,7 +50,12 @@ def temporary_name(path: Path) -> Path:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace the file `path` by one with the content `text`; raises RunError if it cannot be written."""
+    """Replace the file `path` by one with the content `text`; raises RunError if it cannot be written.
+
+    Args:
+        path: The file. Its folder must exist.
+        text: The whole content, written as UTF-8.
+    """
     with replacing(path) as beside:
         beside.write_text(text, encoding="utf-8")
 
@@ -95,6 +100,11 @@ def remove_partial(directory: Path, is_own: Callable[[str], bool]) -> None:
 
 
 def is_partial(name: str, of: str) -> bool:
-    """Whether `name` is a temporary name of the file `of`; see `temporary_name`."""
+    """Whether `name` is a temporary name of the file `of`; see `temporary_name`.
+
+    Args:
+        name: The name of a file, without its folder.
+        of: The name of the file that it would replace, without its folder.
+    """
     found = _PARTIAL.fullmatch(name)
     return found is not None and found["name"] == of

@@ -55,7 +55,12 @@ class LayerRecord:
 
     @classmethod
     def of(cls, state: State, settings: str) -> LayerRecord:
-        """Return the record of a state."""
+        """Return the record of a state.
+
+        Args:
+            state: The arguments that make up what the layer has learnt, by name.
+            settings: What it was learnt with: the layer and those before it, as text.
+        """
         vocabulary = state.get("vocabulary", ())
         words = (
             vocabulary
@@ -100,7 +105,12 @@ def _nested(values: tuple[float, ...], shape: tuple[int, ...]) -> ir.Value:
 
 
 def write_layer_states(path: Path, records: Mapping[str, LayerRecord]) -> None:
-    """Replace the file as a whole. Raises RunError if it cannot be written."""
+    """Replace the file as a whole. Raises RunError if it cannot be written.
+
+    Args:
+        path: The path of `layer_states.json`.
+        records: What the layers have learnt, by their paths.
+    """
     write_atomically(path, to_json(LayerStates(records), indent=1) + "\n")
 
 

@@ -38,6 +38,10 @@ _HOW = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 def locked(directory: Path, span: Span | None = None) -> Iterator[None]:
     """Hold the lock of `directory` during the block.
 
+    Args:
+        directory: The run directory, which exists.
+        span: The place of the spec that names it, for messages; None if it is named elsewhere.
+
     Raises:
         RunError: If another process holds the lock, which is named, or the lock file cannot be used.
     """
@@ -104,7 +108,12 @@ class DirectoryGuard:
             raise RunError(errors.directory_gone(str(self.path), self._now(), self.span))
 
     def require_file(self, path: Path, descriptor: int) -> None:
-        """Raise RunError if the directory, or the open file `path` in it, was renamed or removed."""
+        """Raise RunError if the directory, or the open file `path` in it, was renamed or removed.
+
+        Args:
+            path: The path of the file.
+            descriptor: The descriptor by which the file is open.
+        """
         self.require()
         if not is_open_as(path, descriptor):
             raise RunError(errors.file_gone(str(path), self.span))
@@ -120,7 +129,12 @@ class DirectoryGuard:
 
 @contextmanager
 def guard_directory(path: Path, span: Span | None = None) -> Iterator[DirectoryGuard]:
-    """Hold the directory `path` open during the block; raises RunError if it cannot be opened."""
+    """Hold the directory `path` open during the block; raises RunError if it cannot be opened.
+
+    Args:
+        path: The directory, which exists.
+        span: The place of the spec that names it, for messages; None if it is named elsewhere.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as fault:
@@ -133,7 +147,12 @@ def guard_directory(path: Path, span: Span | None = None) -> Iterator[DirectoryG
 
 
 def is_open_as(path: Path, descriptor: int) -> bool:
-    """Whether `path` names the file or folder that `descriptor` has open."""
+    """Whether `path` names the file or folder that `descriptor` has open.
+
+    Args:
+        path: The path, at which there may be nothing.
+        descriptor: The descriptor of an open file or folder.
+    """
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except OSError:

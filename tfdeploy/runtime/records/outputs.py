@@ -55,7 +55,12 @@ class InputFiles:
 
     @classmethod
     def of(cls, spec: ir.Spec, *more: str | os.PathLike[str]) -> InputFiles:
-        """Return the spec, what it includes, the files that it names, and `more`."""
+        """Return the spec, what it includes, the files that it names, and `more`.
+
+        Args:
+            spec: The spec.
+            *more: Further files that are read.
+        """
         return cls((Path(spec.path), *map(Path, (*spec.includes, *more)), *files_of(spec), *_named(spec)))
 
     def require_not_input(self, output: Path) -> None:
@@ -81,7 +86,13 @@ def require_free(output: Path, is_own: Callable[[Path], bool], *, force: bool) -
 
 
 def write_output(output: Path, text: str) -> None:
-    """Replace a file by a text, or write the text to a pipe or device; raises RunError if that fails."""
+    """Replace a file by a text, or write the text to a pipe or device; raises RunError if that fails.
+
+    Args:
+        output: The file, pipe or device. If it is a symbolic link, the file to which the link leads is
+            replaced.
+        text: The whole content, written as UTF-8.
+    """
     try:
         is_stream = output.exists() and not stat.S_ISREG(output.stat().st_mode) and not output.is_dir()
         if is_stream:
@@ -107,7 +118,12 @@ def is_own_text(path: Path) -> bool:
 
 
 def is_own_predictions(path: Path, names: Sequence[str]) -> bool:
-    """Whether a file has predictions of the outputs `names`, by a table's header or an archive's comment."""
+    """Whether a file has predictions of the outputs `names`, by a table's header or an archive's comment.
+
+    Args:
+        path: The file, an archive if its name ends in `.npz`, else a table.
+        names: The names of the outputs.
+    """
     try:
         if path.suffix == ".npz":
             with open_regular(path) as file, zipfile.ZipFile(file) as archive:
@@ -121,7 +137,12 @@ def is_own_predictions(path: Path, names: Sequence[str]) -> bool:
 
 
 def require_free_folder(folder: Path, *, force: bool) -> None:
-    """Raise RunError if `compile` would replace files in `folder` that it has not written."""
+    """Raise RunError if `compile` would replace files in `folder` that it has not written.
+
+    Args:
+        folder: The folder, which may not exist yet.
+        force: Whether files of others may be replaced.
+    """
     there = [name for name in GRAPH_FILES if os.path.lexists(folder / name)]
     if not there or force or (folder / GRAPH_MARK).is_file() or _was_compiled(folder):
         return

@@ -63,7 +63,12 @@ def was_written_by_a_run(folder: Path) -> bool:
 
 
 def is_json_object(path: Path, keys: set[str]) -> bool:
-    """Whether a file is a JSON object with these keys."""
+    """Whether a file is a JSON object with these keys.
+
+    Args:
+        path: The file; if there is none, or it cannot be read, it is not such an object.
+        keys: The keys that it has at least.
+    """
     try:
         found: Any = json.loads(read_text(path))
     except (OSError, ValueError, RecursionError):

@@ -28,17 +28,36 @@ class CheckpointFiles(Protocol):
     """
 
     def write(self, run: Run, saving: Saving, prefix: str) -> None:
-        """Write all variables; raises tf.errors.OpError."""
+        """Write all variables; raises tf.errors.OpError.
+
+        Args:
+            run: `Session.run` of the session that has the variables.
+            saving: The ops of the graph that write and read checkpoints.
+            prefix: The path by which TensorFlow knows the checkpoint.
+        """
 
     def read(self, run: Run, saving: Saving, prefix: str, names: Sequence[str]) -> None:
-        """Set the variables `names` to the values in the files; raises tf.errors.OpError."""
+        """Set the variables `names` to the values in the files; raises tf.errors.OpError.
+
+        Args:
+            run: `Session.run` of the session that has the variables.
+            saving: The ops of the graph that write and read checkpoints.
+            prefix: The path by which TensorFlow knows the checkpoint.
+            names: The names of the variables in the checkpoint.
+        """
 
 
 class ServerFiles:
     """Ops of the graph write and read the files."""
 
     def write(self, run: Run, saving: Saving, prefix: str) -> None:
-        """Write all variables, a group after the other."""
+        """Write all variables, a group after the other.
+
+        Args:
+            run: `Session.run` of the session that has the variables.
+            saving: The ops of the graph that write and read checkpoints.
+            prefix: The path by which TensorFlow knows the checkpoint.
+        """
         if len(saving.groups) == 1:
             run(saving.written, {saving.path: prefix})
             return
@@ -48,7 +67,14 @@ class ServerFiles:
         run(saving.merge, {saving.path: prefix, saving.parts: parts})
 
     def read(self, run: Run, saving: Saving, prefix: str, names: Sequence[str]) -> None:
-        """Read each value on the device of its variable."""
+        """Read each value on the device of its variable.
+
+        Args:
+            run: `Session.run` of the session that has the variables.
+            saving: The ops of the graph that write and read checkpoints.
+            prefix: The path by which TensorFlow knows the checkpoint.
+            names: The names of the variables in the checkpoint.
+        """
         run([saving.restores[name] for name in names], {saving.path: prefix})
 
 
@@ -71,7 +97,13 @@ class ClientFiles:
     """This process writes and reads the files."""
 
     def write(self, run: Run, saving: Saving, prefix: str) -> None:
-        """Fetch all variables and write them, a group after the other."""
+        """Fetch all variables and write them, a group after the other.
+
+        Args:
+            run: `Session.run` of the session that has the variables.
+            saving: The ops of the graph that write and read checkpoints.
+            prefix: The path by which TensorFlow knows the checkpoint.
+        """
         parts = _part_prefixes(saving, prefix) if len(saving.groups) > 1 else [prefix]
         for group, part in zip(saving.groups, parts, strict=True):
             values = run([each.read for each in group.slices])
@@ -92,7 +124,14 @@ class ClientFiles:
                 session.run(merge)
 
     def read(self, run: Run, saving: Saving, prefix: str, names: Sequence[str]) -> None:
-        """Read the values and feed them, one region after the other."""
+        """Read the values and feed them, one region after the other.
+
+        Args:
+            run: `Session.run` of the session that has the variables.
+            saving: The ops of the graph that write and read checkpoints.
+            prefix: The path by which TensorFlow knows the checkpoint.
+            names: The names of the variables in the checkpoint.
+        """
         for name in names:
             for each in saving.refills[name]:
                 value = _read_slice(prefix, name, each.region.spec, each.value.dtype)

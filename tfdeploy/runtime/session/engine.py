@@ -116,7 +116,12 @@ class Engine:
             self.session.close()
 
     def traced(self, fetches: Any, feed: Mapping[Any, Any] | None = None) -> Any:
-        """Run `fetches` once, return their values, and note on which devices TensorFlow has run the ops."""
+        """Run `fetches` once, return their values, and note on which devices TensorFlow has run the ops.
+
+        Args:
+            fetches: What `Session.run` takes: ops and tensors, also in lists, tuples and dicts.
+            feed: The values that are fed, or None.
+        """
         metadata = tf.compat.v1.RunMetadata()
         options = tf.compat.v1.RunOptions(output_partition_graphs=True)
         values = self.session.run(fetches, feed, options=options, run_metadata=metadata)
@@ -146,7 +151,13 @@ class Engine:
     # --- data ---------------------------------------------------------------------------------------------
 
     def feed(self, pipe: InputPipe, stream: Stream, *, training: bool) -> None:
-        """Start `pipe` at the beginning of `stream`, which is repeated endlessly in training."""
+        """Start `pipe` at the beginning of `stream`, which is repeated endlessly in training.
+
+        Args:
+            pipe: The pipe of the graph.
+            stream: The data of a split.
+            training: Whether passes follow each other without end, in batches that are all full.
+        """
         batch = pipe.size if pipe.size is not None else self.compiled.plan.towers[0].batch
         if stream not in self._starters:
             self._starters[stream] = pipe.attach(
@@ -205,7 +216,13 @@ class Engine:
         return int(count), parts, values
 
     def loop_step(self, loop: TrainLoop, *, traced: bool = False) -> StepReport:
-        """Make an update of one clone alone (async). May be called from several threads."""
+        """Make an update of one clone alone (async). May be called from several threads.
+
+        Args:
+            loop: The ops of the clone.
+            traced: Whether to note on which devices the ops run, as must be done in the first step of each
+                clone.
+        """
         metrics = [each.result for each in loop.metrics.values()]
         fetches = [loop.train_op, loop.loss, loop.data_loss, metrics, _timed(*_present(loop.waited))]
         run = self._loops.get(loop.clone)

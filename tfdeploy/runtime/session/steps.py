@@ -85,6 +85,10 @@ class SyncSteps:
         Under loss scaling a step may be skipped. Then another one is made, and the examples of both are
         counted.
 
+        Args:
+            logged: Whether the report of the step is needed.
+            until: Not used, because no step begins before it is asked for.
+
         Raises:
             RunError: If too many steps in a row are skipped.
         """
@@ -131,7 +135,13 @@ class AsyncSteps:
         )
 
     def next(self, *, logged: bool, until: int) -> StepResult:
-        """Wait for an update of any clone; each has a report."""
+        """Wait for an update of any clone; each has a report.
+
+        Args:
+            logged: Not used, because each update has a report.
+            until: The number of the last step that may begin, counted from the first one that this object has
+                made.
+        """
         del logged
         self._threads.allow(until)
         return self._threads.result()

@@ -47,7 +47,12 @@ def console(*, color: bool) -> Console:
 
 
 def make_reporter(*, color: bool, color_errors: bool) -> Reporter:
-    """Return the reporter that suits standard output."""
+    """Return the reporter that suits standard output.
+
+    Args:
+        color: Whether standard output gets colours.
+        color_errors: Whether standard error gets colours.
+    """
     out = console(color=color)
     return (
         BarReporter(out, color_errors=color_errors)

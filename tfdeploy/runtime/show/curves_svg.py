@@ -26,7 +26,12 @@ LINE = 20
 
 
 def picture(curves: Sequence[Curve], title: str) -> str:
-    """Return the text of an SVG file with `curves`, axes and a legend."""
+    """Return the text of an SVG file with `curves`, axes and a legend.
+
+    Args:
+        curves: The curves, of which at least one has a point.
+        title: The text above them.
+    """
     frame = Frame.around(curves)
     height = HEIGHT + LINE * len(curves)
     parts = [

@@ -43,12 +43,23 @@ class Reporter:
         """A sentence about the run or its cluster, such as a task that is missing or is back."""
 
     def busy(self, doing: str, *, plain: bool = True) -> AbstractContextManager[object]:
-        """Return the context manager of an activity that takes long; `plain` permits a line of text."""
+        """Return the context manager of an activity that takes long.
+
+        Args:
+            doing: What is being done, such as `compiling`.
+            plain: Whether a line of text may say so if there is no terminal for a spinner.
+        """
         del doing, plain
         return nullcontext()
 
     def compiled(self, placement: PlacementMap, model: str, seconds: float) -> None:
-        """The graph has been built in `seconds`."""
+        """The graph has been built.
+
+        Args:
+            placement: Its placement map.
+            model: What is said of the model in one line.
+            seconds: The seconds that building has taken.
+        """
 
     def started(self, steps: StepRange) -> None:
         """Training is about to begin."""
@@ -60,10 +71,20 @@ class Reporter:
         """A step was logged."""
 
     def waiting(self, share: float, remedy: str) -> None:
-        """Steps have waited for data for a large `share` of the time. Called once, with advice."""
+        """Steps have waited for data for a large share of the time. Called once.
+
+        Args:
+            share: The share, from 0 to 1.
+            remedy: What can be done about it.
+        """
 
     def evaluated(self, line: HistoryRecord, examples: int) -> None:
-        """A split was evaluated."""
+        """A split was evaluated.
+
+        Args:
+            line: The scores, the split, and the global step at which it was evaluated.
+            examples: The number of examples of the split.
+        """
 
     def ended(self) -> None:
         """The last step has been made, or an error has ended the run."""

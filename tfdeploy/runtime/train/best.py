@@ -45,7 +45,12 @@ class BestTracker:
 
     @classmethod
     def of(cls, train: ir.Train, path: Path) -> Self | None:
-        """Return the tracker that a spec asks for, with the file `path`; None if it asks for none."""
+        """Return the tracker that a spec asks for, with the file `path`; None if it asks for none.
+
+        Args:
+            train: The block `train` of the spec.
+            path: The file in which the best evaluation is kept.
+        """
         if train.best is None:
             return None
         call = train.best
@@ -112,6 +117,10 @@ class BestTracker:
 
 def read_best(path: Path, warn: Callable[[Diagnostic], None]) -> Best | None:
     """Return the best evaluation that a run has kept in the file `path`.
+
+    Args:
+        path: The file.
+        warn: Called with the warning if the file cannot be read.
 
     Returns:
         The evaluation; None if there is no file, or if it cannot be read, in which case `warn` is called.

@@ -180,7 +180,12 @@ class Evaluations:
         return any((each.split, each.step) == (split, step) for each in self.history.records)
 
     def evaluate(self, split: SplitName, step: int) -> Scores | None:
-        """Evaluate a split with the present weights, those after `step`; None if a signal has come."""
+        """Evaluate a split with the present weights, those after `step`; None if a signal has come.
+
+        Args:
+            split: The split.
+            step: The global step after which this is.
+        """
         stream = self.streams[split]
         self.engine.publish()
         try:

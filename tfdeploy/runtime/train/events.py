@@ -86,7 +86,12 @@ class Events:
     _writers: dict[str, _Writer] = field(factory=dict, repr=False)
 
     def write(self, record: HistoryRecord, summary: bytes | None = None) -> None:
-        """Write the scalars of a record, and the serialised `summary` that the graph has made."""
+        """Write the scalars of a record, and the serialised `summary` that the graph has made.
+
+        Args:
+            record: The scores of a step or of an evaluation.
+            summary: The serialised summary that the graph has made, or None.
+        """
         if not self.wanted:
             return
         writer = self._writer(record.split)
@@ -122,7 +127,12 @@ class Events:
             self._writer("train").write(graph_def=drawn.SerializeToString())
 
     def show_placement(self, placement: PlacementMap, step: int) -> None:
-        """Write the totals of the placement map as text."""
+        """Write the totals of the placement map as text.
+
+        Args:
+            placement: The placement map of the run.
+            step: The global step with which TensorBoard shows it.
+        """
         if not self.wanted:
             return
         lines = [*headline(placement), "", *device_table(placement, View(width=TEXT_WIDTH))]

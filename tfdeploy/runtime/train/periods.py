@@ -111,7 +111,13 @@ def total_steps(plan: Plan, size: int | None, step: int = 0, examples: int = 0) 
 
 
 def left_out(plan: Plan, size: int | None, examples: int = 0) -> int:
-    """Return the number of examples of the last epoch that do not fill a step; see `total_steps`."""
+    """Return the number of examples of the last epoch that do not fill a step.
+
+    Args:
+        plan: The plan.
+        size: The number of examples of an epoch; None if it is not known, in which case it is 0.
+        examples: The number of examples that earlier parts of the run have consumed.
+    """
     train, concurrent = plan.spec.train, plan.concurrent_steps
     if train.steps is not None or train.epochs is None or size is None:
         return 0

@@ -31,6 +31,11 @@ def write_graph(compiled: CompiledGraph, placement: PlacementMap, directory: Pat
     The MetaGraphDef has a SaverDef for checkpoints, and the names of the ops to run in the collections
     `init_op`, `after_restore_op`, `train_op`, `total_loss` and `global_step`. Raises RunError if the
     files cannot be written.
+
+    Args:
+        compiled: The graph.
+        placement: Its placement map.
+        directory: The folder, which is made if it does not exist.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -49,6 +54,10 @@ def write_saved_model(trained: TrainedModel, folder: Path) -> None:
     """Write a trained model as a SavedModel; `folder`, which must not exist, appears when it is complete.
 
     Raises RunError if it cannot be written.
+
+    Args:
+        trained: The trained model.
+        folder: The folder of the SavedModel.
     """
     beside = temporary_name(folder)
     try:

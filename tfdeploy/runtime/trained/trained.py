@@ -179,7 +179,15 @@ def _best(store: Store, warn: Callable[[Diagnostic], None]) -> Checkpoint | None
 
 
 def evaluate_trained(trained: TrainedModel, names: Sequence[str] | None = None) -> Evaluated:
-    """Return the scores of a trained model on the splits `names`, by default on all but `train`."""
+    """Return the scores of a trained model on the splits `names`, by default on all but `train`.
+
+    Args:
+        trained: The trained model, in its session.
+        names: The names of the splits; None for all but `train`.
+
+    Raises:
+        RunError: If the spec has no split of a name, or its data cannot be read.
+    """
     compiled = trained.engine.compiled
     splits = splits_of(trained.spec)
     wanted = [each for each in splits if each != "train"] if names is None else list(dict.fromkeys(names))

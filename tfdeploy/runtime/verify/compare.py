@@ -45,7 +45,12 @@ class Differences:
         return max(self.weights, self.slots, self.losses, self.evaluated)
 
     def with_evaluated(self, found: float, expected: float) -> Differences:
-        """Return the same with an evaluation's loss and that of the exported model compared."""
+        """Return the same with an evaluation's loss and that of the exported model compared.
+
+        Args:
+            found: The loss of the evaluation.
+            expected: The loss of the exported model on the same examples.
+        """
         evaluated = _losses((found,), (expected,))
         return evolve(
             self, evaluated=evaluated, worst="loss evaluated" if evaluated > self.largest else self.worst
@@ -53,7 +58,16 @@ class Differences:
 
 
 def compare(found: Trajectory, expected: Trajectory, weights: Collection[str]) -> Differences:
-    """Return the differences; `weights` names those of the values that are weights and statistics."""
+    """Return the differences; `weights` names those of the values that are weights and statistics.
+
+    Args:
+        found: The training that is verified.
+        expected: The training of the reference.
+        weights: The names of those values that are weights and statistics; all others are slots.
+
+    Raises:
+        ValueError: The two have different variables.
+    """
     if found.values.keys() != expected.values.keys():
         raise ValueError("two trainings of one spec have different variables")
     if found.values["global_step"] != expected.values["global_step"]:

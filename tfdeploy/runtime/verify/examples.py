@@ -27,6 +27,15 @@ def read_examples(spec: ir.Spec, model: ModelGraph, count: int, seed: int) -> di
     """Return the first `count` examples of the training data, as arrays; small data comes round again.
 
     Raises SpecError if the spec has none, RunError if it cannot be read.
+
+    Args:
+        spec: The spec, whose block `data` says where the examples are.
+        model: The model, whose inputs are read.
+        count: The number of examples.
+        seed: The seed of the transforms that draw random numbers.
+
+    Returns:
+        The arrays by the names of the inputs, each with the examples along its first axis.
     """
     if spec.data is None or spec.data.train is None:
         raise SpecError([no_training_data(spec, "`data.train` (or `--synthetic`)")])
@@ -47,6 +56,16 @@ def make_examples(model: ModelGraph, classes: Mapping[str, int], count: int, see
 
     Weights of examples are not negative. Along a first axis without a fixed size, examples have different
     lengths, and are filled up as batches of the training data are.
+
+    Args:
+        model: The model, which says what its inputs are like.
+        classes: The number below which whole numbers are, by the name of the input; 2 for inputs that are
+            missing.
+        count: The number of examples.
+        seed: The seed of the random numbers.
+
+    Returns:
+        The arrays by the names of the inputs, each with the examples along its first axis.
     """
     generator = np.random.default_rng(seed)
     found = {
@@ -85,6 +104,13 @@ def count_classes(model: ModelGraph, widths: Mapping[int, int]) -> dict[str, int
 
     `widths` has the last dimension of values of the model. An index into a table is below the table's length,
     the target of a loss below the number of its predictions; of what is neither nothing is said.
+
+    Args:
+        model: The model.
+        widths: The last dimension of values, by the number of the value in the model.
+
+    Returns:
+        The numbers by the names of inputs.
     """
     found: dict[str, int] = {}
     for each in model.inputs:

@@ -39,7 +39,12 @@ class FedGraph:
     )
 
     def assign(self, session: Any, values: Arrays) -> None:
-        """Give variables, and all copies of them, new values; `values` are by their names in a checkpoint."""
+        """Give variables, and all copies of them, new values; `values` are by their names in a checkpoint.
+
+        Args:
+            session: A session of the graph.
+            values: The values of whole variables, by their names in a checkpoint.
+        """
         ops: list[tf.Operation] = []
         feed: dict[tf.Tensor, Any] = {}
         for name, value in values.items():
@@ -68,7 +73,12 @@ class FedGraph:
             before += pipe.examples
 
     def evaluate_on(self, session: Any, batch: Arrays) -> None:
-        """Feed the evaluation with one batch."""
+        """Feed the evaluation with one batch.
+
+        Args:
+            session: A session of the graph.
+            batch: The examples by the names of the inputs.
+        """
         self._start(session, self.compiled.evaluation.pipe, batch, tf.data.Dataset.from_tensors)
 
     def _start(

@@ -58,7 +58,14 @@ def launched_servers(
 ) -> Iterator[LaunchedServers]:
     """Start the servers of a spec in one graph as processes of this machine, and end them in the end.
 
-    Raises RunError if they do not start; `say` gets the names of the tasks that are waited for.
+    Args:
+        spec: The spec, as it was read.
+        flags: The options of the command line with which the tasks read the same spec.
+        say: Called with what the tasks write to standard error, and with the names of tasks that are waited
+            for.
+
+    Raises:
+        RunError: If the servers do not start.
     """
 
     def on_line(task: Task, line: str, stream: Stream) -> None:

@@ -33,31 +33,60 @@ class Trajectory:
 
 
 def run_steps(setup: TrialSetup, spec: ir.Spec, steps: int) -> Trajectory:
-    """Train a combination whose clones take their steps together."""
+    """Train a combination whose clones take their steps together.
+
+    Args:
+        setup: What all trials of the spec have in common.
+        spec: The spec of the combination.
+        steps: The number of steps.
+    """
     with make_trial(setup, spec) as trial:
         return train_trial(trial, steps)
 
 
 def train_trial(trial: Trial, steps: int) -> Trajectory:
-    """Train the clones of a trial, which take their steps together."""
+    """Train the clones of a trial, which take their steps together.
+
+    Args:
+        trial: The trial, with the values with which it begins.
+        steps: The number of steps.
+    """
     losses = tuple(trial.step() for _ in range(steps))
     return Trajectory(losses, trial.values())
 
 
 def evaluation_tower(setup: TrialSetup, spec: ir.Spec) -> Trial:
-    """Return one tower without averaged weights, which evaluates given weights as an exported model does."""
+    """Return one tower without averaged weights, which evaluates given weights as an exported model does.
+
+    Args:
+        setup: What all trials of the spec have in common.
+        spec: The spec of the combination.
+    """
     alone = Case("sync", PLAIN, "shared", (GLOBAL_BATCH,)).apply(spec)
     return Trial(evolve(setup, start={}), evolve(alone, update=evolve(alone.update, ema=None)))
 
 
 def one_tower(setup: TrialSetup, spec: ir.Spec, steps: int) -> Trajectory:
-    """Train one tower on the whole batch, micro-batches and all."""
+    """Train one tower on the whole batch, micro-batches and all.
+
+    Args:
+        setup: What all trials of the spec have in common.
+        spec: The spec of the combination.
+        steps: The number of steps.
+    """
     whole = Case("sync", PLAIN, "shared", (GLOBAL_BATCH * spec.update.accumulate,)).apply(spec)
     return run_steps(setup, evolve(whole, update=evolve(whole.update, accumulate=1)), steps)
 
 
 def same_clones(setup: TrialSetup, spec: ir.Spec, batches: tuple[int, ...], steps: int) -> Trajectory:
-    """Train the same clones with shared variables and `add_n`."""
+    """Train the same clones with shared variables and `add_n`.
+
+    Args:
+        setup: What all trials of the spec have in common.
+        spec: The spec of the combination.
+        batches: The number of examples of each clone.
+        steps: The number of steps.
+    """
     return run_steps(setup, Case("sync", PLAIN, "shared", batches).apply(spec), steps)
 
 
@@ -65,6 +94,12 @@ def alternating_towers(setup: TrialSetup, spec: ir.Spec, batches: Sequence[int],
     """Let single towers update one after the other, each from the values that the previous one has left.
 
     Statistics move with the updates of the first alone.
+
+    Args:
+        setup: What all trials of the spec have in common.
+        spec: The spec of the combination.
+        batches: The number of examples of each tower.
+        steps: The number of updates that each tower makes.
     """
     losses = []
     with ExitStack() as stack:
@@ -83,7 +118,15 @@ def alternating_towers(setup: TrialSetup, spec: ir.Spec, batches: Sequence[int],
 def averaged_towers(
     setup: TrialSetup, spec: ir.Spec, batches: Sequence[int], steps: int, *, slots: bool
 ) -> Trajectory:
-    """Train single towers independently, and average them regularly, weighted by their examples."""
+    """Train single towers independently, and average them regularly, weighted by their examples.
+
+    Args:
+        setup: What all trials of the spec have in common.
+        spec: The spec of the combination.
+        batches: The number of examples of each tower.
+        steps: The number of steps that each tower makes.
+        slots: Whether slots of optimizers are averaged too.
+    """
     shares = [size / sum(batches) for size in batches]
     losses = []
     with ExitStack() as stack:

@@ -57,6 +57,10 @@ class TrialSetup:
     def compile(self, spec: ir.Spec, worker: int = 0) -> CompiledGraph:
         """Return the graph of a combination, or of one of its workers, without random numbers.
 
+        Args:
+            spec: The spec of the combination.
+            worker: The number of the worker, if each has a graph of its own.
+
         Raises:
             SpecError: If the graph cannot be built, or this machine cannot hold its variables.
         """
@@ -70,7 +74,12 @@ class TrialSetup:
         return self.servers is not None and bool(spec.devices.jobs)
 
     def session(self, compiled: CompiledGraph, target: Callable[[], str] = str) -> Any:
-        """Open a session for a graph; `target` returns its target if it is in this process."""
+        """Open a session for a graph, on the servers of the trials if the spec has jobs.
+
+        Args:
+            compiled: The graph.
+            target: Returns the target of a session in this process.
+        """
         if self.servers is not None and compiled.plan.spec.devices.jobs:
             return self.servers.session(compiled)
         return tf.compat.v1.Session(target(), graph=compiled.graph, config=session_config(compiled.plan))
@@ -195,7 +204,14 @@ class WorkerGroupTrial(Trial):
 
 
 def make_trial(setup: TrialSetup, spec: ir.Spec, arrays: Arrays | None = None) -> Trial:
-    """Return a trial of a combination, with the arrays of the setup unless others are given."""
+    """Return a trial of a combination, with the arrays of the setup unless others are given.
+
+    Args:
+        setup: What all trials of the spec have in common.
+        spec: The spec of the combination.
+        arrays: The examples by the names of inputs; None for those of the setup. Workers with graphs
+            of their own always take those of the setup.
+    """
     if replication_of(spec) == "between_graph":
         return WorkerGroupTrial(setup, spec)
     return Trial(setup, spec, arrays)

@@ -145,7 +145,12 @@ class Archive:
         return info.header_offset + LOCAL_HEADER + name + extra
 
     def pieces(self, array: Array, rows: int) -> Iterator[np.ndarray]:
-        """Yield the examples of `array`, at most `rows` at a time; raises RunError."""
+        """Yield the examples of `array`, at most `rows` at a time; raises RunError.
+
+        Args:
+            array: The array, of which each element along the first axis is an example.
+            rows: The most examples in a piece.
+        """
         native = array.stored.newbyteorder("=")
         try:
             with self._open() as file, file.open(f"{array.name}.npy") as member:

@@ -81,6 +81,11 @@ def cluster_record(directory: RunDirectory, membership: Membership | None) -> It
     """Keep the addresses of tasks that a launcher has started in the run directory, during the block.
 
     The process must have the lock of the directory, so that a second run does not replace the file.
+
+    Args:
+        directory: The run directory.
+        membership: The membership of this process. Without a launcher in it, or without a cluster, nothing is
+            kept.
     """
     if membership is None or membership.launcher is None:
         yield

@@ -208,7 +208,13 @@ def shut_down(address: str, timeout: float, secret: Secret) -> bool:
 
 
 def send_shutdown_token(address: str, timeout: float, shutdown_token: str) -> bool:
-    """Send a token to the server at `address`; return whether that was possible."""
+    """Send a token to the server at `address`; return whether that was possible.
+
+    Args:
+        address: The address of the server, as `host:port`.
+        timeout: The approximate number of seconds to wait.
+        shutdown_token: The token, which is valid for one start of the server.
+    """
     import tensorflow as tf
 
     with tf.Graph().as_default(), tf.device(CPU):

@@ -39,7 +39,12 @@ class NoAnswer:
 
 
 def probe(address: str, timeout: float) -> NoAnswer | None:
-    """Return None if something at `address` speaks HTTP/2 within `timeout` seconds, else why not."""
+    """Return None if something at `address` speaks HTTP/2 within `timeout` seconds, else why not.
+
+    Args:
+        address: The address, as `host:port`.
+        timeout: The seconds that the connection may take.
+    """
     host, port = split_address(address)
     try:
         connection = socket.create_connection((host, port), timeout)

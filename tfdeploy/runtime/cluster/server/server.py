@@ -64,7 +64,12 @@ class Server:
         return self.host is None or not ipaddress.ip_address(self.host).is_loopback
 
     def announce(self, say: Callable[[str], None], warn: Callable[[Diagnostic], None]) -> None:
-        """Report where the server listens, and warn if other machines can reach it."""
+        """Report where the server listens, and warn if other machines can reach it.
+
+        Args:
+            say: Called with sentences for users.
+            warn: Called with warnings.
+        """
         ref = self.identity.task.ref
         if self.is_open:
             warn(errors.open_to_network(ref, self.where))
@@ -84,6 +89,10 @@ class Server:
 def start_server(plan: Plan, membership: Membership) -> Server:
     """Start the server of this process's task with the devices that the spec gives it.
 
+    Args:
+        plan: The plan, whose spec has the devices.
+        membership: The cluster, the task of this process in it, and the secret of the run.
+
     Raises:
         RunError: If it cannot listen at its address.
         SpecError: If this machine lacks GPUs that the spec gives the task.
@@ -92,7 +101,16 @@ def start_server(plan: Plan, membership: Membership) -> Server:
 
 
 def serve_task(spec: ir.Spec, membership: Membership) -> Server:
-    """Start the server of this process's task; see `start_server`. No plan is needed for it."""
+    """Start the server of this process's task from the spec alone.
+
+    Args:
+        spec: The spec, which has the devices.
+        membership: The cluster, the task of this process in it, and the secret of the run.
+
+    Raises:
+        RunError: If it cannot listen at its address.
+        SpecError: If this machine lacks GPUs that the spec gives the task.
+    """
     import tensorflow as tf
 
     task, cluster = membership.task, membership.cluster

@@ -98,6 +98,13 @@ class SyncChiefSteps(_ChiefSteps):
         """Store the chief's gradients in its mailbox, wait for enough of the others', and apply all of them.
 
         If a signal comes first, no step is made.
+
+        Args:
+            logged: Whether the report of the step is needed. The first step always has one.
+            until: Not used, because workers begin no step without the chief.
+
+        Returns:
+            The step; of zero steps if a signal has come.
         """
         del until
         first = self._first
@@ -155,7 +162,13 @@ class AsyncChiefSteps(_ChiefSteps):
         self.slowest = 0.0  # seconds of an update of the chief's own
 
     def next(self, *, logged: bool, until: int) -> StepResult:
-        """Make an update, or wait for one of another worker; return all updates since the last call."""
+        """Make an update, or wait for one of another worker; return all updates since the last call.
+
+        Args:
+            logged: Whether the report of the chief's own update is needed.
+            until: The number of the last step that may begin, counted from the first one that this object has
+                made.
+        """
         if self.start + until != self.allowed:
             self.allowed = self.start + until
             self.group.run(self.group.ops.allow, self.allowed)

@@ -32,6 +32,12 @@ def target_for(plan: Plan, options: RunOptions, stop: StopSignals, stream: Strea
     """Yield a function that opens the session target of a run for its compiled graph.
 
     A worker's server is started first, so that others find it while the graph is being built.
+
+    Args:
+        plan: The plan of all clones in one graph, or of the worker that this process is.
+        options: The options of the run, which say to which cluster this process belongs.
+        stop: The signals of the process.
+        stream: The training data, which emulated workers share.
     """
     membership, say = options.membership, options.reporter.note
     if not isinstance(plan, WorkerPlan):

@@ -182,7 +182,12 @@ class WorkerGroup:
         return late
 
     def run(self, op: Any, *given: int) -> None:
-        """Run an op of the shared state; `given` are the arguments of an op of the chief."""
+        """Run an op of the shared state; `given` are the arguments of an op of the chief.
+
+        Args:
+            op: The op, or a tensor whose value is not needed.
+            *given: The arguments of an op of the chief, of which there are at most three; missing ones are 0.
+        """
         feed: Mapping[Any, Any] = {self.ops.mine: self.mine}
         if given:
             feed = {**feed, self.ops.given: (*given, 0, 0)[:3]}
@@ -196,7 +201,12 @@ class WorkerGroup:
         self.run(self.ops.announce, self.generation)
 
     def open(self, step: int, examples: int) -> None:
-        """Open the generation: all workers continue from `step`, after `examples` examples."""
+        """Open the generation: all workers continue from `step`, after `examples` examples.
+
+        Args:
+            step: The global step.
+            examples: The number of examples that all workers together have consumed.
+        """
         if self.exchange.clear is not None:
             self.run(self.exchange.clear)
         self.run(self.ops.open, self.generation, step, examples)

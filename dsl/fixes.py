@@ -35,7 +35,12 @@ def safe_fixes(diagnostics: Iterable[Diagnostic], may_edit: Callable[[Source], b
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
-    """Return a text after some edits, none of which overlap."""
+    """Return a text after some edits, none of which overlap.
+
+    Args:
+        text: The text for which the spans of the edits are.
+        edits: The edits, in any order.
+    """
     for edit in sorted(edits, key=lambda each: each.span.start, reverse=True):
         text = text[: edit.span.start] + edit.replacement + text[edit.span.end :]
     return text

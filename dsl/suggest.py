@@ -20,6 +20,10 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     The distance is the optimal string alignment distance (Boytsov, 2011): insertions, deletions, replacements
     and swaps of neighbouring letters count one each. Up to a third of the letters may differ. Names that
     differ only in case, underscores and hyphens have a distance of one half.
+
+    Args:
+        name: The unknown name. A name of more than 40 characters has no suggestion.
+        known: The known names, in any order.
     """
     if len(name) > _LONGEST:
         return None
@@ -37,7 +41,12 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def by_nearness(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names sorted by similarity to `name`; equally similar names keep their order."""
+    """Return the known names sorted by similarity to `name`; equally similar names keep their order.
+
+    Args:
+        name: The unknown name; if it is empty or has more than 40 characters, all names keep their order.
+        known: The known names.
+    """
     candidates = list(dict.fromkeys(known))
     if not name or len(name) > _LONGEST or len(candidates) > _MOST:
         return candidates

@@ -56,7 +56,12 @@ class CannotCalculateError(ArithmeticError):
 
 
 def quantity(value: float, unit: str) -> Quantity:
-    """Return `value` of `unit` in the base unit; a KeyError for a unit that there is not."""
+    """Return `value` of `unit` in the base unit; a KeyError for a unit that there is not.
+
+    Args:
+        value: The number as it is written, such as 64 in `64MiB` or 5 in `5%`.
+        unit: The unit as it is written.
+    """
     dimension, factor = UNITS[unit]
     amount = value / 100 if dimension == "fraction" else value * factor
     return Quantity(_whole(amount) if dimension == "bytes" else float(amount), dimension)
@@ -72,6 +77,11 @@ def calculate(operator: str, left: Any, right: Any) -> Any:
 
     Two integers divided without remainder give an integer (`64 / 2` is 32), others a float. Raises
     CannotCalculateError.
+
+    Args:
+        operator: `+`, `-`, `*` or `/`.
+        left: The value before the operator.
+        right: The value behind it.
     """
     for operand in (left, right):
         if not isinstance(operand, (int, float, Quantity)) or isinstance(operand, bool):

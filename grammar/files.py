@@ -48,7 +48,12 @@ def contents(path: str) -> bytes | Diagnostic:
 
 
 def decoded(path: str, data: bytes) -> str | Diagnostic:
-    """Decode the bytes of a file as UTF-8, or return the diagnostic that says why they are not text."""
+    """Decode the bytes of a file as UTF-8, or return the diagnostic that says why they are not text.
+
+    Args:
+        path: The path of the file, for the message.
+        data: The bytes. A byte order mark at their start is left out.
+    """
     strange = data.find(b"\0")
     try:
         text = data.decode("utf-8")

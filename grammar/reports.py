@@ -39,7 +39,12 @@ class Stretches:
         self._ends: list[int] = []
 
     def add(self, start: int, end: int) -> None:
-        """Add the range from `start` to `end`."""
+        """Add the range from `start` to `end`.
+
+        Args:
+            start: The offset of the first character.
+            end: The offset behind the last one.
+        """
         low = bisect_left(self._ends, start)
         high = bisect_right(self._starts, end)
         if low < high:
@@ -53,7 +58,12 @@ class Stretches:
         return tuple(zip(self._starts, self._ends, strict=True))
 
     def touch(self, start: int, end: int) -> bool:
-        """Whether any of the ranges overlaps the one from `start` to `end`."""
+        """Whether any of the ranges overlaps the one from `start` to `end`.
+
+        Args:
+            start: The offset of the first character.
+            end: The offset behind the last one. Ranges that only meet do not overlap.
+        """
         at = bisect_right(self._ends, start)
         return at < len(self._starts) and self._starts[at] < end and start < self._ends[at]
 

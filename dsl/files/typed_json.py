@@ -97,7 +97,12 @@ def parse_record(text: bytes | str, record: type[Read], limit: int = LIMIT) -> R
 
 
 def to_json(record: Any, *, indent: int | None = None) -> str:
-    """Return a record as JSON, in one line unless `indent` is given; numbers that are not finite are null."""
+    """Return a record as JSON, in one line unless `indent` is given; numbers that are not finite are null.
+
+    Args:
+        record: An attrs record, or whatever JSON knows.
+        indent: The number of spaces by which each level is indented; None for a single line.
+    """
     return json.dumps(_writer().unstructure(record), indent=indent, allow_nan=False)
 
 

@@ -61,15 +61,35 @@ class Function:
 
 
 def needs(name: str, type: Type, doc: str) -> Argument:  # noqa: A002
-    """Return an argument that must be given."""
+    """Return an argument that must be given.
+
+    Args:
+        name: The name of the argument.
+        type: The type of its value.
+        doc: What it means, for descriptions in editors and in the reference.
+    """
     return Argument(name, type, doc, required=True)
 
 
 def takes(name: str, type: Type, default: Any, doc: str) -> Argument:  # noqa: A002
-    """Return an argument with a default, which may be given by position."""
+    """Return an argument with a default, which may be given by position.
+
+    Args:
+        name: The name of the argument.
+        type: The type of its value.
+        default: The value if it is not given.
+        doc: What it means, for descriptions in editors and in the reference.
+    """
     return Argument(name, type, doc, default)
 
 
 def keyword(name: str, type: Type, default: Any, doc: str) -> Argument:  # noqa: A002
-    """Return an argument with a default, which is given by its name only."""
+    """Return an argument with a default, which is given by its name only.
+
+    Args:
+        name: The name of the argument.
+        type: The type of its value.
+        default: The value if it is not given.
+        doc: What it means, for descriptions in editors and in the reference.
+    """
     return Argument(name, type, doc, default, positional=False)

@@ -124,7 +124,12 @@ def names(category: str) -> tuple[str, ...]:
 
 @cache
 def with_argument(category: str, argument: str) -> tuple[str, ...]:
-    """Return the sorted names of the objects of a category that take an argument, without aliases."""
+    """Return the sorted names of the objects of a category that take an argument, without aliases.
+
+    Args:
+        category: The category of objects, such as `layer` or `loss`.
+        argument: The name of the argument.
+    """
     found = {name: find(category, name) for name in sorted(_table()[category])}
     return tuple(name for name, each in found.items() if each is not None and each.argument(argument))
 

@@ -109,7 +109,13 @@ _PLURALS = {"int": "whole numbers", "float": "numbers", "str": "strings", "tenso
 
 
 def integer(low: int | None = None, high: int | None = None, *, optional: bool = False) -> Type:
-    """Return the type of whole numbers from `low` to `high`."""
+    """Return the type of whole numbers from `low` to `high`.
+
+    Args:
+        low: The smallest number; None for no bound.
+        high: The largest number; None for no bound.
+        optional: Whether `none` is also a value.
+    """
     return Type("int", low=low, high=high, optional=optional)
 
 
@@ -120,7 +126,14 @@ def number(
     open: bool = False,  # noqa: A002 the name of the field
     optional: bool = False,
 ) -> Type:
-    """Return the type of numbers from `low` to `high`; with `open`, both ends are excluded."""
+    """Return the type of numbers from `low` to `high`; with `open`, both ends are excluded.
+
+    Args:
+        low: The lower end; None for no bound.
+        high: The upper end; None for no bound.
+        open: Whether the ends are not numbers of the type.
+        optional: Whether `none` is also a value.
+    """
     return Type("float", low=low, high=high, open=open, optional=optional)
 
 
@@ -130,12 +143,22 @@ def boolean() -> Type:
 
 
 def string(*, optional: bool = False, filled: bool = False) -> Type:
-    """Return the type of strings; with `filled`, at least one character must not be a space."""
+    """Return the type of strings; with `filled`, at least one character must not be a space.
+
+    Args:
+        optional: Whether `none` is also a value.
+        filled: Whether a string of nothing but spaces is refused.
+    """
     return Type("str", optional=optional, low=1 if filled else None)
 
 
 def word(*words: str, optional: bool = False) -> Type:
-    """Return the type that is one of `words`."""
+    """Return the type that is one of `words`.
+
+    Args:
+        *words: The words, which are written without quotes.
+        optional: Whether `none` is also a value.
+    """
     return Type("word", words=words, optional=optional)
 
 
@@ -145,7 +168,12 @@ def dtype() -> Type:
 
 
 def size(low: int = 1, *, optional: bool = False) -> Type:
-    """Return the type of sizes in bytes."""
+    """Return the type of sizes in bytes.
+
+    Args:
+        low: The smallest number of bytes.
+        optional: Whether `none` is also a value.
+    """
     return Type("quantity", dimension="bytes", low=low, optional=optional)
 
 
@@ -180,12 +208,23 @@ def free_shape() -> Type:
 
 
 def call(of: str, *, optional: bool = False) -> Type:
-    """Return the type of calls of a function in the table `of`; empty brackets may be left out."""
+    """Return the type of calls of a function in the table `of`; empty brackets may be left out.
+
+    Args:
+        of: The name of the table of functions, such as `source`.
+        optional: Whether `none` is also a value.
+    """
     return Type("call", of=of, optional=optional)
 
 
 def keras(of: str, words: tuple[str, ...] = (), *, optional: bool = False) -> Type:
-    """Return the type of calls of Keras objects of category `of`, and of `words`."""
+    """Return the type of calls of Keras objects of category `of`, and of `words`.
+
+    Args:
+        of: The category of objects, such as `layer` or `loss`.
+        words: Words that are also values.
+        optional: Whether `none` is also a value.
+    """
     return Type("keras", words=words, of=of, optional=optional)
 
 
@@ -195,7 +234,12 @@ def tensor() -> Type:
 
 
 def either(*options: Type, optional: bool = False) -> Type:
-    """Return the type that is any of `options`."""
+    """Return the type that is any of `options`.
+
+    Args:
+        *options: The types that a value may have.
+        optional: Whether `none` is also a value.
+    """
     return Type("either", options=options, optional=optional)
 
 

@@ -107,7 +107,12 @@ def _follower(following: First | None, at: int) -> list[Token]:
 
 
 def opened(raw: Sequence[Token], source: Source) -> syntax.Block:
-    """Return the block that begins with some tokens, without its items; its span is that of its header."""
+    """Return the block that begins with some tokens, without its items; its span is that of its header.
+
+    Args:
+        raw: The tokens of the header up to its opening brace, of which newlines are ignored.
+        source: The text that they are of.
+    """
     words = [token for token in raw if token.type != "NEWLINE"][:-1]
     kind = words[0]
     label = words[1] if len(words) > 1 else None

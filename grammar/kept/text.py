@@ -68,7 +68,12 @@ class KeptText:
         return bool(self._pieces) and self._changed is None
 
     def source_of(self, name: str, text: str) -> Source:
-        """Return the source of a text, which is that of the last reading if the text is the same."""
+        """Return the source of a text, which is that of the last reading if the text is the same.
+
+        Args:
+            name: The path of the file.
+            text: The text.
+        """
         known = self._source
         return known if (known.name, known.text) == (name, text) else Source(name, text)
 

@@ -20,7 +20,12 @@ RESERVED = {"true": "it is a constant", "false": "it is a constant", "none": "it
 
 
 def declare(block: syntax.Block, context: Context) -> None:
-    """Add the constants of `let` to the scope and compute their values."""
+    """Add the constants of `let` to the scope and compute their values.
+
+    Args:
+        block: The block as it was parsed.
+        context: The scope, and the reports to which errors are added.
+    """
     check_label(block, BLOCKS["let"], context)
     first: dict[str, Span] = {}
     for item in block.items:

@@ -23,7 +23,12 @@ SPLITS = ("train", "validation", "test")
 
 
 def data(block: syntax.Block, context: Context) -> ir.Data | None:
-    """Lower the `data` block; return None if it has errors."""
+    """Lower the `data` block; return None if it has errors.
+
+    Args:
+        block: The block as it was parsed.
+        context: The scope, and the reports to which errors are added.
+    """
     known = BLOCKS["data"]
     given: dict[str, Any] = {}
     spans: dict[str, Span] = {}

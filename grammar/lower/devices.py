@@ -22,7 +22,12 @@ KINDS = ("gpu", "cpu")
 
 
 def devices(block: syntax.Block, context: Context) -> ir.Devices | None:
-    """Lower the `devices` block; return None if it has errors."""
+    """Lower the `devices` block; return None if it has errors.
+
+    Args:
+        block: The block as it was parsed.
+        context: The scope, and the reports to which errors are added.
+    """
     fields = blocks.Fields()
     jobs: list[ir.Job | None] = []
     first: dict[str, Span] = {}

@@ -68,7 +68,12 @@ class Scope:
         self._meanings = tuple(dict(each) for each in meanings)
 
     def is_as_before(self, names: Iterable[str], reading: int) -> bool:
-        """Whether all of some names mean the same as in a reading."""
+        """Whether all of some names mean the same as in a reading.
+
+        Args:
+            names: The names.
+            reading: The number of the reading.
+        """
         changed = self._changed
         return all(changed.get(name, 0) <= reading for name in names)
 

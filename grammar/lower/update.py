@@ -15,7 +15,12 @@ from grammar.lower.expressions.values import typed
 
 
 def update(block: syntax.Block, context: Context) -> ir.Update | None:
-    """Return the record of the block, or None if a part of it is wrong."""
+    """Return the record of the block, or None if a part of it is wrong.
+
+    Args:
+        block: The block as it was parsed.
+        context: The scope, and the reports to which errors are added.
+    """
     known, fields = BLOCKS["update"], blocks.Fields()
     groups: list[Any] = []
     first: syntax.Attribute | syntax.Block | None = None

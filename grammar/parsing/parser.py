@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 def parse(source: Source, reports: Reports) -> syntax.File | None:
     """Parse a text.
 
+    Args:
+        source: The text.
+        reports: The reports, to which errors are added.
+
     Returns:
         The syntax tree, or None if nothing could be parsed or there are too many errors.
     """
@@ -41,13 +45,13 @@ def parse_tokens(
 ) -> tuple[syntax.Item, ...] | None:
     """Parse the tokens of a text, or of a part of it in which every block is whole.
 
-    Returns:
-        The items, or None if brackets are nested too deeply.
-
     Args:
         tokens: The tokens.
         source: The text that they are of.
-        reports: The reports of the text.
+        reports: The reports, to which errors are added.
+
+    Returns:
+        The items, or None if brackets are nested too deeply.
 
     Raises:
         TooManyError: If there are too many errors.

@@ -41,6 +41,10 @@ def starts_item(tokens: list[Token], at: int) -> bool:
     """Whether the token at index `at` starts an attribute, also one of several names, or a block.
 
     The commas between names may not have been recognized as such, if a bracket before them is not closed.
+
+    Args:
+        tokens: The tokens of the text.
+        at: The index of the token.
     """
     last = at
     while [token.type for token in tokens[last + 1 : last + 3]] in (["COMMA", "NAME"], ["ALSO", "NAME"]):

@@ -19,7 +19,12 @@ BRACKET = {
 
 
 def made_after(kind: str, before: Token) -> Token:
-    """Return a new bracket token that is placed directly after the token `before`."""
+    """Return a new bracket token that is placed directly after the token `before`.
+
+    Args:
+        kind: The name of its terminal, such as `RBRACE`.
+        before: The token before it.
+    """
     made = Token.new_borrow_pos(kind, BRACKET[kind], before)
     made.start_pos = made.end_pos = before.end_pos
     return made

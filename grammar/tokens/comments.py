@@ -22,6 +22,10 @@ def without_foreign(source: Source, reports: Reports) -> str:
     """Return the text with comments of other languages replaced by blanks, and report them.
 
     Offsets and lines stay the same. A `//` between two operands is not a comment and is left in the text.
+
+    Args:
+        source: The text.
+        reports: The reports, to which one for all comments of the file is added.
     """
     text = source.text
     if "//" not in text and "/*" not in text:

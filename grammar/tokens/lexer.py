@@ -24,7 +24,12 @@ _INSTEAD = {":": ("=", "EQUALS"), ";": (",", "COMMA")}
 
 
 def tokens(source: Source, reports: Reports) -> list[Token]:
-    """Return the tokens of a text, with newlines, without comments and other white space."""
+    """Return the tokens of a text, with newlines, without comments and other white space.
+
+    Args:
+        source: The text.
+        reports: The reports, to which errors are added.
+    """
     return checked(lark_parser.lex(comments.without_foreign(source, reports)), source, reports)
 
 

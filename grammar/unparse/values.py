@@ -26,7 +26,12 @@ def quoted(text: str) -> str:
 
 
 def value(given: Any, type: Type | None = None) -> str:  # noqa: A002 the schema's word for it
-    """Return a value as it is written in a place with this type."""
+    """Return a value as it is written in a place with this type.
+
+    Args:
+        given: The value, as the IR has it.
+        type: The type of the place; None if it is not known, in which case quantities are plain numbers.
+    """
     if isinstance(given, ir.Call):
         return call(given, type)
     if isinstance(given, (ir.Parameter, ir.Arithmetic)):
@@ -47,7 +52,12 @@ def plain(given: float | None) -> str:
 
 
 def quantity(amount: float, dimension: Dimension) -> str:
-    """Return an amount in the largest unit in which it is an integer."""
+    """Return an amount in the largest unit in which it is an integer.
+
+    Args:
+        amount: The amount in the base unit: bytes, seconds, or a fraction of one.
+        dimension: What it is an amount of.
+    """
     if dimension == "fraction":
         return f"{_percent(amount)}%"
     for unit in sorted(units_of(dimension), key=lambda unit: (-UNITS[unit][1], unit)):
@@ -69,7 +79,12 @@ def _percent(fraction: float) -> str:
 
 
 def call(given: ir.Call, type: Type | None = None) -> str:  # noqa: A002 the schema's word for it
-    """Return the text of a call of a function of the language or of a Keras object, as `type` says."""
+    """Return the text of a call of a function of the language or of a Keras object, as `type` says.
+
+    Args:
+        given: The call, as the IR has it.
+        type: The type of the place; None if it is not known.
+    """
     if type is not None and type.kind == "either":
         type = next((option for option in type.options if option.kind in {"call", "keras"}), None)  # noqa: A001
     if type is not None and type.kind == "call" and type.of in _BARE and not given.args and not given.kwargs:
@@ -78,7 +93,12 @@ def call(given: ir.Call, type: Type | None = None) -> str:  # noqa: A002 the sch
 
 
 def called(given: ir.Call, function: Function | None) -> str:
-    """Return the text of a call of `function`."""
+    """Return the text of a call of `function`.
+
+    Args:
+        given: The call, as the IR has it.
+        function: The function, which has the types of arguments; None if it is not known.
+    """
     by_place = () if function is None else function.positional
     types = [each.type for each in by_place[: len(given.args)]] + [None] * (len(given.args) - len(by_place))
     arguments = [value(each, each_type) for each, each_type in zip(given.args, types, strict=True)]

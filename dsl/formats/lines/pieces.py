@@ -62,7 +62,13 @@ class Mark:
 
 
 def mark(span: Span, text: str, *, primary: bool) -> Mark:
-    """Make the mark of a span; a last line of which no character belongs to the span is left out."""
+    """Make the mark of a span; a last line of which no character belongs to the span is left out.
+
+    Args:
+        span: The span.
+        text: What is written at the end of the mark; it may be empty.
+        primary: Whether the span is the place of the diagnostic, and not of one of its labels.
+    """
     begin, finish = span.begin, span.finish
     last, end = finish.line, finish.column - 1
     if end == 0 and last > begin.line:

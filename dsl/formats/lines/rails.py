@@ -54,13 +54,23 @@ class Rails:
         return self._bars(frozenset())
 
     def opening(self, mark: Mark, column: int) -> list[Piece]:
-        """Return the row below a line of text on which a mark starts at a column."""
+        """Return the row below a line of text on which a mark starts at a column.
+
+        Args:
+            mark: A mark of several lines.
+            column: The column at which it starts, from 0.
+        """
         row = self._turn(mark, column)
         self._active[self._lane(mark)] = mark
         return row
 
     def closing(self, mark: Mark, column: int) -> list[Piece]:
-        """Return the row on which a mark ends at a column, with the text of the mark."""
+        """Return the row on which a mark ends at a column, with the text of the mark.
+
+        Args:
+            mark: A mark that has been opened.
+            column: The column at which it ends, from 0.
+        """
         row = self._turn(mark, column)
         del self._active[self._lane(mark)]
         return [*row, Piece(" "), Piece(mark.text, mark.style)] if mark.text else row

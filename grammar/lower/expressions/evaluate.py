@@ -69,7 +69,12 @@ def described(expression: syntax.Expr) -> str:
 
 
 def labels_of(expression: syntax.Expr, context: Context) -> tuple[Label, ...]:
-    """Return a label at the definition if an expression is the name of a constant, else nothing."""
+    """Return a label at the definition if an expression is the name of a constant, else nothing.
+
+    Args:
+        expression: The expression as it was parsed.
+        context: The scope, which has the constants.
+    """
     if isinstance(expression, syntax.Path) and expression.bare in context.constants:
         constant = context.constants[expression.bare]
         return (Label(constant.value.span, f"`{constant.name}` is defined here"),)

@@ -43,7 +43,12 @@ class Place:
         return Place(type, self.what, self.span, self.labels, self.context)
 
     def wrong_type(self, value: Any, advice: str | None = None) -> Any:
-        """Report that a value has the wrong type; return BAD."""
+        """Report that a value has the wrong type; return BAD.
+
+        Args:
+            value: The value.
+            advice: What to write instead, if that is known.
+        """
         report = types.wrong_type(
             self.what, self.type.described(), kind_of(value), self.span, self.labels, advice
         )
@@ -52,7 +57,12 @@ class Place:
 
 
 def fitted(value: Any, place: Place) -> Any:  # noqa: PLR0911 one for each kind of type
-    """Convert a value to the type of its place; return BAD, after a report, if that is not possible."""
+    """Convert a value to the type of its place; return BAD, after a report, if that is not possible.
+
+    Args:
+        value: The value; BAD, and values that parameters of a layer decide later, are returned as they are.
+        place: The place, with its type and its words for messages.
+    """
     type_ = place.type
     if value is BAD or isinstance(value, (ir.Parameter, ir.Arithmetic)):
         return value

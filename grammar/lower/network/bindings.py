@@ -35,7 +35,13 @@ UNNAMED = "_"
 def declare(
     items: Sequence[syntax.Attribute], tensors: Tensors, first: dict[str, Span]
 ) -> list[syntax.Attribute]:
-    """Add the names of all bindings to the scope, and return the items that are bindings."""
+    """Add the names of all bindings to the scope, and return the items that are bindings.
+
+    Args:
+        items: The items of the block that are written `name = value`.
+        tensors: The scope, to which kinds and places of names are added.
+        first: Where each name of the block was defined first, to which new names are added.
+    """
     kept = []
     for item in items:
         fine = [_declared(name, span, tensors, first) for name, span in item.names]
@@ -258,7 +264,15 @@ def _names(value: Any) -> Iterator[str]:  # noqa: C901 one for each kind of expr
 
 
 def parameter(item: syntax.Attribute, tensors: Tensors) -> Any:
-    """Lower the declaration of a parameter of a `layer` block."""
+    """Lower the declaration of a parameter of a `layer` block.
+
+    Args:
+        item: The item, whose value is a call of `parameter`.
+        tensors: The scope of the block.
+
+    Returns:
+        The `LayerParameter`, or BAD if it has errors.
+    """
     call = item.value
     if not isinstance(call, syntax.Call):
         return BAD

@@ -114,7 +114,15 @@ def tensor(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") 
 
 
 def flow(written: syntax.Flow, tensors: Tensors) -> Any:
-    """Lower a flow: its source and its steps."""
+    """Lower a flow: its source and its steps.
+
+    Args:
+        written: The flow as it was parsed.
+        tensors: The scope of the block.
+
+    Returns:
+        The `Flow`, or BAD if a part of it has errors.
+    """
     source = expression(written.source, tensors, what="the start of a flow")
     steps = [step(each, tensors) for each in written.steps]
     if source is BAD or any(each is BAD for each in steps):
@@ -174,7 +182,15 @@ def _reference(path: syntax.Path, tensors: Tensors) -> Any:
 
 
 def step(written: syntax.Expr, tensors: Tensors) -> Any:
-    """Lower one step of a flow."""
+    """Lower one step of a flow.
+
+    Args:
+        written: The step as it was parsed.
+        tensors: The scope of the block.
+
+    Returns:
+        The step, or BAD if it has errors.
+    """
     match written:
         case syntax.Call():
             return _call(written, tensors)
@@ -386,7 +402,15 @@ def _python(call: syntax.Call, context: Context) -> Any:
 
 
 def layer_made(call: syntax.Call, tensors: Tensors) -> Any:
-    """Lower `layer(Dense(64))`, a layer that has the same weights wherever it is used."""
+    """Lower `layer(Dense(64))`, a layer that has the same weights wherever it is used.
+
+    Args:
+        call: The call of `layer` as it was parsed.
+        tensors: The scope of the block.
+
+    Returns:
+        The `SharedLayer`, or BAD if it has errors.
+    """
     context = tensors.context
     if len(call.arguments) != 1 or call.arguments[0].name is not None:
         context.reports.add(references.layer_arguments(call.callee.span))

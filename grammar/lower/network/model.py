@@ -35,7 +35,12 @@ ATTRIBUTES = frozenset(BLOCKS["model"].names)
 
 
 def model(block: syntax.Block, context: Context) -> ir.Model | None:
-    """Lower the `model` block; return None if it has errors."""
+    """Lower the `model` block; return None if it has errors.
+
+    Args:
+        block: The block as it was parsed.
+        context: The scope, and the reports to which errors are added.
+    """
     blocks.check_label(block, BLOCKS["model"], context)
     lost = frozenset(name for item in block.items for name in lost_names(item))
     spans: dict[str, Span] = {}

@@ -28,7 +28,12 @@ FUNCTIONS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 
 
 def is_operation(written: syntax.Expr, names: Container[str]) -> bool:
-    """Whether an expression computes with tensors; `names` are those of the tensors in scope."""
+    """Whether an expression computes with tensors.
+
+    Args:
+        written: The expression as it was parsed.
+        names: The names of the tensors in scope.
+    """
     match written:
         case syntax.Call():
             return written.callee.name.startswith(PREFIX)

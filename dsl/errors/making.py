@@ -49,10 +49,28 @@ def warning(
     help: str | None = None,  # noqa: A002 the field's name
     fix: Fix | None = None,
 ) -> Diagnostic:
-    """Make a warning; the arguments are those of `error`."""
+    """Make a warning.
+
+    Args:
+        code: The code, such as `TFD603`.
+        message: What is wrong, in one line.
+        span: The place of what is wrong in the spec; None if it is not known.
+        text: What is written at the span; it may be empty.
+        labels: Notes at other places of the spec.
+        notes: What else is known, a sentence each.
+        help: What to do about it; None if there is no advice.
+        fix: Edits that put it right; None if there are none.
+    """
     return Diagnostic(code, name_of(code), message, span, text, Severity.WARNING, labels, notes, help, fix)
 
 
 def replacing(title: str, span: Span, replacement: str, *, safe: bool = False) -> Fix:
-    """Make a fix with a single edit."""
+    """Make a fix with a single edit.
+
+    Args:
+        title: What the fix does, as an editor shows it.
+        span: The characters that are replaced.
+        replacement: The text in their place; an empty one removes them.
+        safe: Whether the fix cannot change what is meant, so that it may be made without asking.
+    """
     return Fix(title, (Edit(span, replacement),), "safe" if safe else "unsafe")

@@ -58,6 +58,13 @@ def alternatives(names: Iterable[str], to: str = "") -> str:
 
 
 def options(lead: str, names: Iterable[str], to: str = "") -> tuple[str, ...]:
-    """Return a note that lists the alternatives to `to` after `lead`, or nothing if there are none."""
+    """Return a note that lists the alternatives to `to` after `lead`, or nothing if there are none.
+
+    Args:
+        lead: The beginning of the note.
+        names: The names that there are.
+        to: The name that is written, to which the most similar names are listed first; empty for their own
+            order.
+    """
     known = tuple(names)
     return (f"{lead} {alternatives(known, to)}",) if known else ()

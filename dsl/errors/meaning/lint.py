@@ -51,7 +51,13 @@ def unused_constant(name: str, span: Span) -> Diagnostic:
 
 
 def unused_gpus(names: Sequence[str], of: int, span: Span) -> Diagnostic:
-    """GPUs without anything on them."""
+    """GPUs without anything on them.
+
+    Args:
+        names: The GPUs with nothing on them.
+        of: The number of all GPUs.
+        span: The place of the declaration of the GPUs in the spec.
+    """
     shown = listed(names[:_SHOWN]) + (" and others" if len(names) > _SHOWN else "")
     return warning(
         "TFD603",
@@ -66,7 +72,14 @@ def unused_gpus(names: Sequence[str], of: int, span: Span) -> Diagnostic:
 
 
 def uneven_clones(count: int, places: int, size: int, span: Span) -> Diagnostic:
-    """More clones than devices, and not a multiple of them."""
+    """More clones than devices, and not a multiple of them.
+
+    Args:
+        count: The number of clones.
+        places: The number of devices for clones, or of groups of devices.
+        size: The number of devices of a clone.
+        span: The place of the number of clones in the spec.
+    """
     less, more = count // places, count // places + 1
     what = "device" if size == 1 else "group"
     return warning(
@@ -80,7 +93,14 @@ def uneven_clones(count: int, places: int, size: int, span: Span) -> Diagnostic:
 
 
 def devices_without_clones(names: Sequence[str], of: int, rule: Span | None, span: Span) -> Diagnostic:
-    """Devices that the rule for clones names and that no clone is left for."""
+    """Devices that the rule for clones names and that no clone is left for.
+
+    Args:
+        names: The devices without a clone.
+        of: The number of all devices for clones.
+        rule: The place of the rule for clones; None if the default decides.
+        span: The place of the number of clones in the spec.
+    """
     return warning(
         "TFD608",
         f"{len(names)} of {counted(of, 'device')} for the clones have none",
@@ -112,7 +132,14 @@ def unused_layer(name: str, span: Span) -> Diagnostic:
 
 
 def unknown_lint(name: str, span: Span, near: str | None, known: Sequence[str]) -> Diagnostic:
-    """`# tfdeploy: allow(...)` of something that is no lint."""
+    """`# tfdeploy: allow(...)` of something that is no lint.
+
+    Args:
+        name: The name as it is written.
+        span: The place of the name in the spec.
+        near: The known name that is probably meant; None if none is similar.
+        known: The names of all lints.
+    """
     return warning(
         "TFD606",
         f"there is no lint {quoted(name)}",

@@ -28,7 +28,15 @@ def _to_nearest(near: str | None, span: Span) -> Fix | None:
 def unknown_block(
     name: str, span: Span, near: str | None, known: Iterable[str], place: str | None
 ) -> Diagnostic:
-    """A block that its place, or the top level if the place is None, does not take."""
+    """A block that its place, or the top level if the place is None, does not take.
+
+    Args:
+        name: The kind of the block as it is written.
+        span: The place of the kind in the spec.
+        near: The known name that is probably meant; None if none is similar.
+        known: The kinds of blocks that the place takes.
+        place: The block around it, for the message; None at the top level.
+    """
     return error(
         "TFD201",
         f"there is no block {quoted(name)}" + (f" in {place}" if place else ""),
@@ -40,7 +48,14 @@ def unknown_block(
 
 
 def block_elsewhere(name: str, span: Span, place: str | None, home: str | None) -> Diagnostic:
-    """A block that the language has, but not here; None is the top level."""
+    """A block that the language has, but not here; None is the top level.
+
+    Args:
+        name: The kind of the block.
+        span: The place of the kind in the spec.
+        place: The block around it, for the message; None at the top level.
+        home: The kind of block in which it can stand; None if that is the top level.
+    """
     return error(
         "TFD201",
         f"{article(quoted(name))} block cannot stand {f'in {place}' if place else 'at the top level'}",
@@ -55,7 +70,15 @@ def block_elsewhere(name: str, span: Span, place: str | None, home: str | None) 
 def unknown_attribute(
     name: str, span: Span, near: str | None, known: Iterable[str], place: str
 ) -> Diagnostic:
-    """An attribute that its block does not have."""
+    """An attribute that its block does not have.
+
+    Args:
+        name: The name as it is written.
+        span: The place of the name in the spec.
+        near: The known name that is probably meant; None if none is similar.
+        known: The attributes of the block.
+        place: The block, for the message.
+    """
     elsewhere = ATTRIBUTES.get(name)
     near = near if elsewhere is None else None
     notes = similar("attribute", near) or (
@@ -73,7 +96,14 @@ def unknown_attribute(
 
 
 def attribute_elsewhere(name: str, span: Span, place: str, home: str) -> Diagnostic:
-    """An attribute of another block."""
+    """An attribute of another block.
+
+    Args:
+        name: The name of the attribute.
+        span: The place of the name in the spec.
+        place: The block in which it stands, for the message.
+        home: The kind of block that has the attribute.
+    """
     return error(
         "TFD202",
         f"{place} has no attribute {quoted(name)}",
@@ -84,7 +114,14 @@ def attribute_elsewhere(name: str, span: Span, place: str, home: str) -> Diagnos
 
 
 def duplicate(kind: str, name: str, span: Span, first: Span) -> Diagnostic:
-    """A second definition of the same thing."""
+    """A second definition of the same thing.
+
+    Args:
+        kind: What is defined, such as `attribute`.
+        name: Its name.
+        span: The place of the second definition in the spec.
+        first: The place of the first definition.
+    """
     return error(
         "TFD203",
         f"the {kind} {quoted(name)} is defined twice",
@@ -102,7 +139,13 @@ _SEVERAL_OPTIMIZERS = (
 
 
 def name_of_input(name: str, span: Span, first: Span | None) -> Diagnostic:
-    """A layer that is given the name of an input, which Keras has for both."""
+    """A layer that is given the name of an input, which Keras has for both.
+
+    Args:
+        name: The name of the layer.
+        span: The place of the layer's name in the spec.
+        first: The place of the input; None if it is not known.
+    """
     return error(
         "TFD203",
         f"the layer name {quoted(name)} is that of an input",
@@ -129,7 +172,14 @@ def second_model(span: Span, first: Span) -> Diagnostic:
 
 
 def missing_attribute(name: str, place: str, span: Span, doc: str) -> Diagnostic:
-    """An attribute that its block needs."""
+    """An attribute that its block needs.
+
+    Args:
+        name: The name of the attribute.
+        place: The block, for the message.
+        span: The place of the block in the spec.
+        doc: What the attribute means.
+    """
     return error("TFD204", f"{place} lacks {quoted(name)}", span, text=f"no `{name}` in here", notes=(doc,))
 
 
@@ -178,7 +228,14 @@ def missing_input(name: str, span: Span) -> Diagnostic:
 
 
 def misplaced_entry(place: str, span: Span, takes: str, advice: str | None) -> Diagnostic:
-    """An expression in place of an attribute or block, or the other way round."""
+    """An expression in place of an attribute or block, or the other way round.
+
+    Args:
+        place: The block, for the message.
+        span: The place of the item in the spec.
+        takes: What the block takes, for the message.
+        advice: What to do about it; None if there is no advice.
+    """
     return error("TFD205", f"this is no item of {place}", span, text=f"expected {takes}", help=advice)
 
 
@@ -225,7 +282,13 @@ def version_not_first(span: Span) -> Diagnostic:
 
 
 def newer_version(found: int, known: int, span: Span) -> Diagnostic:
-    """A version that came after this tool."""
+    """A version that came after this tool.
+
+    Args:
+        found: The version that the spec says.
+        known: The newest version that this tool knows.
+        span: The place of the version in the spec.
+    """
     return error(
         "TFD207",
         f"the spec is in version {found} of the language, and this tool knows version {known}",
@@ -259,7 +322,13 @@ def unexpected_label(kind: str, span: Span) -> Diagnostic:
 
 
 def bad_label(kind: str, label: str, span: Span) -> Diagnostic:
-    """A name of a block that cannot be a part of the names of ops."""
+    """A name of a block that cannot be a part of the names of ops.
+
+    Args:
+        kind: The kind of the block.
+        label: The name as it is written.
+        span: The place of the name in the spec.
+    """
     return error(
         "TFD208",
         f"{quoted(label)} cannot be the name of a `{kind}` block"
@@ -293,7 +362,13 @@ def conflicting(first: str, second: str, place: str, span: Span, other: Span, ad
 
 
 def include_cycle(path: str, span: Span, chain: Iterable[str]) -> Diagnostic:
-    """A file that, in the end, includes itself."""
+    """A file that, in the end, includes itself.
+
+    Args:
+        path: The file that includes itself.
+        span: The place of the `include` that closes the circle in the spec.
+        chain: The files of the circle, each of which includes the next one.
+    """
     circle = [quoted(each) for each in chain]
     return error(
         "TFD210",
@@ -316,7 +391,14 @@ def include_outside(path: str, span: Span) -> Diagnostic:
 
 
 def unknown_path(path: str, span: Span, near: str | None, known: Iterable[str]) -> Diagnostic:
-    """A `--set` of something that is not there."""
+    """A `--set` of something that is not there.
+
+    Args:
+        path: The path as it is written.
+        span: The place of the path in the spec.
+        near: The known name that is probably meant; None if none is similar.
+        known: The names with which the path may go on.
+    """
     return error(
         "TFD212",
         f"the spec has nothing at {quoted(path)}",
@@ -339,5 +421,11 @@ def python_not_allowed(span: Span) -> Diagnostic:
 
 
 def reserved(name: str, span: Span, why: str) -> Diagnostic:
-    """A name that cannot be given to anything."""
+    """A name that cannot be given to anything.
+
+    Args:
+        name: The name as it is written.
+        span: The place of the name in the spec.
+        why: What the name is used for.
+    """
     return error("TFD214", f"{quoted(name)} cannot be defined", span, text=why, help="choose another name")

@@ -59,7 +59,14 @@ def no_such_index(
 
 
 def no_such_device(name: str, span: Span, near: str | None, known: Iterable[str]) -> Diagnostic:
-    """A device or job that is not declared."""
+    """A device or job that is not declared.
+
+    Args:
+        name: The name as it is written.
+        span: The place of the name in the spec.
+        near: The known name that is probably meant; None if none is similar.
+        known: The names of the devices and jobs that are declared.
+    """
     known = tuple(known)
     return error(
         "TFD402",
@@ -72,7 +79,13 @@ def no_such_device(name: str, span: Span, near: str | None, known: Iterable[str]
 
 
 def none_declared(kind: str, span: Span, at: Span | None) -> Diagnostic:
-    """A kind of device of which the spec declares none."""
+    """A kind of device of which the spec declares none.
+
+    Args:
+        kind: `cpu` or `gpu`.
+        span: The place at which a device of that kind is named.
+        at: The place at which the number of these devices is declared; None if it is not declared.
+    """
     return error(
         "TFD402",
         f"the spec declares no {kind.upper()}",
@@ -84,7 +97,13 @@ def none_declared(kind: str, span: Span, at: Span | None) -> Diagnostic:
 
 
 def index_missing(name: str, what: str, span: Span) -> Diagnostic:
-    """`gpu` in place of `gpu[0]`."""
+    """`gpu` in place of `gpu[0]`.
+
+    Args:
+        name: The name of the device or job, without an index.
+        what: Whose number is missing, for the message.
+        span: The place of the name in the spec.
+    """
     return error(
         "TFD408",
         f"{quoted(name)} needs the number of {what}",
@@ -100,7 +119,13 @@ def segment_after_device(span: Span, kind: str) -> Diagnostic:
 
 
 def swapped_rule(what: str, where: str, span: Span) -> Diagnostic:
-    """`cpu[0] -> variables`."""
+    """`cpu[0] -> variables`.
+
+    Args:
+        what: The selector, as it is written.
+        where: The target, as it is written.
+        span: The place of the rule in the spec.
+    """
     return error(
         "TFD205",
         "this rule has its sides the wrong way round",
@@ -123,7 +148,13 @@ def two_targets(span: Span) -> Diagnostic:
 
 
 def one_device_only(role: str, count: int, span: Span | None) -> Diagnostic:
-    """A rule that gives several devices to what runs on one."""
+    """A rule that gives several devices to what runs on one.
+
+    Args:
+        role: What the rule places, such as `global_step`.
+        count: The number of devices that it names.
+        span: The place of the target in the spec; None if it is not known.
+    """
     return error(
         "TFD412",
         f"{quoted(role)} is in one place, and {counted(count, 'device')} are named",
@@ -134,7 +165,14 @@ def one_device_only(role: str, count: int, span: Span | None) -> Diagnostic:
 
 
 def unknown_selector(name: str, span: Span, near: str | None, known: Sequence[str]) -> Diagnostic:
-    """A rule for what there is not."""
+    """A rule for what there is not.
+
+    Args:
+        name: The name as it is written.
+        span: The place of the name in the spec.
+        near: The known name that is probably meant; None if none is similar.
+        known: The names of all selectors.
+    """
     return error(
         "TFD404",
         f"there is no selector {quoted(name)}",
@@ -169,7 +207,13 @@ def target_needs_devices(name: str, span: Span) -> Diagnostic:
 
 
 def target_inside(outer: str, inner: str, span: Span) -> Diagnostic:
-    """A target in place of the devices of another, as in `sharded(replicated)`."""
+    """A target in place of the devices of another, as in `sharded(replicated)`.
+
+    Args:
+        outer: The name of the target that takes devices.
+        inner: The name of the target that is written in place of them.
+        span: The place of the inner target in the spec.
+    """
     return error(
         "TFD408",
         f"`{inner}` is no set of devices",
@@ -181,7 +225,14 @@ def target_inside(outer: str, inner: str, span: Span) -> Diagnostic:
 
 
 def target_not_for(target: str, roles: Sequence[str], role: str, span: Span) -> Diagnostic:
-    """A target that the selector cannot have."""
+    """A target that the selector cannot have.
+
+    Args:
+        target: The name of the target.
+        roles: The selectors that can have it.
+        role: The selector of the rule.
+        span: The place of the target in the spec.
+    """
     return error(
         "TFD408",
         f"`{target}` is no target for `{role}`",
@@ -219,7 +270,13 @@ def variables_cut_over_clones(span: Span) -> Diagnostic:
 
 
 def measure_arguments(name: str, wanted: Sequence[str], span: Span) -> Diagnostic:
-    """A measure with the wrong number of arguments."""
+    """A measure with the wrong number of arguments.
+
+    Args:
+        name: The name of the measure.
+        wanted: What it takes, in order.
+        span: The place of the measure in the spec.
+    """
     said = {"devices": "devices", "glob": "a glob on the names of ops"}
     return error(
         "TFD406",

@@ -58,7 +58,14 @@ def unknown_name(
 
 
 def cycle(kind: str, names: Sequence[str], span: Span, others: Iterable[Span]) -> Diagnostic:
-    """Definitions that need each other in a circle."""
+    """Definitions that need each other in a circle.
+
+    Args:
+        kind: What the names are, in the singular.
+        names: The names of the circle, in order.
+        span: The place of the first of the definitions in the spec.
+        others: The places of the other definitions.
+    """
     if len(names) == 1:
         return error(
             "TFD403",
@@ -116,7 +123,14 @@ _FORMS = {
 
 
 def other_kind(kind: str, name: str, span: Span, found: str) -> Diagnostic:
-    """A call of something of another kind, such as a loss among the layers."""
+    """A call of something of another kind, such as a loss among the layers.
+
+    Args:
+        kind: What is wanted, such as `layer`.
+        name: The name as it is written.
+        span: The place of the name in the spec.
+        found: What has this name, such as `loss`.
+    """
     return error("TFD404", f"there is no {kind} {quoted(name)}", span, text=f"this is {article(found)}")
 
 
@@ -206,7 +220,15 @@ ELSEWHERE = {
 
 
 def too_many_arguments(callee: str, most: int, given: int, span: Span, names: Sequence[str]) -> Diagnostic:
-    """More positional arguments than a call takes."""
+    """More positional arguments than a call takes.
+
+    Args:
+        callee: The name of what is called.
+        most: The number of arguments that it takes by position.
+        given: The number that is given.
+        span: The place of the first argument that is too many in the spec.
+        names: The names of the arguments that it takes by position, in order.
+    """
     takes = "no arguments" if not most else counted(most, "argument")
     return error(
         "TFD405",
@@ -251,7 +273,14 @@ def missing_argument(
 
 
 def repeated_argument(callee: str, name: str, span: Span, first: Span) -> Diagnostic:
-    """An argument given twice, by name or by position."""
+    """An argument given twice, by name or by position.
+
+    Args:
+        callee: The name of what is called.
+        name: The name of the argument.
+        span: The place of the second value in the spec.
+        first: The place of the first value.
+    """
     return error(
         "TFD407",
         f"{quoted(callee)} gets {quoted(name)} twice",
@@ -310,7 +339,15 @@ def input_without_data(
 def labels_as_numbers(
     name: str, target: str, sparse: str | None, span: Span | None, defined: Span | None
 ) -> Diagnostic:
-    """A loss or metric of one-hot targets that is given a whole number for each example."""
+    """A loss or metric of one-hot targets that is given a whole number for each example.
+
+    Args:
+        name: The name of the loss or metric.
+        target: The name of the target.
+        sparse: The name of the loss or metric for such targets; None if there is none.
+        span: The place of the call of the loss or metric in the spec; None if it is not known.
+        defined: The place at which the target is defined; None if it is not known.
+    """
     instead = f"write {quoted(sparse)}, which takes" if sparse else "take a loss that takes"
     only = Span(span.source, span.start, span.start + len(name)) if span is not None else None
     fits = only is not None and only.text == name
@@ -328,7 +365,14 @@ def labels_as_numbers(
 
 
 def unknown_tensor(name: str, span: Span, near: str | None, known: Sequence[str]) -> Diagnostic:
-    """A transform of a tensor that the examples do not have."""
+    """A transform of a tensor that the examples do not have.
+
+    Args:
+        name: The name as it is written.
+        span: The place of the name in the spec.
+        near: The known name that is probably meant; None if none is similar.
+        known: The tensors that the examples have.
+    """
     return error(
         "TFD401",
         f"the examples have no tensor {quoted(name)}",
@@ -340,7 +384,14 @@ def unknown_tensor(name: str, span: Span, near: str | None, known: Sequence[str]
 
 
 def not_called(kind: str, name: str, span: Span, written: str | None = None) -> Diagnostic:
-    """`-> Flatten` without its brackets, perhaps `written` a little otherwise."""
+    """`-> Flatten` without its brackets, perhaps `written` a little otherwise.
+
+    Args:
+        kind: What is named, such as `layer`.
+        name: Its right name.
+        span: The place of the name in the spec.
+        written: The name as it is written, if that differs from the right one; None if it does not.
+    """
     return error(
         "TFD408",
         f"the {kind} {quoted(written or name)} is named but not called",

@@ -72,7 +72,14 @@ def no_class_weights(span: Span | None) -> Diagnostic:
 
 
 def outputs_alike(name: str, other: str, span: Span | None, other_span: Span) -> Diagnostic:
-    """Report two outputs of a model whose columns in a table of predictions could have the same name."""
+    """Report two outputs of a model whose columns in a table of predictions could have the same name.
+
+    Args:
+        name: The name of the second output.
+        other: The name of the first output.
+        span: The place of the second output in the spec; None if it is not known.
+        other_span: The place of the first output.
+    """
     short, long = sorted((name, other), key=len)
     return error(
         "TFD577",
@@ -121,7 +128,13 @@ def batch_indexed(name: str | None, span: Span) -> Diagnostic:
 
 
 def joins_examples(function: str, made: str, span: Span | None) -> Diagnostic:
-    """Report an operation whose result has no examples along its first axis any more."""
+    """Report an operation whose result has no examples along its first axis any more.
+
+    Args:
+        function: The operation.
+        made: The shape of its result.
+        span: The place of the operation in the spec; None if it is not known.
+    """
     return error(
         "TFD561",
         f"`{function}` mixes the examples of a batch: its result has the shape `{made}`",

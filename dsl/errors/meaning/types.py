@@ -22,7 +22,16 @@ _MOST = 3
 def wrong_type(
     what: str, takes: str, found: str, span: Span, labels: tuple[Label, ...] = (), advice: str | None = None
 ) -> Diagnostic:
-    """A value of a type that its place does not take."""
+    """A value of a type that its place does not take.
+
+    Args:
+        what: What takes the value, such as an attribute, for the message.
+        takes: What it takes, for the message.
+        found: What the value is, for the message.
+        span: The place of the value in the spec.
+        labels: Notes at other places, such as at the definition of a constant.
+        advice: What to do about it; None if there is no advice.
+    """
     return error(
         "TFD301",
         f"{what} takes {takes}, not {found}",
@@ -36,12 +45,27 @@ def wrong_type(
 def misplaced_expression(
     what: str, takes: str, found: str, span: Span, advice: str | None = None
 ) -> Diagnostic:
-    """An expression of a kind that its place does not take."""
+    """An expression of a kind that its place does not take.
+
+    Args:
+        what: What takes the value, such as an attribute, for the message.
+        takes: What it takes, for the message.
+        found: What the expression is, for the message.
+        span: The place of the expression in the spec.
+        advice: What to do about it; None if there is no advice.
+    """
     return error("TFD301", f"{what} takes {takes}, not {found}", span, text=f"this is {found}", help=advice)
 
 
 def missing_unit(what: str, dimension: Dimension, span: Span, labels: tuple[Label, ...] = ()) -> Diagnostic:
-    """A plain number in place of a quantity."""
+    """A plain number in place of a quantity.
+
+    Args:
+        what: What takes the value, such as an attribute, for the message.
+        dimension: What it takes: bytes, seconds or a fraction.
+        span: The place of the number in the spec.
+        labels: Notes at other places, such as at the definition of a constant.
+    """
     units = units_of(dimension)
     return error(
         "TFD302",
@@ -59,7 +83,13 @@ def missing_unit(what: str, dimension: Dimension, span: Span, labels: tuple[Labe
 
 
 def unknown_unit(unit: str, span: Span, near: str | None) -> Diagnostic:
-    """A unit that there is not."""
+    """A unit that there is not.
+
+    Args:
+        unit: The unit as it is written.
+        span: The place of the unit in the spec.
+        near: The known name that is probably meant; None if none is similar.
+    """
     return error(
         "TFD303",
         f"there is no unit {quoted(unit)}",
@@ -74,14 +104,31 @@ def unknown_unit(unit: str, span: Span, near: str | None) -> Diagnostic:
 
 
 def wrong_unit(what: str, takes: str, found: str, span: Span, labels: tuple[Label, ...] = ()) -> Diagnostic:
-    """A quantity of another dimension, or in place of a plain number."""
+    """A quantity of another dimension, or in place of a plain number.
+
+    Args:
+        what: What takes the value, such as an attribute, for the message.
+        takes: What it takes, for the message.
+        found: What the value is, for the message.
+        span: The place of the value in the spec.
+        labels: Notes at other places, such as at the definition of a constant.
+    """
     return error("TFD303", f"{what} takes {takes}, not {found}", span, text=f"this is {found}", labels=labels)
 
 
 def invalid_choice(
     what: str, found: str, words: Sequence[str], near: str | None, span: Span, labels: tuple[Label, ...] = ()
 ) -> Diagnostic:
-    """A word that is not among those allowed."""
+    """A word that is not among those allowed.
+
+    Args:
+        what: What takes the word, such as an attribute, for the message.
+        found: The word as it is written.
+        words: The words that are allowed.
+        near: The known name that is probably meant; None if none is similar.
+        span: The place of the word in the spec.
+        labels: Notes at other places, such as at the definition of a constant.
+    """
     few = len(words) <= _FEW
     expected = f"expected {joined([quoted(word) for word in words], 'or')}" if few else "not one of the words"
     return error(
@@ -98,19 +145,39 @@ def invalid_choice(
 def out_of_range(
     what: str, bounds: str, found: str, span: Span, labels: tuple[Label, ...] = ()
 ) -> Diagnostic:
-    """A number beyond the bounds."""
+    """A number beyond the bounds.
+
+    Args:
+        what: What takes the number, such as an attribute, for the message.
+        bounds: What it must be, such as `at least 1`.
+        found: The number as it is shown.
+        span: The place of the number in the spec.
+        labels: Notes at other places, such as at the definition of a constant.
+    """
     return error(
         "TFD305", f"{what} must be {bounds}, not {quoted(found)}", span, text="out of range", labels=labels
     )
 
 
 def empty_string(what: str, span: Span, labels: tuple[Label, ...] = ()) -> Diagnostic:
-    """A string without a character in place of a name."""
+    """A string without a character in place of a name.
+
+    Args:
+        what: What takes the string, such as an attribute, for the message.
+        span: The place of the string in the spec.
+        labels: Notes at other places, such as at the definition of a constant.
+    """
     return error("TFD305", f"{what} must not be empty", span, text="nothing in it", labels=labels)
 
 
 def sizes_of_free_axes(sizes: int, free: int, span: Span | None) -> Diagnostic:
-    """Report an `assume` of an input that does not have one size for each axis that is `none`."""
+    """Report an `assume` of an input that does not have one size for each axis that is `none`.
+
+    Args:
+        sizes: The number of sizes that `assume` gives.
+        free: The number of axes that are `none`.
+        span: The place of `assume` in the spec; None if it is not known.
+    """
     axes = {0: "no axis of this input is", 1: "one axis of this input is"}.get(free, f"{free} axes are")
     return error(
         "TFD305",
@@ -124,7 +191,13 @@ def sizes_of_free_axes(sizes: int, free: int, span: Span | None) -> Diagnostic:
 
 
 def descending_range(span: Span, first: int, last: int) -> Diagnostic:
-    """`3..0`."""
+    """`3..0`.
+
+    Args:
+        span: The place of the range.
+        first: Its first number.
+        last: Its last number, which is smaller.
+    """
     return error(
         "TFD305",
         "a range runs from the smaller number to the larger one",
@@ -141,7 +214,13 @@ def range_too_long(span: Span, longest: int) -> Diagnostic:
 
 
 def no_result(why: str, span: Span | None, labels: tuple[Label, ...] = ()) -> Diagnostic:
-    """Arithmetic on what cannot be calculated with, or division by zero."""
+    """Arithmetic on what cannot be calculated with, or division by zero.
+
+    Args:
+        why: Why there is no result, as a sentence.
+        span: The place of the expression in the spec; None if it is not known.
+        labels: Notes at other places, such as at the definition of a constant.
+    """
     return error("TFD306", why, span, text="this has no result", labels=labels)
 
 
@@ -158,7 +237,13 @@ def input_of_layer(span: Span) -> Diagnostic:
 
 
 def loss_expected(kind: str, found: str, span: Span) -> Diagnostic:
-    """Something that is no loss or metric."""
+    """Something that is no loss or metric.
+
+    Args:
+        kind: `loss` or `metric`.
+        found: What the expression is, for the message.
+        span: The place of the expression in the spec.
+    """
     return error(
         "TFD301",
         f"a {kind} is a flow, not {found}",
@@ -180,7 +265,13 @@ def several_tensors(what: str, span: Span) -> Diagnostic:
 
 
 def pair_expected(kind: str, span: Span, given: int) -> Diagnostic:
-    """A loss or metric that does not get a target and a prediction, but `given` tensors."""
+    """A loss or metric that does not get a target and a prediction.
+
+    Args:
+        kind: `loss` or `metric`.
+        span: The place of the tensors in the spec.
+        given: The number of tensors that it gets.
+    """
     sample = f"`[target, prediction] -> {_SAMPLES[kind]}()`"
     more = given > _MOST
     return error(

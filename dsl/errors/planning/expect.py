@@ -31,7 +31,13 @@ _ADVICE = {
 
 
 def not_met(condition: Condition, figure: str, contributions: Sequence[str]) -> Diagnostic:
-    """Report a condition that does not hold; `figure` is what was found, `contributions` what makes it up."""
+    """Report a condition that does not hold.
+
+    Args:
+        condition: The condition.
+        figure: What was found, with its unit.
+        contributions: What makes it up, a sentence each.
+    """
     return error(
         _CODES[condition.function],
         f"{quoted(condition.text)} does not hold",

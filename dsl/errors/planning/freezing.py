@@ -16,7 +16,13 @@ MOST_NAMES = 5
 
 
 def freeze_matches_nothing(glob: str, names: Sequence[str], span: Span | None) -> Diagnostic:
-    """Report a glob of `freeze` that matches no weight; `names` are the nearest names of weights."""
+    """Report a glob of `freeze` that matches no weight.
+
+    Args:
+        glob: The glob.
+        names: The nearest names of weights.
+        span: The place of the glob in the spec; None if it is not known.
+    """
     return error(
         "TFD570",
         f"no weight of the model matches `{glob}`, which is to be frozen",
@@ -40,7 +46,14 @@ def everything_frozen(names: Sequence[str], span: Span | None) -> Diagnostic:
 
 
 def part_matches_nothing(glob: str, file: str, names: Sequence[str], span: Span | None) -> Diagnostic:
-    """Report a glob of the block `weights` that matches no weight."""
+    """Report a glob of the block `weights` that matches no weight.
+
+    Args:
+        glob: The glob.
+        file: The file with which these weights were to start.
+        names: The nearest names of weights.
+        span: The place of the glob in the spec; None if it is not known.
+    """
     return error(
         "TFD572",
         f"no weight of the model matches `{glob}`, which is to start from `{file}`",

@@ -35,7 +35,14 @@ def group_without_weights(pattern: str, span: Span | None) -> Diagnostic:
 
 
 def unusable(path: str, reason: str, span: Span | None, advice: str | None = None) -> Diagnostic:
-    """Report what a function of the user's returns in place of an optimizer or schedule that can be used."""
+    """Report what a function of the user's returns in place of an optimizer or schedule that can be used.
+
+    Args:
+        path: The function, as `module:function`.
+        reason: What cannot be used, as a sentence.
+        span: The place of the call in the spec; None if it is not known.
+        advice: What to do about it; None if there is no advice.
+    """
     return error(
         "TFD552",
         f"`{path}` gives nothing to train with",

@@ -11,7 +11,14 @@ from dsl.source import Span
 
 
 def uneven_batch(global_batch: int, clones: int, span: Span | None, rounds: int = 1) -> Diagnostic:
-    """Report a global batch that the clones, with `rounds` micro-batches each, cannot share evenly."""
+    """Report a global batch that the clones, with their micro-batches, cannot share evenly.
+
+    Args:
+        global_batch: The number of examples of a step.
+        clones: The number of clones.
+        span: The place of `global_batch` in the spec; None if it is not known.
+        rounds: The number of micro-batches of each clone.
+    """
     parts = clones * rounds
     below = global_batch // parts * parts
     nearest = [str(each) for each in (below, below + parts) if each > 0]
@@ -26,7 +33,13 @@ def uneven_batch(global_batch: int, clones: int, span: Span | None, rounds: int 
 
 
 def batch_list_length(given: int, clones: int, span: Span | None) -> Diagnostic:
-    """Report a list of batches whose length is not the number of clones."""
+    """Report a list of batches whose length is not the number of clones.
+
+    Args:
+        given: The length of the list.
+        clones: The number of clones.
+        span: The place of the list in the spec; None if it is not known.
+    """
     return error(
         "TFD502",
         f"`batch` lists {given} figures for {clones} clones",
@@ -37,7 +50,13 @@ def batch_list_length(given: int, clones: int, span: Span | None) -> Diagnostic:
 
 
 def no_device(what: str, text: str, span: Span | None) -> Diagnostic:
-    """Report a rule or default whose target names no device at all."""
+    """Report a rule or default whose target names no device at all.
+
+    Args:
+        what: What is to be placed, for the message.
+        text: The rule or default.
+        span: The place of the target in the spec; None if it is not known.
+    """
     return error(
         "TFD503",
         f"there is no device for {what}",
@@ -49,7 +68,13 @@ def no_device(what: str, text: str, span: Span | None) -> Diagnostic:
 
 
 def device_not_present(ref: str, span: Span | None, found: Sequence[str]) -> Diagnostic:
-    """Report a declared device that this machine does not have."""
+    """Report a declared device that this machine does not have.
+
+    Args:
+        ref: The device or devices that are missing.
+        span: The place of the declaration in the spec; None if it is not known.
+        found: The devices that the machine has.
+    """
     there = ", ".join(f"`{each}`" for each in found) or "none"
     return error(
         "TFD504",
@@ -63,7 +88,15 @@ def device_not_present(ref: str, span: Span | None, found: Sequence[str]) -> Dia
 def shape_mismatch(
     step: str, shapes: Sequence[str], reason: str, span: Span | None, advice: str | None = None
 ) -> Diagnostic:
-    """Report a step of the model that cannot take the shapes that reach it, the batch axis left out."""
+    """Report a step of the model that cannot take the shapes that reach it, the batch axis left out.
+
+    Args:
+        step: The name of the step.
+        shapes: The types and shapes that reach it, as text.
+        reason: Why it cannot take them, as a sentence; it may be empty.
+        span: The place of the step in the spec; None if it is not known.
+        advice: What to do about it; None if there is no advice.
+    """
     reach = " and ".join(f"`{each}`" for each in shapes)
     return error(
         "TFD506",
@@ -107,7 +140,16 @@ def free_axis(
 def wrong_rank(
     step: str, shape: Sequence[int | None], dtype: str, wanted: int, span: Span | None, *, at_least: bool
 ) -> Diagnostic:
-    """Report a step that takes tensors of another rank; `shape` and `wanted` count no batch axis."""
+    """Report a step that takes tensors of another rank.
+
+    Args:
+        step: The name of the step.
+        shape: The shape that reaches it, without the batch axis; an axis of unknown size is None.
+        dtype: The type that reaches it.
+        wanted: The number of axes that it takes, without the batch axis.
+        span: The place of the step in the spec; None if it is not known.
+        at_least: Whether it also takes more axes.
+    """
     more = "or more " if at_least else ""
     sizes = ", ".join("?" if each is None else str(each) for each in shape)
     missing = wanted - len(shape)
@@ -162,7 +204,14 @@ def shape_of_the_pass(
 
 
 def tensor_too_large(name: str, shape: Sequence[int], most: int, span: Span | None) -> Diagnostic:
-    """Report a step or an input of which one example has more numbers than TensorFlow can count."""
+    """Report a step or an input of which one example has more numbers than TensorFlow can count.
+
+    Args:
+        name: The name of the step or input.
+        shape: The shape of the tensor, without the batch axis.
+        most: The most numbers that a tensor may have.
+        span: The place of the step or input in the spec; None if it is not known.
+    """
     return error(
         "TFD506",
         f"a tensor of `{name}` has more than {most:,} numbers for each example",
@@ -173,7 +222,15 @@ def tensor_too_large(name: str, shape: Sequence[int], most: int, span: Span | No
 
 
 def batch_too_large(batch: int, name: str, shape: Sequence[int], most: int, span: Span | None) -> Diagnostic:
-    """Report a batch of a clone with which a tensor has more numbers than TensorFlow can count."""
+    """Report a batch of a clone with which a tensor has more numbers than TensorFlow can count.
+
+    Args:
+        batch: The number of examples of the clone.
+        name: The name of the step or input.
+        shape: The shape of the tensor, without the batch axis.
+        most: The most numbers that a tensor may have.
+        span: The place of the step or input in the spec; None if it is not known.
+    """
     sizes = ", ".join(map(str, (batch, *shape)))
     return error(
         "TFD506",
@@ -188,7 +245,16 @@ def batch_too_large(batch: int, name: str, shape: Sequence[int], most: int, span
 def weights_too_large(
     total: str, name: str, shape: Sequence[int], largest: str, reason: str, span: Span | None
 ) -> Diagnostic:
-    """Report weights that cannot be held; `name`, `shape` and `largest` are of the largest of them."""
+    """Report weights that cannot be held.
+
+    Args:
+        total: The size of all variables, as text.
+        name: The name of the largest weight.
+        shape: Its shape.
+        largest: Its size, as text.
+        reason: How much memory there is, as a sentence.
+        span: The place of the layer of the largest weight in the spec; None if it is not known.
+    """
     return error(
         "TFD546",
         f"the variables of the model take {total}, and {reason}",
@@ -201,7 +267,15 @@ def weights_too_large(
 def batch_without_room(
     name: str, shape: Sequence[int], needed: str, reason: str, span: Span | None
 ) -> Diagnostic:
-    """Report a batch with which one tensor (`name`) and the variables need more than there is."""
+    """Report a batch with which one tensor and the variables need more than there is.
+
+    Args:
+        name: The name of the op whose output the tensor is.
+        shape: The shape of the tensor, with the batch axis.
+        needed: The size of the tensor, as text.
+        reason: How much memory there is, as a sentence.
+        span: The place of the batch in the spec; None if it is not known.
+    """
     return error(
         "TFD546",
         f"a tensor of {needed} has no room beside the variables: {reason}",
@@ -213,7 +287,13 @@ def batch_without_room(
 
 
 def layer_cannot_be_made(step: str, reason: str, span: Span | None) -> Diagnostic:
-    """Report a layer, loss, metric or optimizer whose arguments Keras does not take."""
+    """Report a layer, loss, metric or optimizer whose arguments Keras does not take.
+
+    Args:
+        step: The name of the layer, loss, metric or optimizer.
+        reason: What Keras says.
+        span: The place of the call in the spec; None if it is not known.
+    """
     return error(
         "TFD507", f"`{step}` cannot be made with these arguments", span, text="here", notes=(reason,)
     )
@@ -230,16 +310,28 @@ def no_optimizer(span: Span | None) -> Diagnostic:
 
 
 def nothing_to_train_on(span: Span | None, missing: str, advice: str | None = None) -> Diagnostic:
-    """Report a spec that is to be trained and lacks `data.train` or a length of training."""
+    """Report a spec that is to be trained and lacks `data.train` or a length of training.
+
+    Args:
+        span: The place of the block to which it belongs in the spec; None if it is not known.
+        missing: What is missing, for the message.
+        advice: What to do about it; None if there is no advice.
+    """
     return error("TFD509", f"there is no {missing}, which training needs", span, help=advice)
 
 
 def no_training_data(
     span: Span | None, inputs: Mapping[str, int], missing: str = "`data.train`", *, block: bool
 ) -> Diagnostic:
-    """Report a spec to be trained without `data.train`; `inputs` are those of the model, with ranks.
+    """Report a spec to be trained without `data.train`.
 
     `block` says that the spec has a block `data`, with other splits.
+
+    Args:
+        span: The place of the block `data` or the spec in the spec; None if it is not known.
+        inputs: The rank of each input of the model, without the batch axis, by name.
+        missing: What is missing, for the message.
+        block: Whether the spec has a block `data`, with other splits.
     """
     if all(rank <= 1 for rank in inputs.values()):
         columns = [f'{name} = "{name}{"_*" if rank else ""}"' for name, rank in inputs.items()]
@@ -265,7 +357,13 @@ def no_gradient(variables: Sequence[str], span: Span | None) -> Diagnostic:
 
 
 def rule_matches_nothing(selector: str, names: Sequence[str], span: Span | None) -> Diagnostic:
-    """Report a rule whose glob matches no variable or op."""
+    """Report a rule whose glob matches no variable or op.
+
+    Args:
+        selector: The selector, as it is written.
+        names: The nearest names.
+        span: The place of the selector in the spec; None if it is not known.
+    """
     nearest = ", ".join(f"`{each}`" for each in names)
     return error(
         "TFD511",
@@ -280,6 +378,13 @@ def stray_op(op: str, device: str | None, reason: str, span: Span | None, more: 
     """Report an op that no rule, default or resource has given a device, or that sits where it may not.
 
     `more` counts the other ops of which the same is true.
+
+    Args:
+        op: The name of the op.
+        device: Where it is; None if it has no device.
+        reason: Why that is wrong, as a sentence.
+        span: The place of what put it there; None if it is not known.
+        more: The number of other ops of which the same is true.
     """
     place = f"on `{device}`" if device else "without a device"
     return error(
@@ -292,7 +397,14 @@ def stray_op(op: str, device: str | None, reason: str, span: Span | None, more: 
 
 
 def clones_exceed_group(size: int, devices: int, span: Span | None, label: Span | None) -> Diagnostic:
-    """Report a group size that the set of devices cannot fill once."""
+    """Report a group size that the set of devices cannot fill once.
+
+    Args:
+        size: The number of devices of a group.
+        devices: The number of devices that there are.
+        span: The place of the target in the spec; None if it is not known.
+        label: The place of the block `devices`; None if the spec has none.
+    """
     return error(
         "TFD513",
         f"a group of {size} devices cannot be made from {devices}",
@@ -303,7 +415,13 @@ def clones_exceed_group(size: int, devices: int, span: Span | None, label: Span 
 
 
 def no_group_member(index: int, size: int, span: Span | None) -> Diagnostic:
-    """Report `group[k]` if a clone has no device k."""
+    """Report `group[k]` if a clone has no device k.
+
+    Args:
+        index: The number k.
+        size: The number of devices of a clone.
+        span: The place of the target in the spec; None if it is not known.
+    """
     owns = "one device" if size == 1 else f"{size} devices (0..{size - 1})"
     return error(
         "TFD514",
@@ -318,7 +436,13 @@ def no_group_member(index: int, size: int, span: Span | None) -> Diagnostic:
 def ops_elsewhere(
     moves: Mapping[tuple[str, str], int], names: Sequence[str], span: Span | None
 ) -> Diagnostic:
-    """Warn of ops that TensorFlow moved: how many from a device to another, and the names of a few."""
+    """Warn of ops that TensorFlow moved.
+
+    Args:
+        moves: How many ops moved, by the device that was asked for and the one on which they ran.
+        names: The names of a few of them.
+        span: The place of what permits TensorFlow to choose in the spec; None if it is not known.
+    """
     total = sum(moves.values())
     moved = joined([f"{number:,} from `{old}` to `{new}`" for (old, new), number in moves.items()])
     return warning(
@@ -339,7 +463,17 @@ def too_full(
     notes: Sequence[str],
     span: Span | None,
 ) -> Diagnostic:
-    """Warn of GPUs or machines (`place`) whose forecast is above the memory that `attribute` gives."""
+    """Warn of GPUs or machines whose forecast is above their memory.
+
+    Args:
+        place: The GPUs or machines, for the message.
+        needed: The forecast, as text.
+        excess: By how much it is too large, as text.
+        attribute: The attribute that gives the memory, such as `gpu_memory`.
+        limit: Its value, as text.
+        notes: What takes the memory, a sentence each.
+        span: The place of the attribute in the spec; None if it is not known.
+    """
     return warning(
         "TFD535",
         f"a step needs {needed} on {place}, {excess} more than `{attribute}`",

@@ -20,7 +20,16 @@ def conflict(
     span: Span | None,
     other: Span | None,
 ) -> Diagnostic:
-    """Report settings that cannot be combined, at `span`; `other` is the second of the two places."""
+    """Report settings that cannot be combined.
+
+    Args:
+        code: The code, such as `TFD520`.
+        message: Which settings these are, as a sentence.
+        reasons: Why they cannot be combined, a sentence each.
+        nearest: The nearest combination that is possible, as advice.
+        span: The place of the first setting in the spec; None if it is not known.
+        other: The place of the second setting; None if it is not written in the spec.
+    """
     label = (Label(other, "with this"),) if other is not None and other != span else ()
     return error(code, message, span, text="here", labels=label, notes=reasons, help=nearest)
 

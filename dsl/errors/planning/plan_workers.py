@@ -35,7 +35,13 @@ def clones_on_server(task: str, span: Span | None) -> Diagnostic:
 
 
 def too_many_backups(backup: int, workers: int, span: Span | None) -> Diagnostic:
-    """Report a step that would wait for no worker at all."""
+    """Report a step that would wait for no worker at all.
+
+    Args:
+        backup: The number of workers for which a step does not wait.
+        workers: The number of workers.
+        span: The place of `backup` in the spec; None if it is not known.
+    """
     return error(
         "TFD543",
         f"`backup = {backup}` leaves no worker to wait for",
@@ -58,7 +64,14 @@ def uneven_workers(batches: Sequence[int], span: Span | None) -> Diagnostic:
 
 
 def other_workers_device(worker: str, device: str, span: Span | None, op: str | None = None) -> Diagnostic:
-    """Report what a worker's graph would have on a device of another worker, with the first op if known."""
+    """Report what a worker's graph would have on a device of another worker, with the first op if known.
+
+    Args:
+        worker: The task of the worker.
+        device: The device of the other worker.
+        span: The place of the rule, or of the block `place`; None if it is not known.
+        op: The first op there; None if it is not known.
+    """
     return error(
         "TFD545",
         f"the graph of `{worker}` would have ops on `{device}`, which belongs to another worker",

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
 
 
 def no_such_axis(name: str, shape: Sequence[int], axis: int, span: Span | None) -> Diagnostic:
-    """Report a variable that lacks the axis along which its rule cuts it."""
+    """Report a variable that lacks the axis along which its rule cuts it.
+
+    Args:
+        name: The name of the variable.
+        shape: Its shape.
+        axis: The axis that the rule names.
+        span: The place of the rule in the spec; None if it is not known.
+    """
     here = "one axis (number 0)" if len(shape) == 1 else f"axes 0..{len(shape) - 1}"
     return error(
         "TFD547",
@@ -28,7 +35,15 @@ def no_such_axis(name: str, shape: Sequence[int], axis: int, span: Span | None) 
 
 
 def needs_whole(name: str, what: str, reason: str, span: Span | None, rule: Span | None) -> Diagnostic:
-    """Report a variable in pieces that `what`, such as its optimizer, can only treat as a whole."""
+    """Report a variable in pieces that `what`, such as its optimizer, can only treat as a whole.
+
+    Args:
+        name: The name of the variable.
+        what: What needs the whole variable, such as its optimizer, for the message.
+        reason: Why it does, for the message.
+        span: The place of what needs the whole variable in the spec; None if it is not known.
+        rule: The place of the rule that cuts it; None if it is not known.
+    """
     return error(
         "TFD548",
         f"`{name}` cannot be sharded, because {what} needs the whole variable",
@@ -41,7 +56,14 @@ def needs_whole(name: str, what: str, reason: str, span: Span | None, rule: Span
 
 
 def update_needs_whole(name: str, what: str, span: Span | None, rule: Span | None) -> Diagnostic:
-    """Report a variable whose slots are cut over the clones, and whose optimizer needs the whole variable."""
+    """Report a variable whose slots are cut over the clones, and whose optimizer needs the whole variable.
+
+    Args:
+        name: The name of the variable.
+        what: The name of its optimizer.
+        span: The place of the optimizer in the spec; None if it is not known.
+        rule: The place of the rule for its slots; None if it is not known.
+    """
     return error(
         "TFD548",
         f"the slots of `{name}` cannot be cut over the clones, because the optimizer, {what}, needs the whole"
@@ -55,7 +77,13 @@ def update_needs_whole(name: str, what: str, span: Span | None, rule: Span | Non
 
 
 def slots_without_copies(name: str, span: Span | None, rule: Span | None) -> Diagnostic:
-    """Report a variable whose slots are to be cut over the clones, but which is not replicated."""
+    """Report a variable whose slots are to be cut over the clones, but which is not replicated.
+
+    Args:
+        name: The name of the variable.
+        span: The place of the rule for its slots in the spec; None if it is not known.
+        rule: The place of the rule for the variable; None if the default places it.
+    """
     return error(
         "TFD549",
         f"the slots of `{name}` cannot be cut over the clones, because `{name}` is not replicated",

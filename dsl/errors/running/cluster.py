@@ -18,12 +18,24 @@ MOST_NAMED = 8
 
 
 def bad_tf_config(reason: str, *notes: str, advice: str | None = None) -> Diagnostic:
-    """Report an environment variable TF_CONFIG that cannot be used; its text is never shown."""
+    """Report an environment variable TF_CONFIG that cannot be used; its text is never shown.
+
+    Args:
+        reason: What is wrong with it, as the end of a sentence.
+        *notes: What else is known, a sentence each.
+        advice: What to do about it; None if there is no advice.
+    """
     return error("TFD760", f"TF_CONFIG {reason}", None, notes=notes, help=advice)
 
 
 def no_such_task(ref: str, refs: Sequence[str], span: Span | None) -> Diagnostic:
-    """Report a task that the cluster does not have."""
+    """Report a task that the cluster does not have.
+
+    Args:
+        ref: The task, such as `worker[3]`.
+        refs: The tasks of the cluster; none if the spec declares no jobs.
+        span: The place of the job of that name, or of all jobs; None if it is not known.
+    """
     notes = (f"the tasks are {alternatives(refs)}",) if refs else ("the spec declares no jobs",)
     return error("TFD761", f"the cluster has no task `{ref}`", span, notes=notes)
 
@@ -41,7 +53,14 @@ def no_addresses(job: str, span: Span | None) -> Diagnostic:
 
 
 def not_for_this_command(ref: str, replication: str, span: Span | None, *, serves: bool) -> Diagnostic:
-    """Report a task that is started by the wrong command; `serves` says that it is a plain server."""
+    """Report a task that is started by the wrong command; `serves` says that it is a plain server.
+
+    Args:
+        ref: The task.
+        replication: `in_graph` or `between_graph`.
+        span: The place of the jobs in the spec; None if it is not known.
+        serves: Whether the task is a plain server.
+    """
     command = "serve SPEC" if serves else "compile-and-run SPEC"
     notes = ("one client, `compile-and-run SPEC` without a task, trains on all of them",)
     return error(
@@ -76,14 +95,28 @@ def which_task(refs: Sequence[str], span: Span | None) -> Diagnostic:
 
 
 def bad_address(address: str, reason: str, span: Span | None) -> Diagnostic:
-    """Report a host that is not of the form `host:port`."""
+    """Report a host that is not of the form `host:port`.
+
+    Args:
+        address: The text that should be an address.
+        reason: What is wrong with it.
+        span: The place of the `hosts` of the job; None if it is not known.
+    """
     return error("TFD769", f"{quoted(address)} is no address of a task: {reason}", span, text="here")
 
 
 def shared_address(
     address: str, first: str, second: str, span: Span | None, other: Span | None
 ) -> Diagnostic:
-    """Report two tasks with one address."""
+    """Report two tasks with one address.
+
+    Args:
+        address: The address.
+        first: The first task that has it.
+        second: The second one.
+        span: The place of the `hosts` of the second task's job; None if it is not known.
+        other: The place of the `hosts` of the first task's job; None if it is not known.
+    """
     labels = (Label(other, f"`{first}`"),) if other is not None and other != span else ()
     return error(
         "TFD769", f"`{first}` and `{second}` have one address, {quoted(address)}", span, labels=labels,
@@ -92,12 +125,26 @@ def shared_address(
 
 
 def cannot_listen(ref: str, address: str, reason: str, advice: str | None = None) -> Diagnostic:
-    """Report a server that cannot listen at the address of its task."""
+    """Report a server that cannot listen at the address of its task.
+
+    Args:
+        ref: The task.
+        address: Its address.
+        reason: What the operating system or TensorFlow says.
+        advice: What to do about it; None if there is no advice.
+    """
     return error("TFD762", f"the server of `{ref}` cannot listen at {address}: {reason}", None, help=advice)
 
 
 def no_own_address(ref: str, address: str, host: str, *, leads_elsewhere: bool) -> Diagnostic:
-    """Report a task whose host is no address of the machine on which it is started."""
+    """Report a task whose host is no address of the machine on which it is started.
+
+    Args:
+        ref: The task.
+        address: Its address.
+        host: The host of the address.
+        leads_elsewhere: Whether the name of the host leads to addresses, but to none of this machine.
+    """
     where = "leads to other machines' addresses" if leads_elsewhere else "leads to no address"
     return error(
         "TFD762",
@@ -112,7 +159,14 @@ def no_own_address(ref: str, address: str, host: str, *, leads_elsewhere: bool) 
 
 
 def tasks_missing(missing: Sequence[str], why: str, waited: str, span: Span | None) -> Diagnostic:
-    """Report tasks that have not been there for too long; `missing` has what is known of each."""
+    """Report tasks that have not been there for too long.
+
+    Args:
+        missing: What is known of each missing task, a sentence each.
+        why: What the tasks are needed for, for the message.
+        waited: How long was waited, as text.
+        span: The place of `train.task_timeout` in the spec; None if it is not known.
+    """
     shown = tuple(missing[:MOST_NAMED])
     more = len(missing) - len(shown)
     return error(
@@ -126,7 +180,14 @@ def tasks_missing(missing: Sequence[str], why: str, waited: str, span: Span | No
 
 
 def unreachable(ref: str, address: str, reason: str, span: Span | None) -> Diagnostic:
-    """Report the host of a task that cannot be reached at all."""
+    """Report the host of a task that cannot be reached at all.
+
+    Args:
+        ref: The task.
+        address: Its address.
+        reason: What the operating system says.
+        span: The place of the `hosts` of its job; None if the addresses are not from the spec.
+    """
     return error(
         "TFD763",
         f"`{ref}` cannot be reached at {address}: {reason}",
@@ -136,7 +197,14 @@ def unreachable(ref: str, address: str, reason: str, span: Span | None) -> Diagn
 
 
 def wrong_task(ref: str, address: str, found: str, span: Span | None) -> Diagnostic:
-    """Report an address at which something else answers than the task that should."""
+    """Report an address at which something else answers than the task that should.
+
+    Args:
+        ref: The task that should be there.
+        address: Its address.
+        found: What answers, for the message.
+        span: The place of the `hosts` of its job; None if the addresses are not from the spec.
+    """
     return error(
         "TFD764",
         f"{found} answers at {address}, where `{ref}` should be",
@@ -146,7 +214,14 @@ def wrong_task(ref: str, address: str, found: str, span: Span | None) -> Diagnos
 
 
 def other_spec(ref: str, address: str, ours: str, theirs: str) -> Diagnostic:
-    """Report a task that runs another spec than this process."""
+    """Report a task that runs another spec than this process.
+
+    Args:
+        ref: The task.
+        address: Its address.
+        ours: The SHA-256 of the spec of this process.
+        theirs: The SHA-256 of the task's spec.
+    """
     return error(
         "TFD765",
         f"`{ref}` at {address} runs another spec than this process",
@@ -157,7 +232,15 @@ def other_spec(ref: str, address: str, ours: str, theirs: str) -> Diagnostic:
 
 
 def other_version(ref: str, address: str, what: str, ours: str, theirs: str) -> Diagnostic:
-    """Report a task that runs another version of TensorFlow or of this tool."""
+    """Report a task that runs another version of TensorFlow or of this tool.
+
+    Args:
+        ref: The task.
+        address: Its address.
+        what: What has another version, such as TensorFlow.
+        ours: The version of this process.
+        theirs: The version of the task.
+    """
     return error(
         "TFD766",
         f"`{ref}` at {address} runs {what} {theirs}, this process {ours}",
@@ -178,7 +261,13 @@ def open_to_network(ref: str, where: str) -> Diagnostic:
 
 
 def no_secret(path: str, reason: str, advice: str | None = None) -> Diagnostic:
-    """Report a file for the run's secret that cannot be read or written, or that others can read."""
+    """Report a file for the run's secret that cannot be read or written, or that others can read.
+
+    Args:
+        path: The file.
+        reason: What is wrong with it.
+        advice: What to do about it; None for the usual advice.
+    """
     return error(
         "TFD770",
         f"the secret of the run cannot be taken from {quoted(path)}: {reason}",
@@ -211,5 +300,12 @@ def disbelieved(ref: str) -> Diagnostic:
 
 
 def task_failed(ref: str, how: str, *notes: str, advice: str | None = None) -> Diagnostic:
-    """Report a task whose end ends the run."""
+    """Report a task whose end ends the run.
+
+    Args:
+        ref: The task.
+        how: How it ended, as the end of a sentence.
+        *notes: What else is known, a sentence each.
+        advice: What to do about it; None if there is no advice.
+    """
     return error("TFD768", f"`{ref}` {how}", None, notes=notes, help=advice)

@@ -21,6 +21,13 @@ def in_process_source_on_remote_worker(
 
     `source` is its name in the language, `task` as in `worker:0`; `reason` and `advice` are those of the
     stream's `needs_python`.
+
+    Args:
+        source: The name of the source in the language.
+        task: The task, such as `worker:0`.
+        reason: Why the source needs Python, as `needs_python` of the stream says.
+        advice: What to do about it, as `needs_python` of the stream says.
+        span: The place of the source in the spec; None if it is not known.
     """
     return error(
         "TFD781",
@@ -46,7 +53,13 @@ def nothing_to_deploy(span: Span | None) -> Diagnostic:
 
 
 def no_such_replica(job: str, known: Sequence[str], span: Span | None) -> Diagnostic:
-    """Report a job that is none of the `known` kinds of replicas of a TFJob."""
+    """Report a job that is none of the kinds of replicas of a TFJob.
+
+    Args:
+        job: The name of the job.
+        known: The names of the jobs for which there are replicas.
+        span: The place of the job in the spec; None if it is not known.
+    """
     return error(
         "TFD786",
         f"a TFJob has no replicas for {article('job')} {quoted(job)}",
@@ -58,7 +71,14 @@ def no_such_replica(job: str, known: Sequence[str], span: Span | None) -> Diagno
 
 
 def no_manifest_name(name: str, reason: str, span: Span | None, advice: str) -> Diagnostic:
-    """Report a name that Kubernetes does not take for what is made of it."""
+    """Report a name that Kubernetes does not take for what is made of it.
+
+    Args:
+        name: The name.
+        reason: What Kubernetes asks of names, for the message.
+        span: The place of the name in the spec; None if it is not known.
+        advice: What to do about it.
+    """
     return error(
         "TFD787", f"{quoted(name)} cannot name what Kubernetes makes of it: {reason}", span, help=advice
     )

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 
 def output_is_read(output: str, read: str, span: Span | None = None) -> Diagnostic:
-    """Report an output that would replace a file which is read, under the name `read`."""
+    """Report an output that would replace a file which is read.
+
+    Args:
+        output: The path of the output.
+        read: The path under which the same file is read.
+        span: The place of the output in the spec; None if it is not known.
+    """
     notes = () if read == output else (f"it is the same file as {in_full(read)}",)
     return error(
         "TFD752",

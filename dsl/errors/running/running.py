@@ -17,7 +17,14 @@ MOST_NAMES = 5
 
 
 def loss_not_finite(step: int, loss: float, last_good: int | None, span: Span | None) -> Diagnostic:
-    """Report a loss that is infinite or not a number; `last_good` is the step of the newest checkpoint."""
+    """Report a loss that is infinite or not a number.
+
+    Args:
+        step: The global step.
+        loss: The loss.
+        last_good: The step of the newest checkpoint; None if there is none.
+        span: The place of the loss in the spec; None if it is not known.
+    """
     return error(
         "TFD730",
         f"the loss of step {step} is {loss}",
@@ -43,7 +50,14 @@ def gradients_not_finite(skipped: int, span: Span | None) -> Diagnostic:
 def weights_not_finite(
     step: int, names: Sequence[str], last_good: int | None, span: Span | None
 ) -> Diagnostic:
-    """Report weights that a step has made infinite or not a number."""
+    """Report weights that a step has made infinite or not a number.
+
+    Args:
+        step: The global step.
+        names: The names of the weights.
+        last_good: The step of the newest checkpoint; None if there is none.
+        span: The place of the loss in the spec; None if it is not known.
+    """
     what = _some(names)
     return error(
         "TFD730",
@@ -61,7 +75,13 @@ def _kept(last_good: int | None) -> str:
 
 
 def directory_in_use(directory: str, process: int | None, span: Span | None) -> Diagnostic:
-    """Report a run directory that another run holds."""
+    """Report a run directory that another run holds.
+
+    Args:
+        directory: The run directory.
+        process: The number of the process that holds it; None if it is not known.
+        span: The place of the attribute `directory` in the spec; None if it is not known.
+    """
     holder = "another process" if process is None else f"process {process}"
     return error(
         "TFD731",
@@ -72,12 +92,24 @@ def directory_in_use(directory: str, process: int | None, span: Span | None) -> 
 
 
 def directory_unusable(directory: str, reason: str, span: Span | None) -> Diagnostic:
-    """Report a run directory that cannot be made or written to."""
+    """Report a run directory that cannot be made or written to.
+
+    Args:
+        directory: The run directory.
+        reason: What the operating system says.
+        span: The place of the attribute `directory` in the spec; None if it is not known.
+    """
     return error("TFD732", f"`{directory}` cannot be used as run directory: {reason}", span)
 
 
 def directory_holds_spec(directory: str, spec: str, span: Span | None) -> Diagnostic:
-    """Report a run directory in which the spec is that is to run."""
+    """Report a run directory in which the spec is that is to run.
+
+    Args:
+        directory: The run directory.
+        spec: The path of the spec.
+        span: The place of the attribute `directory` in the spec; None if it is not known.
+    """
     return error(
         "TFD750",
         f"{in_full(directory)} cannot be the run directory of {in_full(spec)}, which is in it",
@@ -89,7 +121,13 @@ def directory_holds_spec(directory: str, spec: str, span: Span | None) -> Diagno
 
 
 def foreign_directory(directory: str, names: Sequence[str], span: Span | None) -> Diagnostic:
-    """Report a folder as run directory in which something else is than the files of a run."""
+    """Report a folder as run directory in which something else is than the files of a run.
+
+    Args:
+        directory: The folder.
+        names: What is in it that is not of a run.
+        span: The place of the attribute `directory` in the spec; None if it is not known.
+    """
     return error(
         "TFD751",
         f"{in_full(directory)} is no run directory, and it is not empty",
@@ -101,7 +139,13 @@ def foreign_directory(directory: str, names: Sequence[str], span: Span | None) -
 
 
 def directory_gone(directory: str, now: str | None, span: Span | None) -> Diagnostic:
-    """Report a run directory that is not there any more; `now` is where it is, if anybody knows."""
+    """Report a run directory that is not there any more.
+
+    Args:
+        directory: The run directory, as it was called.
+        now: Where it is now; None if nobody knows.
+        span: The place of the attribute `directory` in the spec; None if it is not known.
+    """
     if now is not None:
         notes = (f"it was renamed, and is `{now}` now, with all that was written",)
         advice = "rename it back and run again: the run goes on from its last checkpoint"
@@ -125,7 +169,14 @@ def file_gone(path: str, span: Span | None) -> Diagnostic:
 
 
 def cannot_write(path: str, reason: str, last_good: int | None = None, *, full: bool = False) -> Diagnostic:
-    """Report a file of the run that the operating system refuses to take."""
+    """Report a file of the run that the operating system refuses to take.
+
+    Args:
+        path: The file.
+        reason: What the operating system says.
+        last_good: The step of the newest checkpoint; None if it is not to be named.
+        full: Whether the disk is full.
+    """
     return error(
         "TFD733",
         f"`{path}` cannot be written: {reason}",
@@ -193,7 +244,13 @@ def no_checkpoint(directory: str) -> Diagnostic:
 
 
 def checkpoint_does_not_fit(path: str, faults: Sequence[str], span: Span | None) -> Diagnostic:
-    """Report a checkpoint of another model; `faults` say what differs, one variable each."""
+    """Report a checkpoint of another model.
+
+    Args:
+        path: The checkpoint.
+        faults: What differs, one variable each.
+        span: The place of the model in the spec; None if it is not known.
+    """
     shown = tuple(faults[:MOST_NAMES])
     more = len(faults) - len(shown)
     return error(
@@ -224,7 +281,14 @@ def _changed(names: Sequence[str]) -> str:
 
 
 def no_progress(what: str, idle: str, span: Span | None, *reasons: str) -> Diagnostic:
-    """Warn of something of which nothing has come for a while; `reasons` are what is known of why."""
+    """Warn of something of which nothing has come for a while.
+
+    Args:
+        what: What is being done, for the message.
+        idle: How long nothing has come of it, as text.
+        span: The place of what is being done in the spec; None if it is not known.
+        *reasons: What is known of why, a sentence each.
+    """
     return warning(
         "TFD773",
         f"nothing has come of {what} for {idle}",
@@ -238,7 +302,16 @@ def no_progress(what: str, idle: str, span: Span | None, *reasons: str) -> Diagn
 def ended_without_progress(
     signal: str, doing: str, idle: str, last_step: int | None, span: Span | None, *reasons: str
 ) -> Diagnostic:
-    """Report that a signal has ended a run in the middle of something of which nothing came."""
+    """Report that a signal has ended a run in the middle of something of which nothing came.
+
+    Args:
+        signal: The name of the signal.
+        doing: What was being done, for the message.
+        idle: How long nothing had come of it, as text.
+        last_step: The step of the newest checkpoint; None if there is none.
+        span: The place of what was being done in the spec; None if it is not known.
+        *reasons: What is known of why, a sentence each.
+    """
     kept = (
         f"the newest checkpoint is of step {last_step:,}; the same command goes on from there"
         if last_step is not None
@@ -255,7 +328,16 @@ def ended_without_progress(
 def step_failed(
     doing: str, reason: str, span: Span | None, *, clone: int | None, layer: str | None, op: str | None
 ) -> Diagnostic:
-    """Report what TensorFlow refused while it ran the graph, with the clone and the layer it belongs to."""
+    """Report what TensorFlow refused while it ran the graph, with the clone and the layer it belongs to.
+
+    Args:
+        doing: What was being done, for the message.
+        reason: What TensorFlow says.
+        span: The place of the layer, or of what was being done in the spec; None if it is not known.
+        clone: The number of the clone; None if the op is of none.
+        layer: The path of the layer; None if the op is of none.
+        op: The name of the op; None if it is not known.
+    """
     where = [f"clone {clone}"] if clone is not None else []
     where += [f"the layer `{layer}`"] if layer is not None else []
     notes = (f"the op is `{op}`",) if op is not None else ()
@@ -266,7 +348,14 @@ def step_failed(
 
 
 def too_few_examples(size: int, batch: int, span: Span | None, batch_span: Span | None) -> Diagnostic:
-    """Report training data smaller than one epoch's first step; `batch` is the global batch."""
+    """Report training data smaller than one epoch's first step.
+
+    Args:
+        size: The number of examples of all epochs.
+        batch: The global batch.
+        span: The place of the data in the spec; None if it is not known.
+        batch_span: The place of the batch in the spec; None if it is not known.
+    """
     from dsl.diagnostics import Label
 
     return error(
@@ -290,7 +379,13 @@ def size_unknown(span: Span | None) -> Diagnostic:
 
 
 def weights_do_not_fit(path: str, faults: Sequence[str], span: Span | None) -> Diagnostic:
-    """Report a file of weights to start from that is of another model."""
+    """Report a file of weights to start from that is of another model.
+
+    Args:
+        path: The file.
+        faults: What differs, one weight each.
+        span: The place of the attribute that names the file in the spec; None if it is not known.
+    """
     shown = tuple(faults[:MOST_NAMES])
     more = len(faults) - len(shown)
     return error(
@@ -302,7 +397,14 @@ def weights_do_not_fit(path: str, faults: Sequence[str], span: Span | None) -> D
 
 
 def part_does_not_fit(path: str, pattern: str, faults: Sequence[str], span: Span | None) -> Diagnostic:
-    """Report a file of weights for a part of the model that lacks weights of it, or has other shapes."""
+    """Report a file of weights for a part of the model that lacks weights of it, or has other shapes.
+
+    Args:
+        path: The file.
+        pattern: The glob of the part's weights.
+        faults: What differs, one weight each.
+        span: The place of the rule of the part in the spec; None if it is not known.
+    """
     shown = tuple(faults[:MOST_NAMES])
     more = len(faults) - len(shown)
     return error(
@@ -314,14 +416,28 @@ def part_does_not_fit(path: str, pattern: str, faults: Sequence[str], span: Span
 
 
 def weights_unreadable(path: str, reason: str, span: Span | None) -> Diagnostic:
-    """Report a file of weights to start from that cannot be read."""
+    """Report a file of weights to start from that cannot be read.
+
+    Args:
+        path: The file.
+        reason: What is wrong with it.
+        span: The place of what names the file in the spec; None if it is not known.
+    """
     return error("TFD742", f"the weights in `{path}` cannot be read: {reason}", span)
 
 
 def weights_not_fetched(
     application: str, origin: str, target: str, reason: str, span: Span | None
 ) -> Diagnostic:
-    """Report weights of a model of Keras that are not on this machine and cannot be fetched."""
+    """Report weights of a model of Keras that are not on this machine and cannot be fetched.
+
+    Args:
+        application: The name of the model in `keras.applications`.
+        origin: The address of the file.
+        target: The path at which Keras looks for it on this machine.
+        reason: Why it cannot be fetched.
+        span: The place of the call of the model in the spec; None if it is not known.
+    """
     return error(
         "TFD754",
         f"the weights of {quoted(application)} cannot be fetched: {reason}",

@@ -104,7 +104,13 @@ def _spec_fault(
 
 
 def missing(where: Where, *, nearest: str | None = None, folder: bool = False) -> Diagnostic:
-    """Report a data file or folder that is not there, or a glob that matches nothing."""
+    """Report a data file or folder that is not there, or a glob that matches nothing.
+
+    Args:
+        where: The file, folder or glob.
+        nearest: The name of a similar file that is there; None if there is none.
+        folder: Whether a folder is wanted.
+    """
     kind = "folder" if folder else "file"
     is_glob = any(sign in where.path for sign in "*?[")
     message = "no file matches" if is_glob else f"there is no such {kind}"
@@ -119,12 +125,24 @@ def missing(where: Where, *, nearest: str | None = None, folder: bool = False) -
 
 
 def unreadable(where: Where, reason: str, *, advice: str | None = None) -> Diagnostic:
-    """Report a file that cannot be opened or is not of the format that the source reads."""
+    """Report a file that cannot be opened or is not of the format that the source reads.
+
+    Args:
+        where: The file.
+        reason: Why not, as a sentence.
+        advice: What to do about it; None if there is no advice.
+    """
     return _fault("TFD702", where, reason, "cannot be read", advice=advice)
 
 
 def empty(where: Where, what: str, *, advice: str | None = None) -> Diagnostic:
-    """Report data without a single example."""
+    """Report data without a single example.
+
+    Args:
+        where: The file.
+        what: What it lacks, as a sentence.
+        advice: What to do about it; None if there is no advice.
+    """
     return _fault("TFD703", where, what, "no examples", advice=advice)
 
 
@@ -134,7 +152,15 @@ def empty(where: Where, what: str, *, advice: str | None = None) -> Diagnostic:
 def missing_field(
     where: Where, kind: str, name: str, names: Sequence[str], nearest: str | None
 ) -> Diagnostic:
-    """Report a column, array or feature that the file lacks; `kind` is the word for it."""
+    """Report a column, array or feature that the file lacks; `kind` is the word for it.
+
+    Args:
+        where: The file.
+        kind: What is missing: `column`, `array` or `feature`.
+        name: Its name.
+        names: The names that the file has.
+        nearest: The one of them that is most similar; None if none is similar.
+    """
     return _fault(
         "TFD704",
         where,
@@ -146,7 +172,13 @@ def missing_field(
 
 
 def row_length(where: Where, found: int, wanted: int) -> Diagnostic:
-    """Report a row with fewer or more cells than the header has columns."""
+    """Report a row with fewer or more cells than the header has columns.
+
+    Args:
+        where: The row, and the place at which it is too short or too long.
+        found: The number of its cells.
+        wanted: The number of columns of the header.
+    """
     return _fault(
         "TFD705",
         where,
@@ -156,14 +188,27 @@ def row_length(where: Where, found: int, wanted: int) -> Diagnostic:
 
 
 def not_a_number(where: Where, cell: str, wanted: str) -> Diagnostic:
-    """Report a cell that is not a number of the type that is wanted."""
+    """Report a cell that is not a number of the type that is wanted.
+
+    Args:
+        where: The cell.
+        cell: Its text.
+        wanted: What it should be, for the message.
+    """
     shown = cell if len(cell) <= 40 else cell[:37] + "..."  # noqa: PLR2004 keeps the message on one line
     message = f"`{shown}` is not {wanted}" if cell.strip() else f"the cell is empty, not {wanted}"
     return _fault("TFD706", where, message, f"not {wanted}")
 
 
 def out_of_range(where: Where, value: str, reason: str, *, advice: str | None = None) -> Diagnostic:
-    """Report a number that its dtype or the number of classes does not allow."""
+    """Report a number that its dtype or the number of classes does not allow.
+
+    Args:
+        where: The cell, record or example.
+        value: The number as text.
+        reason: What is wrong with it, as the end of a sentence.
+        advice: What to do about it; None if there is no advice.
+    """
     return _fault("TFD707", where, f"`{value}` {reason}", "out of range", advice=advice)
 
 
@@ -173,7 +218,14 @@ def quoting(where: Where, reason: str) -> Diagnostic:
 
 
 def header(where: Where, reason: str, *, notes: Sequence[str] = (), advice: str | None = None) -> Diagnostic:
-    """Report a first row that cannot serve as header."""
+    """Report a first row that cannot serve as header.
+
+    Args:
+        where: The row.
+        reason: Why not, as a sentence.
+        notes: What else is known, a sentence each.
+        advice: What to do about it; None if there is no advice.
+    """
     return _fault("TFD709", where, reason, "header", notes=notes, advice=advice)
 
 
@@ -181,27 +233,59 @@ def header(where: Where, reason: str, *, notes: Sequence[str] = (), advice: str 
 
 
 def damaged(where: Where, reason: str, *, advice: str | None = None) -> Diagnostic:
-    """Report a file that was cut off or whose bytes are not those that were written."""
+    """Report a file that was cut off or whose bytes are not those that were written.
+
+    Args:
+        where: The file, or the record in it.
+        reason: How that shows, as a sentence.
+        advice: What to do about it; None if there is no advice.
+    """
     return _fault("TFD710", where, reason, "damaged", advice=advice)
 
 
 def wrong_shape(where: Where, found: str, wanted: str, *, advice: str | None = None) -> Diagnostic:
-    """Report a record whose size does not fit the others or what the spec says."""
+    """Report a record whose size does not fit the others or what the spec says.
+
+    Args:
+        where: The record.
+        found: Its size, for the message.
+        wanted: The size that it should have, for the message.
+        advice: What to do about it; None if there is no advice.
+    """
     return _fault("TFD711", where, f"{found} where {wanted} is wanted", found, advice=advice)
 
 
 def wrong_kind(where: Where, found: str, wanted: str, *, advice: str | None = None) -> Diagnostic:
-    """Report an array or feature of a type that cannot be used."""
+    """Report an array or feature of a type that cannot be used.
+
+    Args:
+        where: The array or feature.
+        found: What it holds, for the message.
+        wanted: What it should hold, for the message.
+        advice: What to do about it; None if there is no advice.
+    """
     return _fault("TFD712", where, f"holds {found}, not {wanted}", found, advice=advice)
 
 
 def image(where: Where, reason: str, *, advice: str | None = None) -> Diagnostic:
-    """Report an image that cannot be decoded, or of a format that is not read."""
+    """Report an image that cannot be decoded, or of a format that is not read.
+
+    Args:
+        where: The image.
+        reason: Why not, as a sentence.
+        advice: What to do about it; None if there is no advice.
+    """
     return _fault("TFD713", where, reason, "not a readable image", advice=advice)
 
 
 def python_function(where: Where, reason: str, *, advice: str | None = None) -> Diagnostic:
-    """Report a function named by `python(...)` that is missing, fails, or gives no examples."""
+    """Report a function named by `python(...)` that is missing, fails, or gives no examples.
+
+    Args:
+        where: The call of `python(...)`.
+        reason: What is wrong with the function, as a sentence.
+        advice: What to do about it; None if there is no advice.
+    """
     return _fault("TFD714", where, reason, "this function", advice=advice)
 
 
@@ -214,7 +298,14 @@ def unexplained(where: Where, reason: str) -> Diagnostic:
 
 
 def unknown_tensor(name: str, names: Sequence[str], nearest: str | None, span: Span | None) -> Diagnostic:
-    """Report a transform of a tensor that the examples do not have."""
+    """Report a transform of a tensor that the examples do not have.
+
+    Args:
+        name: The name as it is written.
+        names: The tensors that the examples have.
+        nearest: The one of them that is most similar; None if none is similar.
+        span: The place of the name in the spec; None if it is not known.
+    """
     return _spec_fault(
         "TFD720",
         f"the examples have no tensor `{name}`",
@@ -228,7 +319,15 @@ def unknown_tensor(name: str, names: Sequence[str], nearest: str | None, span: S
 def lacks_input(
     split: str, name: str, names: Sequence[str], nearest: str | None, span: Span | None
 ) -> Diagnostic:
-    """Report a model input for which the examples of a split have no tensor."""
+    """Report a model input for which the examples of a split have no tensor.
+
+    Args:
+        split: The name of the split.
+        name: The name of the input.
+        names: The tensors that the examples have.
+        nearest: The one of them that is most similar; None if none is similar.
+        span: The place of the source in the spec; None if it is not known.
+    """
     advice = f"rename it: `-> rename({name} = {nearest})`" if nearest else None
     return _spec_fault(
         "TFD721",
@@ -241,7 +340,15 @@ def lacks_input(
 
 
 def does_not_fit(name: str, found: str, wanted: str, span: Span | None, advice: str) -> Diagnostic:
-    """Report a tensor whose dtype or shape after the transforms is not that of the input it feeds."""
+    """Report a tensor whose dtype or shape after the transforms is not that of the input it feeds.
+
+    Args:
+        name: The name of the input.
+        found: The type and shape of the tensor.
+        wanted: The type and shape of the input.
+        span: The place of the source or its last transform in the spec; None if it is not known.
+        advice: What to write instead.
+    """
     return _spec_fault(
         "TFD722",
         f"`{name}` is {found} where the model's input is {wanted}",
@@ -272,10 +379,24 @@ def different_lengths(name: str, found: str, pad: str, span: Span | None) -> Dia
 
 
 def bad_transform(transform: str, reason: str, span: Span | None, advice: str | None = None) -> Diagnostic:
-    """Report a transform that cannot be applied to the tensor that reaches it."""
+    """Report a transform that cannot be applied to the tensor that reaches it.
+
+    Args:
+        transform: The name of the transform.
+        reason: Why not, as a sentence.
+        span: The place of the transform in the spec; None if it is not known.
+        advice: What to do about it; None if there is no advice.
+    """
     return _spec_fault("TFD723", f"`{transform}` cannot be applied: {reason}", span, "here", (), advice)
 
 
 def bad_argument(call: str, reason: str, span: Span | None, advice: str | None = None) -> Diagnostic:
-    """Report an argument of a source or transform that has no meaning."""
+    """Report an argument of a source or transform that has no meaning.
+
+    Args:
+        call: The name of the source or transform.
+        reason: What is wrong, as the end of a sentence.
+        span: The place of the argument in the spec; None if it is not known.
+        advice: What to do about it; None if there is no advice.
+    """
     return _spec_fault("TFD724", f"`{call}` {reason}", span, "here", (), advice)

@@ -35,12 +35,24 @@ def no_specs(folder: str, ending: str) -> Diagnostic:
 
 
 def unreadable(path: str, reason: str, span: Span | None) -> Diagnostic:
-    """A file that the system does not let us read."""
+    """A file that the system does not let us read.
+
+    Args:
+        path: The file.
+        reason: What the system says.
+        span: The place of the `include` that names it in the spec; None if it is not known.
+    """
     return evolve(error("TFD191", f"{in_full(path)} cannot be read: {reason}", span), file=path)
 
 
 def not_a_spec(path: str, suffix: str, span: Span) -> Diagnostic:
-    """An included file whose name, or that of the file which a link leads to, is not that of a spec."""
+    """An included file whose name, or that of the file which a link leads to, is not that of a spec.
+
+    Args:
+        path: The file.
+        suffix: What the names of specs end in.
+        span: The place of the `include` that names it in the spec.
+    """
     return error(
         "TFD194",
         f"{in_full(path)} is not included: it is no spec",
@@ -51,13 +63,25 @@ def not_a_spec(path: str, suffix: str, span: Span) -> Diagnostic:
 
 
 def not_text(path: str, offset: int, span: Span | None) -> Diagnostic:
-    """A file that is no UTF-8 text."""
+    """A file that is no UTF-8 text.
+
+    Args:
+        path: The file.
+        offset: The number of the first byte that is not text, from 0.
+        span: The place of the `include` that names it in the spec; None if it is not known.
+    """
     notes = (f"the first strange byte is number {offset + 1:,}",)
     return evolve(error("TFD192", f"{in_full(path)} is not UTF-8 text", span, notes=notes), file=path)
 
 
 def too_large(path: str, largest: int, span: Span | None) -> Diagnostic:
-    """A file that is far too large for a spec."""
+    """A file that is far too large for a spec.
+
+    Args:
+        path: The file.
+        largest: The most bytes that a spec may have.
+        span: The place of the `include` that names it in the spec; None if it is not known.
+    """
     notes = (f"a spec has at most {largest:,} bytes",)
     return evolve(error("TFD193", f"{in_full(path)} is too large", span, notes=notes), file=path)
 

@@ -62,7 +62,13 @@ def foreign_comments(spans: Sequence[Span], edits: Sequence[Edit]) -> Diagnostic
 
 
 def foreign_token(written: str, right: str, spans: Sequence[Span]) -> Diagnostic:
-    """Report all places of a file with a token of another language, such as `=>`."""
+    """Report all places of a file with a token of another language, such as `=>`.
+
+    Args:
+        written: The token as it is written.
+        right: The token of this language that means the same.
+        spans: The places of all such tokens in the file, of which there is at least one.
+    """
     return error(
         "TFD102",
         f"unexpected {quoted(written)}",
@@ -113,7 +119,14 @@ def range_with_colon(span: Span) -> Diagnostic:
 
 
 def doubled(first: Span, again: Span, *, safe: bool, list_item: bool) -> Diagnostic:
-    """Report two equal tokens in a row; in brackets a `,` between them may have been meant."""
+    """Report two equal tokens in a row.
+
+    Args:
+        first: The place of the first token.
+        again: The place of the second one.
+        safe: Whether removing one of them cannot change what is meant.
+        list_item: Whether they are in brackets, where a `,` between them may have been meant.
+    """
     return error(
         "TFD102",
         f"{quoted(again.text)} stands here twice",
@@ -161,6 +174,12 @@ def called_twice(span: Span, rewritten: tuple[Span, str] | None, *, whole: bool)
     """Report `Dense(64)(x)`; `rewritten` is where it stands and the flow that says the same.
 
     `whole` says that it is all of a value, or the start of a flow.
+
+    Args:
+        span: The place of the second pair of brackets.
+        rewritten: The place of the whole call, and the flow that says the same; None if there is no such
+            flow.
+        whole: Whether the call is all of a value, or the start of a flow, so that the flow can replace it.
     """
     flow = "x -> Dense(64)" if rewritten is None else rewritten[1]
     return error(

@@ -17,7 +17,13 @@ _SHOWN = 40
 
 
 def unexpected_character(character: str, span: Span, instead: str | None) -> Diagnostic:
-    """A character that has no meaning outside strings; `instead` is what it is taken for."""
+    """A character that has no meaning outside strings.
+
+    Args:
+        character: The character.
+        span: The place of the character in the spec.
+        instead: What it is taken for; None if it is dropped.
+    """
     visible = character.isprintable() and not character.isspace()
     plain = instead or _PLAIN.get(character)
     said = quoted(plain) if plain and plain.strip() else "a plain space"
@@ -56,13 +62,26 @@ def name_not_ascii(name: str, span: Span) -> Diagnostic:
 
 
 def unexpected_token(found: str, span: Span, expected: Sequence[str], advice: str | None) -> Diagnostic:
-    """A token in a place where no rule of the grammar has it."""
+    """A token in a place where no rule of the grammar has it.
+
+    Args:
+        found: The token, for the message.
+        span: The place of the token in the spec.
+        expected: What may stand there, for the message; nothing if the text should end.
+        advice: What to do about it; None if there is no advice.
+    """
     wanted = f"expected {joined(expected, 'or')}" if expected else "expected nothing more"
     return error("TFD102", f"unexpected {found}", span, text=wanted, help=advice)
 
 
 def line_goes_on(before: Span, after: Span, *, wanting: bool) -> Diagnostic:
-    """An item that goes on in the next line; `wanting` says whether its first line is incomplete."""
+    """An item that goes on in the next line.
+
+    Args:
+        before: The last token of the first line.
+        after: The first token of the next line.
+        wanting: Whether the first line is incomplete.
+    """
     if wanting:
         arrow = before.text == "->"
         return error(
@@ -97,7 +116,13 @@ def not_a_value(span: Span) -> Diagnostic:
 
 
 def unquoted_label(kind: str, label: str, span: Span) -> Diagnostic:
-    """`model lenet {`."""
+    """`model lenet {`.
+
+    Args:
+        kind: The kind of the block.
+        label: The name as it is written, without quotes.
+        span: The place of the name in the spec.
+    """
     return error(
         "TFD102",
         f"the name of a `{kind}` block is a string",
@@ -183,7 +208,15 @@ def unmatched(closer: str, span: Span) -> Diagnostic:
 
 
 def wrong_closer(opener: str, closer: str, right: str, span: Span, opened: Span) -> Diagnostic:
-    """`(` closed by `]`."""
+    """`(` closed by `]`.
+
+    Args:
+        opener: The opening bracket.
+        closer: The closing bracket that is written.
+        right: The closing bracket that fits.
+        span: The place of the closing bracket in the spec.
+        opened: The place of the opening bracket.
+    """
     return error(
         "TFD105",
         f"`{closer}` does not close `{opener}`",
@@ -248,7 +281,13 @@ def nested_too_deeply(deepest: int, span: Span) -> Diagnostic:
 
 
 def name_too_long(length: int, longest: int, span: Span) -> Diagnostic:
-    """A name or label of absurd length."""
+    """A name or label of absurd length.
+
+    Args:
+        length: The number of its characters.
+        longest: The most characters that a name may have.
+        span: The place of the name in the spec.
+    """
     return error(
         "TFD109",
         f"a name of {length:,} characters is too long",

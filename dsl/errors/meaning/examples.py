@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 
 def random_in_evaluation(transform: str, split: str, span: Span | None) -> Diagnostic:
-    """Report a random transform of examples that are not for training."""
+    """Report a random transform of examples that are not for training.
+
+    Args:
+        transform: The name of the transform.
+        split: The name of the split, `validation` or `test`.
+        span: The place of the transform in the spec; None if it is not known.
+    """
     return error(
         "TFD316",
         f"`{transform}` changes examples at random, and `{split}` is not for training",
@@ -26,7 +32,13 @@ def random_in_evaluation(transform: str, split: str, span: Span | None) -> Diagn
 
 
 def random_before_cache(transform: str, span: Span | None, cache: Span | None) -> Diagnostic:
-    """Report a random transform whose results would be kept in memory."""
+    """Report a random transform whose results would be kept in memory.
+
+    Args:
+        transform: The name of the transform.
+        span: The place of the transform in the spec; None if it is not known.
+        cache: The place of `cache()`; None if it is not known.
+    """
     return error(
         "TFD317",
         f"`{transform}` before `cache` would change an example in the same way in every pass",

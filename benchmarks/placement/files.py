@@ -39,7 +39,7 @@ def workload_of(content: Mapping[str, Any]) -> Workload:
 
     Raises:
         InputError: A field is missing or has a value of another kind, or an edge names a node that is not
-        there.
+            there.
     """
     try:
         nodes = content["nodes"]

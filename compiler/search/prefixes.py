@@ -25,8 +25,7 @@ class Prefixes:
         parts: For each group of the problem the part that it belongs to; groups in a cycle are one part.
         problem: The problem with these parts as its groups.
         members: For each prefix and part, whether the part is in the prefix; the first prefix is empty, and
-        the
-            last is everything.
+            the last is everything.
         words: The same as bits, 64 in a word.
         cut: How many nets each prefix cuts.
         wanted: If not all can be looked at, those with the smallest numbers should be.

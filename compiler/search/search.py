@@ -84,8 +84,7 @@ def search(
     Args:
         workload: The operators and devices.
         starts: Placements that are known. Each is the accelerator or `HOST` for each operator, and no result
-        is worse
-            than the best of them.
+            is worse than the best of them.
         effort: How many times the usual number of cycles to go through.
         seed: The seed of all chance.
 
@@ -94,7 +93,7 @@ def search(
 
     Raises:
         ValueError: The workload has no operators or no accelerators, or a start separates what has to be
-        together.
+            together.
     """
     if not workload.operators or workload.accelerators < 1:
         raise ValueError("a search needs operators and at least one accelerator")

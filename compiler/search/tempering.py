@@ -55,8 +55,7 @@ def temper(
     Args:
         problem: The problem.
         starts: The placements to begin with, as a device for each group (row) and replica (column); those of
-        the
-            first columns get the lowest temperatures.
+            the first columns get the lowest temperatures.
         scale: The load that the energy is relative to, about that of the best placement that is known.
         sweeps: How often every group is offered a new device in every replica.
         ladder: The temperatures.

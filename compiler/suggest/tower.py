@@ -30,8 +30,9 @@ class Layer:
     Attributes:
         seconds: The time of its ops, forward and backward.
         bytes: The bytes of its outputs, which are kept until its gradients are computed, and of its
-        variables. device: The number in the group of the device that most of its ops are on. tensors: What
-        it sends to other layers.
+            variables.
+        device: The number in the group of the device that most of its ops are on.
+        tensors: What it sends to other layers.
     """
 
     seconds: float = 0.0

@@ -315,6 +315,7 @@ class TableCosts:
         cpu: The kind of the cores of CPUs.
         cores: The cores of each machine.
         setting: What is known of the devices.
+        estimate: Always true, because no figure is measured.
     """
 
     gpu: Hardware | None

@@ -40,12 +40,9 @@ class Type:
 
     Attributes:
         kind: The kind of type. `word`: one of `words`; `quantity`: an amount with a unit of `dimension`;
-            `list`: items of type
-        `item`; `shape`: an integer or nested lists of integers; `call`: a call of a function of the table
-            `of`; `keras`: a call
-        of a Keras object of category `of`, or one of `words`; `tensor`: the name of a tensor of the examples;
-            `either`: any of
-        `options`.
+            `list`: items of type `item`; `shape`: an integer or nested lists of integers; `call`: a call of a
+            function of the table `of`; `keras`: a call of a Keras object of category `of`, or one of `words`;
+            `tensor`: the name of a tensor of the examples; `either`: any of `options`.
         words: The allowed words.
         dimension: The dimension of a quantity.
         item: The type of the items of a list.

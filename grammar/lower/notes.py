@@ -20,8 +20,7 @@ class Notes:
         unknown: The names that are not defined.
         incomplete: The `layer` blocks whose parameters are not all known.
         doubtful: The names that may have been meant by something with an error; `layer` means any layer, and
-            `let` any
-        constant.
+            `let` any constant.
     """
 
     constants: set[str] = field(factory=set)

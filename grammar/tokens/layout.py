@@ -25,13 +25,13 @@ _ASKS_FOR_MORE = _OPERATORS | {"ARROW", "MINUS"}
 def arrange(tokens: list[Token], source: Source, reports: Reports) -> list[Token] | None:
     """Balance the brackets and drop the newlines that end no item.
 
-    Returns:
-        The tokens, or None if brackets are nested too deeply.
-
     Args:
         tokens: The tokens.
         source: The text that they are of.
-        reports: The reports of the text.
+        reports: The reports, to which errors are added.
+
+    Returns:
+        The tokens, or None if brackets are nested too deeply.
     """
     match _survey(tokens):
         case Token() as deepest:

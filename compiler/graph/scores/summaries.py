@@ -33,8 +33,8 @@ def build_summaries(
         rates: The learning rate of each group of weights, of which the first is shown; empty without an
             optimizer.
         metrics: The metrics by name.
+        updates: The update of the step, whose gradients are summarized; None without an optimizer.
         weights: What `read_weights` gives.
-        updates: The update of the step, whose gradients are summarized.
     """
     wanted = assembly.plan.spec.train.summaries
     if wanted == "none":

@@ -25,12 +25,22 @@ def in_full(path: str) -> str:
 
 
 def listed(names: Iterable[str], last: str = "and") -> str:
-    """Return names in backticks as a list in a sentence: `a`, `b` and `c`."""
+    """Return names in backticks as a list in a sentence: `a`, `b` and `c`.
+
+    Args:
+        names: The names, of which there is at least one.
+        last: The word before the last name.
+    """
     return joined([quoted(name) for name in names], last)
 
 
 def joined(words: Iterable[str], last: str = "and") -> str:
-    """Return words as a list in a sentence: a, b and c."""
+    """Return words as a list in a sentence: a, b and c.
+
+    Args:
+        words: The words, of which there is at least one.
+        last: The word before the last of them.
+    """
     *start, end = words
     return f"{', '.join(start)} {last} {end}" if start else end
 
@@ -42,7 +52,12 @@ def article(word: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with a noun, in the plural unless the number is one."""
+    """Return a number with a noun, in the plural unless the number is one.
+
+    Args:
+        number: The number.
+        noun: What is counted, in the singular.
+    """
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -50,6 +65,10 @@ def alternatives(names: Iterable[str], to: str = "") -> str:
     """Return a list of at most eight names for a sentence, those most similar to `to` first.
 
     The list ends with the number of the names that are left out.
+
+    Args:
+        names: The names.
+        to: The name that is written; empty for their own order.
     """
     known = by_nearness(to, names)
     shown = [quoted(each) for each in known[:MOST_LISTED]]

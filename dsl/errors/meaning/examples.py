@@ -50,7 +50,12 @@ def random_before_cache(transform: str, span: Span | None, cache: Span | None) -
 
 
 def mixing_layer(layer: str, span: Span | None) -> Diagnostic:
-    """Report a layer that mixes the images of a batch."""
+    """Report a layer that mixes the images of a batch.
+
+    Args:
+        layer: The name of the layer.
+        span: The place of the layer in the spec; None if it is not known.
+    """
     return error(
         "TFD561",
         f"`{layer}` mixes each image with others of its batch, and does not mix their labels",

@@ -18,7 +18,12 @@ _SHOWN = 6
 
 
 def unused_binding(name: str, span: Span) -> Diagnostic:
-    """A binding that goes nowhere."""
+    """A binding that goes nowhere.
+
+    Args:
+        name: The name of the binding.
+        span: The place of the name in the spec.
+    """
     return warning(
         "TFD601",
         f"nothing uses {quoted(name)}",
@@ -29,7 +34,12 @@ def unused_binding(name: str, span: Span) -> Diagnostic:
 
 
 def unused_output(name: str, span: Span) -> Diagnostic:
-    """Report one of several outputs of a step that goes nowhere."""
+    """Report one of several outputs of a step that goes nowhere.
+
+    Args:
+        name: The name of the output.
+        span: The place of the name in the spec.
+    """
     return warning(
         "TFD601",
         f"nothing uses {quoted(name)}",
@@ -40,7 +50,12 @@ def unused_output(name: str, span: Span) -> Diagnostic:
 
 
 def unused_constant(name: str, span: Span) -> Diagnostic:
-    """A constant that nothing uses."""
+    """A constant that nothing uses.
+
+    Args:
+        name: The name of the constant.
+        span: The place of the name in the spec.
+    """
     return warning(
         "TFD602",
         f"nothing uses the constant {quoted(name)}",
@@ -113,7 +128,12 @@ def devices_without_clones(names: Sequence[str], of: int, rule: Span | None, spa
 
 
 def ineffective_rule(span: Span, later: Span) -> Diagnostic:
-    """A rule that a later one overrules."""
+    """A rule that a later one overrules.
+
+    Args:
+        span: The place of the rule in the spec.
+        later: The place of the rule that overrules it.
+    """
     return warning(
         "TFD604",
         "this rule never decides anything",
@@ -125,7 +145,12 @@ def ineffective_rule(span: Span, later: Span) -> Diagnostic:
 
 
 def unused_layer(name: str, span: Span) -> Diagnostic:
-    """A `layer` block that nothing uses."""
+    """A `layer` block that nothing uses.
+
+    Args:
+        name: The name of the block.
+        span: The place of the name in the spec.
+    """
     return warning(
         "TFD605", f"nothing uses the layer {quoted(name)}", span, text="unused", help="remove it, or use it"
     )

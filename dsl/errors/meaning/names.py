@@ -17,7 +17,12 @@ _ITSELF = 2
 
 
 def similar(kind: str, near: str | None) -> tuple[str, ...]:
-    """Return the note that points to a similar name, if there is one."""
+    """Return the note that points to a similar name, if there is one.
+
+    Args:
+        kind: What the name is of, such as `attribute`.
+        near: The similar name; None if there is none.
+    """
     return () if near is None else (f"there is {article(kind)} with a similar name: {quoted(near)}",)
 
 
@@ -157,7 +162,12 @@ def name_of_input(name: str, span: Span, first: Span | None) -> Diagnostic:
 
 
 def second_model(span: Span, first: Span) -> Diagnostic:
-    """A second `model` block, as the two networks of a GAN would have."""
+    """A second `model` block, as the two networks of a GAN would have.
+
+    Args:
+        span: The place of the second block in the spec.
+        first: The place of the first block.
+    """
     return error(
         "TFD203",
         "the block `model` is defined twice",
@@ -206,7 +216,12 @@ def missing_model(span: Span) -> Diagnostic:
 
 
 def missing_output(name: str, span: Span) -> Diagnostic:
-    """A `layer` block that gives nothing."""
+    """A `layer` block that gives nothing.
+
+    Args:
+        name: The name of the block.
+        span: The place of the block in the spec.
+    """
     return error(
         "TFD204",
         f"the layer {quoted(name)} lacks `output`",
@@ -217,7 +232,12 @@ def missing_output(name: str, span: Span) -> Diagnostic:
 
 
 def missing_input(name: str, span: Span) -> Diagnostic:
-    """A `layer` block that takes nothing."""
+    """A `layer` block that takes nothing.
+
+    Args:
+        name: The name of the block.
+        span: The place of the block in the spec.
+    """
     return error(
         "TFD204",
         f"the layer {quoted(name)} has no input",
@@ -240,7 +260,12 @@ def misplaced_entry(place: str, span: Span, takes: str, advice: str | None) -> D
 
 
 def block_written_as_attribute(name: str, span: Span) -> Diagnostic:
-    """`data = 3`."""
+    """A block that is written as an attribute: `data = 3`.
+
+    Args:
+        name: The kind of the block.
+        span: The place of the name in the spec.
+    """
     return error(
         "TFD205",
         f"{quoted(name)} is a block, not an attribute",
@@ -251,7 +276,12 @@ def block_written_as_attribute(name: str, span: Span) -> Diagnostic:
 
 
 def attribute_written_as_block(name: str, span: Span) -> Diagnostic:
-    """`count { 3 }`."""
+    """An attribute that is written as a block: `count { 3 }`.
+
+    Args:
+        name: The name of the attribute.
+        span: The place of the name in the spec.
+    """
     return error(
         "TFD205",
         f"{quoted(name)} is an attribute, not a block",
@@ -262,7 +292,12 @@ def attribute_written_as_block(name: str, span: Span) -> Diagnostic:
 
 
 def missing_version(at: Span, version: int) -> Diagnostic:
-    """A spec that does not start with the version of the language."""
+    """A spec that does not start with the version of the language.
+
+    Args:
+        at: The place of the start of the file, which is empty.
+        version: The version that this tool knows.
+    """
     return warning(
         "TFD206",
         "the spec does not say which version of the language it is in",
@@ -299,7 +334,12 @@ def newer_version(found: int, known: int, span: Span) -> Diagnostic:
 
 
 def missing_label(kind: str, span: Span) -> Diagnostic:
-    """A block that needs a name."""
+    """A block that needs a name.
+
+    Args:
+        kind: The kind of the block.
+        span: The place of the kind in the spec.
+    """
     return error(
         "TFD208",
         f"this `{kind}` block has no name",
@@ -310,7 +350,12 @@ def missing_label(kind: str, span: Span) -> Diagnostic:
 
 
 def unexpected_label(kind: str, span: Span) -> Diagnostic:
-    """A block that takes no name."""
+    """A block that takes no name.
+
+    Args:
+        kind: The kind of the block.
+        span: The place of the name in the spec.
+    """
     return error(
         "TFD208",
         f"a `{kind}` block has no name",
@@ -380,7 +425,12 @@ def include_cycle(path: str, span: Span, chain: Iterable[str]) -> Diagnostic:
 
 
 def include_outside(path: str, span: Span) -> Diagnostic:
-    """An included file outside the tree of the including one."""
+    """An included file outside the tree of the including one.
+
+    Args:
+        path: The path as it is written.
+        span: The place of the path in the spec.
+    """
     return error(
         "TFD211",
         f"{quoted(path)} is outside the directory of this file",

@@ -114,7 +114,12 @@ def index_missing(name: str, what: str, span: Span) -> Diagnostic:
 
 
 def segment_after_device(span: Span, kind: str) -> Diagnostic:
-    """`gpu[0].cpu[1]`."""
+    """A part behind a device: `gpu[0].cpu[1]`.
+
+    Args:
+        span: The place of the part in the spec.
+        kind: `cpu` or `gpu`.
+    """
     return error("TFD402", f"a {kind} has no parts", span, text="expected nothing more")
 
 
@@ -184,7 +189,12 @@ def unknown_selector(name: str, span: Span, near: str | None, known: Sequence[st
 
 
 def glob_missing(name: str, span: Span) -> Diagnostic:
-    """`ops -> gpu[0]` without a glob."""
+    """A selector without the glob that it needs: `ops -> gpu[0]`.
+
+    Args:
+        name: The name of the selector.
+        span: The place of the selector in the spec.
+    """
     return error(
         "TFD406",
         f"{quoted(name)} needs a glob",
@@ -195,7 +205,12 @@ def glob_missing(name: str, span: Span) -> Diagnostic:
 
 
 def target_needs_devices(name: str, span: Span) -> Diagnostic:
-    """`balanced` without its devices."""
+    """A target such as `balanced` without its devices.
+
+    Args:
+        name: The name of the target.
+        span: The place of the target in the spec.
+    """
     sample = "groups(gpu[*], size = 2)" if name == "groups" else f"{name}(ps[*])"
     return error(
         "TFD406",

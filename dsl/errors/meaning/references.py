@@ -425,7 +425,12 @@ def repeat_shared(span: Span) -> Diagnostic:
 
 
 def shared_block(name: str, span: Span) -> Diagnostic:
-    """`layer(...)` of what is not one layer of Keras."""
+    """`layer(...)` of what is not one layer of Keras.
+
+    Args:
+        name: The name of what is written there.
+        span: The place of what is written there in the spec.
+    """
     return error(
         "TFD411",
         f"`layer` shares one layer or one `layer` block, and {quoted(name)} is neither",

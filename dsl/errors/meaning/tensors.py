@@ -37,7 +37,12 @@ def several_outputs(step: str, count: int, span: Span | None, names: int = 1) ->
 
 
 def constant_into_layer(step: str, span: Span | None) -> Diagnostic:
-    """Report a layer whose input depends on no input of the model."""
+    """Report a layer whose input depends on no input of the model.
+
+    Args:
+        step: The name of the layer.
+        span: The place of the layer in the spec; None if it is not known.
+    """
     return error(
         "TFD560",
         f"`{step}` gets a tensor that depends on no input of the model",
@@ -115,7 +120,12 @@ def constant_output(span: Span | None) -> Diagnostic:
 
 
 def batch_indexed(name: str | None, span: Span) -> Diagnostic:
-    """Report an index that chooses among the examples of a batch; `name` is the tensor's, if it has one."""
+    """Report an index that chooses among the examples of a batch.
+
+    Args:
+        name: The name of the tensor; None if it has none.
+        span: The place of the index in the spec.
+    """
     example = f", as in `{name}[:, 0]`," if name is not None else ""
     return error(
         "TFD561",
@@ -185,7 +195,12 @@ def no_prediction(span: Span | None) -> Diagnostic:
 
 
 def no_call_arguments(name: str, span: Span) -> Diagnostic:
-    """Report arguments in second brackets of something whose call takes none."""
+    """Report arguments in second brackets of something whose call takes none.
+
+    Args:
+        name: What has the second brackets.
+        span: The place of the first argument in the second brackets.
+    """
     return error(
         "TFD562",
         f"`{name}` takes no arguments in second brackets",

@@ -209,7 +209,12 @@ def descending_range(span: Span, first: int, last: int) -> Diagnostic:
 
 
 def range_too_long(span: Span, longest: int) -> Diagnostic:
-    """A range of millions."""
+    """A range of millions.
+
+    Args:
+        span: The place of the range in the spec.
+        longest: The most numbers that a range may have.
+    """
     return error("TFD305", "this range is too long", span, notes=(f"the longest has {longest:,} numbers",))
 
 
@@ -254,7 +259,12 @@ def loss_expected(kind: str, found: str, span: Span) -> Diagnostic:
 
 
 def several_tensors(what: str, span: Span) -> Diagnostic:
-    """A list in place of one tensor, such as the output of a model."""
+    """A list in place of one tensor, such as the output of a model.
+
+    Args:
+        what: What takes the tensor, for the message.
+        span: The place of the list in the spec.
+    """
     return error(
         "TFD301",
         f"{what} takes one tensor, not a list",
@@ -287,7 +297,12 @@ def pair_expected(kind: str, span: Span, given: int) -> Diagnostic:
 
 
 def steps_before_loss(kind: str, span: Span) -> Diagnostic:
-    """Layers between the pair and the loss."""
+    """Layers between the pair and the loss.
+
+    Args:
+        kind: `loss` or `metric`.
+        span: The place of the first of these layers in the spec.
+    """
     return error(
         "TFD301",
         f"a {kind} takes its tensors as they are",
@@ -298,7 +313,12 @@ def steps_before_loss(kind: str, span: Span) -> Diagnostic:
 
 
 def brackets_around_flows(kind: str, span: Span) -> Diagnostic:
-    """`a -> F() + b -> G()`, which reads as `a -> (F() + b) -> G()`."""
+    """Flows without brackets in a sum: `a -> F() + b -> G()`, which reads as `a -> (F() + b) -> G()`.
+
+    Args:
+        kind: `loss` or `metric`.
+        span: The place of the step as which the rest is read.
+    """
     sample = _SAMPLES[kind]
     return error(
         "TFD301",

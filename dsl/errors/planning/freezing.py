@@ -33,7 +33,12 @@ def freeze_matches_nothing(glob: str, names: Sequence[str], span: Span | None) -
 
 
 def everything_frozen(names: Sequence[str], span: Span | None) -> Diagnostic:
-    """Report a model all of whose weights are frozen."""
+    """Report a model all of whose weights are frozen.
+
+    Args:
+        names: The names of the weights.
+        span: The place of what freezes them in the spec; None if it is not known.
+    """
     shown = ", ".join(f"`{each}`" for each in names[:MOST_NAMES])
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return error(
@@ -64,7 +69,12 @@ def part_matches_nothing(glob: str, file: str, names: Sequence[str], span: Span 
 
 
 def step_without_weights(file: str, span: Span | None) -> Diagnostic:
-    """Report a step that is to start from a file although it has no weights."""
+    """Report a step that is to start from a file although it has no weights.
+
+    Args:
+        file: The file.
+        span: The place of the step in the spec; None if it is not known.
+    """
     return error("TFD572", f"the step has no weights that could start from `{file}`", span)
 
 

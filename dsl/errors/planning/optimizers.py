@@ -11,7 +11,12 @@ from dsl.source import Span
 
 
 def weights_without(names: Sequence[str], span: Span | None) -> Diagnostic:
-    """Report trainable weights that no group of `optimizer` takes; `span` is the last group's."""
+    """Report trainable weights that no group of `optimizer` takes.
+
+    Args:
+        names: The names of these weights.
+        span: The place of the last group in the spec; None if it is not known.
+    """
     return error(
         "TFD550",
         f"no optimizer for {counted(len(names), 'trainable weight')}",
@@ -23,7 +28,12 @@ def weights_without(names: Sequence[str], span: Span | None) -> Diagnostic:
 
 
 def group_without_weights(pattern: str, span: Span | None) -> Diagnostic:
-    """Report a group of `optimizer` whose weights all belong to groups before it."""
+    """Report a group of `optimizer` whose weights all belong to groups before it.
+
+    Args:
+        pattern: The glob of the group.
+        span: The place of the group in the spec; None if it is not known.
+    """
     return error(
         "TFD551",
         f"no weight is left for `{pattern}`",

@@ -345,7 +345,12 @@ def no_training_data(
 
 
 def no_gradient(variables: Sequence[str], span: Span | None) -> Diagnostic:
-    """Report a model none of whose weights the loss depends on."""
+    """Report a model none of whose weights the loss depends on.
+
+    Args:
+        variables: The names of the weights; none if the model has none.
+        span: The place of the loss in the spec; None if it is not known.
+    """
     listed = ", ".join(f"`{each}`" for each in variables[:5])
     return error(
         "TFD510",

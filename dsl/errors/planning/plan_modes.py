@@ -46,7 +46,12 @@ def random_numbers(span: Span | None) -> Diagnostic:
 
 
 def random_predictions(step: str, span: Span | None) -> Diagnostic:
-    """Report a layer that draws random numbers also when the model predicts."""
+    """Report a layer that draws random numbers also when the model predicts.
+
+    Args:
+        step: The name of the layer.
+        span: The place of the layer in the spec; None if it is not known.
+    """
     return error(
         "TFD527",
         f"`{step}` draws random numbers also when the model predicts",

@@ -11,7 +11,12 @@ from dsl.source import Span
 
 
 def worker_without_clones(task: str, span: Span | None) -> Diagnostic:
-    """Report a task that would have a graph without a tower."""
+    """Report a task that would have a graph without a tower.
+
+    Args:
+        task: The task, such as `worker[1]`.
+        span: The place of what leaves it out in the spec; None if it is not known.
+    """
     return error(
         "TFD541",
         f"no clone is on `{task}`",
@@ -23,7 +28,12 @@ def worker_without_clones(task: str, span: Span | None) -> Diagnostic:
 
 
 def clones_on_server(task: str, span: Span | None) -> Diagnostic:
-    """Report clones on a parameter server, which has no graph of its own."""
+    """Report clones on a parameter server, which has no graph of its own.
+
+    Args:
+        task: The task, such as `ps[0]`.
+        span: The place of what puts a clone there in the spec; None if it is not known.
+    """
     return error(
         "TFD542",
         f"a clone is on `{task}`, which only keeps variables",
@@ -52,7 +62,12 @@ def too_many_backups(backup: int, workers: int, span: Span | None) -> Diagnostic
 
 
 def uneven_workers(batches: Sequence[int], span: Span | None) -> Diagnostic:
-    """Report workers that cannot stand in for each other."""
+    """Report workers that cannot stand in for each other.
+
+    Args:
+        batches: The number of examples of each worker in a step.
+        span: The place of `backup` in the spec; None if it is not known.
+    """
     return error(
         "TFD544",
         "`backup` needs workers with equal batches",

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 
 def bad_profile(path: str, reason: str) -> Diagnostic:
-    """Report a profile that cannot be used; `reason` follows the name of the file."""
+    """Report a profile that cannot be used; `reason` follows the name of the file.
+
+    Args:
+        path: The file.
+        reason: What is wrong with it, as the end of a sentence that begins with `it`.
+    """
     return error(
         "TFD755",
         f"{in_full(path)} is not a profile of a machine: it {reason}",

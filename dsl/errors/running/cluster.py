@@ -41,7 +41,12 @@ def no_such_task(ref: str, refs: Sequence[str], span: Span | None) -> Diagnostic
 
 
 def no_addresses(job: str, span: Span | None) -> Diagnostic:
-    """Report a task that is to be run by itself although nothing says where the others are."""
+    """Report a task that is to be run by itself although nothing says where the others are.
+
+    Args:
+        job: The name of the job.
+        span: The place of the job in the spec; None if it is not known.
+    """
     return error(
         "TFD761",
         f"nothing says where the tasks of `{job}` are",
@@ -84,7 +89,12 @@ def not_running(span: Span | None) -> Diagnostic:
 
 
 def which_task(refs: Sequence[str], span: Span | None) -> Diagnostic:
-    """Report a worker's process that does not say which worker it is."""
+    """Report a worker's process that does not say which worker it is.
+
+    Args:
+        refs: The workers of the cluster, of which there is at least one.
+        span: The place of the first job in the spec; None if it is not known.
+    """
     return error(
         "TFD761",
         "nothing says which worker this process is",
@@ -250,7 +260,12 @@ def other_version(ref: str, address: str, what: str, ours: str, theirs: str) -> 
 
 
 def open_to_network(ref: str, where: str) -> Diagnostic:
-    """Warn of a server that others than this machine can reach."""
+    """Warn of a server that others than this machine can reach.
+
+    Args:
+        ref: The task.
+        where: Where it listens, for the message.
+    """
     return warning(
         "TFD767",
         f"the server of `{ref}` listens at {where}, and TensorFlow's servers ask nobody who they are",
@@ -278,7 +293,12 @@ def no_secret(path: str, reason: str, advice: str | None = None) -> Diagnostic:
 
 
 def other_secret(ref: str, address: str) -> Diagnostic:
-    """Report a task that does not share the secret of this process."""
+    """Report a task that does not share the secret of this process.
+
+    Args:
+        ref: The task.
+        address: Its address.
+    """
     return error(
         "TFD771",
         f"`{ref}` at {address} does not have the secret of this process",

@@ -36,7 +36,12 @@ def loss_not_finite(step: int, loss: float, last_good: int | None, span: Span | 
 
 
 def gradients_not_finite(skipped: int, span: Span | None) -> Diagnostic:
-    """Report gradients that are infinite or no numbers however small the scale of the loss is."""
+    """Report gradients that are infinite or no numbers however small the scale of the loss is.
+
+    Args:
+        skipped: The number of steps in a row that were skipped.
+        span: The place of `precision` in the spec; None if it is not known.
+    """
     return error(
         "TFD730",
         f"the gradients of {skipped} steps on end were not finite",
@@ -159,7 +164,12 @@ def directory_gone(directory: str, now: str | None, span: Span | None) -> Diagno
 
 
 def file_gone(path: str, span: Span | None) -> Diagnostic:
-    """Report a file of a run that was removed, renamed or replaced while the run needed it."""
+    """Report a file of a run that was removed, renamed or replaced while the run needed it.
+
+    Args:
+        path: The file.
+        span: The place of the attribute `directory` in the spec; None if it is not known.
+    """
     return error(
         "TFD747",
         f"`{path}` was removed or replaced during the run",
@@ -189,17 +199,32 @@ def cannot_write(path: str, reason: str, last_good: int | None = None, *, full: 
 
 
 def checkpoint_damaged(path: str, reason: str) -> Diagnostic:
-    """Warn of a checkpoint that cannot be read and is passed over for the one before."""
+    """Warn of a checkpoint that cannot be read and is passed over for the one before.
+
+    Args:
+        path: The checkpoint.
+        reason: What is wrong with it.
+    """
     return warning("TFD734", f"the checkpoint `{path}` is passed over: {reason}", None)
 
 
 def record_damaged(path: str, reason: str) -> Diagnostic:
-    """Warn of a file of a run that is passed over; `reason` says what it has or is."""
+    """Warn of a file of a run that is passed over.
+
+    Args:
+        path: The file.
+        reason: What it has or is, as the end of a sentence that begins with `it`.
+    """
     return warning("TFD746", f"`{path}` is passed over: it {reason}", None)
 
 
 def no_sound_checkpoint(directory: str, tried: int) -> Diagnostic:
-    """Report that every checkpoint of a run is damaged."""
+    """Report that every checkpoint of a run is damaged.
+
+    Args:
+        directory: The folder of the checkpoints.
+        tried: The number of checkpoints.
+    """
     return error(
         "TFD734",
         f"none of the {counted(tried, 'checkpoint')} in `{directory}` can be read",
@@ -209,20 +234,35 @@ def no_sound_checkpoint(directory: str, tried: int) -> Diagnostic:
 
 
 def no_history(path: str, reason: str) -> Diagnostic:
-    """Report a run whose history cannot be read."""
+    """Report a run whose history cannot be read.
+
+    Args:
+        path: The file.
+        reason: Why not.
+    """
     return error(
         "TFD745", f"the history `{path}` cannot be read: {reason}", None, help="name a run directory"
     )
 
 
 def nothing_to_plot(score: str, known: Sequence[str]) -> Diagnostic:
-    """Report a score that no line of the histories has."""
+    """Report a score that no line of the histories has.
+
+    Args:
+        score: The name of the score.
+        known: The scores that there are; none if no step has been logged.
+    """
     notes = options("there are", known, score) or ("no step has been logged yet",)
     return error("TFD745", f"no run has a score `{score}`", None, notes=notes)
 
 
 def split_missing(names: Sequence[str], span: Span | None) -> Diagnostic:
-    """Report splits that are to be evaluated and that the spec does not have."""
+    """Report splits that are to be evaluated and that the spec does not have.
+
+    Args:
+        names: The names of these splits, of which there is at least one.
+        span: The place of the block `data`, or of the spec in the spec; None if it is not known.
+    """
     return error(
         "TFD744",
         f"the spec has no {_some(names)} to evaluate",
@@ -232,7 +272,12 @@ def split_missing(names: Sequence[str], span: Span | None) -> Diagnostic:
 
 
 def checkpoint_unreadable(path: str, reason: str) -> Diagnostic:
-    """Report a checkpoint that was asked for by name and cannot be read."""
+    """Report a checkpoint that was asked for by name and cannot be read.
+
+    Args:
+        path: The checkpoint.
+        reason: Why not.
+    """
     return error("TFD734", f"the checkpoint `{path}` cannot be read: {reason}", None)
 
 
@@ -263,7 +308,12 @@ def checkpoint_does_not_fit(path: str, faults: Sequence[str], span: Span | None)
 
 
 def starts_anew(path: str, names: Sequence[str]) -> Diagnostic:
-    """Warn of slots or averages that a checkpoint lacks."""
+    """Warn of slots or averages that a checkpoint lacks.
+
+    Args:
+        path: The checkpoint.
+        names: The names of the slots and averages.
+    """
     return warning(
         "TFD737",
         f"the checkpoint `{path}` lacks {_some(names)}",
@@ -449,7 +499,12 @@ def weights_not_fetched(
 
 
 def history_mended(path: str, lines: int) -> Diagnostic:
-    """Warn of lines of a history that were cut off or are no JSON, and were taken out."""
+    """Warn of lines of a history that were cut off or are no JSON, and were taken out.
+
+    Args:
+        path: The file.
+        lines: The number of lines that were taken out.
+    """
     return warning(
         "TFD743",
         f"{counted(lines, 'broken line')} of `{path}` {'was' if lines == 1 else 'were'} taken out",

@@ -213,7 +213,12 @@ def out_of_range(where: Where, value: str, reason: str, *, advice: str | None = 
 
 
 def quoting(where: Where, reason: str) -> Diagnostic:
-    """Report quotes that do not pair up as CSV wants them."""
+    """Report quotes that do not pair up as CSV wants them.
+
+    Args:
+        where: The quote.
+        reason: What is wrong with it, as a sentence.
+    """
     return _fault("TFD708", where, reason, "here")
 
 
@@ -290,7 +295,12 @@ def python_function(where: Where, reason: str, *, advice: str | None = None) -> 
 
 
 def unexplained(where: Where, reason: str) -> Diagnostic:
-    """Report a record that TensorFlow refuses for a reason that has no code of its own."""
+    """Report a record that TensorFlow refuses for a reason that has no code of its own.
+
+    Args:
+        where: The record.
+        reason: The message of TensorFlow.
+    """
     return _fault("TFD715", where, "the record cannot be read", "", notes=(reason,))
 
 

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 def missing(path: str, span: Span | None) -> Diagnostic:
-    """A file that is not there; `span` is the include that names it."""
+    """A file that is not there.
+
+    Args:
+        path: The file.
+        span: The place of the `include` that names it; None for the spec itself.
+    """
     if span is None:
         return evolve(error("TFD190", f"there is no file {in_full(path)}", None), file=path)
     return error(
@@ -28,7 +33,12 @@ def missing(path: str, span: Span | None) -> Diagnostic:
 
 
 def no_specs(folder: str, ending: str) -> Diagnostic:
-    """A folder that stands for the specs below it, and has none."""
+    """A folder that stands for the specs below it, and has none.
+
+    Args:
+        folder: The folder.
+        ending: What the names of specs end in.
+    """
     notes = ("hidden folders and those called `build` are not looked into",)
     what = f"no file below {in_full(folder)} ends in `{ending}`"
     return evolve(error("TFD190", what, None, notes=notes), file=folder)
@@ -87,7 +97,12 @@ def too_large(path: str, largest: int, span: Span | None) -> Diagnostic:
 
 
 def empty(path: str, span: Span | None) -> Diagnostic:
-    """A file with nothing but white space and comments in it."""
+    """A file with nothing but white space and comments in it.
+
+    Args:
+        path: The file.
+        span: The place of the start of the file in the spec; None if it is not known.
+    """
     return error(
         "TFD110",
         f"{in_full(path)} is empty",

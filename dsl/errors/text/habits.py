@@ -47,6 +47,10 @@ def foreign_comments(spans: Sequence[Span], edits: Sequence[Edit]) -> Diagnostic
     """Report all comments of a file that start with `//` or `/*`.
 
     `edits` make comments of this language of them; there are none if one of them cannot be changed.
+
+    Args:
+        spans: The places of the comments, of which there is at least one.
+        edits: The edits that make comments of this language of them; none if one of them cannot be changed.
     """
     sign = spans[0].text[:2]
     return error(
@@ -82,7 +86,12 @@ def foreign_token(written: str, right: str, spans: Sequence[Span]) -> Diagnostic
 
 
 def quoted_keys(spans: Sequence[Span], edits: Sequence[Edit]) -> Diagnostic:
-    """Report all names of attributes and blocks of a file that stand in quotes, as JSON has them."""
+    """Report all names of attributes and blocks of a file that stand in quotes, as JSON has them.
+
+    Args:
+        spans: The places of the names with their quotes, of which there is at least one.
+        edits: The edits that remove the quotes, one for each name.
+    """
     return error(
         "TFD102",
         "the name of an attribute or a block has no quotes",
@@ -96,7 +105,12 @@ def quoted_keys(spans: Sequence[Span], edits: Sequence[Edit]) -> Diagnostic:
 
 
 def colon_of_block(span: Span, *, brace: bool) -> Diagnostic:
-    """Report a `:` before the `{` of a block, or in its place."""
+    """Report a `:` before the `{` of a block, or in its place.
+
+    Args:
+        span: The place of the `:` in the spec.
+        brace: Whether a `{` follows.
+    """
     return error(
         "TFD101",
         "a block has no `:`",
@@ -165,7 +179,12 @@ ATTRIBUTES = {
 
 
 def foreign_word(word: str, span: Span) -> Diagnostic:
-    """Report a word that is part of other languages and not of this one, such as `for`."""
+    """Report a word that is part of other languages and not of this one, such as `for`.
+
+    Args:
+        word: The word.
+        span: The place of the word in the spec.
+    """
     message = f"the language has no {quoted(word)}" if word != "let" else "`let` is a block"
     return error("TFD102", message, span, text="not a word of a spec", help=WORDS[word])
 

@@ -50,7 +50,12 @@ def _known_as(character: str) -> str:
 
 
 def name_not_ascii(name: str, span: Span) -> Diagnostic:
-    """A name with letters that TensorFlow's names cannot have."""
+    """A name with letters that TensorFlow's names cannot have.
+
+    Args:
+        name: The name.
+        span: The place of the name in the spec.
+    """
     strange = sorted({letter for letter in name if not letter.isascii()})
     return error(
         "TFD101",
@@ -104,7 +109,12 @@ def line_goes_on(before: Span, after: Span, *, wanting: bool) -> Diagnostic:
 
 
 def value_expected(source: Source, start: int) -> Diagnostic:
-    """A `--set` whose value is empty."""
+    """A `--set` whose value is empty.
+
+    Args:
+        source: The text of the option.
+        start: The offset at which the value should be.
+    """
     return error(
         "TFD102", "the value is missing", Span(source, start, len(source.text)), text="expected a value"
     )
@@ -134,7 +144,12 @@ def unquoted_label(kind: str, label: str, span: Span) -> Diagnostic:
 
 
 def equals_before_block(kind: str, span: Span) -> Diagnostic:
-    """`data = { ... }`."""
+    """A `=` before a block: `data = { ... }`.
+
+    Args:
+        kind: The kind of the block.
+        span: The place of the `=` in the spec.
+    """
     return error(
         "TFD102",
         "unexpected `=` before a block",
@@ -177,13 +192,23 @@ def single_quotes(span: Span) -> Diagnostic:
 
 
 def unclosed(opener: str, span: Span) -> Diagnostic:
-    """A bracket that is never closed."""
+    """A bracket that is never closed.
+
+    Args:
+        opener: The bracket.
+        span: The place of the bracket in the spec.
+    """
     closer = {"(": ")", "[": "]", "{": "}"}[opener]
     return error("TFD104", f"this `{opener}` is never closed", span, text=f"its `{closer}` is missing")
 
 
 def missing_brace(header: Span, closer: Span) -> Diagnostic:
-    """A `}` for which no block was opened, after a line that looks like the start of one."""
+    """A `}` for which no block was opened, after a line that looks like the start of one.
+
+    Args:
+        header: The place of that line.
+        closer: The place of the `}`.
+    """
     return error(
         "TFD104",
         f"the block {quoted(header.text)} has no `{{`",
@@ -201,7 +226,12 @@ def stray_brace(span: Span) -> Diagnostic:
 
 
 def unmatched(closer: str, span: Span) -> Diagnostic:
-    """A closing bracket that nothing was opened for."""
+    """A closing bracket that nothing was opened for.
+
+    Args:
+        closer: The bracket.
+        span: The place of the bracket in the spec.
+    """
     return error(
         "TFD105", f"this `{closer}` closes nothing", span, text="nothing is open here", help="remove it"
     )
@@ -228,7 +258,12 @@ def wrong_closer(opener: str, closer: str, right: str, span: Span, opened: Span)
 
 
 def malformed_number(written: str, span: Span) -> Diagnostic:
-    """`1.` or `.5`."""
+    """A number without a digit on one side of its point: `1.` or `.5`.
+
+    Args:
+        written: The number as it is written.
+        span: The place of the number in the spec.
+    """
     better = f"0{written}" if written.startswith(".") else f"{written}0"
     return error(
         "TFD106",
@@ -241,7 +276,12 @@ def malformed_number(written: str, span: Span) -> Diagnostic:
 
 
 def misplaced_underscore(written: str, span: Span) -> Diagnostic:
-    """`1__000` or `1_`."""
+    """A number with a `_` that is not between two digits: `1__000` or `1_`.
+
+    Args:
+        written: The number as it is written.
+        span: The place of the number in the spec.
+    """
     return error(
         "TFD106",
         f"{quoted(written)} is not a number",
@@ -257,7 +297,12 @@ def too_many_digits(span: Span) -> Diagnostic:
 
 
 def number_too_large(written: str, span: Span) -> Diagnostic:
-    """A number beyond the range of a float."""
+    """A number beyond the range of a float.
+
+    Args:
+        written: The number as it is written.
+        span: The place of the number in the spec.
+    """
     return error(
         "TFD106", f"{quoted(written)} is too large", span, notes=("the largest number is about 1.8e308",)
     )
@@ -276,7 +321,12 @@ def unknown_escape(escape: str, span: Span) -> Diagnostic:
 
 
 def nested_too_deeply(deepest: int, span: Span) -> Diagnostic:
-    """More brackets within brackets than are read."""
+    """More brackets within brackets than are read.
+
+    Args:
+        deepest: The most brackets within brackets that are read.
+        span: The place of the first bracket beyond these in the spec.
+    """
     return error("TFD108", f"brackets are nested more than {deepest} deep", span, text=f"level {deepest + 1}")
 
 

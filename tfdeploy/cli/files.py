@@ -25,11 +25,14 @@ if TYPE_CHECKING:
 def replace_file(path: str, text: str) -> None:
     """Replace the content of a file by `text`, completely or not at all, and keep its permissions.
 
-    A symbolic link stays one: the file that it leads to is replaced. Raises OSError with the file's name.
+    A symbolic link stays one: the file that it leads to is replaced.
 
     Args:
         path: The file, which exists.
         text: The new content, written as UTF-8 with its line ends as they are.
+
+    Raises:
+        OSError: The file cannot be replaced. The error has the name of the file.
     """
     target = Path(path).resolve()
     try:
@@ -54,7 +57,10 @@ SKIPPED = ("build",)
 def specs_of(paths: Iterable[str]) -> list[str]:
     """Return `paths` in which each folder is replaced by the specs below it, in the order of their names.
 
-    A file that is named as well as found is returned once. Raises SpecError for a folder without specs.
+    A file that is named as well as found is returned once.
+
+    Raises:
+        SpecError: A folder has no specs below it.
     """
     found: dict[str, None] = {}
     for path in paths:
@@ -84,12 +90,13 @@ STDIN = "-"
 def read(path: str, common: Common, *, stdin: bool = False) -> grammar.Reading:
     """Read the spec at `path` with the overrides of the command line; with `stdin`, `-` is standard input.
 
-    Raises SpecError if standard input is no text.
-
     Args:
         path: The path of the spec.
         common: Has the overrides, and says whether Python of the user may be called.
         stdin: Whether `-` means standard input.
+
+    Raises:
+        SpecError: Standard input is no text.
     """
     name, text = path, None
     if stdin and path == STDIN:
@@ -101,12 +108,13 @@ def read(path: str, common: Common, *, stdin: bool = False) -> grammar.Reading:
 def read_spec(path: str, common: Common, *, stdin: bool = False) -> ir.Spec:
     """Return the spec at `path` (see `read`), its warnings on standard error.
 
-    Raises SpecError with all diagnostics if there are errors.
-
     Args:
         path: The path of the spec.
         common: Has the overrides, and says whether Python of the user may be called.
         stdin: Whether `-` means standard input.
+
+    Raises:
+        SpecError: There are errors. The exception has all diagnostics, warnings included.
     """
     found = read(path, common, stdin=stdin)
     if found.spec is None:

@@ -116,12 +116,15 @@ def check_call(layer: Any, step: str, values: Sequence[Any], span: Span | None) 
 
 
 def outputs_of(made: Any, step: str, call: CallNode) -> Sequence[Any]:
-    """Return the outputs of a step, as many as its call has values. Raises SpecError if there are others.
+    """Return the outputs of a step, as many as its call has values.
 
     Args:
         made: What the layer has returned: a tensor, or tensors in lists and dictionaries.
         step: The name of the step.
         call: The call in the model.
+
+    Raises:
+        SpecError: There are more outputs, or fewer.
     """
     found = flattened(made)
     if len(found) != len(call.values):

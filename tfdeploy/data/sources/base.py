@@ -134,7 +134,11 @@ class Source(ABC):
         return self.decode(record)
 
     def check(self) -> None:
-        """Check the files, as far as that is quick; raises RunError."""
+        """Check the files, as far as that is quick.
+
+        Raises:
+            RunError: A file is missing, or is not what the source reads.
+        """
         return
 
     def where(self, index: int) -> Where:

@@ -39,12 +39,13 @@ def natural_key(name: str) -> list[tuple[int, int, str]]:
 def find_files(patterns: Sequence[str], base: Path, call: Span | None) -> tuple[Path, ...]:
     """Return the files that `patterns` (paths or globs, relative to `base`) name, globs in natural order.
 
-    Raises RunError for a path that is not there or is a folder, and a glob that matches nothing.
-
     Args:
         patterns: Paths or globs, relative to `base`.
         base: The folder of the spec.
         call: The source in the spec, or None.
+
+    Raises:
+        RunError: A path is not there or is a folder, or a glob matches nothing.
     """
     found: list[Path] = []
     for pattern in patterns:
@@ -74,12 +75,15 @@ def _require_file(path: Path, call: Span | None) -> None:
 
 
 def find_folder(name: str, base: Path, call: Span | None) -> Path:
-    """Return the folder `name`, relative to `base`; raises RunError if there is none.
+    """Return the folder `name`, relative to `base`.
 
     Args:
         name: The folder, relative to `base`.
         base: The folder of the spec.
         call: The source in the spec, or None.
+
+    Raises:
+        RunError: There is no folder of this name.
     """
     path = base / name
     if path.is_dir():
@@ -110,12 +114,15 @@ def is_gzip(path: Path, call: Span | None) -> bool:
 
 
 def read_start(path: Path, size: int, call: Span | None) -> bytes:
-    """Return the first `size` bytes of a file as it is on disk; raises RunError if it cannot be read.
+    """Return the first `size` bytes of a file as it is on disk.
 
     Args:
         path: The file.
         size: The number of bytes.
         call: The source in the spec, or None.
+
+    Raises:
+        RunError: The file cannot be read.
     """
     try:
         with open_regular(path) as file:
@@ -182,11 +189,14 @@ def read_fault(path: Path, fault: Exception, call: Span | None) -> Diagnostic:
 
 
 def size_of(path: Path, call: Span | None) -> int:
-    """Return the bytes of a file on disk; raises RunError.
+    """Return the bytes of a file on disk.
 
     Args:
         path: The file.
         call: The place of the source in the spec, for the message; None if there is none.
+
+    Raises:
+        RunError: The system does not say how large the file is.
     """
     try:
         return path.stat().st_size

@@ -50,11 +50,14 @@ def temporary_name(path: Path) -> Path:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace the file `path` by one with the content `text`; raises RunError if it cannot be written.
+    """Replace the file `path` by one with the content `text`.
 
     Args:
         path: The file. Its folder must exist.
         text: The whole content, written as UTF-8.
+
+    Raises:
+        RunError: The file cannot be written.
     """
     with replacing(path) as beside:
         beside.write_text(text, encoding="utf-8")

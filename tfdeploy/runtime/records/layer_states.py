@@ -105,11 +105,14 @@ def _nested(values: tuple[float, ...], shape: tuple[int, ...]) -> ir.Value:
 
 
 def write_layer_states(path: Path, records: Mapping[str, LayerRecord]) -> None:
-    """Replace the file as a whole. Raises RunError if it cannot be written.
+    """Replace the file as a whole.
 
     Args:
         path: The path of `layer_states.json`.
         records: What the layers have learnt, by their paths.
+
+    Raises:
+        RunError: The file cannot be written.
     """
     write_atomically(path, to_json(LayerStates(records), indent=1) + "\n")
 

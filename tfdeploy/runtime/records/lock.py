@@ -129,11 +129,14 @@ class DirectoryGuard:
 
 @contextmanager
 def guard_directory(path: Path, span: Span | None = None) -> Iterator[DirectoryGuard]:
-    """Hold the directory `path` open during the block; raises RunError if it cannot be opened.
+    """Hold the directory `path` open during the block.
 
     Args:
         path: The directory, which exists.
         span: The place of the spec that names it, for messages; None if it is named elsewhere.
+
+    Raises:
+        RunError: The directory cannot be opened.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

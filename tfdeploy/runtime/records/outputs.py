@@ -86,12 +86,15 @@ def require_free(output: Path, is_own: Callable[[Path], bool], *, force: bool) -
 
 
 def write_output(output: Path, text: str) -> None:
-    """Replace a file by a text, or write the text to a pipe or device; raises RunError if that fails.
+    """Replace a file by a text, or write the text to a pipe or device.
 
     Args:
         output: The file, pipe or device. If it is a symbolic link, the file to which the link leads is
             replaced.
         text: The whole content, written as UTF-8.
+
+    Raises:
+        RunError: The text cannot be written.
     """
     try:
         is_stream = output.exists() and not stat.S_ISREG(output.stat().st_mode) and not output.is_dir()

@@ -142,7 +142,10 @@ class Store:
     def commit(self, manifest: Manifest) -> Checkpoint:
         """Write the manifest of a checkpoint whose files are on the disk, which makes it count.
 
-        The digests of the manifest are filled in here. Raises RunError if it cannot be written.
+        The digests of the manifest are filled in here.
+
+        Raises:
+            RunError: The manifest cannot be written.
         """
         prefix = self.prefix(manifest.step)
         with_index = evolve(manifest, index_sha256=_index_digest(prefix))

@@ -29,13 +29,15 @@ def write_graph(compiled: CompiledGraph, placement: PlacementMap, directory: Pat
     """Write `graph.pb` (a MetaGraphDef), `placement.json` and `spec.tfdeploy`; return their paths.
 
     The MetaGraphDef has a SaverDef for checkpoints, and the names of the ops to run in the collections
-    `init_op`, `after_restore_op`, `train_op`, `total_loss` and `global_step`. Raises RunError if the
-    files cannot be written.
+    `init_op`, `after_restore_op`, `train_op`, `total_loss` and `global_step`.
 
     Args:
         compiled: The graph.
         placement: Its placement map.
         directory: The folder, which is made if it does not exist.
+
+    Raises:
+        RunError: The files cannot be written.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -53,11 +55,12 @@ def write_graph(compiled: CompiledGraph, placement: PlacementMap, directory: Pat
 def write_saved_model(trained: TrainedModel, folder: Path) -> None:
     """Write a trained model as a SavedModel; `folder`, which must not exist, appears when it is complete.
 
-    Raises RunError if it cannot be written.
-
     Args:
         trained: The trained model.
         folder: The folder of the SavedModel.
+
+    Raises:
+        RunError: The model cannot be written.
     """
     beside = temporary_name(folder)
     try:

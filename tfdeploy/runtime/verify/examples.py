@@ -26,8 +26,6 @@ LONGEST = 16
 def read_examples(spec: ir.Spec, model: ModelGraph, count: int, seed: int) -> dict[str, Any]:
     """Return the first `count` examples of the training data, as arrays; small data comes round again.
 
-    Raises SpecError if the spec has none, RunError if it cannot be read.
-
     Args:
         spec: The spec, whose block `data` says where the examples are.
         model: The model, whose inputs are read.
@@ -36,6 +34,10 @@ def read_examples(spec: ir.Spec, model: ModelGraph, count: int, seed: int) -> di
 
     Returns:
         The arrays by the names of the inputs, each with the examples along its first axis.
+
+    Raises:
+        SpecError: The spec has no training data.
+        RunError: The training data cannot be read.
     """
     if spec.data is None or spec.data.train is None:
         raise SpecError([no_training_data(spec, "`data.train` (or `--synthetic`)")])

@@ -25,7 +25,7 @@ def labels(deployment: Deployment, component: str | None = None) -> dict[str, st
 
     Args:
         deployment: The run that is deployed.
-        component: The name of a job's label; None for labels of the whole run.
+        component: The name of a job as a label; None for the labels of the whole run.
     """
     found = {"app.kubernetes.io/name": "tfdeploy", "app.kubernetes.io/instance": deployment.name}
     return found if component is None else {**found, "app.kubernetes.io/component": component}

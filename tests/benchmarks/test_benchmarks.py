@@ -97,7 +97,7 @@ def test_the_page_states_what_there_is_to_reach(tmp_path: Path) -> None:
     assert "made 2.20 times the steps of\n`MirroredStrategy`" in (tmp_path / "benchmarks.md").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_readers_give_the_same_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is raced reads the same files into the same tensors: examples differ in their order alone."""
     import tensorflow as tf

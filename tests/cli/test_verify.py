@@ -267,7 +267,9 @@ train { steps = 3, seed = 1 }
 """
 
 
-@pytest.mark.parametrize("averages", [True, False], ids=["ema", "plain"])
+@pytest.mark.parametrize(
+    "averages", [pytest.param(True, id="ema"), pytest.param(False, id="plain", marks=pytest.mark.full)]
+)
 def test_an_evaluation_of_other_weights_is_found(monkeypatch: pytest.MonkeyPatch, *, averages: bool) -> None:
     """The penalty of the training's weights beside the loss of averages, or of a mean of copies, is named."""
     from attrs import evolve

@@ -97,7 +97,10 @@ def require_complete(run: Run, steps: int) -> None:
     assert (run.folder / "run" / "model.keras").exists()
 
 
-@pytest.mark.parametrize("update", ["replication = between_graph, backup = 1", "mode = sync"])
+@pytest.mark.parametrize(
+    "update",
+    ["replication = between_graph, backup = 1", pytest.param("mode = sync", marks=pytest.mark.full)],
+)
 def test_training_ends_at_the_exact_step(tmp_path: Path, update: str) -> None:
     """Evaluations and checkpoints come in between, and every worker stops where it should."""
     require_complete(Run(tmp_path, train(tmp_path, update)), 30)

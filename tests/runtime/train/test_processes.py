@@ -55,7 +55,11 @@ def test_a_killed_run_goes_on(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "status"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+    ("number", "code", "status"),
+    [
+        pytest.param(signal.SIGINT, 130, "interrupted", marks=pytest.mark.full),
+        (signal.SIGTERM, 143, "terminated"),
+    ],
 )
 def test_a_signal_ends_a_run_after_a_checkpoint(
     project: Project, number: signal.Signals, code: int, status: str

@@ -119,8 +119,8 @@ CASES: dict[str, tuple[dict[str, Any], Inputs, Callable[[Inputs], Inputs]]] = {
 }
 
 
-QUICK = ("recommender", "parts")
-"""The cases that run always: an embedding, averages, blocks and a model of Keras within the model."""
+QUICK = ("recommender", "digits")
+"""The cases that run always: embeddings, convolutions and averaged weights."""
 
 
 def test_every_example_is_among_the_cases() -> None:

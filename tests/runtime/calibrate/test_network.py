@@ -15,20 +15,20 @@ from tests.forked import Popen
 from tfdeploy.runtime.calibrate.network import (
     FEW,
     HERE,
-    LARGE,
     SEVERAL,
     SMALL,
     NetworkCosts,
     StepTime,
     _other,
     costs_of,
+    large_of,
 )
 
 PROGRAM = """
 from dsl.files.typed_json import to_json
 from tfdeploy.runtime.calibrate import network
 network.WARM, network.STEPS, network.STRETCHES = 2, 3, 2
-print(to_json(network.measure_network()))
+print(to_json(network.measure_network(1 << 22)))
 """
 
 
@@ -71,13 +71,15 @@ def test_costs_follow_from_the_differences_of_steps() -> None:
         "both": step(7000, 10_000),
         "exchanging": step(9000, 10_000 + 120 * SEVERAL),
     }
-    costs = costs_of(found)
+    costs = costs_of(found, 4_000_000)
     assert (costs.start, costs.processors) == pytest.approx((600, 1.5))
     link = costs.link
     assert (link.latency, link.message, link.asking, link.giving) == pytest.approx((100, 30, 40, 50))
     assert (link.work, link.processors) == pytest.approx((120, 1.5))
-    assert link.bytes_per_second == pytest.approx((FEW * LARGE - SMALL) / 4000, rel=0.01)
-    still = costs_of({**found, "asking": step(4000), "giving": step(5000), "exchanging": step(6000, 0.0)})
+    assert link.bytes_per_second == pytest.approx((FEW * 4_000_000 - SMALL) / 4000, rel=0.01)
+    still = costs_of(
+        {**found, "asking": step(4000), "giving": step(5000), "exchanging": step(6000, 0.0)}, 1 << 20
+    )
     assert (still.link.asking, still.link.giving, still.link.work) == (0, 0, 0)
 
 
@@ -100,3 +102,9 @@ def test_a_process_that_does_not_start_is_told(
         pytest.fail("the process has ended before it was asked for anything")
     assert found.value.diagnostic.code == "TFD756"
     assert found.value.diagnostic.notes == (f"the second process ended {expected}",)
+
+
+def test_a_large_tensor_is_as_large_as_the_largest_of_the_spec() -> None:
+    """It has at least a mebibyte, which small models have not, and at most 16."""
+    sizes = ([], [5], [3 << 20, 7 << 20], [1 << 30])
+    assert [large_of(each) for each in sizes] == [1 << 20, 1 << 20, 7 << 20, 1 << 24]

@@ -35,7 +35,7 @@ from compiler.time.profile import MeasuredMachine, OpCost
 from compiler.time.simulate import simulate
 from compiler.time.work import crossings
 from tfdeploy.runtime.adapted import adapted
-from tfdeploy.runtime.calibrate.network import measure_network
+from tfdeploy.runtime.calibrate.network import large_of, measure_network
 from tfdeploy.runtime.calibrate.others import OtherWork
 from tfdeploy.runtime.calibrate.requests import Measured, MeasureRequest, profile_of
 from tfdeploy.runtime.calibrate.rows import ON_ROWS, RowRatio, ratios_by_rows, with_other_rows
@@ -89,10 +89,14 @@ def measure(spec: ir.Spec, request: MeasureRequest) -> Measured:
     from compiler.graph.inspect.time.timed_step import graph_step
 
     others = OtherWork()
-    found = _Measurement(request, compiled, graph_step(compiled)).run()
+    work = graph_step(compiled)
+    found = _Measurement(request, compiled, work).run()
     if not (spec.devices.jobs and request.beside):
         return evolve(found, others=others.share())
-    network = measure_network()
+    sizes = crossings(work).items()
+    network = measure_network(
+        large_of(size for (op, _, target), size in sizes if work.ops[op].device.host != target.host)
+    )
     return evolve(
         found,
         others=others.share(),

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from statistics import median
 from typing import IO, Any
@@ -29,8 +29,12 @@ from tfdeploy.runtime.cluster.server.binding import BindingError, listening_at
 from tfdeploy.runtime.session.faults import reason_of
 
 HERE = "127.0.0.1"
-SMALL, LARGE = 1 << 10, 1 << 22
-"""The bytes of the tensors that are sent."""
+SMALL = 1 << 10
+"""The bytes of a small tensor."""
+
+LEAST, MOST = 1 << 20, 1 << 24
+"""The bytes of a large tensor at least and at most. Within these it is as large as the largest of the spec,
+because a byte takes longer in a tensor for which new memory has to be had from the system each time."""
 
 SEVERAL, FEW = 32, 4
 """How many small tensors, and how many large ones, are sent in a step."""
@@ -59,7 +63,7 @@ class NetworkCosts:
     link: LinkCost
 
 
-def measure_network() -> NetworkCosts:
+def measure_network(large: int) -> NetworkCosts:
     """Return what a step of two tasks on this machine costs, and a tensor that one sends to the other.
 
     The latency is the time of a small tensor beyond that of a step without one. The time of a message is that
@@ -69,6 +73,9 @@ def measure_network() -> NetworkCosts:
     What a tensor takes from the ops of a task is measured while the tasks compute: the receiver asks for
     several tensors, the sender hands over each of its products, or both at once.
 
+    Args:
+        large: The bytes of a large tensor.
+
     Raises:
         RunError: If the other process does not start or ends too early, or if one cannot reach the other.
     """
@@ -77,7 +84,7 @@ def measure_network() -> NetworkCosts:
     addresses = {job: [f"{HERE}:{_free_port()}"] for job in ("sender", "receiver")}
     graph = tf.Graph()
     with graph.as_default():
-        steps = _steps(tf)
+        steps = _steps(tf, large)
         start = tf.compat.v1.global_variables_initializer()
     try:
         server = _start(tf, addresses, "receiver")
@@ -86,7 +93,7 @@ def measure_network() -> NetworkCosts:
             found = _times({name: session.make_callable(ends) for name, ends in steps.items()}, used)
     except (tf.errors.OpError, BindingError, OSError) as fault:
         raise RunError(link_not_measured(reason_of(fault))) from fault
-    return costs_of(found)
+    return costs_of(found, large)
 
 
 @frozen
@@ -106,11 +113,17 @@ class StepTime:
         return StepTime(self.seconds - other.seconds, self.processor - other.processor)
 
 
-def costs_of(found: Mapping[str, StepTime]) -> NetworkCosts:
+def large_of(sizes: Iterable[int]) -> int:
+    """Return the bytes of a large tensor for a spec whose tensors between tasks have these sizes."""
+    return min(MOST, max(LEAST, *sizes, 0))
+
+
+def costs_of(found: Mapping[str, StepTime], large: int) -> NetworkCosts:
     """Return the costs that follow from the times of the steps.
 
     Args:
         found: The time of each kind of step, by the names that `_steps` gives them.
+        large: The bytes of a large tensor.
     """
     nothing, one = found["nothing"], found["one"]
     more, few = found["several"].beyond(one), found["much"].beyond(one)
@@ -124,7 +137,7 @@ def costs_of(found: Mapping[str, StepTime]) -> NetworkCosts:
     link = LinkCost(
         "network",
         latency=latency,
-        bytes_per_second=(FEW * LARGE - SMALL) / carrying,
+        bytes_per_second=(FEW * large - SMALL) / carrying,
         message=message,
         processors=max(0.0, used) / carrying,
         work=max(0.0, work),
@@ -134,7 +147,7 @@ def costs_of(found: Mapping[str, StepTime]) -> NetworkCosts:
     return NetworkCosts(nothing.seconds, nothing.processor / nothing.seconds, link)
 
 
-def _steps(tf: Any) -> dict[str, list[Any]]:
+def _steps(tf: Any, large: int) -> dict[str, list[Any]]:
     """Return what is fetched in steps of both tasks, by the names of the steps.
 
     The ops are not grouped: a group is an op of one of the tasks, to which the other would send a message.
@@ -142,7 +155,7 @@ def _steps(tf: Any) -> dict[str, list[Any]]:
     """
     sent = []
     with tf.device("/job:sender/task:0/cpu:0"):
-        for size in (*(SMALL for _ in range(SEVERAL)), *(LARGE for _ in range(FEW))):
+        for size in (*(SMALL for _ in range(SEVERAL)), *(large for _ in range(FEW))):
             initial = tf.zeros([size // 4])
             sent.append(tf.compat.v1.Variable(initial, use_resource=True, trainable=False).read_value())
         alone = tf.identity(sent[0]).op

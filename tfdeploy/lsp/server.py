@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tfdeploy.lsp.reading.names import Names
     from tfdeploy.lsp.settings import Settings
 
-PAUSE = 0.01
+PAUSE = 0.004
 """Seconds from a change to its reading, in which the completion that comes with the change is answered."""
 
 NEW_BEFORE_LOOKING = 50_000

@@ -18,7 +18,7 @@ from tfdeploy.cli.group import load
 if TYPE_CHECKING:
     from tests.cli.conftest import Command
 
-PROSE = {"TFD527", "TFD582", "TFD584", "TFD715", "TFD731", "TFD733", "TFD747", "TFD754"} | {
+PROSE = {"TFD527", "TFD582", "TFD584", "TFD715", "TFD731", "TFD733", "TFD747", "TFD754", "TFD756"} | {
     f"TFD76{digit}" for digit in (0, 2, 3, 4, 5, 6, 7, 8)
 }
 PROSE |= {f"TFD77{digit}" for digit in (0, 1, 2, 3)}

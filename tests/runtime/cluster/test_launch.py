@@ -319,7 +319,7 @@ def test_a_second_launch_leaves_the_first_alone(tasks: Tasks) -> None:
     tasks.write("tasks = 1", "tasks = 1")
     common = ("--set", "train.directory=run", "--set", "train.steps=10000000")
     first = tasks.start("compile-and-run", str(tasks.spec), *common)
-    first.until("step ")
+    first.until("/10,000,000")
     first.send(signal.SIGSTOP)  # the client trains no further while the others look
     noted = (tasks.folder / "run" / "cluster.json").read_text()
     second = tasks.start("compile-and-run", str(tasks.spec), *common)

@@ -202,7 +202,7 @@ def _other(addresses: Mapping[str, list[str]]) -> Iterator[Callable[[], float]]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=said,
-            text=True,
+            bufsize=0,
         ) as process,
     ):
         asked, answers = process.stdin, process.stdout
@@ -211,11 +211,10 @@ def _other(addresses: Mapping[str, list[str]]) -> Iterator[Callable[[], float]]:
 
         def used() -> float:
             try:
-                asked.write("\n")
-                asked.flush()
+                asked.write(b"\n")
                 answer = answers.readline()
             except BrokenPipeError:
-                answer = ""
+                answer = b""
             if not answer:
                 raise RunError(link_not_measured(_last_words(process, said)))
             return float(answer) + time.process_time()
@@ -227,7 +226,7 @@ def _other(addresses: Mapping[str, list[str]]) -> Iterator[Callable[[], float]]:
             process.kill()
 
 
-def _last_words(process: subprocess.Popen[str], said: IO[str]) -> str:
+def _last_words(process: subprocess.Popen[bytes], said: IO[str]) -> str:
     """Return how a process has ended, and the last line that it wrote to its standard error."""
     status = process.wait()
     how = f"by signal {-status}" if status < 0 else f"with status {status}"

@@ -160,7 +160,7 @@ def test_a_broken_file_is_located(reader: Any, kind: str) -> None:
         assert (found.span.source.name, found.labels) == ("spec.tfdeploy", ())
     else:
         assert (found.span.source.name, begin.line, begin.column) == (str(path), *place)
-        assert "quote" not in kind or found.span.text == '"'
+        assert ": a quote " not in message or found.span.text == '"'
         assert [(each.span.source.name, each.text) for each in found.labels] == [
             ("spec.tfdeploy", "read by this source")
         ]

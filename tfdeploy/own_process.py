@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 _owned = False
 
 
@@ -9,6 +11,15 @@ def own() -> None:
     """Say that the process is that of a command."""
     global _owned  # noqa: PLW0603 it is about the process
     _owned = True
+
+
+def keep_everything() -> None:
+    """Let Python no longer look for what can be freed, because the command ends soon.
+
+    Nothing happens in a process that is not that of a command.
+    """
+    if _owned:
+        gc.disable()
 
 
 def is_owned() -> bool:

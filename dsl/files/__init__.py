@@ -1,1 +1,1 @@
-"""Reading files safely: regular files alone, and JSON as typed records."""
+"""Files, read and written safely: regular files alone, JSON as typed records, whole or not at all."""

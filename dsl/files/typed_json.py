@@ -309,11 +309,35 @@ def _why(content: Any, record: Any) -> str:
         _converter(detailed=True).structure(content, record)
     except Exception as fault:  # noqa: BLE001 as above
         words, _, place = transform_error(fault, format_exception=_words)[0].rpartition(" @ $")
-        place = _KEY.sub("[...]", place.removeprefix("."))
+        place = _as_in_file(_KEY.sub("[...]", place.removeprefix(".")), record)
         if not place:
             return words
         return f"lacks `{place}`" if words == _LACKING else f"has `{place}`, which {words}"
     return "cannot be read"
+
+
+def _as_in_file(place: str, record: Any) -> str:
+    """Return the path of a value with the names that fields have in the file.
+
+    Args:
+        place: The path with the names that they have in Python, such as `transfers[0].from_device`.
+        record: The class that the path begins in.
+    """
+    kind, parts = record, []
+    for part in place.split("."):
+        name, bracket, index = part.partition("[")
+        found = _class_in(kind)
+        field = None if found is None else getattr(attrs.fields(found), name, None)
+        kind = None if field is None else field.type
+        parts.append((name if field is None else field.metadata.get(NAME, name)) + bracket + index)
+    return ".".join(parts)
+
+
+def _class_in(kind: Any) -> Any:
+    """Return the class of the records that a type is made of, or None if it has none."""
+    if isinstance(kind, type) and attrs.has(kind):
+        return kind
+    return next((found for each in get_args(kind) if (found := _class_in(each)) is not None), None)
 
 
 def _words(fault: BaseException, _: type | None) -> str:

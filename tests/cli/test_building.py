@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from compiler.graph import many_clones
+from tfdeploy.cli.building import TAKES_LONG, said_of_graph
 from tfdeploy.cli.group import load
 
 SPEC = """
@@ -72,3 +74,18 @@ def test_the_time_of_many_clones_is_forecast_without_their_graph(
     data = json.loads(text.partition(begin)[2].partition("</script>")[0])
     assert any(flops and time for _, flops, _, time in data["costs"])
     assert "gpu[29]" in [row["label"] for row in data["step"]["rows"]]
+
+
+def test_why_the_graph_of_many_clones_is_built_is_said_while_that_takes_long() -> None:
+    """Up to 32 clones it takes no time that asks for a reason, and without a reason none is given."""
+    plain = "building the graph of m"
+
+    def plan(clones: int) -> Any:
+        model = SimpleNamespace(name="m")
+        return SimpleNamespace(spec=SimpleNamespace(model=model), all_towers=[None] * clones)
+
+    assert said_of_graph(plan(TAKES_LONG), "it runs") == plain
+    assert said_of_graph(plan(1 + TAKES_LONG), None) == plain
+    assert said_of_graph(plan(1024), "it runs") == (
+        "building the graph of all 1,024 clones of m, because it runs"
+    )

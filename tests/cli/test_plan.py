@@ -136,6 +136,10 @@ def test_the_page_is_opened(command: Command, map_file: str) -> None:
     [
         (("--set", "clones.count=4"), "Error: placement.json is a placement map: --set, --emulate"),
         (("--run-one-step",), "Error: placement.json is a placement map: --set, --emulate"),
+        (("--emulate",), "Error: placement.json is a placement map: --set, --emulate"),
+        (("--profile", "a.json"), "Error: placement.json is a placement map: --set, --emulate"),
+        (("--trace", "x.json"), "Error: --trace and --measured need the spec: a placement map does not say"),
+        (("--measured", "x.json"), "Error: --trace and --measured need the spec: a placement map does not"),
         (
             ("--dot", "x.dot"),
             "Error: --dot needs the spec: a placement map does not say which op feeds which\n",
@@ -145,6 +149,9 @@ def test_the_page_is_opened(command: Command, map_file: str) -> None:
             "Error: where ops really are is known only after a step: add --run-one-step\n",
         ),
         (("--html", "nowhere/x.html"), "error[TFD733]: `nowhere/x.html` cannot be written: no such"),
+        (("--html", "."), "error[TFD733]: `.` cannot be written: is a directory"),
+        (("--html", "-", "--json"), "Error: standard output can take only one of the results that are asked"),
+        (("--html", "x", "--dot", "./x"), "Error: ./x can take only one of the results that are asked for\n"),
         (("--depth", "0"), "Usage: tfdeploy plan"),
         (("--open",), "Error: --open needs --html FILE: it opens the page that this writes\n"),
         (("--open", "--html", "-"), "Error: --open needs --html FILE: it opens the page that this writes\n"),
@@ -156,6 +163,47 @@ def test_wrong_usage(command: Command, map_file: str, arguments: tuple[str, ...]
     done = command("plan", "placement.json", *arguments)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"traceEvents": []}', "Error: trace.json: not the trace of a run: it has no op\n"),
+        ("{}", "Error: trace.json: not the trace of a run: it lacks `traceEvents`"),
+        ("[", "Error: trace.json: not the trace of a run: it is not JSON"),
+    ],
+)
+def test_files_that_are_no_trace(command: Command, text: str, message: str) -> None:
+    """They are refused before the graph is built."""
+    command.write("trace.json", text)
+    done = command("plan", "good.tfdeploy", "--measured", "trace.json")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(message)
+
+
+def test_files_of_others_are_replaced_by_force_alone(command: Command, map_file: str) -> None:
+    """A page that the command has written may be written again; the map is not replaced in any case."""
+    view = ("plan", map_file, "--html")
+    assert command(*view, "map.html").code == 0
+    page = command.read("map.html")
+    assert command(*view, "map.html").code == 0
+    command.write("mine.html", "mine")
+    refused = command(*view, "mine.html")
+    assert (refused.code, "TFD753" in refused.err, command.read("mine.html")) == (2, True, "mine")
+    assert command(*view, "mine.html", "--force").code == 0
+    assert command.read("mine.html") == page
+    own = command(*view, map_file, "--force")
+    assert (own.code, "TFD752" in own.err) == (2, True)
+    assert command(*view, "-").out == page
+
+
+def test_what_is_written_and_what_is_printed(command: Command, map_file: str) -> None:
+    """A page takes the place of the text, and JSON is printed beside it."""
+    page = command("plan", map_file, "--html", "map.html")
+    size = len(command.read("map.html").encode())
+    assert (page.out, page.err) == ("", f"map.html: written, {size:,} bytes\n")
+    both = command("plan", map_file, "--html", "map.html", "--json")
+    assert both.out == command.read("placement.json")
 
 
 def test_a_map_by_kinds(command: Command) -> None:

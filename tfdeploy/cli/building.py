@@ -115,11 +115,20 @@ TAKES_LONG = 32
 """With more clones than this, it is said why the graph of all is built."""
 
 
-def _building(name: str, clones: int, because: str | None) -> str:
-    """Return what is said while a graph is built."""
+def said_of_graph(plan: Plan, because: str | None) -> str:
+    """Return what is said while a graph is built.
+
+    Args:
+        plan: The plan of the graph.
+        because: Why it is needed, or None if that is plain.
+    """
+    from compiler.plan import WorkerPlan
+
+    name, clones = plan.spec.model.name, len(plan.all_towers)
     if because is None or clones <= TAKES_LONG:
         return f"building the graph of {name}"
-    return f"building the graph of all {clones:,} clones of {name}, because {because}"
+    what = "the chief's graph for" if isinstance(plan, WorkerPlan) else "the graph of"
+    return f"building {what} all {clones:,} clones of {name}, because {because}"
 
 
 def build(
@@ -156,7 +165,7 @@ def build(
     machine = find_profile(spec.path, profile) if forecast or timed else None  # before anything takes long
     plan, name = plan_of(spec, emulate=emulate, verbose=common.verbose), spec.model.name
     start(common)
-    with busy(_building(name, len(plan.all_towers), because)):
+    with busy(said_of_graph(plan, because)):
         compiled = graph_of(adapted(plan, verbose=common.verbose), verbose=common.verbose)
         from compiler.conditions.capacity import has_limits, warnings_of
         from compiler.graph.assumed_sizes import forecast_memory, with_assumed_sizes

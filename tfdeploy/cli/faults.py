@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -40,7 +41,9 @@ def run(command: click.Command, name: str) -> NoReturn:
 
         completion.install()
     early = Common(debug="--debug" in sys.argv)
-    sys.exit(guarded(early, lambda: command.main(prog_name=name, standalone_mode=False)))
+    code = guarded(early, lambda: command.main(prog_name=name, standalone_mode=False))
+    gc.freeze()  # the memory is given back with the process, so that Python need not look for what to free
+    sys.exit(code)
 
 
 def guarded(common: Common, action: Callable[[], int | None]) -> int:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grammar
 from dsl.diagnostics import SpecError
 from dsl.errors.text import files as errors
+from dsl.files import atomic
 from grammar.format import source_of
 from tfdeploy.cli.faults import show
 
@@ -34,17 +33,8 @@ def replace_file(path: str, text: str) -> None:
     Raises:
         OSError: The file cannot be replaced. The error has the name of the file.
     """
-    target = Path(path).resolve()
     try:
-        handle, beside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-            shutil.copymode(target, beside)
-            Path(beside).replace(target)
-        except BaseException:
-            Path(beside).unlink()
-            raise
+        atomic.replace_file(atomic.link_target(Path(path)), text.encode())
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from error
 

@@ -61,7 +61,7 @@ _OPTIONS = (
 
 
 force_option = click.option(
-    "--force", is_flag=True, help="Replace files that are there and that this command has not written."
+    "--force", is_flag=True, help="Replace existing files even if this command has not written them."
 )
 """The option of commands that write files of the user's choice."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,20 +19,36 @@ STDOUT = "-"
 
 
 def require_free(outputs: Iterable[str], reading: Iterable[str], *, force: bool) -> None:
-    """Raise RunError for outputs that are read here, and for those that are somebody else's files.
+    """Raise RunError for outputs that are read here, that are somebody else's files, or that have no place.
 
     Args:
         outputs: The paths of files that will be written; those that do not exist are free.
         reading: The paths of files that are read.
         force: Whether files of others may be replaced. Files that are read may not, even so.
     """
-    from tfdeploy.runtime.records.outputs import InputFiles, is_own_text
+    from tfdeploy.runtime.records.outputs import InputFiles, is_own_text, require_place
     from tfdeploy.runtime.records.outputs import require_free as require_own
 
     inputs = InputFiles(tuple(map(Path, reading)))
     for each in outputs:
         inputs.require_not_input(Path(each))
+        require_place(Path(each))
         require_own(Path(each), is_own_text, force=force)
+
+
+def require_distinct(results: Iterable[str]) -> None:
+    """Raise UsageError if two results would go to the same file, or both to standard output.
+
+    Args:
+        results: Where each result goes: the path of a file, or `-` for standard output.
+    """
+    taken: set[str] = set()
+    for each in results:
+        place = each if each == STDOUT else os.path.realpath(each)
+        if place in taken:
+            where = "standard output" if each == STDOUT else each
+            raise click.UsageError(f"{where} can take only one of the results that are asked for")
+        taken.add(place)
 
 
 def require_apart(outputs: Iterable[str], reading: InputFiles) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import marshal
-import os
 import sys
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
+from dsl.files.atomic import replace_file
 from dsl.files.cached import cache_file
 from dsl.files.regular import read_regular
 
@@ -90,10 +90,5 @@ def _read(path: Path | None) -> dict[bytes, CodeType]:
 
 def _write(path: Path, code: dict[bytes, CodeType]) -> None:
     """Replace the file; if that cannot be done, the next start has to compile again."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        beside.write_bytes(MAGIC_NUMBER + marshal.dumps(code))
-        beside.replace(path)
-    except OSError:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
+    with suppress(OSError):
+        replace_file(path, MAGIC_NUMBER + marshal.dumps(code))

@@ -106,6 +106,30 @@ def test_texts_that_are_no_record(text: str | bytes, reason: str) -> None:
     assert str(caught.value) == reason
 
 
+def test_faults_have_the_names_that_stand_in_the_file() -> None:
+    """Where Python has no such name, that of the field is told of nowhere, however deep it is."""
+
+    @frozen
+    class Renamed:
+        inner: tuple[Inner, ...] = field(metadata={NAME: "parts of it"})
+        other: Mapping[str, Inner] = field(factory=dict, metadata={NAME: "class"})
+        maybe: Inner | None = field(default=None, metadata={NAME: "if"})
+
+    for content, reason in (
+        ({}, "lacks `parts of it`"),
+        (
+            {"parts of it": [{"text": "a"}, {"text": "b", "from": 5}]},
+            "has `parts of it[1].from`, which is no text",
+        ),
+        ({"parts of it": [{}]}, "lacks `parts of it[0].text`"),
+        ({"parts of it": [], "class": []}, "has `class`, which is no object"),
+        ({"parts of it": [], "if": {"text": "", "from": 1}}, "has `if.from`, which is no text"),
+    ):
+        with pytest.raises(BadRecord) as raised:
+            parse_record(json.dumps(content), Renamed)
+        assert str(raised.value) == reason
+
+
 def test_only_files_of_a_sensible_size_are_read(tmp_path: Path) -> None:
     """A FIFO is not waited for, and of a file that is too long no more than the limit is read."""
     path = tmp_path / "record.json"

@@ -11,7 +11,7 @@ import pytest
 from dsl.diagnostics import Diagnostic, RunError
 from tfdeploy import api
 from tfdeploy.runtime.records.directory import RunDirectory
-from tfdeploy.runtime.records.ownership import MARKER, was_written_by_a_run
+from tfdeploy.runtime.records.ownership import MARKER, SPLITS, new_events_name, was_written_by_a_run
 
 if TYPE_CHECKING:
     from dsl import ir
@@ -95,6 +95,24 @@ def test_links_in_it_are_not_followed(tmp_path: Path, link: str) -> None:
     found = refused(loaded(tmp_path, str(run)))
     assert found.code == "TFD732"
     assert found.message.endswith(f"`{link}` in it is a symbolic link")
+
+
+def test_only_what_runs_have_written_is_cleared(tmp_path: Path) -> None:
+    """Folders of events go with their last file, and a file of others stays with its folder."""
+    spec = loaded(tmp_path, str(tmp_path / "run"))
+    run = RunDirectory.of(spec)
+    run.make(spec)
+    for split in SPLITS:
+        (run.events / split).mkdir(parents=True)
+        (run.events / split / new_events_name()).touch()
+    for path in (run.result, run.model, run.history, run.placement, run.spec):
+        path.touch()
+    run.clear(spec)
+    assert {each.name for each in run.path.iterdir()} == {MARKER}
+    (run.events / SPLITS[0]).mkdir(parents=True)
+    (run.events / SPLITS[0] / "mine.txt").touch()
+    run.clear(spec)
+    assert [each.name for each in run.events.rglob("*") if each.is_file()] == ["mine.txt"]
 
 
 RESULT = {"status": "finished", "steps": 1, "examples_per_second": 1.0, "seconds": {}, "directory": "runs/x"}

@@ -86,7 +86,7 @@ def test_predictions_never_replace_what_is_read(folder: Path) -> None:
     for name in ("new.csv", "train.csv", "twin.csv", "link.csv"):
         code, said = command("predict", "spec.tfdeploy", "--input", "new.csv", "--output", name, "--force")
         assert code == 2
-        assert said.startswith(f"error[TFD752]: `{name}` is read here, and would be written over\n")
+        assert said.startswith(f"error[TFD752]: `{name}` is read by this command, and would be overwritten\n")
     assert (folder / "train.csv").read_text() == TRAIN
     assert (folder / "new.csv").read_text() == NEW
 

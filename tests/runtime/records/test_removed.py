@@ -56,7 +56,7 @@ def test_a_removed_directory_ends_the_run(project: Project) -> None:
         project.run(reporter=Meddler(lambda: shutil.rmtree(project.run_directory)))
     found = caught.value.diagnostic
     assert (found.code, found.span is not None) == ("TFD747", True)
-    assert found.notes == ("it was removed, or put where nobody knows",)
+    assert found.notes == ("it was removed, or moved to an unknown place",)
     assert not project.run_directory.exists()
 
 

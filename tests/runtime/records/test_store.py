@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,81 @@ def test_broken_checkpoints_say_why(tmp_path: Path) -> None:
         BrokenCheckpoint(store.prefix(1), 1, "it was not written to its end"),
     ]
     assert store.whole() == []
+
+
+STEP_4 = {"model.ckpt-4.index": 3, "model.ckpt-4.data-00000-of-00001": 5}
+
+
+@pytest.mark.parametrize(
+    ("files", "listed"),
+    [
+        (STEP_4, True),
+        (
+            {
+                "model.ckpt-4.index": 3,
+                "model.ckpt-4.data-00000-of-00002": 5,
+                "model.ckpt-4.data-00001-of-00002": 5,
+            },
+            True,
+        ),
+        ({"model.ckpt-4.index": 3}, False),
+        ({"model.ckpt-4.data-00000-of-00001": 5}, False),
+        ({"model.ckpt-4.index": 3, "model.ckpt-4.data-00000-of-00002": 5}, False),
+        ({"model.ckpt-4.index": 3, "model.ckpt-4.data-00001-of-00001": 5}, False),
+        ({**STEP_4, "model.ckpt-4.other": 1}, False),
+        ({"model.ckpt-5.index": 3, "model.ckpt-5.data-00000-of-00001": 5}, False),
+    ],
+)
+def test_a_manifest_lists_the_files_of_a_checkpoint(
+    tmp_path: Path, files: dict[str, int], *, listed: bool
+) -> None:
+    """The index, and as many shards as their names say; nothing else."""
+    store = Store(tmp_path)
+    for name, size in {**STEP_4, **files}.items():
+        (tmp_path / name).write_bytes(b"x" * size)
+    store.commit(Manifest(4, 256, "abc", 7, "2030-01-01T00:00:00.000Z", files))
+    found = store.find(4)
+    if listed:
+        assert isinstance(found, Checkpoint)
+    else:
+        assert found == BrokenCheckpoint(
+            store.prefix(4), 4, "its manifest does not list the files of a checkpoint"
+        )
+
+
+def test_a_manifest_belongs_to_its_step_and_its_index(tmp_path: Path) -> None:
+    """One that was copied, altered, or written with another index is told; old ones have no digests."""
+    store = Store(tmp_path)
+    commit(store, 4)
+    commit(store, 5)
+    own = tmp_path / "model.ckpt-4.json"
+    whole = own.read_text()
+    for text, reason in (
+        ((tmp_path / "model.ckpt-5.json").read_text(), "its manifest is of step 5"),
+        (whole.replace('"seed": 7', '"seed": 8'), "its manifest was changed after it was written"),
+    ):
+        own.write_text(text)
+        assert store.find(4) == BrokenCheckpoint(store.prefix(4), 4, reason)
+    own.write_text(whole)
+    (tmp_path / "model.ckpt-4.index").write_bytes(b"yyy")
+    assert store.find(4) == BrokenCheckpoint(
+        store.prefix(4), 4, "`model.ckpt-4.index` is not the one that was written with its manifest"
+    )
+    record = json.loads(whole)
+    old = {name: value for name, value in record.items() if name not in {"sha256", "index_sha256"}}
+    own.write_text(json.dumps(old))
+    assert isinstance(store.find(4), Checkpoint)
+
+
+def test_a_spared_checkpoint_stays(tmp_path: Path) -> None:
+    """The best of a run is kept beside the newest, and others are not."""
+    store = Store(tmp_path)
+    for step in (10, 20, 30, 40):
+        commit(store, step)
+    store.prune(1, spare=20)
+    assert [each.step for each in store.whole()] == [40, 20]
+    store.prune(2, spare=40)
+    assert [each.step for each in store.whole()] == [40, 20]
 
 
 def test_only_the_newest_are_kept(tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ DIFFERENT = 1
 
 @click.command()
 @click.argument("specs", nargs=-1, required=True, metavar="SPEC...|-", shell_complete=offer("specs"))
-@click.option("--check", is_flag=True, help="Write nothing; name what is not in the style, and exit with 1.")
+@click.option(
+    "--check", is_flag=True, help="Write nothing; list the specs that are not in the style, and exit with 1."
+)
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
 @common_options
 def command(common: Common, specs: tuple[str, ...], *, check: bool, diff: bool) -> int:

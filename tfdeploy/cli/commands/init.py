@@ -34,8 +34,8 @@ from tfdeploy.templates.library import ENDING, START, Template, templates
 def command(common: Common, spec: Path | None, *, name: str, listing: bool) -> int:
     """Write a spec that runs, with made-up data if it reads files, to the file SPEC.
 
-    Without SPEC, the file is called after the template and is put into the current folder. Files that are
-    there are never replaced.
+    Without SPEC, the file is called after the template and is put into the current folder. Existing files
+    are never replaced.
     """
     del common
     known = templates()

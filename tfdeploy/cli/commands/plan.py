@@ -12,8 +12,9 @@ from dsl.diagnostics import SpecError
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.maps import map_file, read_map
 from tfdeploy.cli.options import common_options, force_option, offer, profile_option
-from tfdeploy.cli.outputs import STDOUT, require_apart, require_free, write_page, write_text
+from tfdeploy.cli.outputs import STDOUT, require_apart, require_distinct, require_free, write_page, write_text
 from tfdeploy.cli.terminal import say
+from tfdeploy.own_process import keep_everything
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +100,7 @@ class LoadedPlacement:
 @click.option(
     "--only-misplaced",
     is_flag=True,
-    help="Show only ops that TensorFlow has placed elsewhere than was asked.",
+    help="Show only ops that TensorFlow has placed on another device than was requested.",
 )
 @click.option(
     "--emulate", is_flag=True, help="Make every declared device a logical CPU device of one process."
@@ -134,12 +135,15 @@ def command(
     SPEC may also be - for standard input, or a placement.json or a run directory. For the latter two
     nothing is built, and TensorFlow is not started.
     """
+    keep_everything()
     if open_page and html in (None, STDOUT):
         raise click.UsageError("--open needs --html FILE: it opens the page that this writes")
+    results = [each for each in (html, dot, trace, STDOUT if as_json else None) if each is not None]
+    require_distinct(results)
     if map_file(spec) is not None:
         _refuse_of_maps(graph=dot is not None, times=trace is not None or measured is not None)
     ran = _read_trace(measured) if measured is not None else None
-    outputs = [each for each in (html, dot, trace) if each is not None and each != STDOUT]
+    outputs = [each for each in results if each != STDOUT]
     if outputs:
         require_free(outputs, [str(map_file(spec) or spec)], force=force)
     loaded = _subject(

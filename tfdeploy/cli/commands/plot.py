@@ -23,7 +23,11 @@ def _picture(ctx: click.Context, param: click.Parameter, path: Path | None) -> P
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option(
-    "--score", default="loss", show_default=True, help="What to draw: loss, or the name of a metric."
+    "--score",
+    metavar="NAME",
+    default="loss",
+    show_default=True,
+    help="What to draw: loss, learning_rate, examples_per_second, or the name of a metric.",
 )
 @click.option(
     "--out",

@@ -36,6 +36,7 @@ DIFFERENT = 1
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=0, min_open=True),
+    metavar="RATIO",
     help="The largest relative difference that passes.  [default: by the precision]",
 )
 @click.option(

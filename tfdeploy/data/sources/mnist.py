@@ -123,7 +123,7 @@ class Mnist(Source):
         self.labels = IdxFile(self._file(given, "labels"), LABEL_AXES, given.span("labels"))
         self.length, height, width = self.images.sizes
         if self.labels.sizes[0] != self.length:
-            wanted = f"{self.length}, one for each image,"
+            wanted = f"{self.length}, one for each image"
             raise RunError(errors.wrong_shape(self.labels.where, f"{self.labels.sizes[0]} labels", wanted))
         self.fields = (Field("image", "uint8", (height, width, 1)), Field("label", "int32", ()))
 

@@ -25,6 +25,7 @@ from attrs import field, frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors.running import cluster as errors
+from dsl.files.atomic import create_private_file
 from tfdeploy.runtime.stop import cleanup
 
 if TYPE_CHECKING:
@@ -102,15 +103,8 @@ def own_secret() -> Iterator[Path]:
 
 
 def _make(path: Path) -> None:
-    """Write a new secret as a whole; one that another process has just written is kept."""
-    descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=".partial-")  # readable by this user alone
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{secrets.token_hex(BYTES)}\n")
-        with suppress(FileExistsError):
-            os.link(beside, path)
-    finally:
-        Path(beside).unlink()
+    """Write a new secret; one that another process has just written is kept."""
+    create_private_file(path, f"{secrets.token_hex(BYTES)}\n".encode())
 
 
 def _read(path: Path) -> Secret:

@@ -10,7 +10,8 @@ from attrs import frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
-from tfdeploy.runtime.records.files import remove_partial, write_atomically
+from dsl.files.atomic import remove_partial
+from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.records.ownership import (
     MARKER,
     MARKER_TEXT,

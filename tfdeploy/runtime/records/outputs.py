@@ -6,6 +6,7 @@ other file is replaced only with `--force`.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -85,6 +86,20 @@ def require_free(output: Path, is_own: Callable[[Path], bool], *, force: bool) -
         raise RunError(errors.foreign_output(str(output)))
 
 
+def require_place(output: Path) -> None:
+    """Check that a file can be where it is to be written, before the work for it is done.
+
+    Args:
+        output: The file.
+
+    Raises:
+        RunError: A folder has its name, or its own folder is missing.
+    """
+    for number, wrong in ((errno.EISDIR, output.is_dir()), (errno.ENOENT, not output.parent.exists())):
+        if wrong:
+            raise RunError(write_fault(output, OSError(number, os.strerror(number))))
+
+
 def write_output(output: Path, text: str) -> None:
     """Replace a file by a text, or write the text to a pipe or device.
 
@@ -103,12 +118,7 @@ def write_output(output: Path, text: str) -> None:
             return
     except OSError as fault:
         raise RunError(write_fault(output, fault)) from fault
-    write_atomically(link_target(output), text)
-
-
-def link_target(output: Path) -> Path:
-    """Return the file to write: the target of a symbolic link, so that the link itself is kept."""
-    return output.resolve() if output.is_symlink() else output
+    write_atomically(output, text, follow=True)
 
 
 def is_own_text(path: Path) -> bool:

@@ -13,8 +13,8 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
+from dsl.files.atomic import is_partial
 from dsl.files.regular import read_text
-from tfdeploy.runtime.records.files import is_partial
 from tfdeploy.runtime.records.lock import NAME as LOCK
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from attrs import asdict, evolve, frozen
 
+from dsl.files.atomic import remove_partial
 from dsl.files.regular import read_regular
 from dsl.files.typed_json import BadRecord, Count, read_record, to_json
-from tfdeploy.runtime.records.files import remove_partial, write_atomically
+from tfdeploy.runtime.records.files import write_atomically
 
 NAME = "model.ckpt"
 MOST_DIGITS = 18  # of a step, which TensorFlow counts in 64 bits

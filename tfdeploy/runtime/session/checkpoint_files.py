@@ -67,7 +67,7 @@ class ServerFiles:
         run(saving.merge, {saving.path: prefix, saving.parts: parts})
 
     def read(self, run: Run, saving: Saving, prefix: str, names: Sequence[str]) -> None:
-        """Read each value on the device of its variable.
+        """Read each value on the device of its variable: small ones at once, then large ones one by one.
 
         Args:
             run: `Session.run` of the session that has the variables.
@@ -75,7 +75,10 @@ class ServerFiles:
             prefix: The path by which TensorFlow knows the checkpoint.
             names: The names of the variables in the checkpoint.
         """
-        run([saving.restores[name] for name in names], {saving.path: prefix})
+        sliced = [name for name in names if any(each.region.rows for each in saving.refills[name])]
+        run([saving.restores[name] for name in names if name not in sliced], {saving.path: prefix})
+        for name in sliced:
+            run(saving.restores[name], {saving.path: prefix})
 
 
 def _read_slice(prefix: str, name: str, spec: str, dtype: tf.DType) -> np.ndarray:

@@ -11,7 +11,7 @@ from attrs import define, field
 
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
-from tfdeploy.runtime.records.files import sync
+from dsl.files.atomic import sync
 from tfdeploy.runtime.records.store import BrokenCheckpoint, Checkpoint, Manifest, Store
 from tfdeploy.runtime.session.engine import AVERAGE
 from tfdeploy.runtime.session.faults import is_lost_task, reason_of, refused

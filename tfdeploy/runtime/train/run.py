@@ -24,14 +24,16 @@ from dsl.diagnostics import RunError, SpecError
 from dsl.errors.planning import plan as plan_errors
 from dsl.errors.running import running as errors
 from dsl.errors.running.outputs import output_is_read
+from dsl.files.atomic import FOLDER
 from tfdeploy.runtime.adapted import adapted_for_run, require_one_graph
 from tfdeploy.runtime.cluster.health.status import cluster_record
+from tfdeploy.runtime.cluster.server.thread_pool import make_thread_pool
 from tfdeploy.runtime.cluster.workers.choose_target import target_for
 from tfdeploy.runtime.memory import memory_limit
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
-from tfdeploy.runtime.records.files import FOLDER, replacing, write_atomically
+from tfdeploy.runtime.records.files import replacing, write_atomically
 from tfdeploy.runtime.records.history import History, SplitName
 from tfdeploy.runtime.records.lock import DirectoryGuard, guard_directory, locked
 from tfdeploy.runtime.records.result import Clock, Result, SplitResult, Status
@@ -94,6 +96,8 @@ def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
     plan = plan_of(spec, emulate=options.emulate, verbose=options.verbose, membership=options.membership)
     require_one_graph(plan)
     require_devices(plan, verbose=options.verbose)
+    if isinstance(plan, WorkerPlan) and options.membership is not None:
+        make_thread_pool(spec, options.membership)
     activity = Activity()
     with Watchdog(activity, stop, options.reporter).watching():
         if isinstance(plan, WorkerPlan) and not plan.worker.is_chief:
@@ -186,7 +190,7 @@ class _Run:
                 return self._train_on(compiled, target, streams)
 
     def _open(self, name: SplitName, split: ir.Split) -> Stream:
-        with self.activity.doing(f"the first example of `{name}`", split.source.span):
+        with self.activity.doing(f"reading the first example of `{name}`", split.source.span):
             inputs = self.plan.model.inputs
             return open_stream(self.plan, split, inputs, training=name == "train", seed=self.seed)
 
@@ -221,7 +225,7 @@ class _Run:
             engine.activity, group = self.activity, None
             try:
                 with target.monitored("for the next step"):
-                    with self.activity.doing("the initial values of the variables"):
+                    with self.activity.doing("setting the initial values of the variables"):
                         group = target.prepare(engine, self.stop, self.reporter.note)
                     result = self._train(engine, group, streams, recovering=why != "to start training")
             except (RunError, SpecError):
@@ -253,7 +257,7 @@ class _Run:
     ) -> Result:
         self.guard.require()
         checkpoints = Checkpoints(self.directory.store, engine, self.spec.train.keep, guard=self.guard)
-        with self.activity.doing("the newest checkpoint"):
+        with self.activity.doing("restoring the newest checkpoint"):
             resumed = self._resume(checkpoints, "auto" if recovering else self.options.resume)
         self.activity.last_step = resumed
         history = self._repaired_history(checkpoints)

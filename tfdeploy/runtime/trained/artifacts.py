@@ -10,8 +10,9 @@ import tensorflow as tf
 from compiler.graph.storage.saving import add_saving
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
+from dsl.files.atomic import temporary_name
 from tfdeploy.runtime.records.effective import effective_text
-from tfdeploy.runtime.records.files import replacing, temporary_name, write_atomically
+from tfdeploy.runtime.records.files import replacing, write_atomically
 from tfdeploy.runtime.records.outputs import GRAPH_FILES, GRAPH_MARK, GRAPH_MARK_TEXT
 from tfdeploy.runtime.session.faults import reason_of
 

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import numpy as np
 
 from tfdeploy.runtime.records.files import replacing
-from tfdeploy.runtime.records.outputs import GENERATOR, link_target
+from tfdeploy.runtime.records.outputs import GENERATOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ class PredictionFile:
             path: The file, `.csv` or `.npz`.
             shapes: The shape of each output without the batch axis, by its name.
         """
-        with replacing(link_target(path)) as beside, beside.open("w+b") as file:
+        with replacing(path, follow=True) as beside, beside.open("w+b") as file:
             kind = NpzPredictions if path.suffix == ".npz" else CsvPredictions
             predictions = kind(shapes, file)
             yield predictions

@@ -130,7 +130,7 @@ class Csv(FileSource):
 
     def _no_column(self, where: Where, pattern: str) -> Diagnostic:
         if all(re.fullmatch(r"\s*[-+.0-9eE]+\s*", name) for name in self.header):
-            reason = "the first row holds numbers where the names of the columns are wanted"
+            reason = "the first row holds numbers in place of the names of the columns"
             return errors.header(where, reason, advice="put a row with the names of the columns before it")
         if len(self.header) == 1 and any(sign in self.header[0] for sign in ";\t|"):
             reason = "the header is a single column: the cells are not separated by commas"

@@ -89,7 +89,7 @@ class Table:
             raise RunError(errors.empty(whole, "the file holds nothing but blank lines"))
         if row.number != 1:
             raise RunError(
-                errors.header(whole, "the first line is blank where the names of the columns are wanted")
+                errors.header(whole, "the first line is blank, but should have the names of the columns")
             )
         return self._names(row, whole)
 

@@ -67,7 +67,7 @@ class Npz(Source):
         for each in arrays[1:]:
             if each.shape[0] != arrays[0].shape[0]:
                 found = f"{each.shape[0]} examples in array `{each.name}`"
-                wanted = f"{arrays[0].shape[0]}, as in `{arrays[0].name}`,"
+                wanted = f"{arrays[0].shape[0]}, as in `{arrays[0].name}`"
                 raise RunError(errors.wrong_shape(where, found, wanted))
         return arrays[0].shape[0]
 

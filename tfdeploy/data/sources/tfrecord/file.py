@@ -50,11 +50,12 @@ class RecordFile:
 
     def check_start(self) -> None:
         """Raise the RunError of a file that is empty or compressed in another way than the spec says."""
-        start = read_start(self.path, 2, self.call)
+        start = read_start(self.path, HEAD, self.call)
         whole = Where(str(self.path), call=self.call)
         if not start:
             raise RunError(errors.empty(whole, "the file is empty"))
-        packed = start == GZIP_MAGIC
+        _, no_record = _length(start)
+        packed = start.startswith(GZIP_MAGIC) and no_record is not None  # a length can begin like gzip, too
         if packed != (self.compression == "gzip"):
             reason = "the file is compressed by gzip" if packed else "the file is not compressed by gzip"
             advice = "write `compression = gzip`" if packed else "leave out `compression`"

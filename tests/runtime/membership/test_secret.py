@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -54,6 +55,8 @@ def test_every_launch_has_its_own() -> None:
         assert len(marks) == 2
         assert {stat.S_IMODE(each.stat().st_mode) for each in (first, second)} == {0o600}
     assert not first.parent.exists()
+    with own_secret() as first:
+        shutil.rmtree(first.parent)  # then nothing is left to remove
 
 
 def test_a_word_is_for_one_server_alone(tmp_path: Path) -> None:

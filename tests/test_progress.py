@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
+from compiler.pipeline import make_plan
+from tests.support import spec_of
 from tfdeploy import progress
+from tfdeploy.cli.building import said_of_graph
 from tfdeploy.cli.group import load
 from tfdeploy.runtime.verify import cases
 
@@ -88,6 +91,14 @@ def test_the_graph_of_many_clones_is_built_for_a_reason(spec: str, monkeypatch: 
     assert done.stderr.startswith(BECAUSE)
 
 
+def test_a_graph_that_each_worker_has_is_told_as_the_chiefs() -> None:
+    """It is not that of all clones, but stands for them."""
+    devices = 'job "ps" { tasks = 1 }\n  job "worker" {\n    tasks = 33\n    cpu = 1\n  }'
+    text = SPEC.replace("cpu = 1", devices).replace("update {", "update {\n  replication = between_graph\n ")
+    told = said_of_graph(make_plan(spec_of(text)), "`--dot` draws it")
+    assert told == "building the chief's graph for all 33 clones of small, because `--dot` draws it"
+
+
 def test_what_is_quick_is_not_told(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With patience without end, nothing is written."""
     monkeypatch.setattr(progress, "AFTER", 1e6)
@@ -108,7 +119,10 @@ def test_who_does_not_want_it_is_not_told(
 
 PROGRAM = """
 import sys
+from compiler.pipeline import make_plan
+from tests.support import spec_of
 from tfdeploy import progress
+from tfdeploy.cli.building import said_of_graph
 from tfdeploy.runtime.start_tensorflow import _silenced
 progress.AFTER = 0.0
 with progress.busy("building the graph of small"), _silenced():

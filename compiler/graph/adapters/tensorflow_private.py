@@ -9,12 +9,15 @@ without one of them fails there and says which.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-# The messages with which a variable and a simulated device are described.
+# The messages with which a variable, a simulated device, and a run with fixed feeds are described.
 from tensorflow.core.framework.variable_pb2 import VariableDef
+from tensorflow.core.protobuf.config_pb2 import CallableOptions
 from tensorflow.core.protobuf.device_properties_pb2 import DeviceProperties, NamedDevice
 
 # The C functions that add nodes to a graph, and the Python owners of what these functions allocate.
@@ -61,6 +64,7 @@ __all__ = [
     "VirtualCluster",
     "add_control_input",
     "add_nodes",
+    "fed_callable",
     "from_library",
     "is_op_determinism_enabled",
     "iterator_resource",
@@ -135,3 +139,34 @@ def iterator_resource(iterator: Any) -> tf.Tensor:
 def variant_of(dataset: tf.data.Dataset) -> tf.Tensor:
     """Return the tensor that stands for a dataset in a graph."""
     return dataset._variant_tensor
+
+
+def fed_callable(
+    session: Any, fetches: Sequence[tf.Tensor | tf.Operation], feeds: Sequence[tf.Tensor]
+) -> Callable[..., list[Any]]:
+    """Return a function that runs a session with values for some tensors, and knows beforehand how.
+
+    `Session.make_callable` finds out anew in each run what is fed and fetched, if there are feeds.
+
+    Args:
+        session: The session, whose graph has all ops that will run.
+        fetches: What is run, each op and tensor once.
+        feeds: The tensors that are fed.
+
+    Returns:
+        A function of one value for each of `feeds` that returns the values of the tensors in `fetches`. It
+        raises what `Session.run` raises.
+    """
+    options = CallableOptions()
+    options.feed.extend(each.name for each in feeds)
+    options.fetch.extend(each.name for each in fetches if isinstance(each, tf.Tensor))
+    options.target.extend(each.name for each in fetches if isinstance(each, tf.Operation))
+    dtypes = [each.dtype.as_numpy_dtype for each in feeds]
+    call = session._do_call(session._make_callable_from_options, options)
+
+    def run(*values: Any) -> list[Any]:
+        arrays = (np.asarray(value, dtype) for value, dtype in zip(values, dtypes, strict=True))
+        found: list[Any] = session._do_call(call, *arrays)
+        return found
+
+    return run

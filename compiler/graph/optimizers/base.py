@@ -138,6 +138,16 @@ class Optimizer:
         decay = tf.constant(self.settings.weight_decay, dtype)
         return [tf.raw_ops.AssignSubVariableOp(resource=handle, value=weight * decay * rate)]
 
+    def _decay_rows(
+        self, handle: tf.Tensor, gradient: tf.IndexedSlices, scalars: Scalars
+    ) -> list[tf.Operation]:
+        """Subtract `weight_decay * rate` of the rows that a gradient has, and of no others."""
+        if not self.decays or not self.settings.weight_decay:
+            return []
+        rows = rows_of(handle, gradient)
+        decay = constant(self.settings.weight_decay, rows) * rate_for(gradient, scalars)
+        return [scatter_sub(handle, gradient.indices, rows * decay)]
+
 
 def constant(value: float, like: tf.Tensor) -> tf.Tensor:
     """Return a hyperparameter as a constant of the type of `like`.
@@ -214,6 +224,23 @@ def rows_of(handle: tf.Tensor, gradient: tf.IndexedSlices) -> tf.Tensor:
         The rows as they are in the variable, of shape [n, ...].
     """
     return tf.raw_ops.ResourceGather(resource=handle, indices=gradient.indices, dtype=gradient.values.dtype)
+
+
+def move_rows(slot: tf.Tensor, gradient: tf.IndexedSlices, target: tf.Tensor, decay: float) -> tf.Tensor:
+    """Move the rows of a moving average that a gradient has towards a target.
+
+    Args:
+        slot: The handle of the moving average.
+        gradient: The gradient of n rows, which has their numbers.
+        target: What the rows move towards, of shape [n, ...].
+        decay: The share of the old rows that is kept.
+
+    Returns:
+        The new rows, of shape [n, ...].
+    """
+    change = (target - rows_of(slot, gradient)) * constant(1 - decay, target)
+    with tf.control_dependencies([scatter_add(slot, gradient.indices, change)]):
+        return rows_of(slot, gradient)
 
 
 def set_rows(handle: tf.Tensor, gradient: tf.IndexedSlices, rows: tf.Tensor) -> tf.Operation:

@@ -78,8 +78,7 @@ def _faults(
     span = reason.rule.span if reason is not None and reason.rule is not None else None
     whole = _needing_whole(plan, shard.of, rules)
     if whole is not None:
-        told = "its update of one element may depend on others"
-        yield errors.needs_whole(shard.of, f"the optimizer, {whole[0]},", told, whole[1], span)
+        yield errors.needs_whole(shard.of, f"the optimizer, {whole[0]},", errors.JOINED, whole[1], span)
     constraint, regularizer = unwrap(info.constraint), unwrap(info.regularizer)
     if info.trainable and constraint is not None and not _keeps_pieces(constraint, shard):
         name = f"the constraint, `{_name_of(constraint)}`,"

@@ -12,9 +12,9 @@ from compiler.graph.optimizers.base import (
     Gradient,
     Scalars,
     constant,
+    move_rows,
     rate_for,
     rows_of,
-    scatter_add,
     scatter_sub,
     set_rows,
 )
@@ -45,12 +45,7 @@ class LazyAdam(Adam):
         """Return the op that ends an update; weights without a gradient do not decay."""
         if not isinstance(gradient, tf.IndexedSlices):
             return super().apply(handle, slots, gradient, scalars)
-        before: list[tf.Operation] = []
-        if self.decays and self.settings.weight_decay:
-            weights = rows_of(handle, gradient)
-            decay = constant(self.settings.weight_decay, weights) * rate_for(gradient, scalars)
-            before.append(scatter_sub(handle, gradient.indices, weights * decay))
-        with tf.control_dependencies(before):
+        with tf.control_dependencies(self._decay_rows(handle, gradient, scalars)):
             return self.apply_sparse(handle, slots, gradient, scalars)
 
     def apply_sparse(
@@ -58,8 +53,8 @@ class LazyAdam(Adam):
     ) -> tf.Operation:
         """Apply the gradient of some rows; the others do not change, nor do their slots."""
         rows, indices = gradient.values, gradient.indices
-        first = self._moved(slots[0], gradient, rows, self.settings.beta_1)
-        second = self._moved(slots[1], gradient, tf.square(rows), self.settings.beta_2)
+        first = move_rows(slots[0], gradient, rows, self.settings.beta_1)
+        second = move_rows(slots[1], gradient, tf.square(rows), self.settings.beta_2)
         if self.settings.amsgrad:
             largest = tf.maximum(rows_of(slots[2], gradient), second)
             with tf.control_dependencies([set_rows(slots[2], gradient, largest)]):
@@ -68,11 +63,3 @@ class LazyAdam(Adam):
         rate = rate_for(gradient, scalars) * tf.sqrt(1 - powers[1]) / (1 - powers[0])
         change = rate * first / (tf.sqrt(second) + constant(self.settings.epsilon, rows))
         return scatter_sub(handle, indices, change)
-
-    def _moved(
-        self, slot: tf.Tensor, gradient: tf.IndexedSlices, target: tf.Tensor, decay: float
-    ) -> tf.Tensor:
-        """Move the rows of a moment towards `target`, and return them."""
-        change = (target - rows_of(slot, gradient)) * constant(1 - decay, target)
-        with tf.control_dependencies([scatter_add(slot, gradient.indices, change)]):
-            return rows_of(slot, gradient)

@@ -11,9 +11,9 @@ from compiler.graph.optimizers.base import (
     Gradient,
     Scalars,
     constant,
+    move_rows,
     rate_for,
     rows_of,
-    scatter_add,
     scatter_sub,
     set_rows,
 )
@@ -42,16 +42,13 @@ class LazyAdamax(KerasRule):
         if not isinstance(gradient, tf.IndexedSlices):
             return super().apply(handle, slots, gradient, scalars)
         values, indices, settings = gradient.values, gradient.indices, self.settings
-        rate, before = rate_for(gradient, scalars), []
-        if self.decays and settings.weight_decay:
-            decay = constant(settings.weight_decay, values) * rate
-            before.append(scatter_sub(handle, indices, rows_of(handle, gradient) * decay))
-        change = (values - rows_of(slots[0], gradient)) * constant(1 - settings.beta_1, values)
-        with tf.control_dependencies([scatter_add(slots[0], indices, change)]):
-            mean = rows_of(slots[0], gradient)
+        before = self._decay_rows(handle, gradient, scalars)
+        mean = move_rows(slots[0], gradient, values, settings.beta_1)
         norm = tf.maximum(rows_of(slots[1], gradient) * constant(settings.beta_2, values), tf.abs(values))
         kept = set_rows(slots[1], gradient, norm)
         power = tf.pow(constant(settings.beta_1, values), tf.cast(scalars[STEP] + 1, values.dtype))
-        change = rate * mean / ((1 - power) * (norm + constant(settings.epsilon, values)))
+        change = (
+            rate_for(gradient, scalars) * mean / ((1 - power) * (norm + constant(settings.epsilon, values)))
+        )
         with tf.control_dependencies([*before, kept]):
             return scatter_sub(handle, indices, change)

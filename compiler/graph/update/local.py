@@ -16,8 +16,8 @@ from attrs import frozen
 from compiler.graph.aggregate import Reduction, reduce_all
 from compiler.graph.assembly import Assembly
 from compiler.graph.ledger import Ledger
-from compiler.graph.update.apply import step_scalars
 from compiler.graph.update.step import Updates, build_update, count_update
+from compiler.graph.update.variable.apply import step_scalars
 from compiler.graph.variables.variables import GraphVariable
 from compiler.reasons import Placed
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 from attrs import evolve, field, frozen
 
 from compiler.graph.ledger import Ledger
-from compiler.graph.update.mutex import take_turn
+from compiler.graph.update.variable.mutex import take_turn
 from compiler.graph.variables.variables import create_variable
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed

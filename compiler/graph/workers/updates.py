@@ -18,10 +18,10 @@ from compiler.graph.gradients.collect import regularize_gradients, sum_gradients
 from compiler.graph.gradients.parts import join_parts
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.weighting import LossSum, inverse_weights
-from compiler.graph.update.apply import apply_gradients, assign_statistic, step_scalars
 from compiler.graph.update.ends import join_ends
-from compiler.graph.update.statistics import new_statistic
 from compiler.graph.update.step import Updates, applied_values, build_update
+from compiler.graph.update.variable.apply import apply_gradients, assign_statistic, step_scalars
+from compiler.graph.update.variable.statistics import new_statistic
 from compiler.graph.variables.variables import GraphVariable
 from compiler.graph.workers.coordination import Coordination
 from compiler.graph.workers.mailboxes import Box

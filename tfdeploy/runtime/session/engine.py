@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from attrs import define, field, frozen
 
-from compiler.graph.adapters.tensorflow_private import is_op_determinism_enabled
+from compiler.graph.adapters.tensorflow_private import fed_callable, is_op_determinism_enabled
 from compiler.graph.inspect.devices.assigned import read_assigned
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.saving import Saving, add_saving
@@ -127,6 +127,26 @@ class Engine:
         values = self.session.run(fetches, feed, options=options, run_metadata=metadata)
         self.assigned |= read_assigned(self.compiled.graph, metadata)
         return values
+
+    def fed_callable(self, fetches: Any, feeds: Sequence[Any]) -> Callable[..., Any]:
+        """Return a function of values to feed that runs `fetches` and returns their values.
+
+        Args:
+            fetches: What `Session.run` takes: ops, whose values are None, and tensors, also in lists and
+                dicts.
+            feeds: The tensors that are fed.
+        """
+        flat = tf.nest.flatten(fetches)
+        names = [each.name for each in flat]
+        distinct = {each.name: each for each in flat}
+        tensors = [name for name, each in distinct.items() if isinstance(each, tf.Tensor)]
+        run = fed_callable(self.session, list(distinct.values()), feeds)
+
+        def fed(*values: Any) -> Any:
+            found = dict(zip(tensors, run(*values), strict=True))
+            return tf.nest.pack_sequence_as(fetches, [found.get(each) for each in names])
+
+        return fed
 
     def assign(self, values: Mapping[str, Any]) -> None:
         """Set variables, by their names in a checkpoint, to new values."""

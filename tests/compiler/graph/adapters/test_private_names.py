@@ -25,6 +25,7 @@ IMPORTED = {
     "keras.src.models.functional": {"Functional"},
     "keras.src.utils": {"file_utils"},
     "tensorflow.core.framework.variable_pb2": {"VariableDef"},
+    "tensorflow.core.protobuf.config_pb2": {"CallableOptions"},
     "tensorflow.core.protobuf.device_properties_pb2": {"DeviceProperties", "NamedDevice"},
     "tensorflow.python.client.pywrap_tf_session": {
         "TF_DeleteBuffer",
@@ -58,6 +59,7 @@ def graph_objects() -> dict[str, object]:
     kinds: dict[str, object] = dict.fromkeys(("_mutation_lock", "_c_graph", "_names_in_use"), graph)
     kinds |= dict.fromkeys(("_set_device", "_add_control_input", "_from_c_op"), tensor.op)
     kinds["_colocation_code_locations"] = tensor.op
+    kinds |= dict.fromkeys(("_do_call", "_make_callable_from_options"), tf.compat.v1.Session(graph=graph))
     return kinds | {"_as_tf_output": tensor, "_iterator_resource": iterator, "_variant_tensor": dataset}
 
 

@@ -47,9 +47,8 @@ class _ChiefSteps:
             values = engine.traced(self._fetches(op, logged=True), feed)
         else:
             if logged not in self._callables:
-                self._callables[logged] = engine.session.make_callable(
-                    self._fetches(op, logged=logged), feed_list=list(feed)
-                )
+                fetches = self._fetches(op, logged=logged)
+                self._callables[logged] = engine.fed_callable(fetches, list(feed))
             values = self._callables[logged](*feed.values())
         return values["op"], _report(values, logged=logged)
 
@@ -137,7 +136,7 @@ class SyncChiefSteps(_ChiefSteps):
             return
         if self._post is None:
             engine.traced(exchange.post, {exchange.tick: self.tick})
-            self._post = engine.session.make_callable(exchange.post, feed_list=[exchange.tick])
+            self._post = engine.fed_callable(exchange.post, [exchange.tick])
         else:
             self._post(self.tick)
         self._posted = self.tick

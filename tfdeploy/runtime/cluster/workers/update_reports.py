@@ -44,7 +44,7 @@ class UpdateReporter:
         if self._logged is None:
             fetches = [exchange.step, compiled.total_loss, compiled.data_loss]
             fetches.append([each.result for each in compiled.metrics.values()])
-            self._logged = self.group.engine.session.make_callable(fetches, feed_list=[self.group.ops.mine])
+            self._logged = self.group.engine.fed_callable(fetches, [self.group.ops.mine])
         numbers, loss, data_loss, metrics = self._logged(self.group.mine)
         now = time.monotonic()
         speed = (self._made - self._told_at) * compiled.plan.own_batch / max(now - self._since, 1e-9)

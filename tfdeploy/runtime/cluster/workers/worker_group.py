@@ -147,7 +147,7 @@ class WorkerGroup:
     def claim(self) -> tuple[bool, State]:
         """Try to claim an update; return whether one was claimed, and the state."""
         if self._claim is None:
-            self._claim = self.engine.session.make_callable(self.ops.claim, feed_list=[self.ops.mine])
+            self._claim = self.engine.fed_callable(self.ops.claim, [self.ops.mine])
         return self.claimed(self._claim(self.mine))
 
     def may_claim(self, state: State) -> bool:

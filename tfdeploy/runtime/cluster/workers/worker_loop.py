@@ -22,8 +22,6 @@ from tfdeploy.runtime.session.faults import is_lost_task, located, reason_of
 from tfdeploy.runtime.watchdog import Activity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.workers.coordination import State
     from tfdeploy.data import Stream
@@ -110,28 +108,24 @@ class WorkerLoop:
     def _gradients(self, group: WorkerGroup) -> None:
         """Store gradients in the worker's mailbox for every step of the generation (sync)."""
         exchange, posted = group.exchange, -1
-        post: Callable[..., Any] = group.engine.session.make_callable(
-            exchange.post, feed_list=[exchange.tick]
-        )
+        post = group.engine.fed_callable(exchange.post, [exchange.tick])
         while True:
             state = group.until(lambda each: not group.is_current(each) or each.tick != posted)  # noqa: B023
             if state is None or not group.is_current(state):
                 return
             if state.arrived[group.worker.index] != state.tick:
-                with group.engine.activity.doing("its gradients of a step", kind="step"):
+                with group.engine.activity.doing("computing the gradients of a step", kind="step"):
                     post(state.tick)
             posted = state.tick
 
     def _updates(self, group: WorkerGroup) -> None:
         """Make updates while there are any to be claimed (async)."""
         exchange, teller = group.exchange, UpdateReporter(group)
-        update: Callable[..., Any] = group.engine.session.make_callable(
-            exchange.step, feed_list=[group.ops.mine]
-        )
+        update = group.engine.fed_callable(exchange.step, [group.ops.mine])
         while self.stop.received is None:
             claimed, state = group.claim()
             while claimed and self.stop.received is None:
-                with group.engine.activity.doing("an update", kind="step"):
+                with group.engine.activity.doing("making an update", kind="step"):
                     numbers = teller.update() if teller.is_due(state) else update(group.mine)
                 claimed, state = group.claimed(numbers)
                 group.progress()

@@ -13,12 +13,12 @@ from compiler.graph.gradients.collect import copy_name
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.unscale import Gate
 from compiler.graph.optimizers.groups import StepScalars
-from compiler.graph.update.averages import average_rate, move_average
-from compiler.graph.update.mutex import take_turn
-from compiler.graph.update.parts import apply_parts
-from compiler.graph.update.reads import reads_of
-from compiler.graph.update.remote_slots import apply_at_slots, slots_are_remote
-from compiler.graph.update.statistics import new_statistic
+from compiler.graph.update.variable.averages import average_rate, move_average
+from compiler.graph.update.variable.mutex import take_turn
+from compiler.graph.update.variable.parts import apply_parts
+from compiler.graph.update.variable.reads import reads_of
+from compiler.graph.update.variable.remote_slots import apply_at_slots, slots_are_remote
+from compiler.graph.update.variable.statistics import new_statistic
 from compiler.graph.variables.variables import GraphVariable, VariablePart
 
 

@@ -19,8 +19,8 @@ from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.collect import copy_name
 from compiler.graph.gradients.unscale import Gate
 from compiler.graph.optimizers.groups import StepScalars
-from compiler.graph.update.averages import move_average
-from compiler.graph.update.reads import reads_of
+from compiler.graph.update.variable.averages import move_average
+from compiler.graph.update.variable.reads import reads_of
 from compiler.graph.variables.variables import GraphVariable, VariablePart
 
 
